@@ -1,0 +1,47 @@
+"""An asyncio actor runtime: each actor a subprocess on its share of an accelerator.
+
+Importing it loads neither msgpack nor a vendor's SDK; ``init()`` does.
+"""
+
+from actorlib import exceptions
+from actorlib._engine import RuntimeContext
+from actorlib._handle import ActorHandle, ActorMethod
+from actorlib._ref import ObjectRef
+from actorlib._remote import ActorClass, remote
+from actorlib._runtime import (
+    ActorInfo,
+    Runtime,
+    Snapshot,
+    cancel,
+    get,
+    get_gpu_ids,
+    get_runtime_context,
+    init,
+    is_initialized,
+    kill,
+    run,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ActorClass",
+    "ActorHandle",
+    "ActorInfo",
+    "ActorMethod",
+    "ObjectRef",
+    "Runtime",
+    "RuntimeContext",
+    "Snapshot",
+    "__version__",
+    "cancel",
+    "exceptions",
+    "get",
+    "get_gpu_ids",
+    "get_runtime_context",
+    "init",
+    "is_initialized",
+    "kill",
+    "remote",
+    "run",
+]

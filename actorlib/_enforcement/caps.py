@@ -1,0 +1,52 @@
+"""Environment variables that keep libraries to the CPUs of a lease.
+
+A library that starts one thread per core of the machine, in each of ten actors, makes
+all ten slow. These variables are read when the library loads, so they have to be in
+the environment of the process before its code is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from actorlib._resources import UNITS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_OPENMP = "OMP_NUM_THREADS"
+
+# These fall back on OMP_NUM_THREADS: where the user has set that, it speaks for them.
+_LIKE_OPENMP = (
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+)
+
+# These have pools of their own, of one thread per core unless told otherwise.
+_ALONE = (
+    "VECLIB_MAXIMUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "RAYON_NUM_THREADS",
+    "POLARS_MAX_THREADS",
+)
+
+
+def thread_caps(lease_cpu_units: int, environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that hold the libraries of a process to its share of the CPUs.
+
+    Args:
+        lease_cpu_units: Its CPUs, in units; 0 if it asked for none, and then nothing is
+            capped.
+        environ: What the process would have otherwise; what is set there is left alone.
+
+    Returns:
+        Values by name: the share in whole CPUs, and at least one thread.
+    """
+    if not lease_cpu_units:
+        return {}
+    threads = str(max(1, lease_cpu_units // UNITS))
+    followers = () if _OPENMP in environ else (_OPENMP, *_LIKE_OPENMP)
+    names = (*followers, *_ALONE)
+    return {name: threads for name in names if name not in environ}

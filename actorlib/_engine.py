@@ -1,0 +1,196 @@
+"""The waist: the few verbs that every handle speaks and every engine fulfils.
+
+Above it stand the faces (handles, decorators), below it the engines: ``LocalEngine``
+in the owner, ``Uplink`` in a worker. A handle holds an engine and an id and nothing
+else of the runtime, so the same handle means the same actor wherever it is loaded.
+
+The slot with the process's engine is the only mutable module state in the package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NewType, Protocol
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from actorlib._interface import Interface, Method
+    from actorlib._options import ActorOptions
+    from actorlib._ref import ObjectRef
+
+ActorId = NewType("ActorId", bytes)
+"""Twelve bytes: the runtime, the process that made the actor, its count there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActorSpec:
+    """All it takes for an actor to be born.
+
+    Attributes:
+        source: What a worker unpickles to get the class: the decorated name if a
+            module has it, the class itself otherwise.
+        interface: The face of the class.
+        args: Positional arguments of the constructor.
+        kwargs: Keyword arguments of the constructor.
+        options: What it asks for.
+    """
+
+    source: object
+    interface: Interface
+    args: tuple[object, ...]
+    kwargs: Mapping[str, object]
+    options: ActorOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeContext:
+    """Where code is running: which actor, on which share of which devices.
+
+    Attributes:
+        actor_id: The actor's id in hex, or None in the owner.
+        accelerator_ids: Ids of the devices it was given, by kind; every kind is there.
+        resources: What it holds, by resource name, as the user wrote it.
+    """
+
+    actor_id: str | None = None
+    accelerator_ids: Mapping[str, list[int | str]] = field(default_factory=dict)
+    resources: Mapping[str, float] = field(default_factory=dict)
+
+    def get_actor_id(self) -> str | None:
+        """The id of the actor whose code this is, in hex; None in the owner."""
+        return self.actor_id
+
+    def get_accelerator_ids(self) -> dict[str, list[int | str]]:
+        """Ids of the devices that this actor was given, by kind.
+
+        They name devices of the machine as the owner sees it and do not change while
+        the actor lives; frameworks inside count the visible ones from 0. They are
+        numbers, or the entries of the owner's own visibility variable if it has one.
+        """
+        return {kind: list(ids) for kind, ids in self.accelerator_ids.items()}
+
+    def get_assigned_resources(self) -> dict[str, float]:
+        """What this actor holds, by resource name; memory in bytes."""
+        return dict(self.resources)
+
+
+class Engine(Protocol):
+    """What runs actors. None of the verbs but ``wait`` blocks."""
+
+    @property
+    def context(self) -> RuntimeContext:
+        """Where the code of this process is running."""
+        ...
+
+    def create(self, spec: ActorSpec) -> ActorId:
+        """Starts the life of an actor; its placement goes on in the background.
+
+        Raises:
+            SerializationError: The class or an argument cannot be sent.
+        """
+        ...
+
+    def call(
+        self,
+        actor: ActorId,
+        method: Method,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> ObjectRef[Any]:
+        """Sends a call, in order behind the earlier ones of this process.
+
+        Raises:
+            SerializationError: An argument cannot be sent. The actor is unharmed.
+        """
+        ...
+
+    def ready(self, actor: ActorId) -> asyncio.Future[None]:
+        """Done when the actor is ready for calls, or with why it never will be."""
+        ...
+
+    def end(self, actor: ActorId) -> asyncio.Future[None]:
+        """Ends the actor behind what it was sent; done when its process is gone."""
+        ...
+
+    def kill(self, actor: ActorId) -> asyncio.Future[None]:
+        """Ends the actor at once; done when its process is gone."""
+        ...
+
+    def retain(self, actor: ActorId) -> None:
+        """Counts one more holder in this process; the actor lives at least as long."""
+        ...
+
+    def release(self, actor: ActorId) -> None:
+        """Counts one holder less; may be called from any thread."""
+        ...
+
+
+_engine: Engine | None = None
+_travelling: ContextVar[tuple[Engine, list[ActorId]] | None] = ContextVar(
+    "actorlib_travelling", default=None
+)
+
+
+def current_engine() -> Engine:
+    """The engine of this process.
+
+    Raises:
+        RuntimeError: None is running.
+    """
+    if _engine is None:
+        raise RuntimeError(
+            "no runtime is running in this process: write "
+            "'async with actorlib.init():' around the code that uses actors"
+        )
+    return _engine
+
+
+def find_engine() -> Engine | None:
+    """The engine of this process, or None."""
+    return _engine
+
+
+def set_engine(engine: Engine | None) -> None:
+    """Makes an engine, or none, the one of this process."""
+    global _engine  # noqa: PLW0603  # the slot
+    _engine = engine
+
+
+@contextmanager
+def collecting(engine: Engine) -> Iterator[list[ActorId]]:
+    """Gathers the actors whose handles are pickled inside the block.
+
+    Whoever sends a value has to know which handles are in it: each is one more holder
+    on the other side.
+    """
+    found: list[ActorId] = []
+    token = _travelling.set((engine, found))
+    try:
+        yield found
+    finally:
+        _travelling.reset(token)
+
+
+def travels(engine: Engine, actor: ActorId) -> None:
+    """Notes that a handle is being pickled.
+
+    Raises:
+        TypeError: It is pickled for something else than a call or its result.
+        ValueError: It belongs to another runtime than the call.
+    """
+    travelling = _travelling.get()
+    if travelling is None:
+        raise TypeError(
+            "a handle travels only as an argument or a result of an actor's method: "
+            "pickled otherwise it could outlive its actor unseen"
+        )
+    if travelling[0] is not engine:
+        raise ValueError(
+            f"the handle of actor {actor.hex()} belongs to another runtime, which "
+            "this one cannot reach"
+        )
+    travelling[1].append(actor)

@@ -1,0 +1,196 @@
+"""Handles: names become calls.
+
+A handle knows the interface of its class, so a misspelt method or a missing argument
+fails here, in the line that wrote it. It also keeps its actor alive: when the last
+handle is gone, in whatever process, and what the actor was sent is done, it ends.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Generator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar, cast
+
+from actorlib._engine import current_engine, travels
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from actorlib._engine import ActorId, Engine
+    from actorlib._interface import Interface, Method
+    from actorlib._ref import ObjectRef
+
+T = TypeVar("T")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Hold:
+    """One holder of an actor in this process; counted while it exists."""
+
+    __slots__ = ("actor_id", "engine", "interface")
+
+    def __init__(self, engine: Engine, actor_id: ActorId, interface: Interface) -> None:
+        self.engine = engine
+        self.actor_id = actor_id
+        self.interface = interface
+        engine.retain(actor_id)
+
+    def __del__(self) -> None:
+        # An interpreter that is going down may have taken the engine apart already.
+        with suppress(AttributeError):
+            self.engine.release(self.actor_id)
+
+
+class ActorMethod(Generic[P, R]):
+    """A method of a remote actor; ``.remote(...)`` calls it.
+
+    It keeps the actor alive, may be stored, and may be passed to other actors.
+    """
+
+    __slots__ = ("_high", "_hold", "_low", "_method")
+
+    def __init__(self, hold: Hold, method: Method) -> None:
+        self._hold = hold
+        self._method = method
+        self._low = method.low
+        self._high = method.high
+
+    def remote(self, *args: P.args, **kwargs: P.kwargs) -> ObjectRef[R]:
+        """Calls the method; returns at once.
+
+        Calls of one process reach the actor in the order in which they were made,
+        also those made before the actor is ready.
+
+        Args:
+            *args: Sent by value. An ObjectRef given by itself arrives as its value.
+            **kwargs: Likewise.
+
+        Returns:
+            The result to be awaited.
+
+        Raises:
+            TypeError: The arguments do not fit the method, or cannot be sent. Nothing
+                was called.
+        """
+        if kwargs or not self._low <= len(args) <= self._high:
+            self._method.check(len(args), kwargs)
+        hold = self._hold
+        return hold.engine.call(hold.actor_id, self._method, args, kwargs)
+
+    def __call__(self, *_: object, **__: object) -> NoReturn:
+        """Refuses: what looks like a local call would hide that it is a remote one."""
+        name = self._method.name
+        raise TypeError(
+            f"{name}() runs in another process: write .{name}.remote(...) and await it"
+        )
+
+    def __repr__(self) -> str:
+        return f"<method {self._hold.interface.class_name}.{self._method.name}>"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return getattr, (_handle(self._hold), self._method.name)
+
+
+class ActorHandle(Generic[T]):
+    """A handle of an actor: call its methods with ``handle.method.remote(...)``.
+
+    ``await handle`` waits until the actor is ready and gives the handle back;
+    ``async with A.remote() as handle:`` ends the actor at the end of the block. Handles
+    may be passed to other actors and returned by them. They are equal if they are of
+    the same actor.
+    """
+
+    __slots__ = ("__dict__", "__hold", "__weakref__")
+
+    def __init__(self, hold: Hold) -> None:
+        self.__hold = hold
+
+    def __getattr__(self, name: str) -> ActorMethod[..., Any]:
+        hold = self.__hold
+        method = hold.interface.methods.get(name)
+        if method is None:
+            raise _no_such_method(hold.interface, name)
+        # The method refers to the hold, not to the handle, so keeping it here makes
+        # no cycle, and the next look-up does not come this way.
+        made: ActorMethod[..., Any] = ActorMethod(hold, method)
+        self.__dict__[name] = made
+        return made
+
+    def __await__(self) -> Generator[Any, None, ActorHandle[T]]:
+        """Waits until the actor is ready for calls.
+
+        Raises:
+            ActorDiedError: Its constructor raised (that is the ``__cause__``), or its
+                process ended before it was ready.
+            ActorUnschedulableError: It asks for what this machine can never give.
+        """
+        hold = self.__hold
+        yield from hold.engine.ready(hold.actor_id).__await__()
+        return self
+
+    async def __aenter__(self) -> ActorHandle[T]:
+        """Waits until the actor is ready; on the way out it is ended."""
+        return await self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Ends the actor behind what it was sent, or at once after an exception."""
+        hold = self.__hold
+        if kind is None:
+            await hold.engine.end(hold.actor_id)
+        else:
+            await hold.engine.kill(hold.actor_id)
+
+    def __dir__(self) -> list[str]:
+        return sorted(self.__hold.interface.methods)
+
+    def __repr__(self) -> str:
+        hold = self.__hold
+        return f"Actor({hold.interface.class_name}, {hold.actor_id.hex()})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ActorHandle):
+            return NotImplemented
+        return hold_of(self) is hold_of(cast("ActorHandle[Any]", other)) or (
+            hold_of(self).actor_id == hold_of(cast("ActorHandle[Any]", other)).actor_id
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.__hold.actor_id)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        hold = self.__hold
+        travels(hold.engine, hold.actor_id)
+        return _load, (hold.actor_id, hold.interface)
+
+    def __copy__(self) -> ActorHandle[T]:
+        return self
+
+    def __deepcopy__(self, _: object) -> ActorHandle[T]:
+        return self
+
+
+def hold_of(handle: ActorHandle[Any]) -> Hold:
+    """The hold inside a handle, out of reach of the actor's own method names."""
+    return cast("Hold", object.__getattribute__(handle, "_ActorHandle__hold"))
+
+
+def _handle(hold: Hold) -> ActorHandle[Any]:
+    return ActorHandle(hold)
+
+
+def _load(actor_id: ActorId, interface: Interface) -> ActorHandle[Any]:
+    return ActorHandle(Hold(current_engine(), actor_id, interface))
+
+
+def _no_such_method(interface: Interface, name: str) -> AttributeError:
+    close = difflib.get_close_matches(name, interface.methods, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    message = f"actor class {interface.class_name} has no method {name!r}{hint}"
+    return AttributeError(message, name=name)

@@ -1,0 +1,178 @@
+"""The methods of an actor class, known to the caller: misuse fails at the call.
+
+A misspelt method or a missing argument would otherwise travel to another process to
+fail there, later, with a traceback that does not show the line at fault. The
+interface is plain data, so it travels with every handle.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import NamedTuple
+
+_UNBOUNDED = 1 << 30
+
+
+class Method(NamedTuple):
+    """How one method may be called.
+
+    Attributes:
+        name: Its name.
+        is_async: Whether it is an ``async def``.
+        positional: Names of the parameters that may be given by position, in order.
+        positional_only: How many of those may not be given by name.
+        required: How many of those have no default.
+        keywords: Keyword-only parameters.
+        required_keywords: Those of them without a default.
+        low: The fewest positional arguments of a call without keywords.
+        high: The most positional arguments; very large behind ``*args``.
+        any_keyword: Whether it takes ``**kwargs``.
+    """
+
+    name: str
+    is_async: bool
+    positional: tuple[str, ...]
+    positional_only: int
+    required: int
+    keywords: tuple[str, ...]
+    required_keywords: tuple[str, ...]
+    low: int
+    high: int
+    any_keyword: bool
+
+    def check(self, nargs: int, kwargs: Mapping[str, object]) -> None:
+        """Refuses arguments that could not be bound, in Python's own words.
+
+        Args:
+            nargs: How many positional arguments there are.
+            kwargs: The keyword arguments.
+
+        Raises:
+            TypeError: The call would fail to bind.
+        """
+        if nargs > self.high:
+            raise TypeError(
+                f"{self.name}() takes {_count(self.high, 'positional argument')} but "
+                f"{nargs} {'was' if nargs == 1 else 'were'} given"
+            )
+        given = set(self.positional[:nargs])
+        by_name = self.positional[self.positional_only :]
+        for name in kwargs:
+            if name in by_name:
+                if name in given:
+                    raise TypeError(
+                        f"{self.name}() got multiple values for argument {name!r}"
+                    )
+            elif name not in self.keywords and not self.any_keyword:
+                raise TypeError(
+                    f"{self.name}() got an unexpected keyword argument {name!r}"
+                )
+        missing = [
+            name
+            for place, name in enumerate(self.positional[: self.required])
+            if name not in given
+            and (place < self.positional_only or name not in kwargs)
+        ]
+        if missing:
+            raise _missing(self.name, "positional", missing)
+        missing = [name for name in self.required_keywords if name not in kwargs]
+        if missing:
+            raise _missing(self.name, "keyword-only", missing)
+
+
+class Interface(NamedTuple):
+    """The face of an actor class.
+
+    Attributes:
+        class_name: The class's own name.
+        constructor: How it is made; its name is the class's.
+        methods: By name, inherited ones included.
+    """
+
+    class_name: str
+    constructor: Method
+    methods: dict[str, Method]
+
+    @property
+    def is_async(self) -> bool:
+        """Whether any method is an ``async def``: the actor then has an event loop."""
+        return any(method.is_async for method in self.methods.values())
+
+
+def interface_of(cls: type) -> Interface:
+    """Reads the interface off a class.
+
+    Every callable that the class or a base of it defines is a method, static and
+    class methods too; what ``object`` itself defines is none.
+    """
+    methods: dict[str, Method] = {}
+    for base in reversed(cls.__mro__[:-1]):
+        for name, found in vars(base).items():
+            methods.pop(name, None)
+            if callable(getattr(cls, name, None)) and not isinstance(found, type):
+                methods[name] = _method(cls, name)
+    return Interface(cls.__name__, _constructor(cls), methods)
+
+
+def _method(cls: type, name: str) -> Method:
+    found = inspect.getattr_static(cls, name)
+    function = getattr(cls, name)
+    bound = isinstance(found, (staticmethod, classmethod))
+    return _read(name, function, skip_self=not bound)
+
+
+def _constructor(cls: type) -> Method:
+    if cls.__init__ is object.__init__ and cls.__new__ is not object.__new__:
+        return _read(cls.__name__, cls.__new__, skip_self=True)
+    return _read(cls.__name__, cls.__init__, skip_self=True)
+
+
+def _read(name: str, function: object, *, skip_self: bool) -> Method:
+    if function is object.__init__:
+        return Method(name, False, (), 0, 0, (), (), 0, 0, False)  # noqa: FBT003  # the empty signature
+    is_async = inspect.iscoroutinefunction(function)
+    try:
+        signature = inspect.signature(function)  # pyright: ignore[reportArgumentType]  # anything callable
+    except (TypeError, ValueError):  # written in C without a signature: let it judge
+        return Method(name, is_async, (), 0, 0, (), (), 0, _UNBOUNDED, True)  # noqa: FBT003  # anything goes
+    parameters = list(signature.parameters.values())
+    if skip_self and parameters and parameters[0].kind is not _VAR_POSITIONAL:
+        parameters = parameters[1:]
+    positional = [p for p in parameters if p.kind in _BY_POSITION]
+    required = sum(p.default is p.empty for p in positional)
+    keywords = [p for p in parameters if p.kind is _KEYWORD_ONLY]
+    must = tuple(p.name for p in keywords if p.default is p.empty)
+    unbounded = any(p.kind is _VAR_POSITIONAL for p in parameters)
+    return Method(
+        name,
+        is_async,
+        tuple(p.name for p in positional),
+        sum(p.kind is _POSITIONAL_ONLY for p in positional),
+        required,
+        tuple(p.name for p in keywords),
+        must,
+        # A required keyword makes every call take the long way, which names it.
+        _UNBOUNDED if must else required,
+        _UNBOUNDED if unbounded else len(positional),
+        any(p.kind is _VAR_KEYWORD for p in parameters),
+    )
+
+
+_POSITIONAL_ONLY = inspect.Parameter.POSITIONAL_ONLY
+_KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
+_VAR_POSITIONAL = inspect.Parameter.VAR_POSITIONAL
+_VAR_KEYWORD = inspect.Parameter.VAR_KEYWORD
+_BY_POSITION = (_POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def _missing(function: str, kind: str, names: list[str]) -> TypeError:
+    listed = ", ".join(map(repr, names))
+    return TypeError(
+        f"{function}() missing {_count(len(names), f'required {kind} argument')}: "
+        f"{listed}"
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

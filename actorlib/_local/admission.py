@@ -1,0 +1,114 @@
+"""Waits in line until the ledger can say yes."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import takewhile
+from typing import TYPE_CHECKING, final
+
+from actorlib._local.line import Line, Waiter
+
+if TYPE_CHECKING:
+    from actorlib._local.ledger import Ledger
+    from actorlib._resources import Resources
+    from actorlib.accelerators.base import Lease
+
+
+@final
+class Admission:
+    """The door to a ledger: those for whom there is no room yet wait in line.
+
+    Every lease of the ledger has to be asked for and given back here, on one event
+    loop: a release is what lets the line move.
+
+    Args:
+        ledger: What is granted.
+    """
+
+    __slots__ = ("_ledger", "_line", "_promised")
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._line = Line(ledger)
+        self._promised: dict[Waiter, asyncio.Future[Lease]] = {}
+
+    async def acquire(self, label: str, request: Resources) -> Lease:
+        """Waits for a lease; at once, without yielding, if nobody has to wait for it.
+
+        What can never be granted waits for ever and holds nobody up.
+
+        Cancelled: leaves the line; a lease granted in the same turn is given back.
+
+        Args:
+            label: Who asks, for messages.
+            request: What is asked.
+
+        Returns:
+            The lease; the caller gives it back to :meth:`release`.
+        """
+        lease = self._line.pass_by(request)
+        if lease is not None:
+            return lease
+        waiter = self._line.join(label, request)
+        promise: asyncio.Future[Lease] = asyncio.get_running_loop().create_future()
+        self._promised[waiter] = promise
+        try:
+            return await promise
+        except BaseException:  # GeneratorExit too: a closed coroutine waits no more
+            self._withdraw(waiter, promise)
+            raise
+
+    def release(self, lease: Lease) -> None:
+        """Gives a lease back and lets everyone go who may go now.
+
+        Raises:
+            LookupError: The lease is not held; nothing has changed.
+        """
+        self._ledger.release(lease)
+        self._serve()
+
+    def waiting(self) -> list[tuple[str, Resources]]:
+        """Who waits for what, in order of arrival."""
+        return [(waiter.label, waiter.request) for waiter in self._line]
+
+    def explain(self, label: str, request: Resources) -> str:
+        """Why a request is not granted now, and who is ahead of it in line.
+
+        Args:
+            label: Who asks, as given to :meth:`acquire`.
+            request: What it asks; if it does not wait, it is explained as a newcomer.
+        """
+        reason = self._ledger.explain(label, request)
+        if not self._ledger.feasible(request):
+            return reason
+        sought = (label, request)
+        earlier = takewhile(lambda w: (w.label, w.request) != sought, self._line)
+        ahead = [waiter for waiter in earlier if self._competes(waiter, request)]
+        if not ahead:
+            return reason
+        others = f" and {len(ahead) - 1} more" if len(ahead) > 1 else ""
+        first = f"{ahead[0].label} ({ahead[0].request})"
+        return f"{reason}. Ahead of it in line: {first}{others}"
+
+    def _competes(self, waiter: Waiter, request: Resources) -> bool:
+        overlaps = not waiter.request.amounts.keys().isdisjoint(request.amounts)
+        return overlaps and self._ledger.feasible(waiter.request)
+
+    def _withdraw(self, waiter: Waiter, promise: asyncio.Future[Lease]) -> None:
+        if self._promised.pop(waiter, None) is not None:
+            self._line.leave(waiter)
+            self._serve()
+        elif not promise.cancelled():
+            # Granted in the turn in which the wait was cancelled: nobody took it.
+            self.release(promise.result())
+
+    def _serve(self) -> None:
+        while granted := self._line.serve():
+            for waiter, lease in granted:
+                promise = self._promised.pop(waiter)
+                if promise.cancelled():
+                    # It has not woken yet to leave the line. Its lease is free again
+                    # for the next round of this loop.
+                    self._ledger.release(lease)
+                else:
+                    promise.set_result(lease)

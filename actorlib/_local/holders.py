@@ -1,0 +1,72 @@
+"""Who holds a handle of which actor.                                            pure
+
+The owner is one holder; so is every worker that was lent a handle, once for each frame
+that brought it one. A worker gives all its loans of an actor back at once, when its last
+handle is gone. As both travel on one pipe in order, a handle on its way is never missed:
+the loan is counted before the frame leaves, and given back only after it came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from actorlib._engine import ActorId
+
+OWNER = 0
+"""The holder that is this process; workers are known by their session's number."""
+
+
+class Holders:
+    """Counts of loans, by actor and holder."""
+
+    def __init__(self) -> None:
+        self._counts: dict[ActorId, dict[int, int]] = {}
+
+    def __repr__(self) -> str:
+        return f"<Holders of {len(self._counts)} actors>"
+
+    def is_held(self, actor: ActorId) -> bool:
+        """Whether anybody holds a handle of the actor."""
+        return actor in self._counts
+
+    def add(self, actor: ActorId, holder: int) -> None:
+        """Counts one more loan."""
+        counts = self._counts.setdefault(actor, {})
+        counts[holder] = counts.get(holder, 0) + 1
+
+    def remove(self, actor: ActorId, holder: int, count: int = 1) -> bool:
+        """Counts loans that were given back; True if nobody holds the actor now.
+
+        Raises:
+            LookupError: More is given back than was lent.
+        """
+        counts = self._counts.get(actor, {})
+        left = counts.get(holder, 0) - count
+        if left < 0:
+            raise LookupError(
+                f"holder {holder} gives back {count} loans of {actor.hex()}, and had "
+                f"{counts.get(holder, 0)}"
+            )
+        if left:
+            counts[holder] = left
+            return False
+        del counts[holder]
+        if counts:
+            return False
+        del self._counts[actor]
+        return True
+
+    def move(self, actors: Iterable[ActorId], holder: int) -> None:
+        """Hands loans that this process kept over to a worker they were sent to."""
+        for actor in actors:
+            self.add(actor, holder)
+            self.remove(actor, OWNER)
+
+    def forget(self, holder: int) -> list[ActorId]:
+        """A holder is gone; the actors that nobody holds now."""
+        held = [actor for actor, counts in self._counts.items() if holder in counts]
+        return [
+            actor
+            for actor in held
+            if self.remove(actor, holder, self._counts[actor][holder])
+        ]

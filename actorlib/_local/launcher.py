@@ -1,0 +1,92 @@
+"""Where workers come from: a Protocol, and what every launched worker offers.
+
+There are two ways of starting a worker (``TemplateLauncher`` with ``"template"`` or
+``"spawn"``), and one in tests. A launcher starts and ends processes and knows nothing of
+actors: it is given a name and gives a socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessExit:
+    """How a process ended, as its parent saw it.
+
+    Attributes:
+        code: The exit code, or None if a signal ended it.
+        signal: The signal, or None.
+        peak: The most memory it had, in bytes; 0 if unknown.
+        trouble: What went wrong if it never started, or was lost with its parent.
+    """
+
+    code: int | None = None
+    signal: int | None = None
+    peak: int = 0
+    trouble: str = ""
+
+
+class WorkerProcess(Protocol):
+    """One worker, from before its process exists until after it is gone."""
+
+    @property
+    def sock(self) -> socket.socket:
+        """The owner's end of the pipe; usable at once, closed by who took it."""
+        ...
+
+    @property
+    def pid(self) -> int:
+        """The process id, or 0 while there is none."""
+        ...
+
+    @property
+    def exited(self) -> asyncio.Future[ProcessExit]:
+        """Done when the process is gone and nothing of it is left."""
+        ...
+
+    def kill(self) -> None:
+        """Ends its whole process group at once; harmless if it is gone."""
+        ...
+
+    def log_tail(self) -> str:
+        """The last lines of its standard error, whole once it is gone."""
+        ...
+
+
+class Launcher(Protocol):
+    """Starts workers.
+
+    Attributes:
+        environment: Variables that a worker has to set or (None) remove, because the
+            launcher needed them otherwise.
+    """
+
+    environment: dict[str, str | None]
+
+    async def start(self) -> None:
+        """Makes ready to launch.
+
+        Raises:
+            TemplateError: It cannot.
+        """
+        ...
+
+    def launch(self, name: str, *, has_devices: bool) -> WorkerProcess:
+        """Starts a worker; returns at once.
+
+        Args:
+            name: The name of its actor's class, for its output.
+            has_devices: Whether it will use an accelerator.
+
+        Raises:
+            TemplateError: Nothing can be started, or not with an accelerator.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Ends everything that was launched and is still there; leaves nothing."""
+        ...

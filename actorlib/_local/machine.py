@@ -1,0 +1,165 @@
+"""The machine a runtime works on: what there is, who may have it, what starts there."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from actorlib._enforcement.caps import thread_caps
+from actorlib._local.admission import Admission
+from actorlib._local.ledger import Ledger
+from actorlib._local.template import TemplateLauncher
+from actorlib._resources import CPU, MEMORY, UNITS, Resources
+from actorlib.accelerators import (
+    FAMILIES,
+    Host,
+    Inventory,
+    Lease,
+    accelerator_ids,
+    discover,
+    environment,
+    inventory,
+)
+
+if TYPE_CHECKING:
+    from actorlib._local.launcher import Launcher, WorkerProcess
+    from actorlib._options import ActorOptions, RuntimeOptions
+
+HIDE_SWITCH = "ACTORLIB_HIDE_DEVICES"
+
+
+class Machine:
+    """What there is, who may have it, and what starts there.
+
+    Args:
+        host: The window on it.
+        found: The devices that may be granted.
+        capacity: Everything that may be granted, devices included.
+        launcher: Starts workers.
+
+    Attributes:
+        ledger: Who holds what.
+        admission: Who waits for what.
+        inventory: The devices that may be granted, and why not more.
+    """
+
+    def __init__(
+        self, host: Host, found: Inventory, capacity: Resources, launcher: Launcher
+    ) -> None:
+        self.inventory = found
+        self.ledger = Ledger(capacity, found.devices)
+        self.admission = Admission(self.ledger)
+        self._host = host
+        self._launcher = launcher
+        self._oom_kills = _oom_kills(host)
+
+    @classmethod
+    async def open(cls, options: RuntimeOptions) -> Machine:
+        """Looks around and makes ready to start workers.
+
+        Raises:
+            ValueError: More is declared than the owner may see.
+            TemplateError: Workers cannot be started.
+        """
+        loop = asyncio.get_running_loop()
+        host = Host()
+        launcher = TemplateLauncher(
+            loop,
+            method=options.start_method or default_start_method(),
+            preload=options.preload,
+            is_output_shown=options.log_to_driver,
+        )
+        starting = loop.create_task(launcher.start())
+        try:
+            detections = await asyncio.to_thread(discover, host)
+            declared = options.capacity.amounts.get("GPU")
+            count = options.num_gpus if declared is None else declared // UNITS
+            found = inventory(detections, {"GPU": count})
+            capacity = _capacity(host, found, options)
+            await starting
+        except BaseException:
+            starting.cancel()
+            await asyncio.wait([starting])
+            await launcher.aclose()
+            raise
+        return cls(host, found, capacity, launcher)
+
+    def launch(self, name: str, lease: Lease) -> WorkerProcess:
+        """Starts a worker for an actor that holds a lease.
+
+        Raises:
+            TemplateError: It cannot be started.
+            OSError: This process is out of descriptors.
+        """
+        return self._launcher.launch(name, has_devices=bool(lease.shares))
+
+    def environment(self, lease: Lease, options: ActorOptions) -> dict[str, str | None]:
+        """The variables that a worker sets before it imports the user's code."""
+        environ = self._host.environ
+        hide = options.accelerators != "inherit"
+        if options.accelerators is None:
+            hide = environ.get(HIDE_SWITCH, "1").lower() not in ("0", "false")
+        return {
+            **self._launcher.environment,
+            **thread_caps(lease.amounts.get(CPU, 0), environ),
+            **environment(lease, self.inventory, hide=hide, environ=environ),
+        }
+
+    def mask(self, lease: Lease, options: ActorOptions) -> str | None:
+        """What the visibility variable of a worker with this lease says."""
+        environment = self.environment(lease, options)
+        for family in FAMILIES:
+            if family.visible_env in environment:
+                return environment[family.visible_env]
+        return None
+
+    def accelerator_ids(self, lease: Lease) -> dict[str, list[int | str]]:
+        """The ids of a lease's devices by kind, as the user is told them."""
+        return accelerator_ids(lease, self.inventory)
+
+    def is_memory_short(self) -> bool:
+        """Whether the kernel has killed for lack of memory since the last look."""
+        before, self._oom_kills = self._oom_kills, _oom_kills(self._host)
+        return self._oom_kills > before
+
+    async def aclose(self) -> None:
+        """Ends everything that still runs and leaves nothing."""
+        await self._launcher.aclose()
+
+
+def default_start_method() -> str:
+    """The template where a fork of a clean process is safe: on Linux."""
+    asked = os.environ.get("ACTORLIB_START_METHOD")
+    if asked:
+        return asked
+    return "template" if sys.platform == "linux" else "spawn"
+
+
+def _capacity(host: Host, found: Inventory, options: RuntimeOptions) -> Resources:
+    there: dict[str, int] = {
+        kind: len(devices) * UNITS for kind, devices in found.devices.items()
+    }
+    if options.num_cpus is None:
+        there[CPU] = host.cpu_count() * UNITS
+    if options.memory is None:
+        there[MEMORY] = host.memory()
+    return Resources.of({**options.capacity.amounts, **there})
+
+
+def counted(amounts: Mapping[str, int]) -> dict[str, float]:
+    """Amounts as a user counts them: bytes of memory, and numbers of the rest."""
+    return {
+        name: amount if name == MEMORY else amount / UNITS
+        for name, amount in amounts.items()
+    }
+
+
+def _oom_kills(host: Host) -> int:
+    """How often the kernel has killed for lack of memory, where it counts that."""
+    counters = host.read_text("/proc/vmstat") or ""
+    found = re.search(r"^oom_kill (\d+)$", counters, re.MULTILINE)
+    return int(found[1]) if found else 0

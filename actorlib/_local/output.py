@@ -1,0 +1,93 @@
+"""What workers print: shown line by line, and the last of it remembered.
+
+Each worker has a pipe of its own for standard output and one for standard error, so
+what C code and child processes print is caught too. A line appears in one piece, behind
+the name and the process id of the actor that printed it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections import deque
+from typing import Literal
+
+_READ = 64 * 1024
+_LONGEST_LINE = 64 * 1024
+_TAIL_LINES = 20
+
+
+class OutputPipe:
+    """The owner's end of one output stream of one worker.
+
+    Args:
+        stream: Where lines appear in this process.
+        is_shown: Whether they appear at all.
+    """
+
+    def __init__(self, stream: Literal["stdout", "stderr"], *, is_shown: bool) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stream = stream
+        self._is_shown = is_shown
+        self._rest = b""
+        self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
+        self._label = ""
+        self._read_end, self.write_end = os.pipe()
+        os.set_blocking(self._read_end, False)  # noqa: FBT003  # the os API
+
+    def begin(self, loop: asyncio.AbstractEventLoop, label: str) -> None:
+        """Shows lines from now on; before, nobody could have said whose they are."""
+        self._loop = loop
+        self._label = label
+        loop.add_reader(self._read_end, self._read)
+
+    @property
+    def tail(self) -> str:
+        """The last lines, for whoever asks why the worker is gone."""
+        return "\n".join(self._tail)
+
+    def close_write_end(self) -> None:
+        """Closes what the worker has by now a copy of."""
+        if self.write_end >= 0:
+            os.close(self.write_end)
+            self.write_end = -1
+
+    def close(self) -> None:
+        """Shows what is there and closes; does not wait for a lasting writer."""
+        if self._read_end < 0:
+            return
+        while self._read():
+            pass
+        if self._rest:
+            self._show([self._rest])
+        if self._loop is not None:
+            self._loop.remove_reader(self._read_end)
+        os.close(self._read_end)
+        self._read_end = -1
+        self.close_write_end()
+
+    def _read(self) -> bool:
+        try:
+            data = os.read(self._read_end, _READ)
+        except BlockingIOError:
+            return False
+        if not data:
+            if self._loop is not None:
+                self._loop.remove_reader(self._read_end)
+            return False
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > _LONGEST_LINE:
+            lines.append(self._rest)
+            self._rest = b""
+        if lines:
+            self._show(lines)
+        return True
+
+    def _show(self, lines: list[bytes]) -> None:
+        texts = [line.decode(errors="replace") for line in lines]
+        self._tail.extend(texts)
+        stream = getattr(sys, self._stream)
+        if self._is_shown and stream is not None:
+            stream.write("".join(f"({self._label}) {text}\n" for text in texts))
+            stream.flush()

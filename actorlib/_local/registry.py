@@ -1,0 +1,152 @@
+"""The actors of one runtime and the states they may be in.                      pure"""
+
+from __future__ import annotations
+
+import enum
+import itertools
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from actorlib._engine import ActorId
+
+if TYPE_CHECKING:
+    from actorlib._interface import Interface
+    from actorlib._options import ActorOptions
+    from actorlib.accelerators.base import Lease
+    from actorlib.exceptions import Exit
+
+_id = struct.Struct(">4sII")
+
+
+class ActorState(enum.Enum):
+    """Where an actor is in its life."""
+
+    PENDING = "pending"
+    """It waits for its arguments or for its share of the machine."""
+    STARTING = "starting"
+    """Its process is being started, and its constructor runs."""
+    ALIVE = "alive"
+    """It is ready for calls."""
+    DRAINING = "draining"
+    """It ends: its process leaves, its share is still its own."""
+    DEAD = "dead"
+    """Its process is gone and its share is back."""
+
+
+_MOVES: dict[ActorState, frozenset[ActorState]] = {
+    ActorState.PENDING: frozenset({ActorState.STARTING, ActorState.DEAD}),
+    ActorState.STARTING: frozenset({ActorState.ALIVE, ActorState.DRAINING}),
+    ActorState.ALIVE: frozenset({ActorState.DRAINING}),
+    ActorState.DRAINING: frozenset({ActorState.DEAD}),
+    ActorState.DEAD: frozenset(),
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class ActorRecord:
+    """What is known of one actor.
+
+    Attributes:
+        id: Its id.
+        interface: The face of its class.
+        options: What it asked for.
+        state: Where it is in its life; changed by ``move`` alone.
+        lease: What it holds, while it holds something.
+        exit: How it ended, once it has.
+    """
+
+    id: ActorId
+    interface: Interface
+    options: ActorOptions
+    state: ActorState = ActorState.PENDING
+    lease: Lease | None = None
+    exit: Exit | None = None
+
+    @property
+    def label(self) -> str:
+        """The name of its class, for messages."""
+        return self.interface.class_name
+
+    def move(self, state: ActorState) -> None:
+        """Goes on to another state.
+
+        Raises:
+            RuntimeError: Its state does not allow that: a bug.
+        """
+        if state not in _MOVES[self.state]:
+            raise RuntimeError(
+                f"{self!r} cannot become {state.value}; it may become "
+                f"{', '.join(sorted(s.value for s in _MOVES[self.state])) or 'nothing'}"
+            )
+        self.state = state
+
+    def __repr__(self) -> str:
+        return f"<{self.label} {self.id.hex()} {self.state.value}>"
+
+
+class Registry:
+    """Every actor of one runtime, living or dead, by id.
+
+    Args:
+        runtime: Four bytes that tell this runtime from others of the machine.
+    """
+
+    def __init__(self, runtime: bytes) -> None:
+        self._runtime = runtime
+        self._counter = itertools.count(1)
+        self._records: dict[ActorId, ActorRecord] = {}
+
+    def __repr__(self) -> str:
+        counts = {state: 0 for state in ActorState}
+        for record in self._records.values():
+            counts[record.state] += 1
+        told = ", ".join(f"{n} {state.value}" for state, n in counts.items() if n)
+        return f"<Registry {told or 'empty'}>"
+
+    def __iter__(self) -> Iterator[ActorRecord]:
+        return iter(list(self._records.values()))
+
+    def prefix(self, maker: int) -> bytes:
+        """The first eight bytes of the ids of actors that a process makes.
+
+        Args:
+            maker: 0 for the owner, else the number of the worker's session.
+        """
+        return _id.pack(self._runtime, maker, 0)[:8]
+
+    def new_id(self) -> ActorId:
+        """An id for an actor that the owner makes."""
+        return ActorId(_id.pack(self._runtime, 0, next(self._counter)))
+
+    def add(self, record: ActorRecord) -> None:
+        """Registers a new actor.
+
+        Raises:
+            LookupError: There is one by that id: a bug.
+        """
+        if record.id in self._records:
+            raise LookupError(f"{record!r} is registered already")
+        self._records[record.id] = record
+
+    def forget(self, actor: ActorId) -> None:
+        """Drops the record of an actor that is dead and that nobody holds."""
+        self._records.pop(actor, None)
+
+    def find(self, actor: ActorId) -> ActorRecord | None:
+        """The record of an actor, or None if it is of another runtime."""
+        return self._records.get(actor)
+
+    def check(self) -> None:
+        """Raises if an actor holds what its state does not allow.
+
+        Raises:
+            AssertionError: An invariant is broken.
+        """
+        for record in self._records.values():
+            is_placed = record.state not in (ActorState.PENDING, ActorState.DEAD)
+            if is_placed != (record.lease is not None):
+                raise AssertionError(f"{record!r} has lease {record.lease!r}")
+            if (record.exit is not None) != (record.state is ActorState.DEAD):
+                raise AssertionError(f"{record!r} has exit {record.exit!r}")

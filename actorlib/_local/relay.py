@@ -1,0 +1,234 @@
+"""What rises from workers: calls to other actors, creations, endings, loans.
+
+A worker speaks the same verbs as the owner's own code, as frames. Payloads pass through
+without being decoded. A worker that asks about an actor this runtime does not know gets
+an error, as would be the owner's own code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+
+from actorlib._local.holders import OWNER
+from actorlib._wire.frames import (
+    ASK,
+    AWAIT,
+    CANCEL,
+    CREATE,
+    DIED,
+    END,
+    FAILURE,
+    RESULT,
+    RETURN,
+    Frame,
+)
+from actorlib._wire.payload import decode, dump, encode
+from actorlib.exceptions import ActorDiedError, Exit, ProtocolError
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from actorlib._engine import ActorId
+    from actorlib._interface import Interface
+    from actorlib._local.dispatch import Loans
+    from actorlib._local.session import Session
+    from actorlib._local.supervisor import Life
+    from actorlib._options import ActorOptions
+    from actorlib._wire.frames import Payload
+
+
+class Birth(NamedTuple):
+    """What an actor is made from, ready to be sent.
+
+    Attributes:
+        source: The pickled class.
+        interface: The face of the class.
+        options: What it asks for.
+        loans: The actors whose handles are among the constructor's arguments.
+    """
+
+    source: bytes
+    interface: Interface
+    options: ActorOptions
+    loans: Collection[ActorId] | None
+
+
+class Actors(Protocol):
+    """What rising frames need of the engine."""
+
+    loans: Loans
+
+    def find(self, actor: ActorId) -> Life | None:
+        """The life of an actor, or None if this runtime has none by that id."""
+        ...
+
+    def create_for(
+        self,
+        actor: ActorId,
+        birth: Birth,
+        payload: Payload | BaseException,
+        maker: int,
+    ) -> None:
+        """Starts the life of an actor that a worker makes.
+
+        Args:
+            actor: Its id, given by the worker.
+            birth: Its class and options.
+            payload: The constructor's arguments, or why there are none.
+            maker: The number of the worker's session.
+        """
+        ...
+
+    def drop(self, actor: ActorId, holder: int, count: int) -> None:
+        """A holder gives loans of an actor back."""
+        ...
+
+
+class Relay:
+    """Serves what rises from the workers of one runtime."""
+
+    def __init__(self, actors: Actors) -> None:
+        self._actors = actors
+        self._asked: dict[tuple[int, int], tuple[Life, int]] = {}
+
+    def serve(self, session: Session, frame: Frame) -> None:
+        """Serves one frame of a worker.
+
+        Raises:
+            ProtocolError: It is of no kind that rises.
+        """
+        kind = frame[0]
+        if kind == ASK:
+            self._ask(session, *frame[1:])
+        elif kind == RETURN:
+            _, actor, count = frame
+            self._actors.drop(actor, session.number, count)
+        elif kind == CREATE:
+            self._create(session, *frame[1:])
+        elif kind == AWAIT:
+            _, call, actor = frame
+            self._answer_when(session, call, actor, "ready")
+        elif kind == END:
+            _, call, actor, at_once = frame
+            self._end(actor, at_once=at_once)
+            self._answer_when(session, call, actor, "ended")
+        elif kind == CANCEL:
+            self._cancel(session, frame[1])
+        else:
+            raise ProtocolError(f"no worker sends frames of kind {kind}")
+
+    def _ask(
+        self,
+        session: Session,
+        call: int,
+        actor: ActorId,
+        method: str,
+        loans: tuple[ActorId, ...] | None,
+        payload: Payload,
+    ) -> None:
+        asker = _Worker(self, session, call)
+        life = self._actors.find(actor)
+        if life is None:
+            asker.fail(_unknown(actor))
+            return
+        if loans:
+            # The worker still holds them; this process does too, until they are sent.
+            self._actors.loans.arrived(loans, OWNER)
+        number = life.dispatch.send(asker, method, loans, payload)
+        if number:
+            self._asked[session.number, call] = (life, number)
+
+    def _cancel(self, session: Session, call: int) -> None:
+        asked = self._asked.pop((session.number, call), None)
+        if asked is not None:
+            life, number = asked
+            life.dispatch.cancel(number)
+
+    def answered(self, session: Session, call: int) -> None:
+        """A call of a worker needs no cancelling any more."""
+        self._asked.pop((session.number, call), None)
+
+    def answer_loans(self, loans: tuple[ActorId, ...], session: Session) -> None:
+        """Handles are about to be sent to a worker."""
+        self._actors.loans.arrived(loans, session.number)
+
+    def _create(
+        self,
+        session: Session,
+        actor: ActorId,
+        source: bytes,
+        face: bytes,
+        is_good: bool,  # noqa: FBT001  # a field of the frame
+        loans: tuple[ActorId, ...] | None,
+        payload: Payload,
+    ) -> None:
+        interface, options = decode(face)
+        if loans:
+            self._actors.loans.arrived(loans, OWNER)
+        self._actors.create_for(
+            actor,
+            Birth(source, interface, options, loans),
+            payload if is_good else cast("BaseException", decode(payload)),
+            session.number,
+        )
+
+    def _end(self, actor: ActorId, *, at_once: bool) -> None:
+        life = self._actors.find(actor)
+        if life is None:
+            return
+        if at_once:
+            life.kill("it was killed by another actor")
+        else:
+            life.end("it was ended by another actor")
+
+    def _answer_when(
+        self, session: Session, call: int, actor: ActorId, moment: str
+    ) -> None:
+        asker = _Worker(self, session, call)
+        life = self._actors.find(actor)
+        if life is None:
+            asker.fail(_unknown(actor))
+            return
+
+        def answer(future: asyncio.Future[None]) -> None:
+            error = future.exception()
+            if error is not None:
+                asker.fail(error)
+            else:
+                asker.answer((RESULT, call, None, encode(None)))
+
+        getattr(life, moment).add_done_callback(answer)
+
+
+class _Worker:
+    """A worker that waits for an answer; see Asker."""
+
+    __slots__ = ("_call", "_relay", "_session")
+
+    def __init__(self, relay: Relay, session: Session, call: int) -> None:
+        self._relay = relay
+        self._session = session
+        self._call = call
+
+    def answer(self, frame: Frame) -> None:
+        session = self._session
+        self._relay.answered(session, self._call)
+        if not session.channel.is_open:
+            return
+        loans = frame[-2]
+        if loans:
+            self._relay.answer_loans(loans, session)
+        session.channel.send((frame[0], self._call, *frame[2:]))
+
+    def fail(self, error: BaseException) -> None:
+        self.answer((FAILURE, 0, DIED, str(error), "", "", None, dump(error)))
+
+
+def _unknown(actor: ActorId) -> ActorDiedError:
+    how = Exit(cause="lost", reason="this runtime has no such actor")
+    return ActorDiedError(
+        f"actor {actor.hex()} is not one of this runtime",
+        exit=how,
+        actor_id=actor.hex(),
+    )

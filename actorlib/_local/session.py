@@ -1,0 +1,130 @@
+"""One incarnation of a worker: from its first frame to its end.
+
+The end of a process is an awaited future and the end of file on its socket, never a
+poll. Whichever comes first, the other is waited for, with a limit: results that were
+written before a crash are still read, and a process that closed its pipe and stays is
+killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from actorlib._wire.answers import error_of
+from actorlib._wire.channel import Channel
+from actorlib._wire.frames import FAILURE, READY, RESULT, STOP, Frame
+from actorlib.exceptions import ProtocolError
+
+if TYPE_CHECKING:
+    from actorlib._local.dispatch import Dispatch
+    from actorlib._local.launcher import ProcessExit, WorkerProcess
+
+_LAST_FRAMES = 1.0
+
+
+class Session:
+    """A worker and the pipe to it.
+
+    Args:
+        loop: The owner's loop.
+        number: Its number among the sessions of the runtime.
+        process: The worker.
+        dispatch: Gets the answers.
+        rises: Gets the frames with which the worker asks for something.
+        ready: Called when the actor is there.
+
+    Attributes:
+        channel: The pipe.
+        number: Its number.
+        constructor_error: What the constructor raised, if it did.
+        protocol_error: What was wrong with the worker's frames, if anything.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        number: int,
+        process: WorkerProcess,
+        dispatch: Dispatch,
+        rises: Callable[[Session, Frame], None],
+        ready: Callable[[], None],
+    ) -> None:
+        self.number = number
+        self.constructor_error: BaseException | None = None
+        self.protocol_error: Exception | None = None
+        self._loop = loop
+        self._process = process
+        self._dispatch = dispatch
+        self._rises = rises
+        self._ready = ready
+        self._ended: asyncio.Future[None] = loop.create_future()
+        self.channel = Channel(loop, process.sock, self._receive, self._lost)
+
+    async def run(self, start: Frame, grace: float) -> ProcessExit:
+        """Starts the actor and waits for the end of its process.
+
+        Args:
+            start: The START frame.
+            grace: Seconds that a process which closed its pipe may stay.
+        """
+        self.channel.send(start)
+        exited = self._process.exited
+        try:
+            await asyncio.wait(
+                {exited, self._ended}, return_when=asyncio.FIRST_COMPLETED
+            )
+            if exited.done():
+                await asyncio.wait({self._ended}, timeout=_LAST_FRAMES)
+            else:
+                await asyncio.wait({exited}, timeout=grace)
+                self._process.kill()
+            return await exited
+        finally:
+            self.channel.close()
+
+    def stop(self) -> None:
+        """Asks the actor to leave behind what it was sent."""
+        self.channel.send((STOP,))
+
+    def _receive(self, frames: list[Frame]) -> None:
+        settle = self._dispatch.settle
+        try:
+            for frame in frames:
+                kind = frame[0]
+                if kind in (RESULT, FAILURE):
+                    if frame[1]:
+                        settle(frame)
+                    else:
+                        self._constructor_failed(frame)
+                elif kind == READY:
+                    self._ready()
+                else:
+                    self._rises(self, frame)
+        except (ValueError, TypeError, IndexError, LookupError) as error:
+            trouble = ProtocolError(f"a frame that makes no sense came: {error!r}")
+            trouble.__cause__ = error
+            self._break(trouble)
+        except ProtocolError as error:
+            self._break(error)
+
+    def _constructor_failed(self, frame: Frame) -> None:
+        _, _, kind, summary, text, where, _, payload = cast("tuple[Any, ...]", frame)
+        self.constructor_error = error_of(kind, summary, text, where, payload)
+
+    def _break(self, error: Exception) -> None:
+        self.protocol_error = error
+        self.channel.close()
+        self._process.kill()
+        self._end()
+
+    def _lost(self, error: Exception | None) -> None:
+        if error is not None:
+            self.protocol_error = error
+            self._process.kill()
+        self._end()
+
+    def _end(self) -> None:
+        if not self._ended.done():
+            self._ended.set_result(None)

@@ -1,0 +1,322 @@
+"""The life of one actor, top to bottom.
+
+One task per actor, and one function to read: wait for the arguments, wait for a share,
+start a worker, wait for its end, say why, give the share back. A life never raises: its
+failures are the record's state, and what it did not foresee is logged as our bug.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from actorlib._local.launcher import ProcessExit
+from actorlib._local.postmortem import Remains, exit_of
+from actorlib._local.registry import ActorState
+from actorlib.exceptions import (
+    ActorDiedError,
+    ActorUnschedulableError,
+    Exit,
+    TemplateError,
+)
+
+if TYPE_CHECKING:
+    from actorlib._local.dispatch import Dispatch
+    from actorlib._local.launcher import WorkerProcess
+    from actorlib._local.registry import ActorRecord
+    from actorlib._local.session import Session
+    from actorlib._wire.frames import Frame, Payload
+    from actorlib.accelerators.base import Lease
+
+V = TypeVar("V")
+_log = logging.getLogger("actorlib")
+
+
+class Surroundings(Protocol):
+    """What a life needs of the engine it is lived in."""
+
+    loop: asyncio.AbstractEventLoop
+    grace: float
+
+    async def acquire(self, record: ActorRecord) -> Lease:
+        """Waits in line for the actor's share."""
+        ...
+
+    def release_lease(self, lease: Lease) -> None:
+        """Gives a share back."""
+        ...
+
+    def launch(self, record: ActorRecord, lease: Lease) -> WorkerProcess:
+        """Starts a worker for the actor."""
+        ...
+
+    def open_session(self, life: Life, process: WorkerProcess) -> Session:
+        """Opens the pipe to the worker."""
+        ...
+
+    def start_frame(self, life: Life, session: Session, lease: Lease) -> Frame:
+        """What the worker is told first."""
+        ...
+
+    def close_session(self, session: Session) -> None:
+        """Forgets what the worker held."""
+        ...
+
+    def is_memory_short(self) -> bool:
+        """Whether the kernel has killed for lack of memory since the last look."""
+        ...
+
+    def buried(self, life: Life) -> None:
+        """The actor is dead and everything it had is back."""
+        ...
+
+
+class Life:
+    """The life of one actor.
+
+    Args:
+        record: What is known of it.
+        surroundings: The engine.
+        make_dispatch: Makes the actor's end of its calls from why it died and what
+            to do when it is idle.
+
+    Attributes:
+        record: What is known of the actor.
+        dispatch: Its calls.
+        ready: Done when it is ready for calls, or with why it never will be.
+        ended: Done when its process is gone and its share is back.
+    """
+
+    def __init__(
+        self,
+        record: ActorRecord,
+        surroundings: Surroundings,
+        make_dispatch: Callable[[Life], Dispatch],
+    ) -> None:
+        loop = surroundings.loop
+        self.record = record
+        self.ready: asyncio.Future[None] = loop.create_future()
+        self.ended: asyncio.Future[None] = loop.create_future()
+        self.dispatch = make_dispatch(self)
+        self.payload: Payload = b""
+        self._surroundings = surroundings
+        self._asked = ""
+        self._ends_for = ""
+        self._cause: BaseException | None = None
+        self._process: WorkerProcess | None = None
+        self._session: Session | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._is_waiting = False
+        self._patience: asyncio.TimerHandle | None = None
+
+    def begin(self, payload: Payload | asyncio.Future[Payload]) -> None:
+        """Starts living.
+
+        Args:
+            payload: The constructor's arguments, or a future of them.
+        """
+        self._task = self._surroundings.loop.create_task(self._live(payload))
+
+    def be_stillborn(self, error: ActorUnschedulableError) -> None:
+        """Dies before it lives: it asks for what can never be."""
+        self._cause = error
+        self._be_dead(Exit(cause="failed to start", reason=str(error)), None)
+
+    def died(self) -> BaseException:
+        """The error of whoever asks something of the actor after its end."""
+        record = self.record
+        how = record.exit or Exit(cause="asked", reason="it is ending")
+        if isinstance(self._cause, ActorUnschedulableError):
+            return ActorUnschedulableError(str(self._cause), actor_id=record.id.hex())
+        error = ActorDiedError(
+            f"{record.label} ({record.id.hex()}) is dead: {how}",
+            exit=how,
+            actor_id=record.id.hex(),
+        )
+        error.__cause__ = self._cause
+        return error
+
+    @property
+    def pid(self) -> int:
+        """Its process id, or 0 while there is none."""
+        return self._process.pid if self._process is not None else 0
+
+    @property
+    def was_sent_start(self) -> bool:
+        """Whether the constructor's arguments have left this process."""
+        return self._session is not None
+
+    # Endings.
+
+    def kill(self, reason: str) -> None:
+        """Ends the actor at once, whatever it does."""
+        self._asked = self._asked or reason
+        if self._process is not None:
+            self._process.kill()
+        elif self._is_waiting and self._task is not None:
+            self._task.cancel()
+
+    def stop(self, reason: str) -> None:
+        """Ends the actor behind what it was sent; it is killed if it stays on."""
+        self._asked = self._asked or reason
+        state = self.record.state
+        if state is ActorState.ALIVE and self._session is not None:
+            self.record.move(ActorState.DRAINING)
+            self._session.stop()
+            self.dispatch.close()
+            self._lose_patience_later()
+        elif state in (ActorState.PENDING, ActorState.STARTING):
+            self.kill(reason)
+
+    def end(self, reason: str) -> None:
+        """Refuses new calls and ends the actor behind those it was sent."""
+        self.dispatch.close()
+        self.end_when_idle(reason)
+
+    def end_when_idle(self, reason: str) -> None:
+        """Ends the actor as soon as everything it was sent is done."""
+        self._ends_for = self._ends_for or reason
+        self.idle()
+
+    def idle(self) -> None:
+        """Nothing is left to be done; see Dispatch."""
+        if self._ends_for and self.dispatch.is_idle and not self._asked:
+            self.stop(self._ends_for)
+
+    def _lose_patience_later(self) -> None:
+        surroundings = self._surroundings
+        process = self._process
+        if process is not None and self._patience is None:
+            self._patience = surroundings.loop.call_later(
+                surroundings.grace, process.kill
+            )
+
+    # The life.
+
+    async def _live(self, payload: Payload | asyncio.Future[Payload]) -> None:
+        how = Exit(cause="lost", reason="actorlib failed; its log says where")
+        lease = None
+        try:
+            self.payload = await self._waited(_value(payload))
+            lease = await self._waited(self._surroundings.acquire(self.record))
+            how = await self._be(lease)
+        except _Asked:
+            how = Exit(cause="asked", reason=self._asked)
+        except _Unborn as error:
+            self._cause = error.__cause__
+            how = Exit(cause="failed to start", reason=f"{error.__cause__}")
+        except asyncio.CancelledError:
+            how = Exit(cause="asked", reason="the runtime was shut down")
+            raise
+        except Exception as error:  # noqa: BLE001  # around a life
+            _log.exception("the life of %r ended by a bug in actorlib", self.record)
+            self._cause = error
+        finally:
+            self._be_dead(how, lease)
+
+    async def _waited(self, waiting: Coroutine[Any, Any, V]) -> V:
+        """Waits for something that ``kill`` may end."""
+        if self._asked:
+            waiting.close()
+            raise _Asked
+        self._is_waiting = True
+        try:
+            return await waiting
+        except asyncio.CancelledError:
+            if not self._asked:
+                raise
+            raise _Asked from None
+        finally:
+            self._is_waiting = False
+
+    async def _be(self, lease: Lease) -> Exit:
+        surroundings, record = self._surroundings, self.record
+        record.lease = lease
+        record.move(ActorState.STARTING)
+        if self._asked:
+            raise _Asked
+        try:
+            process = self._process = surroundings.launch(record, lease)
+        except (OSError, TemplateError) as error:
+            raise _Unborn from error
+        session = self._session = surroundings.open_session(self, process)
+        try:
+            start = surroundings.start_frame(self, session, lease)
+            ended = await session.run(start, surroundings.grace)
+        finally:
+            surroundings.close_session(session)
+        return self._explain(session, process, ended)
+
+    def is_ready(self) -> None:
+        """The constructor has finished: calls may go."""
+        if self._session is None or self.record.state is not ActorState.STARTING:
+            return
+        self.record.move(ActorState.ALIVE)
+        self.dispatch.opened(self._session.channel, self._session.number)
+        if not self.ready.done():
+            self.ready.set_result(None)
+        self.idle()
+
+    def _explain(
+        self, session: Session, process: WorkerProcess, ended: ProcessExit
+    ) -> Exit:
+        error = session.constructor_error
+        self._cause = error or session.protocol_error
+        return exit_of(
+            Remains(
+                process=ended,
+                asked=self._asked,
+                was_ready=self.ready.done(),
+                constructor=_summary(error) if error is not None else "",
+                protocol=str(session.protocol_error or ""),
+                method=self.dispatch.running(),
+                log_tail=process.log_tail(),
+                pid=process.pid,
+                is_memory_short=self._surroundings.is_memory_short(),
+            )
+        )
+
+    def _be_dead(self, how: Exit, lease: Lease | None) -> None:
+        record = self.record
+        if self._patience is not None:
+            self._patience.cancel()
+        record.exit = how
+        if record.state in (ActorState.STARTING, ActorState.ALIVE):
+            record.move(ActorState.DRAINING)
+        record.lease = None
+        record.move(ActorState.DEAD)
+        if how.cause != "asked":
+            _log.warning("%s (%s) is dead: %s", record.label, record.id.hex(), how)
+        self.dispatch.over()
+        if not self.ready.done():
+            self.ready.set_exception(self.died())
+            self.ready.exception()
+        if lease is not None:
+            self._surroundings.release_lease(lease)
+        self.payload = b""
+        self.ended.set_result(None)
+        self._surroundings.buried(self)
+
+
+class _Unborn(Exception):  # noqa: N818  # carries what went wrong
+    """The actor cannot be given life; the cause says why."""
+
+
+class _Asked(Exception):  # noqa: N818  # no error: the way out of a life that was ended
+    """The actor was ended before it had a process."""
+
+
+async def _value(payload: Payload | asyncio.Future[Payload]) -> Payload:
+    if not asyncio.isfuture(payload):
+        return payload
+    try:
+        return await payload
+    except Exception as error:
+        raise _Unborn from error
+
+
+def _summary(error: BaseException) -> str:
+    cause = getattr(error, "cause", None) or error
+    return f"{type(cause).__name__}: {cause}"

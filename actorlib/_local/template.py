@@ -1,0 +1,347 @@
+"""The owner's side of the template: requests out, reports in.
+
+The template does one thing after the other, so only a few forks are asked for ahead:
+a kill never waits behind hundreds of them, and descriptors on their way stay few.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, cast
+
+from actorlib._local.descriptors import make_room
+from actorlib._local.launcher import ProcessExit
+from actorlib._local.output import OutputPipe
+from actorlib._wire.channel import Channel
+from actorlib._wire.frames import Frame
+from actorlib._worker.template import FAREWELL, FORK, FORKED, HELLO, KILL, REQUEST
+from actorlib.exceptions import TemplateError
+
+_AHEAD = 32
+_START_LIMIT = 300.0
+_PACKAGES = str(Path(__file__).parents[2])
+_BOOTSTRAP = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); "
+    "from actorlib._worker.template import main; main()"
+)
+# Three for its pipe and its output, twice as many for a moment around its fork.
+_DESCRIPTORS = 6
+
+
+class TemplateLauncher:
+    """Starts workers from a template process: forks of it, or fresh interpreters.
+
+    Args:
+        loop: The owner's loop.
+        method: ``"template"`` to fork, ``"spawn"`` to start interpreters.
+        preload: Modules that forked workers find imported.
+        is_output_shown: Whether what workers print appears here.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        method: Literal["template", "spawn"],
+        preload: Sequence[str],
+        is_output_shown: bool,
+    ) -> None:
+        self._loop = loop
+        self._method = method
+        self._preload = preload
+        self._is_output_shown = is_output_shown
+        self._mark = secrets.token_hex(8)
+        self._count = 0
+        self._workers: dict[int, _Worker] = {}
+        self._queue: deque[_Worker] = deque()
+        self._in_flight = 0
+        self._requests: deque[tuple[bytes, list[int]]] = deque()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._sock: socket.socket | None = None
+        self._channel: Channel | None = None
+        self._hello: asyncio.Future[None] | None = None
+        self._restarting: asyncio.Task[None] | None = None
+        self._culprit = ""
+        # What spawned workers must forget: where this package lies.
+        kept = os.environ.get("PYTHONPATH")
+        self.environment = {"PYTHONPATH": kept} if method == "spawn" else {}
+
+    async def start(self) -> None:
+        """Starts the template and waits until its preloads are imported.
+
+        Raises:
+            TemplateError: It did not start, or a preload could not be imported.
+        """
+        ours, theirs = socket.socketpair()
+        self._sock = ours
+        self._hello = self._loop.create_future()
+        self._channel = Channel(self._loop, ours, self._report, self._lost)
+        try:
+            self._process = await asyncio.to_thread(self._popen, theirs.fileno())
+        except OSError as error:
+            self._channel.close()
+            raise TemplateError(f"the template cannot be started: {error}") from error
+        finally:
+            theirs.close()
+        try:
+            async with asyncio.timeout(_START_LIMIT):
+                await self._hello
+        except TimeoutError as error:
+            await self.aclose()
+            raise TemplateError(
+                f"the template was not ready within {_START_LIMIT:g} s: it was still "
+                f"importing {', '.join(self._preload) or 'actorlib'}"
+            ) from error
+        except BaseException:
+            await self.aclose()
+            raise
+        self._pump()
+
+    def launch(self, name: str, *, has_devices: bool) -> _Worker:
+        """Starts a worker; see Launcher."""
+        if has_devices and self._culprit and self._method == "template":
+            raise TemplateError(
+                f"{name} uses an accelerator, and the preload {self._culprit} has "
+                "initialised one in the template: a fork of it could not use any. "
+                "Take it out of init(preload=[...]), or use start_method='spawn'"
+            )
+        if self._channel is None:
+            raise TemplateError("the template is closed")
+        make_room((len(self._workers) + 1) * _DESCRIPTORS)
+        self._count += 1
+        worker = _Worker(self, self._count, name, self._loop)
+        self._workers[worker.number] = worker
+        self._queue.append(worker)
+        self._pump()
+        return worker
+
+    def kill(self, worker: _Worker) -> None:
+        """Ends a worker's process group, or its start if it was still waiting."""
+        if worker in self._queue:
+            self._queue.remove(worker)
+            self._gone(worker, ProcessExit(signal=9))
+        elif worker.number in self._workers:
+            self._request(REQUEST.pack(KILL, 9, worker.number), [])
+
+    async def aclose(self) -> None:
+        """Ends the template, and with it whatever is still there."""
+        if self._restarting is not None:
+            self._restarting.cancel()
+            await asyncio.wait([self._restarting])
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+        process, self._process = self._process, None
+        if process is not None:
+            try:
+                await asyncio.to_thread(process.wait, FAREWELL + 1.0)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                await asyncio.to_thread(process.wait)
+        for worker in list(self._workers.values()):
+            self._gone(worker, ProcessExit(signal=9))
+
+    def _popen(self, descriptor: int) -> subprocess.Popen[bytes]:
+        environment = dict(os.environ)
+        if self._method == "spawn":
+            kept = environment.get("PYTHONPATH")
+            paths = [_PACKAGES, kept] if kept else [_PACKAGES]
+            environment["PYTHONPATH"] = os.pathsep.join(paths)
+        preload = [] if self._method == "spawn" else self._preload
+        return subprocess.Popen(
+            [
+                sys.executable,
+                "-c",
+                _BOOTSTRAP,
+                json.dumps(sys.path),
+                str(descriptor),
+                str(os.getpid()),
+                self._mark,
+                self._method,
+                *preload,
+            ],
+            pass_fds=[descriptor],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    # Requests.
+
+    def _pump(self) -> None:
+        if self._hello is None or not self._hello.done():
+            return
+        while self._queue and self._in_flight < _AHEAD:
+            worker = self._queue.popleft()
+            try:
+                descriptors = worker.open_output(is_shown=self._is_output_shown)
+            except OSError as error:
+                self._gone(worker, ProcessExit(trouble=f"no output pipe: {error}"))
+                continue
+            self._in_flight += 1
+            self._request(REQUEST.pack(FORK, 0, worker.number), descriptors)
+
+    def _request(self, record: bytes, descriptors: list[int]) -> None:
+        self._requests.append((record, descriptors))
+        if len(self._requests) == 1:
+            self._send_requests()
+
+    def _send_requests(self) -> None:
+        sock = cast("socket.socket", self._sock)
+        while self._requests:
+            record, descriptors = self._requests[0]
+            try:
+                socket.send_fds(sock, [record], descriptors)
+            except BlockingIOError:
+                self._loop.add_writer(sock.fileno(), self._send_more)
+                return
+            except OSError:
+                self._requests.clear()  # it is gone: _lost() tells everybody
+                return
+            self._requests.popleft()
+            if descriptors:
+                self._workers[REQUEST.unpack(record)[2]].close_theirs()
+
+    def _send_more(self) -> None:
+        self._loop.remove_writer(cast("socket.socket", self._sock).fileno())
+        self._send_requests()
+
+    # Reports.
+
+    def _report(self, frames: list[Frame]) -> None:
+        for frame in frames:
+            if frame[0] == HELLO:
+                self._greeted(*frame[1:])
+            elif frame[0] == FORKED:
+                self._forked(*frame[1:])
+            else:
+                _, number, status, peak = frame
+                worker = self._workers.get(number)
+                if worker is not None:
+                    self._gone(worker, _exit_of(status, peak))
+
+    def _greeted(self, error: str, culprit: str) -> None:
+        hello = cast("asyncio.Future[None]", self._hello)
+        self._culprit = culprit
+        if error:
+            hello.set_exception(
+                TemplateError(f"a module of init(preload=...) failed:\n{error}")
+            )
+        else:
+            hello.set_result(None)
+
+    def _forked(self, number: int, pid: int, error: str) -> None:
+        self._in_flight -= 1
+        worker = self._workers[number]
+        if pid:
+            worker.began(pid)
+        else:
+            self._gone(worker, ProcessExit(trouble=error))
+        self._pump()
+
+    def _gone(self, worker: _Worker, how: ProcessExit) -> None:
+        self._workers.pop(worker.number, None)
+        worker.ended(how)
+
+    def _lost(self, _: Exception | None) -> None:
+        """The template is gone, and the kernel has killed every worker with it."""
+        self._requests.clear()
+        self._in_flight = 0
+        hello = cast("asyncio.Future[None]", self._hello)
+        if not hello.done():
+            hello.set_exception(TemplateError("the template died while it started"))
+            return
+        waiting = set(self._queue)
+        for worker in [w for w in self._workers.values() if w not in waiting]:
+            worker.kill_group()
+            self._gone(
+                worker, ProcessExit(trouble="the template process died, and it with it")
+            )
+        self._hello = None
+        self._restarting = self._loop.create_task(self._restart())
+
+    async def _restart(self) -> None:
+        process = self._process
+        if process is not None:
+            await asyncio.to_thread(process.wait)
+        try:
+            await self.start()
+        except TemplateError as error:
+            while self._queue:
+                self._gone(self._queue.popleft(), ProcessExit(trouble=str(error)))
+
+
+class _Worker:
+    """A worker of this launcher; see WorkerProcess."""
+
+    def __init__(
+        self,
+        launcher: TemplateLauncher,
+        number: int,
+        name: str,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._launcher = launcher
+        self._name = name
+        self._loop = loop
+        self._outputs: tuple[OutputPipe, OutputPipe] | None = None
+        self.number = number
+        self.pid = 0
+        self.exited: asyncio.Future[ProcessExit] = loop.create_future()
+        self.sock, self._theirs = socket.socketpair()
+
+    def kill(self) -> None:
+        self._launcher.kill(self)
+
+    def log_tail(self) -> str:
+        return self._outputs[1].tail if self._outputs else ""
+
+    def open_output(self, *, is_shown: bool) -> list[int]:
+        """Makes the output pipes; gives the descriptors that the child gets."""
+        out = OutputPipe("stdout", is_shown=is_shown)
+        err = OutputPipe("stderr", is_shown=is_shown)
+        self._outputs = out, err
+        return [self._theirs.fileno(), out.write_end, err.write_end]
+
+    def close_theirs(self) -> None:
+        """Closes what is on its way to the child."""
+        self._theirs.close()
+        for output in self._outputs or ():
+            output.close_write_end()
+
+    def began(self, pid: int) -> None:
+        self.pid = pid
+        for output in self._outputs or ():
+            output.begin(self._loop, f"{self._name} pid={pid}")
+
+    def ended(self, how: ProcessExit) -> None:
+        self.close_theirs()
+        for output in self._outputs or ():
+            output.close()
+        if not self.exited.done():
+            self.exited.set_result(how)
+
+    def kill_group(self) -> None:
+        """Ends what is left of it when the template is no longer there to do so."""
+        if self.pid:
+            try:
+                os.killpg(self.pid, 9)
+            except (ProcessLookupError, PermissionError):
+                return
+
+
+def _exit_of(status: int, peak: int) -> ProcessExit:
+    nbytes = peak * 1024 if sys.platform == "linux" else peak
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        return ProcessExit(signal=-code, peak=nbytes)
+    return ProcessExit(code=code, peak=nbytes)

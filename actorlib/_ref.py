@@ -1,0 +1,176 @@
+"""The result of a call, to be awaited: a standard future with an engine behind it.
+
+An ``ObjectRef`` *is* an ``asyncio.Future``, so ``gather``, ``wait``, ``as_completed``
+and ``wait_for`` take it as it is. Two things differ, because many may wait for one
+result and the work is in another process:
+
+* ``await ref`` waits through a waiter of its own. A wait that is cancelled or times
+  out spoils no other; a plain future would be cancelled with it.
+* When a cancelled wait leaves nobody who holds the ref, nobody can ever ask for the
+  result, so the call itself is cancelled. ``async with asyncio.timeout(1): await
+  h.slow.remote()`` stops the remote work; with ``ref = h.slow.remote()`` outside, it
+  goes on.
+
+For the second, the engine's table holds the ref strongly until a wait is cancelled
+and weakly from then on, so the check costs nothing while nothing is cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+
+from actorlib.exceptions import TaskCancelledError
+
+R = TypeVar("R")
+
+
+class Replier(Protocol):
+    """What a ref needs of the engine that will fill it."""
+
+    def cancel(self, call: int) -> None:
+        """Stops the call; its answer, if one still comes, is dropped."""
+        ...
+
+    def loosen(self, ref: ObjectRef[Any]) -> None:
+        """From now on the call is cancelled if nobody holds the ref any more."""
+        ...
+
+    def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
+        """Blocks this thread until the ref is done.
+
+        Raises:
+            TimeoutError: It took longer than ``timeout`` seconds.
+            RuntimeError: This thread must not block: it runs the event loop.
+        """
+        ...
+
+
+if TYPE_CHECKING:
+    _Future = asyncio.Future
+else:
+
+    class _Future(asyncio.Future):
+        """Only here so that ``ObjectRef[int]`` can be written at run time."""
+
+        __slots__ = ()
+
+
+class ObjectRef(_Future[R]):
+    """The result of a call, now or later.
+
+    Await it as often and from as many tasks of the loop as you like: every wait gets
+    the result, or raises what the method raised.
+
+    Attributes:
+        call: The engine's number for the call.
+    """
+
+    __slots__ = ("_engine", "call")
+
+    call: int
+    _engine: Replier
+
+    def bind(self, engine: Replier, call: int) -> None:
+        """Tells the ref who will fill it, and by which number it is called there."""
+        self._engine = engine
+        self.call = call
+
+    def __await__(self) -> Generator[Any, None, R]:
+        """Waits for the result.
+
+        Raises:
+            TaskCancelledError: The call was cancelled, by whoever it was.
+            asyncio.CancelledError: This wait was cancelled; the ref is not.
+            Exception: What the method raised, or ActorDiedError.
+        """
+        if not self.done():
+            loop = asyncio.get_running_loop()
+            if loop is self.get_loop():
+                waiter: asyncio.Future[None] = loop.create_future()
+                wake = partial(_wake, waiter)
+                self.add_done_callback(wake)
+            else:
+                # A loop that the engine does not run on, for example asyncio.run()
+                # inside a plain method: let a thread wait on its behalf.
+                blocking = partial(self._engine.wait, self, None)
+                waiter = loop.run_in_executor(None, blocking)
+                wake = None
+            try:
+                yield from waiter
+            except asyncio.CancelledError:
+                if wake is not None:
+                    self.remove_done_callback(wake)
+                if not self.done():
+                    self._engine.loosen(self)
+                # The traceback keeps this frame, and the frame would keep the ref.
+                del self
+                raise
+        if self.cancelled():
+            raise TaskCancelledError("the call was cancelled")
+        return self.result()
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        """Cancels the call, waiting or running; False if it is done already.
+
+        A running ``async def`` gets ``CancelledError`` at its await; a running plain
+        method is not interrupted, its result is dropped.
+        """
+        if self.done():
+            return False
+        self._engine.cancel(self.call)
+        return super().cancel(msg)
+
+    def get(self, timeout: float | None = None) -> R:
+        """Blocks this thread until the result is there: for plain methods of actors.
+
+        Args:
+            timeout: Seconds to wait at the most, or None for as long as it takes.
+
+        Raises:
+            TimeoutError: The result did not come in time; the call goes on.
+            RuntimeError: This thread runs the event loop: await the ref instead.
+            TaskCancelledError: The call was cancelled.
+            Exception: What the method raised, or ActorDiedError.
+        """
+        if not self.done():
+            self._engine.wait(self, timeout)
+        if self.cancelled():
+            raise TaskCancelledError("the call was cancelled")
+        return self.result()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError(
+            "an ObjectRef cannot travel inside another value: await it first, or pass "
+            "it as an argument by itself, where it arrives as its value"
+        )
+
+
+def unlooped(error: Callable[[dict[str, Any]], None]) -> asyncio.AbstractEventLoop:
+    """What a ref takes for its loop where none runs: callbacks run at once.
+
+    Args:
+        error: Gets the report of a failure that nobody looked at.
+    """
+    return cast("asyncio.AbstractEventLoop", _Unlooped(error))
+
+
+class _Unlooped:
+    def __init__(self, error: Callable[[dict[str, Any]], None]) -> None:
+        self.call_exception_handler = error
+
+    def get_debug(self) -> bool:
+        return False
+
+    def call_soon(
+        self, callback: Callable[..., object], *args: object, context: object = None
+    ) -> None:
+        del context
+        callback(*args)
+
+
+def _wake(waiter: asyncio.Future[None], _: object) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

@@ -1,0 +1,178 @@
+"""``@remote``: a class becomes an ActorClass, whose instances live in workers."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Any, Generic, NoReturn, ParamSpec, TypeVar, Unpack, cast, overload
+
+from actorlib._engine import ActorSpec, current_engine
+from actorlib._handle import ActorHandle, Hold
+from actorlib._interface import interface_of
+from actorlib._options import ActorKeywords, ActorOptions, checked
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class ActorClass(Generic[P, T]):
+    """A class whose instances are actors, made by ``.remote(...)``.
+
+    Its class attributes, static methods and class methods are those of the class
+    itself and run here.
+    """
+
+    def __init__(
+        self,
+        cls: Callable[P, T],
+        options: ActorOptions,
+        origin: ActorClass[P, T] | None = None,
+    ) -> None:
+        if origin is None:
+            functools.update_wrapper(self, cls, updated=())
+        self._cls = cls
+        self._options = options
+        self._origin = origin or self
+        self._interface = interface_of(cast("type", cls))
+
+    def remote(self, *args: P.args, **kwargs: P.kwargs) -> ActorHandle[T]:
+        """Creates an actor; returns its handle at once.
+
+        Its placement on a device and the start of its process go on in the background;
+        calls made meanwhile wait in order. ``await handle`` waits for it.
+
+        Args:
+            *args: For the constructor; sent by value. An ObjectRef given by itself
+                arrives as its value.
+            **kwargs: Likewise.
+
+        Raises:
+            TypeError: The arguments do not fit the constructor, or cannot be sent.
+            RuntimeError: No runtime is running in this process.
+        """
+        self._interface.constructor.check(len(args), kwargs)
+        engine = current_engine()
+        spec = ActorSpec(
+            source=self._origin,
+            interface=self._interface,
+            args=args,
+            kwargs=kwargs,
+            options=self._options,
+        )
+        return ActorHandle(Hold(engine, engine.create(spec), self._interface))
+
+    def options(self, **options: Unpack[ActorKeywords]) -> ActorClass[P, T]:
+        """The same class with some options replaced.
+
+        Args:
+            **options: See ActorOptions.
+
+        Raises:
+            TypeError: A value has the wrong type.
+            ValueError: An option is unknown or its value out of range.
+        """
+        return ActorClass(self._cls, self._options.updated(options), self._origin)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)
+        return getattr(self._cls, name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*self._interface.methods, "options", "remote"})
+
+    def __repr__(self) -> str:
+        return f"ActorClass({self._interface.class_name})"
+
+    def __call__(self, *_: object, **__: object) -> NoReturn:
+        """Refuses: an instance would look like an actor and be none."""
+        name = self._interface.class_name
+        raise TypeError(
+            f"an actor class cannot be instantiated directly: write {name}.remote(...) "
+            f"instead of {name}(...)"
+        )
+
+    def __mro_entries__(self, _: object) -> NoReturn:
+        name = self._interface.class_name
+        raise TypeError(
+            f"{name} is an actor class and cannot be inherited from: decorate the "
+            "derived class, and leave its base a plain class"
+        )
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        if self is not self._origin:
+            return _derive, (self._origin, self._options)
+        qualname: str = cast("type", self._cls).__qualname__
+        if _found_by_name(self._cls.__module__, qualname) is self:
+            return qualname
+        return ActorClass, (self._cls, self._options)
+
+
+@overload
+def remote(cls: Callable[P, T], /) -> ActorClass[P, T]: ...
+@overload
+def remote(
+    **options: Unpack[ActorKeywords],
+) -> Callable[[Callable[P, T]], ActorClass[P, T]]: ...
+def remote(*given: object, **options: Any) -> object:
+    """Turns a class into an actor class.
+
+    ``@remote`` for an actor that asks for nothing, ``@remote(num_gpus=0.5)`` for one
+    that holds half a GPU for life. ``remote(cls)`` is the same as a function.
+
+    Args:
+        *given: The class.
+        **options: What each actor asks for; see ActorOptions.
+
+    Raises:
+        TypeError: It decorates something that is no class, or a value has the wrong
+            type.
+        ValueError: An option is unknown or its value out of range.
+    """
+    if not given:
+        if not options:
+            raise TypeError(
+                "write @remote without brackets, or give it options: "
+                "@remote(num_gpus=0.5)"
+            )
+        checked_options = checked(ActorOptions, "an actor", options)
+        return lambda cls: _decorated(cls, checked_options)  # pyright: ignore[reportUnknownLambdaType]  # checked inside
+    if len(given) > 1 or options:
+        raise TypeError(
+            "@remote takes either the class or options by name: @remote(num_gpus=0.5)"
+        )
+    return _decorated(given[0], ActorOptions())
+
+
+def _decorated(cls: object, options: ActorOptions) -> ActorClass[..., Any]:
+    if isinstance(cls, ActorClass):
+        raise TypeError(f"{cls!r} is an actor class already")
+    if not inspect.isclass(cls):
+        raise TypeError(
+            f"@remote takes a class whose instances become actors, not {cls!r} "
+            f"({type(cls).__name__})"
+        )
+    return ActorClass(cls, options)
+
+
+def class_of(source: object) -> type:
+    """The user's class behind what a worker has unpickled."""
+    return cast("type", source._cls if isinstance(source, ActorClass) else source)  # noqa: SLF001  # of this file
+
+
+def _found_by_name(module: str, qualname: str) -> object:
+    """What a worker would find under that name, or None if it could not look there."""
+    if module == "__main__" or "<locals>" in qualname:
+        return None
+    found: object = sys.modules.get(module)
+    for part in qualname.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def _derive(
+    origin: ActorClass[..., Any], options: ActorOptions
+) -> ActorClass[..., Any]:
+    return ActorClass(origin._cls, options, origin)  # noqa: SLF001  # of this file

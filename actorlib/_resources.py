@@ -1,0 +1,219 @@
+"""What is asked for and what there is: named amounts, in exact integers.
+
+Every amount is an ``int``: bytes for ``"memory"``, and 1/10 000 of one
+(a *unit*) for everything else. Floats appear only at the two ends, where a user
+writes ``num_gpus=0.5`` and where a message is printed. Sums of floats drift until
+the last tenth of a device can no longer be given; sums of integers do not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from numbers import Real
+from types import MappingProxyType
+
+UNITS = 10_000
+"""Units in one whole CPU, device, or one of a custom resource."""
+
+CPU = "CPU"
+MEMORY = "memory"
+
+DEVICE_KINDS: tuple[str, ...] = ("GPU",)
+"""Resources that are made of devices with identities of their own.
+
+An amount of such a kind below one is a share of one device, an amount above one is
+a number of whole devices: half of one card and half of another are no card.
+"""
+
+_OWN_KEYWORDS = {CPU: "num_cpus", "GPU": "num_gpus", MEMORY: "memory"}
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """Amounts by resource name; what is zero is left out.
+
+    Attributes:
+        amounts: Bytes for ``"memory"``, units for every other name; each positive.
+    """
+
+    amounts: Mapping[str, int]
+
+    @classmethod
+    def of(cls, amounts: Mapping[str, int]) -> Resources:
+        """Wraps integer amounts, leaving out the zeros."""
+        kept = {name: amount for name, amount in amounts.items() if amount}
+        return cls(MappingProxyType(kept))
+
+    def __str__(self) -> str:
+        """The amounts as a user would write them: ``CPU=1, GPU=0.5``."""
+        if not self.amounts:
+            return "nothing"
+        return ", ".join(
+            f"{name}={format_amount(name, amount)}"
+            for name, amount in self.amounts.items()
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # A read-only view of a dict cannot be pickled; the dict can.
+        return Resources.of, (dict(self.amounts),)
+
+
+def request(
+    *,
+    num_cpus: object = None,
+    num_gpus: object = None,
+    memory: object = None,
+    resources: object = None,
+) -> Resources:
+    """Checks what one actor asks for and makes it exact.
+
+    Args:
+        num_cpus: CPUs; a number >= 0.
+        num_gpus: GPUs; a number >= 0, whole above 1.
+        memory: Bytes; a number >= 0, rounded down.
+        resources: Custom amounts by name, each a number >= 0.
+
+    Raises:
+        TypeError: An amount is no number, or a name is no string.
+        ValueError: An amount is negative, not finite, finer than 1/10 000, or a
+            fraction above one whole device; or a name has a keyword of its own.
+    """
+    amounts: dict[str, int] = {}
+    for name, value in ((CPU, num_cpus), ("GPU", num_gpus)):
+        if value is not None:
+            amounts[name] = units_of(_OWN_KEYWORDS[name], value)
+    if memory is not None:
+        amounts[MEMORY] = bytes_of(MEMORY, memory)
+    for name, value in _custom(resources).items():
+        amounts[name] = units_of(f"resources[{name!r}]", value)
+    for kind in DEVICE_KINDS:
+        _check_whole_above_one(kind, amounts.get(kind, 0))
+    return Resources.of(amounts)
+
+
+def totals(
+    *,
+    num_cpus: object,
+    num_gpus: object,
+    memory: object,
+    resources: object,
+) -> Resources:
+    """Checks what ``init()`` declares the machine to have and makes it exact.
+
+    Raises:
+        TypeError: An amount is no number, or a name is no string.
+        ValueError: An amount is negative, not finite, or (memory apart) not whole.
+    """
+    declared = request(
+        num_cpus=num_cpus, num_gpus=num_gpus, memory=memory, resources=resources
+    )
+    for name, amount in declared.amounts.items():
+        if name != MEMORY and amount % UNITS:
+            raise ValueError(
+                f"init() was given {format_amount(name, amount)} of {name}: what a "
+                "machine has is counted in whole ones"
+            )
+    return declared
+
+
+def units_of(label: str, value: object) -> int:
+    """A user's amount in units.
+
+    Args:
+        label: How messages name the amount, for example ``num_gpus``.
+        value: What the user gave.
+
+    Raises:
+        TypeError: It is no real number.
+        ValueError: It is negative, not finite, or finer than one unit.
+    """
+    number = _number(label, value)
+    units = round(number * UNITS)
+    if number and not units:
+        raise ValueError(
+            f"{label}={value!r} is below the smallest share, {1 / UNITS:.4f} of one"
+        )
+    return units
+
+
+def bytes_of(label: str, value: object) -> int:
+    """A user's number of bytes, rounded down to a whole one.
+
+    Raises:
+        TypeError: It is no real number.
+        ValueError: It is negative or not finite.
+    """
+    return int(_number(label, value))
+
+
+def format_amount(name: str, amount: int) -> str:
+    """An amount as a user would write it: ``0.5``, ``2``, ``1.5 GiB``."""
+    if name == MEMORY:
+        return format_bytes(amount)
+    return f"{amount / UNITS:g}" if amount % UNITS else str(amount // UNITS)
+
+
+def format_bytes(nbytes: int) -> str:
+    """A number of bytes for people: ``512 B``, ``1.5 GiB``."""
+    size = float(nbytes)
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.4g} {unit}"
+        size /= 1024
+    return f"{size:.4g} GiB"
+
+
+def add(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
+    """The sum of two sets of amounts, name by name."""
+    summed = dict(left)
+    for name, amount in right.items():
+        summed[name] = summed.get(name, 0) + amount
+    return summed
+
+
+def names(requests: Iterable[Resources]) -> set[str]:
+    """Every resource that any of the requests asks for."""
+    return {name for asked in requests for name in asked.amounts}
+
+
+def _number(label: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(
+            f"{label} takes a number >= 0, not {value!r} ({type(value).__name__})"
+        )
+    number = float(value)
+    if not math.isfinite(number) or number < 0:
+        raise ValueError(f"{label} takes a finite number >= 0, not {value!r}")
+    return number
+
+
+def _custom(resources: object) -> dict[str, object]:
+    if resources is None:
+        return {}
+    if not isinstance(resources, Mapping):
+        raise TypeError(
+            "resources takes a dict of amounts by name, not "
+            f"{resources!r} ({type(resources).__name__})"
+        )
+    custom: dict[str, object] = {}
+    for name, value in resources.items():  # pyright: ignore[reportUnknownVariableType]  # checked line by line below
+        if not isinstance(name, str) or not name:
+            raise TypeError(f"resources takes names as keys, not {name!r}")
+        if name in _OWN_KEYWORDS:
+            raise ValueError(
+                f"resources[{name!r}]: use the keyword {_OWN_KEYWORDS[name]}= instead"
+            )
+        custom[name] = value
+    return custom
+
+
+def _check_whole_above_one(kind: str, units: int) -> None:
+    if units > UNITS and units % UNITS:
+        asked = format_amount(kind, units)
+        raise ValueError(
+            f"{asked} of {kind} can never be given: below 1 it is a share of one "
+            f"device, above 1 a number of whole ones. Ask {units // UNITS} or "
+            f"{units // UNITS + 1}"
+        )

@@ -1,0 +1,339 @@
+"""Starting and ending a runtime, and the verbs that need no method of a handle."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Coroutine, Generator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
+
+from actorlib._engine import (
+    RuntimeContext,
+    current_engine,
+    find_engine,
+    set_engine,
+)
+from actorlib._handle import ActorHandle, hold_of
+from actorlib._options import RuntimeKeywords, RuntimeOptions, checked
+from actorlib._ref import ObjectRef
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from actorlib._local.engine import LocalEngine
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActorInfo:
+    """What is known of one actor.
+
+    Attributes:
+        actor_id: Its id in hex.
+        class_name: The name of its class.
+        state: ``pending``, ``starting``, ``alive``, ``draining`` or ``dead``.
+        pid: Its process, or 0 while there is none.
+        resources: What it asked for, by resource name; memory in bytes.
+        devices: The ids of its devices with the part of each that it holds.
+        mask: What its visibility variable says; None if it holds no device.
+        pending_calls: How many of its calls have no answer yet.
+        death: How it ended; empty while it lives.
+    """
+
+    actor_id: str
+    class_name: str
+    state: str
+    pid: int
+    resources: dict[str, float]
+    devices: dict[str, float]
+    mask: str | None
+    pending_calls: int
+    death: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The state of a runtime at one moment.
+
+    Attributes:
+        total: Everything it may grant, by resource name; memory in bytes.
+        available: What nobody holds.
+        waiting: Who waits in line, in order, and for what.
+        actors: Every actor that lives or that somebody still holds.
+    """
+
+    total: dict[str, float]
+    available: dict[str, float]
+    waiting: tuple[str, ...]
+    actors: tuple[ActorInfo, ...]
+
+
+class Runtime:
+    """A runtime of this process: ``async with actorlib.init() as runtime:``.
+
+    Everything that was started inside the block is ended with it: no process, socket
+    or file of it is left. ``runtime = await actorlib.init()`` starts one too; then it
+    lasts until ``await runtime.shutdown()``, or until the process ends.
+    """
+
+    def __init__(self, options: RuntimeOptions) -> None:
+        self._options = options
+        self._engine: LocalEngine | None = None
+        self._is_used = False
+
+    def __await__(self) -> Generator[Any, None, Runtime]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> Runtime:
+        return await self._open()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.shutdown()
+
+    async def shutdown(self) -> None:
+        """Ends every actor and leaves nothing behind; harmless if it was done.
+
+        Idle actors leave by themselves. Busy ones are given the runtime's ``grace`` to
+        finish what they were sent and are then killed, with all they started. Calls
+        without an answer fail with ActorDiedError.
+        """
+        engine, self._engine = self._engine, None
+        if engine is None:
+            return
+        try:
+            await engine.aclose()
+        finally:
+            if find_engine() is engine:
+                set_engine(None)
+
+    def snapshot(self) -> Snapshot:
+        """The state of the runtime now: what there is, who waits, who lives.
+
+        Raises:
+            RuntimeError: It is not running.
+        """
+        return _snapshot(self._running())
+
+    def available_resources(self) -> dict[str, float]:
+        """What nobody holds, by resource name; memory in bytes.
+
+        Raises:
+            RuntimeError: It is not running.
+        """
+        return self._running().machine.ledger.available()
+
+    def cluster_resources(self) -> dict[str, float]:
+        """Everything the runtime may grant, by resource name; memory in bytes.
+
+        Raises:
+            RuntimeError: It is not running.
+        """
+        return self._running().machine.ledger.total()
+
+    def explain(self, handle: ActorHandle[Any]) -> str:
+        """Why an actor is not placed yet, or where it is.
+
+        Raises:
+            RuntimeError: The runtime is not running.
+        """
+        return self._running().explain(hold_of(_checked(handle)).actor_id)
+
+    def _running(self) -> LocalEngine:
+        if self._engine is None:
+            raise RuntimeError(
+                "this runtime is not running: it starts with 'async with "
+                "actorlib.init():' and ends with the block"
+            )
+        return self._engine
+
+    async def _open(self) -> Runtime:
+        from actorlib._local.engine import LocalEngine
+
+        _refuse_second()
+        if self._is_used:
+            raise RuntimeError("this runtime was started before: call init() again")
+        self._is_used = True
+        engine = await LocalEngine.open(self._options)
+        try:
+            _refuse_second()
+        except BaseException:
+            await engine.aclose()
+            raise
+        self._engine = engine
+        set_engine(engine)
+        return self
+
+
+def init(**options: Unpack[RuntimeKeywords]) -> Runtime:
+    """A runtime, to be started by ``async with`` or ``await``.
+
+    Args:
+        **options: What the machine has and how the runtime behaves; see
+            RuntimeOptions.
+
+    Raises:
+        TypeError: A value has the wrong type.
+        ValueError: An option is unknown or its value out of range. When it starts:
+            more GPUs are declared than the visibility variable of this process names.
+        RuntimeError: A runtime is running in this process already.
+        TemplateError: When it starts: no worker can be started, or a module of
+            ``preload`` cannot be imported.
+    """
+    _refuse_second()
+    return Runtime(checked(RuntimeOptions, "init()", options))
+
+
+def is_initialized() -> bool:
+    """Whether a runtime is running in this process."""
+    return find_engine() is not None
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Runs a coroutine to its end on the fastest event loop there is.
+
+    Like ``asyncio.run``, on uvloop where it is installed.
+
+    Args:
+        main: The coroutine.
+
+    Returns:
+        What it returned.
+    """
+    factory = None
+    with contextlib.suppress(ImportError):
+        import uvloop
+
+        factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        return runner.run(main)
+
+
+def kill(actor: ActorHandle[Any]) -> asyncio.Future[None]:
+    """Ends an actor at once, interrupting what it does.
+
+    Its process group gets SIGKILL: ``atexit`` handlers do not run. Calls without an
+    answer, and later ones, fail with ActorDiedError. Killing a dead actor is no error.
+
+    Args:
+        actor: Its handle.
+
+    Returns:
+        Done when the process is gone and its share is back in the ledger; it need not
+        be awaited.
+
+    Raises:
+        ValueError: It is no handle.
+    """
+    hold = hold_of(_checked(actor))
+    return hold.engine.kill(hold.actor_id)
+
+
+def cancel(ref: ObjectRef[Any]) -> None:
+    """Cancels a call, waiting or running; one that is done keeps its result.
+
+    A running ``async def`` gets CancelledError at its await. A running plain method is
+    not interrupted (``kill`` does that); its result is dropped.
+
+    Raises:
+        TypeError: It is no ref.
+    """
+    if not isinstance(ref, ObjectRef):
+        raise TypeError(
+            f"cancel() takes the ref of a call, not {ref!r}; an actor is ended by kill()"
+        )
+    ref.cancel()
+
+
+@overload
+def get(refs: ObjectRef[T], *, timeout: float | None = None) -> T: ...
+@overload
+def get(refs: Sequence[ObjectRef[T]], *, timeout: float | None = None) -> list[T]: ...
+def get(refs: object, *, timeout: float | None = None) -> object:
+    """Blocks until results are there: for plain methods of actors.
+
+    Where a loop runs, in the owner and in ``async def`` methods, await refs instead.
+
+    Args:
+        refs: One ref, or several.
+        timeout: Seconds to wait for all of them, or None for as long as it takes.
+
+    Returns:
+        The value, or the list of values in the order of the refs.
+
+    Raises:
+        TypeError: It is neither a ref nor a list of refs.
+        TimeoutError: They did not come in time; the calls go on.
+        RuntimeError: This thread runs the event loop.
+        Exception: What the first failed one raised.
+    """
+    if isinstance(refs, ObjectRef):
+        return cast("ObjectRef[Any]", refs).get(timeout)
+    if not isinstance(refs, Sequence) or not all(
+        isinstance(ref, ObjectRef) for ref in cast("Sequence[object]", refs)
+    ):
+        raise TypeError(f"get() takes a ref or a list of refs, not {refs!r}")
+    deadline = None if timeout is None else time.monotonic() + timeout
+    values: list[object] = []
+    for ref in cast("Sequence[ObjectRef[Any]]", refs):
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        values.append(ref.get(left))
+    return values
+
+
+def get_runtime_context() -> RuntimeContext:
+    """Where this code is running: in which actor, on which devices.
+
+    Raises:
+        RuntimeError: No runtime is running in this process.
+    """
+    return current_engine().context
+
+
+def get_gpu_ids() -> list[int | str]:
+    """The ids of the GPUs that this actor was given; empty outside of an actor.
+
+    They are those of the machine as the owner sees it. Frameworks see the same devices
+    counted from 0, by the visibility variable that is set in the actor's process.
+    """
+    engine = find_engine()
+    if engine is None:
+        return []
+    return list(engine.context.accelerator_ids.get("GPU", ()))
+
+
+def _refuse_second() -> None:
+    if find_engine() is not None:
+        raise RuntimeError(
+            "a runtime is running in this process already: leave its block, or await "
+            "its shutdown(), before starting another"
+        )
+
+
+def _checked(actor: object) -> ActorHandle[Any]:
+    if not isinstance(actor, ActorHandle):
+        hint = "; a call is stopped by cancel()" if isinstance(actor, ObjectRef) else ""
+        raise ValueError(f"this takes an actor's handle, not {actor!r}{hint}")  # noqa: TRY004  # as Ray's users know it
+    return cast("ActorHandle[Any]", actor)
+
+
+def _snapshot(engine: LocalEngine) -> Snapshot:
+    machine = engine.machine
+    return Snapshot(
+        total=machine.ledger.total(),
+        available=machine.ledger.available(),
+        waiting=tuple(
+            f"{label}: {request}" for label, request in machine.admission.waiting()
+        ),
+        actors=tuple(
+            ActorInfo(**row)  # pyright: ignore[reportUnknownArgumentType]  # the rows are made for it
+            for row in engine.rows()
+        ),
+    )

@@ -1,0 +1,10 @@
+"""The agreement between two processes; both sides of a pipe stand on these rooms.
+
+In reading order:
+
+* ``frames``: the closed list of messages.
+* ``codec``: frames to bytes and back, without a socket.
+* ``payload``: objects to bytes and back: msgpack first, cloudpickle else.
+* ``channel``: one end of the pipe on an event loop.
+* ``pipe``: one end of the pipe on a plain thread.
+"""

@@ -1,0 +1,74 @@
+"""Which value cannot be sent: found out only after sending has failed."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping
+
+from actorlib._wire.frames import Payload
+from actorlib._wire.payload import dump, encode_call
+from actorlib.exceptions import SerializationError
+
+
+def encode_arguments(
+    where: str, args: tuple[object, ...], kwargs: Mapping[str, object]
+) -> Payload:
+    """The payload of a call's arguments.
+
+    Args:
+        where: What is called, for messages.
+        args: The positional arguments.
+        kwargs: The keyword arguments.
+
+    Raises:
+        SerializationError: One cannot be sent; the message says which.
+    """
+    try:
+        return encode_call(args, kwargs)
+    except Exception as error:
+        raise SerializationError(_blame(where, args, kwargs, error)) from error
+
+
+class Sources:
+    """The classes of actors, each pickled once for as long as it exists."""
+
+    def __init__(self) -> None:
+        self._dumped: weakref.WeakKeyDictionary[object, bytes] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    def dumped(self, name: str, source: object) -> bytes:
+        """The pickled class of an actor.
+
+        Raises:
+            SerializationError: It cannot be sent, for example because a method uses a
+                global that cannot.
+        """
+        found = self._dumped.get(source)
+        if found is None:
+            try:
+                found = self._dumped[source] = dump(source)
+            except Exception as error:
+                raise SerializationError(
+                    f"the actor class {name} cannot be sent to another process: {error}"
+                ) from error
+        return found
+
+
+def _blame(
+    where: str,
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
+    error: Exception,
+) -> str:
+    named = [(f"argument {place}", value) for place, value in enumerate(args, 1)]
+    named += [(f"argument {name}=", value) for name, value in kwargs.items()]
+    for label, value in named:
+        try:
+            encode_call((value,), {})
+        except Exception as own:  # noqa: BLE001  # any reason will do
+            return (
+                f"{label} of {where}, a {type(value).__qualname__}, cannot be sent to "
+                f"another process: {own}"
+            )
+    return f"the arguments of {where} cannot be sent to another process: {error}"

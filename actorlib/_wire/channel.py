@@ -1,0 +1,226 @@
+"""One end of the pipe on an event loop: frames out, frames in, the end noticed.
+
+It works on a raw non-blocking socket through ``add_reader``, the same on asyncio's
+loop and on uvloop, because streams and transports cost twice: a worker would need two
+turns of the loop to be connected, and every frame would pass their buffers.
+
+Writing at once is fastest for a single frame, gathering is fastest for many, and a
+caller does not say which it is. So the first frame of a turn of the loop goes out at
+once, which also wakes the other side early, and the others of that turn leave in one
+write at its end.
+
+Nothing is dropped when the kernel's buffer is full: what is left waits here and goes
+on when there is room. A worker then stops reading calls until its answers are gone
+(``pause_above``); the owner never stops reading, or two full pipes would wait for each
+other for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import deque
+from collections.abc import Callable
+from typing import cast
+
+from actorlib._wire.codec import FrameDecoder, encode
+from actorlib._wire.frames import Buffer, Frame
+from actorlib.exceptions import ProtocolError
+
+_READ = 64 * 1024
+_WRITE = 256 * 1024
+
+
+class Channel:
+    """One end of a pipe of frames.
+
+    Args:
+        loop: The event loop it works on; every method is called from its thread.
+        sock: Its end of a socket pair; non-blocking from now on, closed by ``close``.
+        receive: Gets the frames of one read, in order.
+        lost: Called once when the other side is gone, with what was wrong, or None if
+            it simply closed. Not called after ``close``.
+        decoder: What has been read before the loop ran, if anything.
+        pause_above: Bytes of answers that may wait here before reading is paused, or
+            None for never.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        sock: socket.socket,
+        receive: Callable[[list[Frame]], None],
+        lost: Callable[[Exception | None], None],
+        *,
+        decoder: FrameDecoder | None = None,
+        pause_above: int | None = None,
+    ) -> None:
+        sock.setblocking(False)  # noqa: FBT003  # the socket API
+        self._loop = loop
+        self._sock = sock
+        self._fd = sock.fileno()
+        self._receive = receive
+        self._lost = lost
+        self._decoder = decoder or FrameDecoder()
+        self._pause_above = pause_above
+        self._gathered: list[Buffer] = []
+        self._gathering = False
+        self._backlog: deque[memoryview] = deque()
+        self._waiting = 0
+        self._drained: asyncio.Future[None] | None = None
+        self._is_open = True
+        loop.add_reader(self._fd, self._readable)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether frames may still be sent."""
+        return self._is_open
+
+    @property
+    def waiting(self) -> int:
+        """Bytes that the kernel has not taken yet."""
+        return self._waiting + sum(map(len, self._gathered))
+
+    def send(self, frame: Frame) -> None:
+        """Sends a frame behind the earlier ones; one for a closed pipe is dropped.
+
+        Raises:
+            TypeError: A field of the frame is none that msgpack carries.
+        """
+        data = encode(frame)
+        if self._gathering:
+            if type(data) is bytes:
+                self._gathered.append(data)
+            else:
+                self._gathered.extend(cast("list[Buffer]", data))
+            return
+        self._gathering = True
+        self._loop.call_soon(self._flush)
+        if type(data) is bytes:
+            self._write(data)
+        else:
+            for piece in cast("list[Buffer]", data):
+                self._write(piece)
+
+    async def drain(self) -> None:
+        """Waits until the kernel has taken everything that was sent, or the end."""
+        self._flush()
+        if self._backlog:
+            self._drained = self._drained or self._loop.create_future()
+            await self._drained
+
+    def close(self) -> None:
+        """Closes this end after trying once to send what is left."""
+        if self._is_open:
+            self._flush()
+        self._shut()
+
+    def _shut(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            self._loop.remove_reader(self._fd)
+            if self._backlog:
+                self._loop.remove_writer(self._fd)
+            self._backlog.clear()
+            self._gathered.clear()
+            self._sock.close()
+            self._tell_drained()
+
+    def _fail(self, error: Exception | None) -> None:
+        if self._is_open:
+            self._shut()
+            self._lost(error)
+
+    def _flush(self) -> None:
+        self._gathering = False
+        if not self._gathered or not self._is_open:
+            return
+        gathered, self._gathered = self._gathered, []
+        small: list[Buffer] = []
+        size = 0
+        for piece in gathered:
+            if len(piece) >= _READ:
+                self._write(b"".join(small))
+                self._write(piece)
+                small, size = [], 0
+                continue
+            small.append(piece)
+            size += len(piece)
+            if size >= _WRITE:
+                self._write(b"".join(small))
+                small, size = [], 0
+        if small:
+            self._write(b"".join(small))
+
+    def _write(self, data: Buffer) -> None:
+        if not self._is_open or not data:
+            return
+        if self._backlog:
+            self._keep(memoryview(data))
+            return
+        try:
+            sent = self._sock.send(data)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        except OSError:
+            # The other side is gone. What it sent before is still to be read, and
+            # the end of that is where the loss is noticed, once.
+            return
+        if sent < len(data):
+            self._loop.add_writer(self._fd, self._writable)
+            self._keep(memoryview(data)[sent:])
+
+    def _keep(self, rest: memoryview) -> None:
+        self._backlog.append(rest)
+        self._waiting += len(rest)
+        if self._pause_above is not None and self._waiting > self._pause_above:
+            self._loop.remove_reader(self._fd)
+
+    def _writable(self) -> None:
+        while self._backlog:
+            rest = self._backlog[0]
+            try:
+                sent = self._sock.send(rest)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError:
+                self._backlog.clear()
+                break
+            self._waiting -= sent
+            if sent < len(rest):
+                self._backlog[0] = rest[sent:]
+                return
+            self._backlog.popleft()
+        self._waiting = 0
+        self._loop.remove_writer(self._fd)
+        self._tell_drained()
+        if self._pause_above is not None:
+            self._loop.add_reader(self._fd, self._readable)
+
+    def _tell_drained(self) -> None:
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
+        self._drained = None
+
+    def _readable(self) -> None:
+        try:
+            target = self._decoder.target()
+            if target is None:
+                data = self._sock.recv(_READ)
+                nbytes = len(data)
+                frames = self._decoder.feed(data) if data else []
+            else:
+                nbytes = self._sock.recv_into(target)
+                frames = self._decoder.filled(nbytes) if nbytes else []
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:  # reset: it died with frames unread
+            self._fail(None)
+            return
+        except ProtocolError as error:
+            self._fail(error)
+            return
+        if not nbytes:
+            self._fail(None)
+        elif frames:
+            self._receive(frames)

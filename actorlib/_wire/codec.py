@@ -1,0 +1,129 @@
+"""Frames to bytes and back, without touching a socket.
+
+Small frames are plain msgpack values one after another, so a decoder takes any number
+of them out of one read in C. A frame with a large payload ends in the sizes of its
+buffers, which follow it raw: msgpack neither copies nor limits them, and the reader can
+let the kernel write them in place (``FrameDecoder.target``).
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import msgpack
+
+from actorlib._wire.frames import Buffer, Frame
+from actorlib.exceptions import ProtocolError
+
+# One packer for the process: it keeps its buffer, and as it calls no Python code while
+# it packs, the interpreter lock makes each call whole.
+_pack = msgpack.Packer(use_bin_type=True, autoreset=True).pack
+
+_LARGEST_FRAME = 0xFFFF_FFFF
+
+
+def encode(frame: Frame) -> bytes | list[Buffer]:
+    """The bytes of one frame: one piece, or several if its payload is large."""
+    payload = frame[-1]
+    if type(payload) is not list:
+        return cast("bytes", _pack(frame))
+    buffers = [memoryview(buffer).cast("B") for buffer in cast("list[Buffer]", payload)]
+    sizes = [buffer.nbytes for buffer in buffers]
+    return [cast("bytes", _pack((*frame[:-1], sizes))), *buffers]
+
+
+class FrameDecoder:
+    """Takes bytes as they come and gives frames when they are whole.
+
+    Bytes arrive either through ``feed``, or, while ``target()`` offers a buffer, by
+    writing into that and telling ``filled`` how much it was.
+    """
+
+    def __init__(self) -> None:
+        self._unpacker = msgpack.Unpacker(
+            use_list=False,
+            strict_map_key=False,
+            max_buffer_size=_LARGEST_FRAME,
+            max_str_len=_LARGEST_FRAME,
+            max_bin_len=_LARGEST_FRAME,
+        )
+        self._awaited: Frame | None = None
+        self._buffers: list[bytearray] = []
+        self._current = 0
+        self._offset = 0
+
+    @property
+    def is_between_frames(self) -> bool:
+        """Whether no large payload is half there."""
+        return self._awaited is None
+
+    def feed(self, data: Buffer) -> list[Frame]:
+        """Takes the next bytes; gives the frames they complete, in order.
+
+        Raises:
+            ProtocolError: They are no frames.
+        """
+        self._unpacker.feed(data)
+        try:
+            frames = self._drain()
+        except (ValueError, TypeError, IndexError) as error:
+            raise ProtocolError(
+                f"the other side of the pipe sent what is no frame: {error!r}"
+            ) from error
+        return frames
+
+    def target(self) -> memoryview | None:
+        """Where the next bytes belong, if they are part of a large payload."""
+        if self._awaited is None:
+            return None
+        return memoryview(self._buffers[self._current])[self._offset :]
+
+    def filled(self, nbytes: int) -> list[Frame]:
+        """Says how many bytes were written into ``target()``; gives what is whole."""
+        self._offset += nbytes
+        frame = self._advance()
+        return [] if frame is None else [frame]
+
+    def _drain(self) -> list[Frame]:
+        frames: list[Frame] = []
+        while True:
+            if self._awaited is not None:
+                frame = self._take_raw()
+                if frame is None:
+                    return frames
+                frames.append(frame)
+            for frame in self._unpacker:
+                if type(frame[-1]) is tuple:
+                    self._begin(frame)
+                    break
+                frames.append(frame)
+            else:
+                return frames
+
+    def _begin(self, frame: Frame) -> None:
+        self._awaited = frame
+        self._buffers = [bytearray(size) for size in frame[-1]]
+        self._current = self._offset = 0
+
+    def _take_raw(self) -> Frame | None:
+        """Moves what the unpacker has of the large payload to where it belongs."""
+        while (frame := self._advance()) is None:
+            room = len(self._buffers[self._current]) - self._offset
+            piece = cast("bytes", self._unpacker.read_bytes(room))
+            if not piece:
+                return None
+            end = self._offset + len(piece)
+            self._buffers[self._current][self._offset : end] = piece
+            self._offset = end
+        return frame
+
+    def _advance(self) -> Frame | None:
+        """Steps over full buffers; gives the frame when the last one is full."""
+        while self._offset == len(self._buffers[self._current]):
+            self._current += 1
+            self._offset = 0
+            if self._current == len(self._buffers):
+                frame = (*cast("Frame", self._awaited)[:-1], self._buffers)
+                self._awaited, self._buffers = None, []
+                return frame
+        return None

@@ -1,0 +1,67 @@
+"""Order behind calls whose arguments are not there yet.                        pure
+
+Calls of one caller to one actor go in the order in which they were made. A call that
+was given a ref as an argument cannot go before the ref has its value, so those behind
+it in its lane wait too; other lanes do not.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+C = TypeVar("C", bound=Hashable)
+
+
+class Lanes(Generic[K, C]):
+    """Which calls may go, lane by lane. A lane exists only while it is blocked."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[K, deque[C]] = {}
+        self._unready: set[C] = set()
+
+    def __bool__(self) -> bool:
+        """Whether any lane is blocked."""
+        return bool(self._lanes)
+
+    def post(self, lane: K, call: C, *, ready: bool) -> bool:
+        """Adds a call; True if it may go now."""
+        waiting = self._lanes.get(lane)
+        if waiting is None:
+            if ready:
+                return True
+            waiting = self._lanes[lane] = deque()
+        waiting.append(call)
+        if not ready:
+            self._unready.add(call)
+        return False
+
+    def settled(self, lane: K, call: C, *, goes: bool) -> list[C]:
+        """The arguments of a call are there, or it will never go.
+
+        Args:
+            lane: Its lane.
+            call: The call.
+            goes: False if it is to leave the lane without going.
+
+        Returns:
+            The calls that may go now, in order.
+        """
+        waiting = self._lanes.get(lane)
+        if waiting is None:
+            return []
+        self._unready.discard(call)
+        if not goes and call in waiting:
+            waiting.remove(call)
+        free: list[C] = []
+        while waiting and waiting[0] not in self._unready:
+            free.append(waiting.popleft())
+        if not waiting:
+            del self._lanes[lane]
+        return free
+
+    def waiting(self) -> list[C]:
+        """Every call that is held back, lane by lane."""
+        return [call for lane in self._lanes.values() for call in lane]

@@ -1,0 +1,159 @@
+"""Objects to bytes and back: msgpack for what it carries faithfully, pickle else.
+
+A value arrives unchanged in type and in value, or not at all. msgpack alone cannot
+promise that: it would turn tuples into lists, bytearrays into bytes and instances of
+subclasses into their base, and it would lose that two names mean one list. So it
+carries plain values only (``None``, bool, int, float, str, bytes) and flat lists and
+dicts of them, where none of that can happen; cloudpickle carries the rest, classes of
+``__main__`` and lambdas included. The two are told apart by their first bytes.
+
+Buffers of a large value (arrays, long bytes) are not copied into the pickle: they go
+behind the frame as they are.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Mapping
+from typing import Any, cast
+
+import cloudpickle
+import msgpack
+
+from actorlib._wire.frames import Buffer, Payload
+
+LARGE = 64 * 1024
+"""Bytes from which a buffer travels outside of its frame, without a copy."""
+
+_PROTOCOL = 5
+_PICKLED = b"\x80\x05"  # as msgpack: an empty map, with something behind it
+_SCALARS = frozenset({type(None), bool, int, float, str, bytes})
+
+_pack = msgpack.Packer(use_bin_type=True, autoreset=True).pack
+# What msgpack cannot hold after all: integers beyond 64 bits, lone surrogates, sizes
+# beyond its own limits.
+_NOT_PLAIN = (OverflowError, UnicodeEncodeError, ValueError, MemoryError)
+
+
+def encode(value: object) -> Payload:
+    """The payload of one value.
+
+    Raises:
+        Exception: Whatever pickling raised; the value cannot be sent.
+    """
+    if _is_plain(value):
+        try:
+            return cast("bytes", _pack(value))
+        except _NOT_PLAIN:
+            pass
+    return _pickle(_lifted(value))
+
+
+def encode_plain_call(args: tuple[object, ...]) -> bytes | None:
+    """The payload of a call with plain positional arguments; None if they are not."""
+    for value in args:
+        if not _is_plain(value):
+            return None
+    try:
+        return cast("bytes", _pack(args))
+    except _NOT_PLAIN:
+        return None
+
+
+def encode_call(args: tuple[object, ...], kwargs: Mapping[str, object]) -> Payload:
+    """The payload of a call's arguments, to be read with ``decode_call``.
+
+    Raises:
+        Exception: Whatever pickling raised; the arguments cannot be sent.
+    """
+    plain = None if kwargs else encode_plain_call(args)
+    if plain is not None:
+        return plain
+    return _pickle((tuple(_lifted(value) for value in args), dict(kwargs)))
+
+
+def decode(payload: Payload) -> Any:
+    """The value of a payload.
+
+    Raises:
+        Exception: Whatever unpickling raised, for example ModuleNotFoundError.
+    """
+    if type(payload) is list:
+        buffers = cast("list[Buffer]", payload)
+        return pickle.loads(buffers[0], buffers=buffers[1:])  # noqa: S301  # from our own processes only
+    if payload[:2] == _PICKLED:
+        return pickle.loads(cast("bytes", payload))  # noqa: S301  # likewise
+    return msgpack.unpackb(cast("bytes", payload), strict_map_key=False)
+
+
+def decode_call(payload: Payload) -> tuple[list[Any] | tuple[Any, ...], dict[str, Any]]:
+    """The positional and the keyword arguments of a call.
+
+    Raises:
+        Exception: Whatever unpickling raised.
+    """
+    value = decode(payload)
+    return (value, {}) if type(value) is list else value
+
+
+def dump(value: object) -> bytes:
+    """A value in one piece, always pickled: for what is kept and sent many times.
+
+    Raises:
+        Exception: Whatever pickling raised.
+    """
+    return cast("bytes", cloudpickle.dumps(value, protocol=_PROTOCOL))
+
+
+def _is_plain(value: object) -> bool:
+    kind = type(value)
+    if kind in _SCALARS:
+        return not (kind is bytes or kind is str) or len(cast("bytes", value)) < LARGE
+    if kind is list:
+        items = cast("list[object]", value)
+        return _SCALARS.issuperset(map(type, items)) and len(items) < LARGE
+    if kind is dict:
+        pairs = cast("dict[object, object]", value)
+        return (
+            _SCALARS.issuperset(map(type, pairs))
+            and _SCALARS.issuperset(map(type, pairs.values()))
+            and len(pairs) < LARGE
+        )
+    return False
+
+
+def _pickle(value: object) -> Payload:
+    buffers: list[Buffer] = []
+
+    def keep_inside(buffer: pickle.PickleBuffer) -> bool:
+        raw = buffer.raw()
+        if raw.nbytes < LARGE:
+            return True
+        buffers.append(raw)
+        return False
+
+    stream = io.BytesIO()
+    cloudpickle.Pickler(stream, _PROTOCOL, keep_inside).dump(value)
+    if not buffers and stream.tell() < LARGE:
+        return stream.getvalue()
+    return [stream.getbuffer(), *buffers]
+
+
+class _Long:
+    """Bytes that are worth sending outside of the pickle."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return bytes, (pickle.PickleBuffer(self.data),)
+
+
+def _lifted(value: object) -> object:
+    """Pickle copies bytes into its stream; long ones are handed over as a buffer."""
+    if type(value) is bytes and len(value) >= LARGE:
+        return _Long(value)
+    return value

@@ -1,0 +1,129 @@
+"""One end of the pipe on a plain thread: blocking reads, gathered writes.
+
+A worker without an event loop answers in about the time of one wake-up; a loop there
+would add a third to every round trip and a megabyte to every idle actor.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from typing import cast
+
+from actorlib._wire.codec import FrameDecoder, encode
+from actorlib._wire.frames import Buffer, Frame
+
+_READ = 64 * 1024
+_GATHER = 64 * 1024
+
+
+class Pipe:
+    """One end of a pipe of frames.
+
+    One thread at a time reads; any thread writes.
+
+    Args:
+        sock: Its end of a socket pair; blocking from now on.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(True)  # noqa: FBT003  # the socket API
+        self.sock = sock
+        self.decoder = FrameDecoder()
+        self._gathered: list[Buffer] = []
+        self._size = 0
+        self._writing = threading.Lock()
+
+    def receive(self) -> list[Frame]:
+        """Waits for bytes until they complete at least one frame.
+
+        Raises:
+            EOFError: The other side is gone.
+            ProtocolError: It sent what is no frame.
+        """
+        while True:
+            frames = self.receive_some()
+            if frames:
+                return frames
+
+    def receive_some(self) -> list[Frame]:
+        """Waits for bytes once; gives the frames they complete, perhaps none.
+
+        Raises:
+            EOFError: The other side is gone.
+            ProtocolError: It sent what is no frame.
+        """
+        decoder = self.decoder
+        target = decoder.target()
+        try:
+            if target is not None:
+                return decoder.filled(_some(self.sock.recv_into(target)))
+            data = self.sock.recv(_READ)
+        except ConnectionError as error:  # it died with frames unread
+            raise EOFError from error
+        _some(len(data))
+        return decoder.feed(data)
+
+    def gather(self, frame: Frame) -> None:
+        """Keeps a frame to leave with the next ``flush``, or now if much is waiting.
+
+        Raises:
+            TypeError: A field of the frame is none that msgpack carries.
+            OSError: The other side is gone.
+        """
+        data = encode(frame)
+        with self._writing:
+            if type(data) is bytes:
+                self._gathered.append(data)
+                self._size += len(data)
+            else:
+                for piece in cast("list[Buffer]", data):
+                    self._gathered.append(piece)
+                    self._size += len(piece)
+            if self._size >= _GATHER:
+                self._write()
+
+    @property
+    def has_gathered(self) -> bool:
+        """Whether a frame waits for ``flush``."""
+        return self._size > 0
+
+    def flush(self) -> None:
+        """Sends what was gathered; waits while the other side does not read.
+
+        Raises:
+            OSError: The other side is gone.
+        """
+        if self._size:
+            with self._writing:
+                self._write()
+
+    def send(self, frame: Frame) -> None:
+        """Sends a frame now, behind what was gathered.
+
+        Raises:
+            TypeError: A field of the frame is none that msgpack carries.
+            OSError: The other side is gone.
+        """
+        self.gather(frame)
+        self.flush()
+
+    def _write(self) -> None:
+        gathered, self._gathered, self._size = self._gathered, [], 0
+        small: list[Buffer] = []
+        for piece in gathered:
+            if len(piece) < _GATHER:
+                small.append(piece)
+                continue
+            if small:
+                self.sock.sendall(b"".join(small))
+                small = []
+            self.sock.sendall(piece)
+        if small:
+            self.sock.sendall(b"".join(small))
+
+
+def _some(nbytes: int) -> int:
+    if not nbytes:
+        raise EOFError
+    return nbytes

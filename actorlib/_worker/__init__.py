@@ -1,0 +1,13 @@
+"""The child's side of the pipe: one actor, and the template that workers come from.
+
+Loading it is part of every start, so it imports neither ``_local`` nor
+``accelerators``. In reading order:
+
+* ``__main__``: how a worker begins and how it leaves, forked or spawned.
+* ``birth``: the first frame becomes an environment, a class and an object.
+* ``serial``: one call at a time on the main thread, without an event loop.
+* ``looped``: an event loop beside the main thread, for actors with ``async def``.
+* ``answers``: what a method returned or raised becomes a frame.
+* ``uplink``: the engine of a worker: the same verbs, as frames to the owner.
+* ``template``: the fork server, which outlives the owner to clean up after it.
+"""

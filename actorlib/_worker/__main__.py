@@ -1,0 +1,91 @@
+"""How a worker begins and how it leaves, forked from the template or spawned.
+
+Spawned, it is ``python -m actorlib._worker FD`` with one end of the pipe as the
+inherited descriptor FD. Forked, the template calls ``live`` in the child.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import faulthandler
+import os
+import socket
+import sys
+import threading
+import traceback
+from typing import NoReturn
+
+from actorlib._engine import set_engine
+from actorlib._wire.pipe import Pipe
+from actorlib._worker.birth import prepare, read_start
+
+
+def live(sock: socket.socket) -> NoReturn:
+    """Serves one actor to its end and leaves the process.
+
+    Args:
+        sock: The worker's end of the pipe.
+    """
+    code = 0
+    try:
+        _serve(sock)
+    except EOFError:
+        code = 0  # the owner is gone: nobody is left to be told anything
+    except SystemExit as error:
+        code = _code_of(error)
+    except BaseException:  # noqa: BLE001  # the last frame of the process
+        traceback.print_exc()
+        code = 1
+    leave(code)
+
+
+def leave(code: int) -> NoReturn:
+    """Runs what was registered for the end of the process, then ends it.
+
+    Interpreter teardown itself is skipped: a forked child would take apart modules
+    that it shares with the template, page by page, for nothing.
+    """
+    set_engine(None)
+    with contextlib.suppress(BaseException):
+        threading._shutdown()  # type: ignore[attr-defined]  # pyright: ignore  # noqa: PGH003, SLF001  # waits for the user's threads, as the interpreter does
+    with contextlib.suppress(BaseException):
+        atexit._run_exitfuncs()  # noqa: SLF001  # what multiprocessing does for its children
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(BaseException):
+            stream.flush()
+    os._exit(code)
+
+
+def _serve(sock: socket.socket) -> None:
+    with contextlib.suppress(AttributeError, ValueError):
+        # Lines are what the owner shows, and what the last words are made of.
+        sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # pyright: ignore  # noqa: PGH003  # a plain text stream
+    with contextlib.suppress(RuntimeError, ValueError, OSError):
+        faulthandler.enable()  # a segfault leaves a Python traceback in the log
+    pipe = Pipe(sock)
+    frames = pipe.receive()
+    start = read_start(frames[0])
+    prepare(start)
+    if start.is_looped:
+        from actorlib._worker import looped  # noqa: PLC0415  # serial actors never load it
+
+        looped.serve(start, pipe)
+    else:
+        from actorlib._worker import serial  # noqa: PLC0415
+
+        serial.serve(start, pipe)
+
+
+def _code_of(error: SystemExit) -> int:
+    """The exit code, by the rules of the interpreter."""
+    if error.code is None:
+        return 0
+    if isinstance(error.code, int):
+        return error.code & 0xFF
+    print(error.code, file=sys.stderr)  # noqa: T201  # what the interpreter does with a text
+    return 1
+
+
+if __name__ == "__main__":
+    live(socket.socket(fileno=int(sys.argv[1])))

@@ -1,0 +1,136 @@
+"""The first frame becomes an environment, then a class, then an object.
+
+The order is the promise: visibility variables are in place before the first line of
+the user's code is imported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from actorlib._engine import ActorId, RuntimeContext
+from actorlib._remote import class_of
+from actorlib._wire.frames import START, Frame, Payload
+from actorlib._wire.payload import decode, decode_call
+from actorlib.exceptions import ProtocolError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """What a worker is told before anything else.
+
+    Attributes:
+        actor: Whose worker it is.
+        name: The name of the actor's class.
+        prefix: The first eight bytes of the ids of actors that it creates.
+        is_looped: Whether the actor needs an event loop.
+        environment: Variables to set, or with None to remove.
+        path: ``sys.path`` of the owner.
+        threads: CPU threads for libraries that are imported already, or None.
+        context: What the actor may ask about itself.
+        source: The pickled class.
+        loans: The actors whose handles are among the arguments.
+        arguments: For the constructor.
+    """
+
+    actor: ActorId
+    name: str
+    prefix: bytes
+    is_looped: bool
+    environment: Mapping[str, str | None]
+    path: tuple[str, ...]
+    threads: int | None
+    context: RuntimeContext
+    source: bytes
+    loans: tuple[ActorId, ...] | None
+    arguments: Payload
+
+
+def read_start(frame: Frame) -> Start:
+    """Reads the first frame.
+
+    Raises:
+        ProtocolError: It is no START frame.
+    """
+    if frame[0] != START:
+        raise ProtocolError(f"a worker's first frame is START, not kind {frame[0]}")
+    _, setup, source, loans, arguments = frame
+    told = cast("dict[str, Any]", setup)
+    context = RuntimeContext(
+        actor_id=told["actor"].hex(),
+        accelerator_ids={kind: list(ids) for kind, ids in told["ids"].items()},
+        resources=told["resources"],
+    )
+    return Start(
+        actor=told["actor"],
+        name=told["name"],
+        prefix=told["prefix"],
+        is_looped=told["looped"],
+        environment=told["environment"],
+        path=told["path"],
+        threads=told["threads"],
+        context=context,
+        source=source,
+        loans=loans,
+        arguments=arguments,
+    )
+
+
+def prepare(start: Start) -> None:
+    """Makes the process the actor's own, before any of the user's code is imported."""
+    for name, value in start.environment.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+    if list(start.path) != sys.path:
+        sys.path[:] = start.path
+    call_process(start.name)
+    _reseed()
+    if start.threads is not None:
+        _limit_threads(start.threads)
+
+
+def call_process(name: str) -> None:
+    """Gives the process a name for ``top`` and ``ps``, where the system has a way."""
+    with contextlib.suppress(OSError), open("/proc/self/comm", "w") as comm:  # noqa: PTH123  # no pathlib in a worker
+        comm.write(name[:15])
+
+
+def construct(start: Start) -> object:
+    """Imports the class and makes the object, with the user's code for the first time.
+
+    Raises:
+        BaseException: Whatever the import or the constructor raised.
+    """
+    cls = cast("Callable[..., object]", class_of(decode(start.source)))
+    args, kwargs = decode_call(start.arguments)
+    return cls(*args, **kwargs)
+
+
+def _reseed() -> None:
+    """Forked workers would all draw the numbers that the template would have drawn."""
+    random.seed()
+    numpy = cast("Any", sys.modules.get("numpy"))
+    if numpy is not None:
+        numpy.random.seed()
+    torch = cast("Any", sys.modules.get("torch"))
+    if torch is not None:
+        torch.seed()
+
+
+def _limit_threads(threads: int) -> None:
+    """Libraries read their variables when they are loaded: a preload did that already.
+
+    torch takes the number at any time; others are limited through the variables alone,
+    so they should not be preloaded by those who count threads.
+    """
+    torch = cast("Any", sys.modules.get("torch"))
+    if torch is not None:
+        torch.set_num_threads(threads)

@@ -1,0 +1,247 @@
+"""An event loop beside the main thread, for actors with ``async def`` methods.
+
+The main thread is the actor's own: it runs the constructor and then the plain methods,
+one at a time and in order, as in any other actor, so what belongs to a thread (a
+database connection, the current device, signal handlers) stays there. The loop has a
+thread of its own, runs the ``async def`` methods concurrently, and owns the socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import os
+import queue
+import threading
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+from actorlib._engine import set_engine
+from actorlib._wire.channel import Channel
+from actorlib._wire.frames import CALL, CANCEL, FAILURE, READY, RESULT, STOP, Frame
+from actorlib._wire.payload import decode_call
+from actorlib._worker import replies
+from actorlib._worker.birth import construct
+from actorlib._worker.uplink import Uplink
+
+if TYPE_CHECKING:
+    from actorlib._ref import ObjectRef
+    from actorlib._wire.pipe import Pipe
+    from actorlib._worker.birth import Start
+
+_PAUSE_ABOVE = 4 * 1024 * 1024
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    """uvloop's loop where it is installed and not switched off, else asyncio's."""
+    if os.environ.get("ACTORLIB_UVLOOP", "1") != "0":
+        with contextlib.suppress(ImportError):
+            import uvloop  # noqa: PLC0415  # optional, and warm in the template
+
+            return uvloop.new_event_loop()
+    return asyncio.new_event_loop()
+
+
+class LoopedUplink(Uplink):
+    """The engine of a worker with an event loop in another thread."""
+
+    def __init__(self, start: Start, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(start.context, start.prefix, loop)
+        self.channel: Channel
+        self.thread = 0
+
+    def post(self, frame: Frame) -> None:
+        """Sends a frame, from the loop's thread or by way of it."""
+        if threading.get_ident() == self.thread:
+            self.channel.send(frame)
+        else:
+            self._loop.call_soon_threadsafe(self.channel.send, frame)
+
+    def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
+        """Blocks a thread that is not the loop's; see Replier."""
+        if threading.get_ident() == self.thread:
+            raise RuntimeError(
+                "get() would block the event loop that the answer comes through: "
+                "await the ref instead"
+            )
+        done = threading.Event()
+
+        def watch() -> None:
+            ref.add_done_callback(lambda _: done.set())
+
+        self._loop.call_soon_threadsafe(watch)
+        if not done.wait(timeout):
+            raise TimeoutError
+
+
+def serve(start: Start, pipe: Pipe) -> None:
+    """Lives the life of an actor with an event loop: born, called, stopped.
+
+    Raises:
+        BaseException: What ends the process, as for a serial actor.
+        EOFError: The owner is gone.
+    """
+    loop = new_loop()
+    uplink = LoopedUplink(start, loop)
+    set_engine(uplink)
+    looped = _Looped(start.name, loop, uplink, pipe)
+    thread = threading.Thread(target=looped.run, name="actorlib-loop", daemon=True)
+    thread.start()
+    try:
+        with uplink.borrowing(start.loans):
+            looped.instance = construct(start)
+    except BaseException as error:
+        uplink.post(replies.failure(uplink, 0, error, f"{start.name}()"))
+        looped.finish(thread)
+        raise
+    uplink.post((READY,))
+    try:
+        looped.run_plain_methods()
+    finally:
+        looped.finish(thread)
+
+
+class _Looped:
+    instance: object
+
+    def __init__(
+        self,
+        name: str,
+        loop: asyncio.AbstractEventLoop,
+        uplink: LoopedUplink,
+        pipe: Pipe,
+    ) -> None:
+        self._name = name
+        self._loop = loop
+        self._uplink = uplink
+        self._channel = uplink.channel = Channel(
+            loop,
+            pipe.sock,
+            self._receive,
+            self._lost,
+            decoder=pipe.decoder,
+            pause_above=_PAUSE_ABOVE,
+        )
+        self._jobs: queue.SimpleQueue[Frame | BaseException | None] = (
+            queue.SimpleQueue()
+        )
+        self._queued = 0
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._cancelled: set[int] = set()
+        self._is_async: dict[str, bool] = {}
+        self._stopping: asyncio.Task[None] | None = None
+
+    # On the loop's thread.
+
+    def run(self) -> None:
+        """Runs the loop until ``finish``."""
+        self._uplink.thread = threading.get_ident()
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        self._loop.run_until_complete(self._wind_up())
+        self._channel.close()
+
+    async def _wind_up(self) -> None:
+        """Lets the ``finally`` blocks of what still runs run, and answers leave."""
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await self._channel.drain()
+
+    def _receive(self, frames: list[Frame]) -> None:
+        for frame in frames:
+            kind = frame[0]
+            if kind == CALL:
+                self._accept(frame)
+            elif kind in (RESULT, FAILURE):
+                self._uplink.settle(frame)
+            elif kind == CANCEL:
+                self._cancel(frame[1])
+            elif kind == STOP:
+                self._stopping = self._loop.create_task(self._stop())
+
+    def _accept(self, frame: Frame) -> None:
+        name = frame[2]
+        is_async = self._is_async.get(name)
+        if is_async is None:
+            method = getattr(self.instance, name, None)
+            is_async = self._is_async[name] = inspect.iscoroutinefunction(method)
+        if is_async:
+            call = frame[1]
+            task = self._loop.create_task(self._run_async(frame))
+            self._tasks[call] = task
+        else:
+            self._queued += 1
+            self._jobs.put(frame)
+
+    async def _run_async(self, frame: Frame) -> None:
+        _, call, name, loans, payload = frame
+        where = f"{self._name}.{name}"
+        try:
+            with self._uplink.borrowing(loans):
+                args, kwargs = decode_call(payload)
+            coroutine: Coroutine[Any, Any, object] = getattr(self.instance, name)(
+                *args, **kwargs
+            )
+            value = await coroutine
+        except asyncio.CancelledError:
+            answer = replies.cancelled(call)
+        except Exception as error:  # noqa: BLE001  # the user's code
+            answer = replies.failure(self._uplink, call, error, where)
+        except BaseException as error:  # noqa: BLE001  # it ends the actor, from the main thread
+            # The owner sees the pipe end now, also while the main thread is busy.
+            self._channel.close()
+            self._jobs.put(error)
+            return
+        else:
+            answer = replies.result(self._uplink, call, value, where)
+        del self._tasks[call]
+        self._channel.send(answer)
+
+    def _cancel(self, call: int) -> None:
+        task = self._tasks.get(call)
+        if task is not None:
+            task.cancel()
+        elif self._queued:
+            self._cancelled.add(call)
+
+    async def _stop(self) -> None:
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        self._jobs.put(None)
+
+    def _lost(self, _: Exception | None) -> None:
+        self._uplink.fail_all(EOFError("the owner is gone"))
+        self._jobs.put(EOFError("the owner is gone"))
+
+    def _answered(self, answer: Frame) -> None:
+        self._queued -= 1
+        if not self._queued:
+            self._cancelled.clear()
+        self._channel.send(answer)
+
+    # On the main thread.
+
+    def run_plain_methods(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            if isinstance(job, BaseException):
+                raise job
+            self._loop.call_soon_threadsafe(self._answered, self._run_plain(job))
+
+    def _run_plain(self, frame: Frame) -> Frame:
+        _, call, name, loans, payload = frame
+        if call in self._cancelled:
+            return replies.cancelled(call)
+        where = f"{self._name}.{name}"
+        try:
+            with self._uplink.borrowing(loans):
+                args, kwargs = decode_call(payload)
+            value = getattr(self.instance, name)(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001  # the user's code
+            return replies.failure(self._uplink, call, error, where)
+        return replies.result(self._uplink, call, value, where)
+
+    def finish(self, thread: threading.Thread) -> None:
+        """Cancels what still runs, sends what is left and ends the loop."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        thread.join()

@@ -1,0 +1,202 @@
+"""One call at a time on the main thread, without an event loop.
+
+The thread that runs the user's code also reads the socket: while a method runs nobody
+reads, and nobody must. A nested call reads until its own answer comes and keeps the
+rest in order. The worker wakes once per burst: it runs what arrived and answers in one
+write, but an answer that is ready does not wait behind a method that may be slow.
+"""
+
+from __future__ import annotations
+
+import select
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from actorlib._engine import set_engine
+from actorlib._ref import unlooped
+from actorlib._wire.frames import CALL, CANCEL, FAILURE, READY, RESULT, STOP, Frame
+from actorlib._wire.payload import decode_call
+from actorlib._worker import replies
+from actorlib._worker.birth import construct
+from actorlib._worker.uplink import Uplink
+
+if TYPE_CHECKING:
+    from actorlib._ref import ObjectRef
+    from actorlib._wire.pipe import Pipe
+    from actorlib._worker.birth import Start
+
+_QUICK = 100e-6
+"""Seconds below which a method does not hold up the answers before it."""
+
+
+class Inbox:
+    """The frames that came and have not been served, read by one thread at a time.
+
+    Whoever waits for something reads for everybody: answers go to their refs at once,
+    calls stay here in order.
+    """
+
+    def __init__(self, pipe: Pipe) -> None:
+        self.calls: deque[Frame] = deque()
+        self.cancelled: set[int] = set()
+        self._pipe = pipe
+        self._turn = threading.Condition()
+        self._is_reading = False
+
+    def read(
+        self,
+        until: Callable[[], bool],
+        settle: Callable[[Frame], None],
+        timeout: float | None = None,
+    ) -> None:
+        """Reads frames, or waits while another thread does, until a condition holds.
+
+        Raises:
+            EOFError: The owner is gone.
+            TimeoutError: The condition did not hold in time.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not until():
+            with self._turn:
+                if self._is_reading:
+                    if not self._turn.wait(_left(deadline)):
+                        raise TimeoutError
+                    continue
+                self._is_reading = True
+            try:
+                if deadline is not None:
+                    self._poll(deadline)
+                for frame in self._pipe.receive_some():
+                    self._sort(frame, settle)
+            finally:
+                with self._turn:
+                    self._is_reading = False
+                    self._turn.notify_all()
+
+    def _poll(self, deadline: float) -> None:
+        poller = select.poll()
+        poller.register(self._pipe.sock, select.POLLIN)
+        if not poller.poll(max(0.0, deadline - time.monotonic()) * 1000):
+            raise TimeoutError
+
+    def _sort(self, frame: Frame, settle: Callable[[Frame], None]) -> None:
+        kind = frame[0]
+        if kind in (RESULT, FAILURE):
+            settle(frame)
+        elif kind == CANCEL:
+            self.cancelled.add(frame[1])
+        else:
+            self.calls.append(frame)
+
+
+class SerialUplink(Uplink):
+    """The engine of a worker without an event loop."""
+
+    def __init__(self, start: Start, pipe: Pipe, inbox: Inbox) -> None:
+        super().__init__(start.context, start.prefix, unlooped(_report))
+        self._pipe = pipe
+        self._inbox = inbox
+
+    def post(self, frame: Frame) -> None:
+        """Sends a frame now: the method that posts it may go on for long."""
+        self._pipe.send(frame)
+
+    def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
+        """Reads until the ref is done; see Replier."""
+        self._inbox.read(ref.done, self.settle, timeout)
+
+
+def serve(start: Start, pipe: Pipe) -> None:
+    """Lives the life of a serial actor: born, called, stopped.
+
+    Raises:
+        BaseException: What ends the process: the constructor's exception after it was
+            reported, or one from a method that is no ``Exception``.
+        EOFError: The owner is gone.
+    """
+    inbox = Inbox(pipe)
+    uplink = SerialUplink(start, pipe, inbox)
+    set_engine(uplink)
+    try:
+        with uplink.borrowing(start.loans):
+            instance = construct(start)
+    except BaseException as error:
+        pipe.send(replies.failure(uplink, 0, error, f"{start.name}()"))
+        raise
+    pipe.send((READY,))
+    _Serial(start.name, instance, pipe, inbox, uplink).run()
+
+
+class _Serial:
+    def __init__(
+        self, name: str, instance: object, pipe: Pipe, inbox: Inbox, uplink: Uplink
+    ) -> None:
+        self._name = name
+        self._instance = instance
+        self._pipe = pipe
+        self._inbox = inbox
+        self._uplink = uplink
+        self._slowest: dict[str, float] = {}
+
+    def run(self) -> None:
+        inbox, calls = self._inbox, self._inbox.calls
+        has_calls = cast("Callable[[], bool]", calls.__len__)
+        while True:
+            if not calls:
+                self._pipe.flush()
+                inbox.read(has_calls, self._uplink.settle)
+            frame = calls.popleft()
+            if frame[0] == CALL:
+                if inbox.cancelled and self._was_cancelled(frame[1]):
+                    continue
+                self._pipe.gather(self._answer(frame))
+            elif frame[0] == STOP:
+                self._pipe.flush()
+                return
+
+    def _was_cancelled(self, call: int) -> bool:
+        # Calls come in order, so a smaller number belongs to one that was answered
+        # before its cancellation came.
+        asked = self._inbox.cancelled
+        asked.difference_update([number for number in asked if number < call])
+        if call not in asked:
+            return False
+        asked.discard(call)
+        return True
+
+    def _answer(self, frame: Frame) -> Frame:
+        _, call, name, loans, payload = frame
+        slowest = self._slowest.get(name, 1.0)
+        if slowest > _QUICK and self._pipe.has_gathered:
+            self._pipe.flush()
+        started = time.perf_counter()
+        try:
+            if loans:
+                with self._uplink.borrowing(loans):
+                    args, kwargs = decode_call(payload)
+            else:
+                args, kwargs = decode_call(payload)
+            value = getattr(self._instance, name)(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001  # the user's code
+            return replies.failure(self._uplink, call, error, f"{self._name}.{name}")
+        finally:
+            took = time.perf_counter() - started
+            if took > slowest or name not in self._slowest:
+                self._slowest[name] = took
+        return replies.result(self._uplink, call, value, f"{self._name}.{name}")
+
+
+def _left(deadline: float | None) -> float | None:
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+def _report(context: dict[str, Any]) -> None:
+    """A failed call whose ref was dropped unseen is told on standard error."""
+    import logging  # noqa: PLC0415  # only this rare report needs it
+
+    logging.getLogger("actorlib").error(
+        context.get("message", ""), exc_info=context.get("exception")
+    )

@@ -1,0 +1,389 @@
+"""The template: the process that workers come from and that cleans up after everyone.
+
+One small, single-threaded process without accelerators, started with the runtime. It
+has the worker's side of actorlib and the user's preloads imported, and forks a worker
+whenever the owner asks; memory is shared until it is written to. With
+``start_method="spawn"`` it imports nothing and starts a fresh interpreter instead.
+
+It is also what outlives the owner. It is the parent of every worker and adopts their
+orphans (``PR_SET_CHILD_SUBREAPER``), so it can promise:
+
+* when a worker ends, for whatever reason, its whole process group is killed, and so
+  are descendants that left the group and still carry its mark in their environment;
+* when the owner's socket closes, for whatever reason, every worker is given a second
+  to leave and is then killed with all it started, and then the template goes;
+* when the template itself is killed, the kernel kills the workers with it
+  (``PR_SET_PDEATHSIG``).
+
+Requests are records of a fixed size, as descriptors can only ride on the bytes they
+were sent with; reports are msgpack frames.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import importlib
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
+
+from actorlib._worker.birth import call_process
+
+REQUEST: Final = struct.Struct("<BxxxiQ")
+"""Kind, signal, worker: what the owner asks, followed by descriptors for FORK."""
+FORK: Final = 0
+KILL: Final = 1
+
+HELLO: Final = 0
+"""(HELLO, error, culprit): the preloads are imported, or why not."""
+FORKED: Final = 1
+"""(FORKED, worker, pid); a pid of 0 and an error if it could not."""
+EXITED: Final = 2
+"""(EXITED, worker, status, peak memory in KiB)."""
+
+MARK = "ACTORLIB_WORKER"
+"""The variable by which descendants of a worker are known after it is gone."""
+
+FAREWELL = 1.0
+"""Seconds that workers are given to leave when the owner is gone."""
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_libc = ctypes.CDLL(None)
+
+
+class Template:
+    """The fork server.
+
+    Args:
+        control: The socket to the owner.
+        owner: The owner's process id.
+        mark: The runtime's own mark; workers get it with their number.
+        preload: Modules to import.
+        spawn: Whether to start interpreters instead of forking.
+    """
+
+    def __init__(
+        self,
+        control: socket.socket,
+        owner: int,
+        mark: str,
+        preload: list[str],
+        *,
+        spawn: bool,
+    ) -> None:
+        self._control = control
+        self._owner = owner
+        self._mark = mark
+        self._preload = preload
+        self._spawn = spawn
+        self._pids: dict[int, int] = {}
+        self._workers: dict[int, int] = {}
+        self._wakeup, wakeup = socket.socketpair()
+        wakeup.setblocking(False)  # noqa: FBT003  # the socket API
+        self._wakeup.setblocking(False)  # noqa: FBT003
+        self._wakeup_in = wakeup
+        self._outbox = bytearray()
+        self._owner_is_there = True
+        self._fork_worker: Callable[[list[int], int], NoReturn] = (
+            self._exec_worker if spawn else self._become_worker
+        )
+
+    def run(self) -> None:
+        """Serves until the owner is gone and every worker with it."""
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.set_wakeup_fd(self._wakeup_in.fileno(), warn_on_full_buffer=False)
+        _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        call_process("actorlib")
+        self._send((HELLO, *self._prepare()))
+        poller = select.poll()
+        poller.register(self._control, select.POLLIN)
+        poller.register(self._wakeup, select.POLLIN)
+        # A child that the owner forked keeps a copy of its socket open; its process
+        # descriptor tells the truth.
+        owner = _watch(self._owner)
+        if owner is not None:
+            poller.register(owner, select.POLLIN)
+        while self._owner_is_there:
+            for descriptor, _ in poller.poll():
+                if descriptor == self._control.fileno():
+                    self._serve_request()
+                elif descriptor == owner:
+                    self._owner_is_there = False
+                else:
+                    self._reap()
+        self._say_farewell()
+
+    # Beginning.
+
+    def _prepare(self) -> tuple[str, str]:
+        """Imports the preloads; says what failed, and which one took an accelerator."""
+        culprit = ""
+        nvml_check = "PYTORCH_NVML_BASED_CUDA_CHECK"
+        asked = os.environ.setdefault(nvml_check, "1")
+        for name in self._preload:
+            try:
+                importlib.import_module(name)
+            except BaseException:  # noqa: BLE001  # the user's module
+                return traceback.format_exc(), ""
+            if not culprit and (taken := accelerator_taken()):
+                culprit = f"{name} ({taken})"
+        if asked == "1":
+            os.environ.pop(nvml_check, None)
+        if not self._spawn:
+            _warm_up()
+        return "", culprit
+
+    # Requests.
+
+    def _serve_request(self) -> None:
+        try:
+            record, descriptors, _, _ = socket.recv_fds(self._control, REQUEST.size, 8)
+            while record and len(record) < REQUEST.size:
+                more = self._control.recv(REQUEST.size - len(record))
+                record = record + more if more else b""
+        except OSError:
+            record, descriptors = b"", []
+        if not record:
+            self._owner_is_there = False
+            return
+        kind, number, worker = REQUEST.unpack(record)
+        if kind == FORK:
+            self._fork(worker, descriptors)
+        else:
+            self._kill(worker, number)
+
+    def _fork(self, worker: int, descriptors: list[int]) -> None:
+        try:
+            pid = os.fork()
+        except OSError as error:
+            self._send((FORKED, worker, 0, f"fork failed: {error}"))
+            pid = -1
+        if pid == 0:
+            try:
+                self._fork_worker(descriptors, worker)
+            except BaseException:  # noqa: BLE001  # never back into the template's loop
+                traceback.print_exc()
+            finally:
+                os._exit(1)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        if pid > 0:
+            self._pids[worker] = pid
+            self._workers[pid] = worker
+            self._send((FORKED, worker, pid, ""))
+
+    def _kill(self, worker: int, number: int) -> None:
+        pid = self._pids.get(worker)
+        if pid is not None:  # not reaped yet, so the number is still its own
+            _kill_group(pid, number)
+
+    # In the child.
+
+    def _begin_child(self, descriptors: list[int], worker: int) -> int:
+        os.setsid()
+        parent = os.getppid()
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it died before the kernel was told to watch
+            os._exit(1)
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for own in (self._control, self._wakeup, self._wakeup_in):
+            own.close()
+        pipe, out, err = descriptors
+        os.dup2(out, 1)
+        os.dup2(err, 2)
+        for extra in {out, err} - {1, 2}:
+            os.close(extra)
+        os.environ[MARK] = f"{self._mark}:{worker}"
+        return pipe
+
+    def _become_worker(self, descriptors: list[int], worker: int) -> NoReturn:
+        from actorlib._worker.__main__ import live  # noqa: PLC0415  # warm by now
+
+        pipe = self._begin_child(descriptors, worker)
+        gc.enable()
+        live(socket.socket(fileno=pipe))
+
+    def _exec_worker(self, descriptors: list[int], worker: int) -> NoReturn:
+        pipe = self._begin_child(descriptors, worker)
+        os.set_inheritable(pipe, True)  # noqa: FBT003  # the os API
+        os.execv(  # noqa: S606  # our own interpreter and module
+            sys.executable, [sys.executable, "-m", "actorlib._worker", str(pipe)]
+        )
+
+    # Endings.
+
+    def _reap(self) -> None:
+        with contextlib.suppress(OSError):
+            while self._wakeup.recv(4096):
+                pass
+        while (ended := _next_ended(self._before_reaping)) is not None:
+            pid, status, peak = ended
+            worker = self._workers.pop(pid, None)
+            if worker is not None:
+                del self._pids[worker]
+                _kill_orphans(f"{MARK}={self._mark}:{worker}\0")
+                self._send((EXITED, worker, status, peak))
+
+    def _before_reaping(self, pid: int) -> None:
+        if pid in self._workers:
+            _kill_group(pid, signal.SIGKILL)
+
+    def _say_farewell(self) -> None:
+        """Gives the workers a moment to follow their owner, then ends them all."""
+        deadline = time.monotonic() + FAREWELL
+        poller = select.poll()
+        poller.register(self._wakeup, select.POLLIN)
+        while self._pids and (left := deadline - time.monotonic()) > 0:
+            poller.poll(left * 1000)
+            self._reap()
+        for pid in self._workers:
+            _kill_group(pid, signal.SIGKILL)
+        while self._pids:
+            poller.poll(100)
+            self._reap()
+        _kill_orphans("")
+
+    def _send(self, report: tuple[Any, ...]) -> None:
+        import msgpack  # noqa: PLC0415  # a bare template of spawned workers starts without the rest
+
+        with contextlib.suppress(OSError):  # a lost owner is noticed where it is read
+            self._control.sendall(msgpack.packb(report))
+
+
+def accelerator_taken() -> str:
+    """How this process has initialised an accelerator, or the empty string.
+
+    A driver that was initialised before a fork does not work after it. torch says so
+    itself; otherwise the device files that only an initialised driver keeps open tell
+    (NVML, which is harmless, does not open ``nvidia-uvm``).
+    """
+    torch: Any = sys.modules.get("torch")
+    if torch is not None:
+        with contextlib.suppress(AttributeError):
+            if torch.cuda.is_initialized():
+                return "torch.cuda is initialised"
+    return device_file_among(_open_files())
+
+
+def device_file_among(files: list[str]) -> str:
+    """The first file that only an initialised accelerator driver keeps open."""
+    for name in files:
+        if name.startswith(("/dev/nvidia-uvm", "/dev/kfd", "/dev/dri/renderD")):
+            return f"it holds {name} open"
+    return ""
+
+
+def _open_files() -> list[str]:
+    found: list[str] = []
+    with contextlib.suppress(OSError):
+        for descriptor in os.listdir("/proc/self/fd"):  # noqa: PTH208  # no pathlib in the template
+            with contextlib.suppress(OSError):
+                found.append(os.readlink(f"/proc/self/fd/{descriptor}"))  # noqa: PTH115
+    return found
+
+
+def _warm_up() -> None:
+    """Imports what a worker needs and leaves as little as possible to be copied.
+
+    Collecting garbage and then freezing what is left keeps the collector of a child
+    from writing into pages that it shares with the template.
+    """
+    for name in ("__main__", "serial", "looped"):
+        importlib.import_module(f"actorlib._worker.{name}")
+    with contextlib.suppress(ImportError):
+        importlib.import_module("uvloop")
+    # Pool threads of numerical libraries survive a fork by handlers of their own.
+    warnings.filterwarnings(
+        "ignore", "This process.*multi-threaded", DeprecationWarning
+    )
+    gc.collect()
+    gc.disable()
+    gc.freeze()
+
+
+def _watch(pid: int) -> int | None:
+    """A descriptor that becomes readable when our parent ends, where there is one."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None
+    if os.getppid() != pid:  # it had ended before, and its number may be another's
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _next_ended(before_reaping: Callable[[int], None]) -> tuple[int, int, int] | None:
+    """Reaps one child that has ended: its pid, status and peak memory in KiB.
+
+    Where the kernel can be asked without reaping, the callback runs while the child's
+    number still cannot be given to another process.
+    """
+    try:
+        if hasattr(os, "waitid"):
+            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if ended is None:
+                return None
+            before_reaping(ended.si_pid)
+            pid, status, usage = os.wait4(ended.si_pid, 0)
+        else:
+            pid, status, usage = os.wait4(-1, os.WNOHANG)
+            before_reaping(pid)
+    except ChildProcessError:
+        return None
+    return (pid, status, usage.ru_maxrss) if pid else None
+
+
+def _kill_group(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)
+        return
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)  # so young that it has no group of its own yet
+
+
+def _kill_orphans(mark: str) -> None:
+    """Kills children that are no workers: they left a group, then lost their parent.
+
+    Args:
+        mark: What their environment must contain; empty for all of them.
+    """
+    me = os.getpid()
+    try:
+        with open(f"/proc/{me}/task/{me}/children", encoding="ascii") as children:  # noqa: PTH123  # no pathlib in the template
+            pids = [int(pid) for pid in children.read().split()]
+    except OSError:
+        return
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            with open(f"/proc/{pid}/environ", "rb") as environ:  # noqa: PTH123
+                is_marked = mark.encode() in environ.read()
+            if is_marked:
+                os.kill(pid, signal.SIGKILL)
+
+
+def _prctl(option: int, value: int) -> None:
+    with contextlib.suppress(AttributeError):  # Linux has it
+        _libc.prctl(option, value, 0, 0, 0)
+
+
+def main() -> None:
+    """Serves with the arguments that the owner started this process with."""
+    control = socket.socket(fileno=int(sys.argv[1]))
+    owner, mark, method, *preload = sys.argv[2:]
+    Template(control, int(owner), mark, preload, spawn=method == "spawn").run()
+    os._exit(0)

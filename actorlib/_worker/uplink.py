@@ -1,0 +1,246 @@
+"""The engine of a worker: the same verbs as in the owner, as frames to it.
+
+Ids are made here (the worker's prefix and a count), so ``A.remote()`` returns at once
+inside an actor too. A call whose arguments are refs of this worker waits here until
+they have their values, and those behind it to the same actor wait with it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+import threading
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from actorlib._arguments import refs_among, when_done, with_values
+from actorlib._engine import ActorId, ActorSpec, RuntimeContext, collecting
+from actorlib._ref import ObjectRef
+from actorlib._wire.answers import fill
+from actorlib._wire.blame import Sources, encode_arguments
+from actorlib._wire.frames import ASK, AWAIT, CANCEL, CREATE, END, RETURN, Frame
+from actorlib._wire.lanes import Lanes
+from actorlib._wire.payload import dump
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from actorlib._interface import Method
+
+_count = struct.Struct(">I")
+_Entry = ObjectRef[Any] | weakref.ref[ObjectRef[Any]]
+
+
+class Uplink(ABC):
+    """The engine of one worker.
+
+    Args:
+        context: What the actor may ask about itself.
+        prefix: The first eight bytes of the ids of actors created here.
+        loop: What refs take for their loop.
+    """
+
+    def __init__(
+        self, context: RuntimeContext, prefix: bytes, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self.context = context
+        self._prefix = prefix
+        self._loop = loop
+        self._calls = itertools.count(1)
+        self._actors = itertools.count(1)
+        self._refs: dict[int, _Entry] = {}
+        self._ordering = threading.RLock()
+        self._places = itertools.count(1)
+        self._lanes: Lanes[ActorId, int] = Lanes()
+        self._held_back: dict[int, Callable[[], Frame | None]] = {}
+        self._sources = Sources()
+        self._holds: dict[ActorId, list[int]] = {}
+        self._counting = threading.Lock()
+
+    @abstractmethod
+    def post(self, frame: Frame) -> None:
+        """Sends a frame to the owner, from any thread."""
+
+    @abstractmethod
+    def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
+        """Blocks this thread until the ref is done."""
+
+    # The verbs.
+
+    def create(self, spec: ActorSpec) -> ActorId:
+        """Starts an actor; see Engine."""
+        actor = ActorId(self._prefix + _count.pack(next(self._actors)))
+        name = spec.interface.class_name
+        refs = refs_among(spec.args, spec.kwargs)
+        source = self._sources.dumped(name, spec.source)
+        face = dump((spec.interface, spec.options))
+
+        def frame() -> Frame:
+            try:
+                args, kwargs = with_values(spec.args, spec.kwargs)
+            except Exception as error:  # noqa: BLE001  # a ref that failed: so does the actor
+                return (CREATE, actor, source, face, False, None, dump(error))
+            with collecting(self) as loans:
+                payload = encode_arguments(name, args, kwargs)
+            return (CREATE, actor, source, face, True, loans or None, payload)
+
+        self.arrived((actor,))
+        self._post_in_order(actor, refs, frame)
+        return actor
+
+    def call(
+        self,
+        actor: ActorId,
+        method: Method,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> ObjectRef[Any]:
+        """Sends a call to another actor; see Engine."""
+        ref = self._new_ref()
+        name = method.name
+
+        def frame() -> Frame | None:
+            try:
+                good, named = with_values(args, kwargs)
+                with collecting(self) as loans:
+                    payload = encode_arguments(name, good, named)
+            except Exception as error:
+                self._refs.pop(ref.call, None)
+                if not refs:
+                    raise
+                if not ref.done():
+                    ref.set_exception(error)
+                return None
+            return (ASK, ref.call, actor, name, loans or None, payload)
+
+        refs = refs_among(args, kwargs)
+        self._post_in_order(actor, refs, frame)
+        return ref
+
+    def ready(self, actor: ActorId) -> ObjectRef[None]:
+        """Asks to be told when the actor is ready; see Engine."""
+        ref = self._new_ref()
+        self._post_in_order(actor, (), lambda: (AWAIT, ref.call, actor))
+        return ref
+
+    def end(self, actor: ActorId) -> ObjectRef[None]:
+        """Ends an actor behind what it was sent; see Engine."""
+        return self._end(actor, at_once=False)
+
+    def kill(self, actor: ActorId) -> ObjectRef[None]:
+        """Ends an actor at once; see Engine."""
+        return self._end(actor, at_once=True)
+
+    def cancel(self, call: int) -> None:
+        """Stops a call; see Replier."""
+        if self._refs.pop(call, None) is not None:
+            self.post((CANCEL, call))
+
+    def loosen(self, ref: ObjectRef[Any]) -> None:
+        """From now on the call is cancelled if nobody holds the ref any more."""
+        call = ref.call
+
+        def gone(_: object) -> None:
+            self.cancel(call)
+
+        if call in self._refs:
+            self._refs[call] = weakref.ref(ref, gone)
+
+    # Counting holders: one list of [holds here, loans to give back] an actor.
+
+    def retain(self, actor: ActorId) -> None:
+        """Counts a holder; see Engine."""
+        with self._counting:
+            self._holds.setdefault(actor, [0, 0])[0] += 1
+
+    def release(self, actor: ActorId) -> None:
+        """Counts a holder less; the loans go back with the last one."""
+        with self._counting:
+            counts = self._holds[actor]
+            counts[0] -= 1
+            if counts[0]:
+                return
+            del self._holds[actor]
+        if counts[1]:
+            self.post((RETURN, actor, counts[1]))
+
+    @contextmanager
+    def borrowing(self, loans: Collection[ActorId] | None) -> Iterator[None]:
+        """Around the loading of a frame's payload: its handles are held meanwhile."""
+        if not loans:
+            yield
+            return
+        self.arrived(loans)
+        for actor in loans:
+            self.retain(actor)
+        try:
+            yield
+        finally:
+            for actor in loans:
+                self.release(actor)
+
+    def arrived(self, loans: Collection[ActorId]) -> None:
+        """A frame with handles came: each is a loan, to be given back."""
+        for actor in loans:
+            with self._counting:
+                self._holds.setdefault(actor, [0, 0])[1] += 1
+
+    # Answers.
+
+    def settle(self, frame: Frame) -> None:
+        """Fills the ref that a RESULT or FAILURE frame answers."""
+        entry = self._refs.pop(frame[1], None)
+        ref = entry() if isinstance(entry, weakref.ref) else entry
+        with self.borrowing(frame[-2]):
+            if ref is not None and not ref.done():
+                fill(ref, frame)
+
+    def fail_all(self, error: Exception) -> None:
+        """The owner is gone: nothing that was asked will be answered."""
+        refs, self._refs = self._refs, {}
+        for entry in refs.values():
+            ref = entry() if isinstance(entry, weakref.ref) else entry
+            if ref is not None and not ref.done():
+                ref.set_exception(error)
+
+    def _new_ref(self) -> ObjectRef[Any]:
+        ref: ObjectRef[Any] = ObjectRef(loop=self._loop)
+        ref.bind(self, next(self._calls))
+        self._refs[ref.call] = ref
+        return ref
+
+    def _post_in_order(
+        self,
+        actor: ActorId,
+        refs: Collection[ObjectRef[Any]],
+        frame: Callable[[], Frame | None],
+    ) -> None:
+        """Sends a frame about an actor, behind those that wait for their arguments."""
+        with self._ordering:
+            if not refs and not self._lanes:
+                self._post_if(frame())
+                return
+            place = next(self._places)
+            if self._lanes.post(actor, place, ready=all(ref.done() for ref in refs)):
+                self._post_if(frame())
+                return
+            self._held_back[place] = frame
+
+        def settled() -> None:
+            with self._ordering:
+                for free in self._lanes.settled(actor, place, goes=True):
+                    self._post_if(self._held_back.pop(free)())
+
+        when_done(refs, settled)
+
+    def _post_if(self, frame: Frame | None) -> None:
+        if frame is not None:
+            self.post(frame)
+
+    def _end(self, actor: ActorId, *, at_once: bool) -> ObjectRef[None]:
+        ref = self._new_ref()
+        self._post_in_order(actor, (), lambda: (END, ref.call, actor, at_once))
+        return ref

@@ -1,0 +1,114 @@
+"""The only window on the machine: its files, its environment, its vendors' SDKs."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from types import ModuleType
+
+
+class Host:
+    """The machine this process runs on.
+
+    Whatever asks the machine a question asks it here, so a subclass that answers from
+    a recording is enough to replay any machine. Nothing is cached: what changes on
+    the machine changes here. Every method may touch the disk, so none belongs on an
+    event loop.
+    """
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """The environment of this process, live."""
+        return os.environ
+
+    def read_text(self, path: str) -> str | None:
+        """The text of a file, or None if it is missing or may not be read."""
+        try:
+            return Path(path).read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return None
+
+    def glob(self, pattern: str) -> list[str]:
+        """The paths that match an absolute pattern, sorted as text.
+
+        Args:
+            pattern: For example ``/dev/nvidia[0-9]*``; ``*`` stops at a slash.
+        """
+        found = Path("/").glob(pattern.removeprefix("/"))
+        return sorted(str(path) for path in found)
+
+    def sdk(self, name: str) -> ModuleType:
+        """Imports a vendor's module, at the time it is asked for and not before.
+
+        Raises:
+            ImportError: It is not installed, or cannot be loaded.
+        """
+        return importlib.import_module(name)
+
+    def affinity(self) -> int:
+        """How many logical CPUs the scheduler may run this process on."""
+        if sys.platform == "linux":
+            return len(os.sched_getaffinity(0))
+        return os.cpu_count() or 1
+
+    def physical_memory(self) -> int:
+        """The memory of the machine in bytes, whatever this process may use of it."""
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+    def cpu_count(self) -> int:
+        """How many logical CPUs this process may use, at least 1.
+
+        The CPU affinity counts, and so does the CPU quota of a container. The fraction
+        of a quota is dropped: a promise of whole CPUs has to be kept.
+        """
+        return max(1, min((self.affinity(), *self._cpu_quotas())))
+
+    def memory(self) -> int:
+        """How many bytes of memory this process may use, a container's limit kept."""
+        return min((self.physical_memory(), *self._memory_limits()))
+
+    def _cpu_quotas(self) -> Iterator[int]:
+        for folder in self._cgroups("cpu"):
+            # Version 1 splits into two files what version 2 writes on one line.
+            names = ("cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us")
+            texts = (self.read_text(f"{folder}/{name}") or "" for name in names)
+            match " ".join(texts).split():
+                case [quota, period] if quota.isdecimal():  # not "max", not -1
+                    yield int(quota) // int(period)
+                case _:
+                    pass
+
+    def _memory_limits(self) -> Iterator[int]:
+        for folder in self._cgroups("memory"):
+            for name in ("memory.max", "memory.limit_in_bytes"):
+                limit = (self.read_text(f"{folder}/{name}") or "").strip()
+                if limit.isdecimal():
+                    yield int(limit)
+
+    def _cgroups(self, controller: str) -> Iterator[str]:
+        """The folders whose limits bind this process, its own cgroup's first.
+
+        Every ancestor's limit binds too. A container without a cgroup namespace is
+        told the path it has on the host and finds its own group mounted at the root:
+        there the walk up ends as well.
+
+        https://docs.kernel.org/admin-guide/cgroup-v2.html, cgroups(7)
+        """
+        for line in (self.read_text("/proc/self/cgroup") or "").splitlines():
+            _, controllers, path = line.split(":", 2)
+            if not controllers:
+                root = "/sys/fs/cgroup"
+            elif controller in controllers.split(","):
+                # By its single name: the kernel's order in a joint one (cpuacct,cpu)
+                # is not always the mount's, but a link by each name is always there.
+                root = f"/sys/fs/cgroup/{controller}"
+            else:
+                continue
+            group = PurePosixPath(path)
+            yield from (f"{root}{step}".rstrip("/") for step in (group, *group.parents))

@@ -1,0 +1,162 @@
+"""Every error a caller may catch, and the record of a death that explains one.
+
+All of them derive from :class:`ActorlibError` except what the user's own code
+raised: that arrives as an instance of its own class *and* of :class:`TaskError`.
+Where Python has a word for the trouble already (``TimeoutError``, ``ValueError``),
+the class derives from that too.
+"""
+
+from __future__ import annotations
+
+import signal as _signal
+from dataclasses import dataclass
+
+__all__ = [
+    "ActorDiedError",
+    "ActorError",
+    "ActorUnschedulableError",
+    "ActorlibError",
+    "Exit",
+    "ProtocolError",
+    "RemoteTraceback",
+    "SerializationError",
+    "TaskCancelledError",
+    "TaskError",
+    "TemplateError",
+]
+
+
+class ActorlibError(Exception):
+    """The base of every error that actorlib raises on its own account."""
+
+
+class TaskError(ActorlibError):
+    """The user's code raised in an actor.
+
+    What is raised at the caller is an instance of a class made of this one and of the
+    user's own, so ``except ValueError`` and ``except TaskError`` both see it. Its
+    text and ``args`` are those of the original; the traceback of the other process is
+    its ``__cause__``.
+
+    Attributes:
+        cause: The original exception, or None if it could not be carried over.
+        traceback_str: The traceback in the actor's process, as text.
+        where: Which method of which actor, for example ``Model.ping (pid=123)``.
+    """
+
+    cause: BaseException | None = None
+    traceback_str: str = ""
+    where: str = ""
+
+
+class RemoteTraceback(Exception):  # noqa: N818  # it reports an error, it is none
+    """Carries the traceback of another process as text into this one's."""
+
+    def __str__(self) -> str:
+        """The text, set off from the traceback of this process."""
+        return f'\n"""\n{self.args[0]}"""'
+
+
+class TaskCancelledError(ActorlibError):
+    """The call was cancelled before it had a result."""
+
+
+class SerializationError(ActorlibError, TypeError):
+    """A value cannot be sent to another process, or cannot be loaded there."""
+
+
+class ProtocolError(ActorlibError):
+    """The other side of a pipe broke the rules: a bug, or a foreign process."""
+
+
+class TemplateError(ActorlibError):
+    """The process that workers are started from could not start or has died."""
+
+
+class ActorError(ActorlibError):
+    """Something is wrong with an actor, whatever was called on it.
+
+    Attributes:
+        actor_id: The actor's id in hex, or the empty string if it has none.
+    """
+
+    def __init__(self, message: str, *, actor_id: str = "") -> None:
+        super().__init__(message)
+        self.actor_id = actor_id
+
+
+class ActorUnschedulableError(ActorError):
+    """The actor asks for what this machine can never give."""
+
+
+class ActorDiedError(ActorError):
+    """The actor is gone: it crashed, was killed, or never came to life.
+
+    The exception that a constructor raised is the ``__cause__``.
+
+    Attributes:
+        exit: How it ended.
+    """
+
+    def __init__(self, message: str, *, exit: Exit, actor_id: str = "") -> None:  # noqa: A002  # the word users look for
+        super().__init__(message, actor_id=actor_id)
+        self.exit = exit
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _died, (str(self), self.exit, self.actor_id, self.__cause__)
+
+
+def _died(
+    message: str, how: Exit, actor_id: str, cause: BaseException | None
+) -> ActorDiedError:
+    error = ActorDiedError(message, exit=how, actor_id=actor_id)
+    error.__cause__ = cause
+    return error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exit:
+    """How one actor's process ended.
+
+    Attributes:
+        cause: One of ``"asked"`` (kill, end of its block, shutdown), ``"exited"``
+            (its code left, for example by ``sys.exit``), ``"crashed"`` (a signal),
+            ``"out of memory"``, ``"failed to start"``, ``"lost"`` (the process that
+            watches over the workers died with it).
+        code: The exit code, or None if it was ended by a signal or never ran.
+        signal: The number of the signal that ended it, or None.
+        reason: One sentence for people.
+        log_tail: The last lines of its standard error.
+        method: The method that was running, or None.
+        pid: The process id it had, or 0 if it never ran.
+    """
+
+    cause: str
+    code: int | None = None
+    signal: int | None = None
+    reason: str = ""
+    log_tail: str = ""
+    method: str | None = None
+    pid: int = 0
+
+    def __str__(self) -> str:
+        """What happened, in one line and then the last of its standard error."""
+        text = self.reason or self.cause
+        if self.signal is not None:
+            text = f"{text} ({signal_name(self.signal)})"
+        elif self.code is not None:
+            text = f"{text} (exit code {self.code})"
+        if self.method:
+            text = f"{text}, while it ran {self.method}"
+        if self.log_tail:
+            tail = "\n".join(f"  | {line}" for line in self.log_tail.splitlines())
+            text = f"{text}. The end of its standard error:\n{tail}"
+        return text
+
+
+def signal_name(number: int) -> str:
+    """The name of a signal, ``SIGKILL`` for 9."""
+    try:
+        return _signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,318 @@
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from actorlib._local.admission import Admission
+from actorlib._local.ledger import Ledger
+from actorlib._resources import Resources, request, totals
+from actorlib.accelerators.base import Device, Lease
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+
+def machine(*, cpus: int = 4, gpus: int = 1) -> Ledger:
+    devices = tuple(
+        Device(family="nvidia", kind="GPU", index=index, id=str(index))
+        for index in range(gpus)
+    )
+    capacity = totals(num_cpus=cpus, num_gpus=gpus, memory=0, resources=None)
+    return Ledger(capacity, {"GPU": devices})
+
+
+GPU = request(num_gpus=1)
+CPU = request(num_cpus=1)
+
+
+class Crowd:
+    """Tasks that ask one admission for leases; each runs until it has to wait."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.admission = Admission(ledger)
+        self.tasks: dict[str, asyncio.Task[Lease]] = {}
+
+    async def ask(self, label: str, asked: Resources) -> asyncio.Task[Lease]:
+        task = asyncio.create_task(self.admission.acquire(label, asked))
+        self.tasks[label] = task
+        await turn()
+        return task
+
+    def waiting(self) -> list[str]:
+        return [label for label, _ in self.admission.waiting()]
+
+
+async def turn() -> None:
+    """Lets everything run that is due now, and what that makes due."""
+    loop = asyncio.get_running_loop()
+    for _ in range(3):
+        passed = loop.create_future()
+        loop.call_soon(passed.set_result, None)
+        await passed
+
+
+@pytest.fixture
+async def crowd() -> AsyncIterator[Crowd]:
+    """A crowd before one GPU and four CPUs; all it took has to add up in the end."""
+    crowd = Crowd(machine())
+    yield crowd
+    for task in crowd.tasks.values():
+        task.cancel()
+    await asyncio.gather(*crowd.tasks.values(), return_exceptions=True)
+    crowd.ledger.check()
+    assert crowd.waiting() == []
+
+
+def test_acquire_when_there_is_room_then_it_does_not_yield() -> None:
+    asking = Admission(machine()).acquire("A", GPU)
+
+    with pytest.raises(StopIteration) as granted:
+        asking.send(None)
+    assert granted.value.value.amounts == GPU.amounts
+
+
+async def test_acquire_when_taken_then_waits_for_the_release(crowd: Crowd) -> None:
+    lease = await crowd.admission.acquire("A", GPU)
+    task = await crowd.ask("B", GPU)
+    assert not task.done()
+
+    crowd.admission.release(lease)
+
+    assert (await task).amounts == GPU.amounts
+
+
+async def test_acquire_when_many_wait_then_served_in_order(crowd: Crowd) -> None:
+    lease = await crowd.admission.acquire("first", GPU)
+    tasks = [await crowd.ask(label, GPU) for label in "ABC"]
+
+    for task in tasks:
+        crowd.admission.release(lease)
+        await turn()
+        assert task.done()
+        lease = task.result()
+
+    assert crowd.waiting() == []
+
+
+async def test_acquire_when_cancelled_then_leaves_the_line(crowd: Crowd) -> None:
+    await crowd.admission.acquire("A", GPU)
+    task = await crowd.ask("B", GPU)
+
+    task.cancel()
+    await turn()
+
+    assert task.cancelled()
+    assert crowd.waiting() == []
+
+
+async def test_acquire_when_the_first_is_cancelled_then_those_behind_may_go(
+    crowd: Crowd,
+) -> None:
+    await crowd.admission.acquire("A", request(num_gpus=0.5))
+    whole = await crowd.ask("whole", GPU)
+    half = await crowd.ask("half", request(num_gpus=0.5))
+    assert not half.done()
+
+    whole.cancel()
+    await turn()
+
+    assert half.done()
+
+
+async def test_acquire_when_cancelled_after_the_grant_then_the_next_has_it(
+    crowd: Crowd,
+) -> None:
+    lease = await crowd.admission.acquire("A", GPU)
+    first, second = await crowd.ask("B", GPU), await crowd.ask("C", GPU)
+
+    crowd.admission.release(lease)
+    first.cancel()
+    await turn()
+
+    assert first.cancelled()
+    assert second.done()
+
+
+async def test_acquire_when_cancelled_before_the_grant_then_the_next_has_it(
+    crowd: Crowd,
+) -> None:
+    lease = await crowd.admission.acquire("A", GPU)
+    first, second = await crowd.ask("B", GPU), await crowd.ask("C", GPU)
+
+    first.cancel()
+    crowd.admission.release(lease)
+    await turn()
+
+    assert first.cancelled()
+    assert second.done()
+
+
+async def test_acquire_when_the_coroutine_is_closed_then_leaves_the_line(
+    crowd: Crowd,
+) -> None:
+    lease = await crowd.admission.acquire("A", GPU)
+    asking = crowd.admission.acquire("B", GPU)
+    asking.send(None)
+
+    asking.close()
+    crowd.admission.release(lease)
+
+    assert crowd.waiting() == []
+    assert crowd.ledger.available() == crowd.ledger.total()
+
+
+async def test_acquire_when_timed_out_then_leaves_the_line(crowd: Crowd) -> None:
+    await crowd.admission.acquire("A", GPU)
+
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0):
+            await crowd.admission.acquire("B", GPU)
+
+    assert crowd.waiting() == []
+
+
+async def test_acquire_when_infeasible_then_waits_and_holds_nobody_up(
+    crowd: Crowd,
+) -> None:
+    giant = await crowd.ask("Giant", request(num_gpus=2))
+
+    lease = await crowd.admission.acquire("A", GPU)
+    crowd.admission.release(lease)
+    await turn()
+
+    assert not giant.done()
+    assert crowd.waiting() == ["Giant"]
+
+
+async def test_acquire_when_it_needs_nothing_of_the_first_then_passes(
+    crowd: Crowd,
+) -> None:
+    await crowd.admission.acquire("A", GPU)
+    await crowd.ask("B", GPU)
+
+    passing = await crowd.ask("C", CPU)
+
+    assert passing.done()
+
+
+async def test_release_when_not_held_then_refused(crowd: Crowd) -> None:
+    lease = await crowd.admission.acquire("A", GPU)
+    crowd.admission.release(lease)
+
+    with pytest.raises(LookupError):
+        crowd.admission.release(lease)
+
+
+async def test_waiting_when_many_wait_then_in_order_of_arrival(crowd: Crowd) -> None:
+    await crowd.admission.acquire("A", request(num_gpus=1, num_cpus=4))
+    giant = request(num_gpus=2)
+    for label, asked in (("B", GPU), ("C", giant), ("D", CPU)):
+        await crowd.ask(label, asked)
+
+    assert crowd.admission.waiting() == [("B", GPU), ("C", giant), ("D", CPU)]
+
+
+async def test_explain_when_first_in_line_then_what_is_lacking(crowd: Crowd) -> None:
+    await crowd.admission.acquire("A", GPU)
+    await crowd.ask("B", GPU)
+    await crowd.ask("C", GPU)
+
+    assert crowd.admission.explain("B", GPU) == ("B asks GPU=1; all of GPU=1 is taken")
+
+
+async def test_explain_when_others_came_first_then_names_them(crowd: Crowd) -> None:
+    half = request(num_gpus=0.5)
+    await crowd.admission.acquire("A", half)
+    for label, asked in (("Big", GPU), ("Huge", request(num_gpus=2)), ("B", CPU)):
+        await crowd.ask(label, asked)
+    await crowd.ask("Small", half)
+    await crowd.ask("Later", half)
+
+    assert crowd.admission.explain("Small", half) == (
+        "Small asks GPU=0.5; that is free. Ahead of it in line: Big (GPU=1)"
+    )
+    assert crowd.admission.explain("Later", half) == (
+        "Later asks GPU=0.5; that is free. Ahead of it in line: Big (GPU=1) and 1 more"
+    )
+
+
+async def test_explain_when_infeasible_then_the_refusal(crowd: Crowd) -> None:
+    await crowd.admission.acquire("A", GPU)
+    await crowd.ask("B", GPU)
+
+    assert "Lower num_gpus" in crowd.admission.explain("C", request(num_gpus=2))
+
+
+REQUESTS = [
+    request(num_gpus=gpus, num_cpus=cpus)
+    for gpus in (0, 0.3, 0.5, 1, 2, 3)
+    for cpus in (0, 1, 3, 5)
+]
+
+
+class AdmissionMachine(RuleBasedStateMachine):
+    """Asks, cancellations and releases in any order, within a turn and across."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.ledger = machine(cpus=4, gpus=2)
+        self.admission = Admission(self.ledger)
+        self.asking: list[asyncio.Task[Lease]] = []
+        self.held: list[Lease] = []
+
+    @rule(asked=st.sampled_from(REQUESTS))
+    def ask(self, asked: Resources) -> None:
+        self.asking.append(self.loop.create_task(self.admission.acquire("A", asked)))
+
+    @rule(data=st.data())
+    def cancel(self, data: st.DataObject) -> None:
+        if self.asking:
+            data.draw(st.sampled_from(self.asking)).cancel()
+
+    @rule(data=st.data())
+    def release(self, data: st.DataObject) -> None:
+        if self.held:
+            place = data.draw(st.integers(0, len(self.held) - 1))
+            # Within the loop, as the owner does: the line only moves there.
+            self.call(self.admission.release, self.held.pop(place))
+
+    @rule()
+    def turn(self) -> None:
+        self.call(lambda: None)
+        done = [task for task in self.asking if task.done()]
+        self.asking = [task for task in self.asking if not task.done()]
+        self.held += [task.result() for task in done if not task.cancelled()]
+
+    def call(self, function: Callable[..., None], *args: object) -> None:
+        self.loop.call_soon(function, *args)
+        self.loop.call_soon(self.loop.stop)
+        self.loop.run_forever()
+
+    @invariant()
+    def nothing_leaks(self) -> None:
+        self.ledger.check()
+        assert len({id(lease) for lease in self.held}) == len(self.held)
+
+    def teardown(self) -> None:
+        for task in self.asking:
+            task.cancel()
+        while self.asking:
+            self.turn()
+        while self.held:
+            self.admission.release(self.held.pop())
+        assert self.admission.waiting() == []
+        assert self.ledger.available() == self.ledger.total()
+        self.loop.close()
+
+
+AdmissionMachine.TestCase.settings = settings(
+    max_examples=50, stateful_step_count=40, deadline=None
+)
+TestAdmissionInAnyOrder = AdmissionMachine.TestCase

@@ -1,0 +1,408 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    invariant,
+    multiple,
+    rule,
+)
+
+from actorlib._local.ledger import Ledger
+from actorlib._resources import Resources, request, totals
+from actorlib.accelerators.base import Device, Lease
+
+GIB = 1024**3
+
+
+def gpus(count: int, model: str | None = "NVIDIA H100") -> tuple[Device, ...]:
+    return tuple(
+        Device(family="nvidia", kind="GPU", index=index, id=str(index), model=model)
+        for index in range(count)
+    )
+
+
+def machine(
+    *,
+    cpus: int = 2,
+    devices: tuple[Device, ...] = gpus(2),
+    memory: int = 24 * GIB,
+    **custom: int,
+) -> Ledger:
+    capacity = totals(
+        num_cpus=cpus, num_gpus=len(devices), memory=memory, resources=custom
+    )
+    return Ledger(capacity, {"GPU": devices})
+
+
+def granted(ledger: Ledger, asked: Resources) -> Lease:
+    lease = ledger.try_acquire(asked)
+    assert lease is not None
+    return lease
+
+
+def test_acquire_when_all_is_free_then_the_lease_says_what_was_asked() -> None:
+    ledger = machine()
+
+    lease = granted(ledger, request(num_cpus=1, num_gpus=0.5, memory=GIB))
+
+    assert lease.amounts == {"CPU": 10_000, "GPU": 5_000, "memory": GIB}
+    assert [(s.device.id, s.units) for s in lease.shares] == [("0", 5_000)]
+
+
+def test_acquire_when_several_devices_then_in_index_order() -> None:
+    ledger = machine(devices=gpus(4))
+
+    lease = granted(ledger, request(num_gpus=3))
+
+    assert [device.id for device in lease.devices("GPU")] == ["0", "1", "2"]
+
+
+def test_acquire_when_one_part_is_lacking_then_nothing_is_taken() -> None:
+    ledger = machine(cpus=1)
+
+    assert ledger.try_acquire(request(num_gpus=1, memory=GIB, num_cpus=2)) is None
+    assert ledger.available() == ledger.total()
+
+
+def test_acquire_when_it_is_unknown_then_refused() -> None:
+    assert machine().try_acquire(request(resources={"licence": 1})) is None
+
+
+def test_acquire_when_nothing_is_asked_then_granted_and_given_back() -> None:
+    ledger = machine()
+
+    lease = granted(ledger, request())
+
+    assert lease == Lease(amounts={})
+    ledger.release(lease)
+
+
+def test_acquire_when_tenths_then_ten_fit_exactly() -> None:
+    ledger = machine(devices=gpus(1))
+
+    leases = [ledger.try_acquire(request(num_gpus=0.1)) for _ in range(11)]
+
+    assert [lease is not None for lease in leases] == [True] * 10 + [False]
+
+
+def test_acquire_when_six_halves_on_three_devices_then_two_on_each() -> None:
+    ledger = machine(devices=gpus(3))
+
+    leases = [granted(ledger, request(num_gpus=0.5)) for _ in range(6)]
+
+    ids = [device.id for lease in leases for device in lease.devices("GPU")]
+    assert ids == ["0", "0", "1", "1", "2", "2"]
+
+
+def test_acquire_when_ten_thousand_custom_resources_then_each_counts() -> None:
+    names = [f"r{number}" for number in range(10_000)]
+    ledger = machine(**dict.fromkeys(names, 1))
+
+    granted(ledger, request(resources={"r9999": 1}))
+
+    assert ledger.try_acquire(request(resources={"r9999": 0.5})) is None
+    assert ledger.try_acquire(request(resources={"r9998": 0.5})) is not None
+
+
+def test_release_when_given_back_then_all_is_free_again() -> None:
+    ledger = machine()
+    lease = granted(ledger, request(num_cpus=1, num_gpus=2, memory=GIB))
+
+    ledger.release(lease)
+
+    assert ledger.available() == ledger.total()
+
+
+def test_release_when_twice_then_refused_and_nothing_changes() -> None:
+    ledger = machine()
+    lease = granted(ledger, request(num_gpus=1))
+    ledger.release(lease)
+
+    with pytest.raises(LookupError, match="GPU=1 is not held"):
+        ledger.release(lease)
+    ledger.check()
+
+
+def test_release_when_of_another_ledger_then_refused() -> None:
+    ledger, other = machine(), machine()
+    granted(ledger, request(num_gpus=1))
+
+    with pytest.raises(LookupError):
+        ledger.release(granted(other, request(num_gpus=1)))
+    ledger.check()
+
+
+def test_release_when_two_leases_are_equal_then_each_counts_once() -> None:
+    ledger = machine()
+    first = granted(ledger, request(num_cpus=1))
+    second = granted(ledger, request(num_cpus=1))
+    assert first == second
+
+    ledger.release(first)
+
+    with pytest.raises(LookupError):
+        ledger.release(first)
+    ledger.release(second)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        request(),
+        request(num_gpus=2),
+        request(num_cpus=2, num_gpus=0.5, memory=24 * GIB),
+    ],
+    ids=str,
+)
+def test_feasible_when_it_is_taken_by_others_then_true(asked: Resources) -> None:
+    ledger = machine()
+    granted(ledger, request(num_cpus=2, num_gpus=2, memory=24 * GIB))
+
+    assert ledger.feasible(asked)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        request(num_gpus=3),
+        request(num_gpus=1, num_cpus=2.5),
+        request(memory=24 * GIB + 1),
+        request(resources={"licence": 0.1}),
+        Resources.of({"GPU": 15_000}),
+    ],
+    ids=str,
+)
+def test_feasible_when_there_is_not_so_much_then_false(asked: Resources) -> None:
+    assert not machine().feasible(asked)
+
+
+def test_feasible_when_there_are_no_devices_then_false() -> None:
+    assert not machine(devices=()).feasible(request(num_gpus=0.1))
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        (
+            request(num_gpus=4),
+            "Model asks GPU=4; this machine has GPU=2 (0: NVIDIA H100, 1: NVIDIA "
+            "H100). Lower num_gpus, or give init() more.",
+        ),
+        (
+            request(num_cpus=80, num_gpus=0.5),
+            "Model asks CPU=80; this machine has CPU=2. Lower num_cpus, or give init() "
+            "more.",
+        ),
+        (
+            request(num_cpus=80, memory=64 * GIB),
+            "Model asks CPU=80, memory=64 GiB; this machine has CPU=2, memory=24 GiB. "
+            "Lower num_cpus and memory, or give init() more.",
+        ),
+        (
+            request(resources={"desk": 8}),
+            "Model asks desk=8; this machine has desk=4. Lower resources['desk'], or "
+            "give init() more.",
+        ),
+        (
+            request(resources={"licence": 1.5}),
+            "Model asks licence=1.5; this machine has no licence, only CPU=2, GPU=2, "
+            "memory=24 GiB, desk=4. Ask for what there is, or write "
+            "init(resources={'licence': 2}).",
+        ),
+    ],
+    ids=lambda value: str(value) if isinstance(value, Resources) else "",
+)
+def test_refusal_when_infeasible_then_says_what_there_is_and_what_to_do(
+    asked: Resources, text: str
+) -> None:
+    assert machine(desk=4).refusal("Model", asked) == text
+
+
+def test_refusal_when_there_are_no_devices_then_says_so() -> None:
+    assert machine(devices=()).refusal("Model", request(num_gpus=1)) == (
+        "Model asks GPU=1; this machine has no GPU. Lower num_gpus, or give init() "
+        "more."
+    )
+
+
+def test_refusal_when_there_are_many_devices_then_the_rest_is_counted() -> None:
+    text = machine(devices=gpus(100, model=None)).refusal("M", request(num_gpus=101))
+
+    assert "(0: nvidia, 1: nvidia, " in text
+    assert "7: nvidia and 92 more)" in text
+
+
+def test_explain_when_a_fraction_is_lacking_then_names_the_largest_slice() -> None:
+    ledger = machine()
+    granted(ledger, request(num_gpus=0.8))
+    granted(ledger, request(num_gpus=0.5))
+
+    assert ledger.explain("Model", request(num_cpus=1, num_gpus=0.6)) == (
+        "Model asks GPU=0.6; the largest free slice is GPU=0.5 on device 1 "
+        "(free: 0: 0.2, 1: 0.5)"
+    )
+
+
+def test_explain_when_whole_devices_are_lacking_then_counts_the_free_ones() -> None:
+    ledger = machine()
+    granted(ledger, request(num_gpus=0.8))
+
+    assert ledger.explain("Model", request(num_gpus=2)) == (
+        "Model asks GPU=2; GPU=1 is wholly free (free: 0: 0.2, 1: 1)"
+    )
+
+
+def test_explain_when_several_are_lacking_then_names_each() -> None:
+    ledger = machine()
+    granted(ledger, request(num_cpus=1.5, num_gpus=2))
+
+    assert ledger.explain("Model", request(num_cpus=1, num_gpus=1, memory=GIB)) == (
+        "Model asks CPU=1, GPU=1; CPU=0.5 of 2 is free, all of GPU=2 is taken"
+    )
+
+
+def test_explain_when_it_is_free_then_says_so() -> None:
+    assert machine().explain("Model", request(num_gpus=1)) == (
+        "Model asks GPU=1; that is free"
+    )
+
+
+def test_explain_when_infeasible_then_the_refusal() -> None:
+    ledger, asked = machine(), request(num_gpus=3)
+
+    assert ledger.explain("Model", asked) == ledger.refusal("Model", asked)
+
+
+def test_available_when_shares_are_held_then_in_the_users_terms() -> None:
+    ledger = machine()
+    granted(ledger, request(num_cpus=2, num_gpus=0.5, memory=GIB))
+
+    assert ledger.available() == {"CPU": 0.0, "GPU": 1.5, "memory": 23 * GIB}
+    assert isinstance(ledger.available()["memory"], int)
+    assert ledger.total() == {"CPU": 2.0, "GPU": 2.0, "memory": 24 * GIB}
+
+
+def test_repr_when_shares_are_held_then_the_whole_state_in_one_line() -> None:
+    ledger = machine()
+    granted(ledger, request(num_gpus=0.5))
+
+    assert repr(ledger) == (
+        "<Ledger CPU=2/2 GPU=1.5/2 [0: 0.5, 1: 1] memory=24 GiB/24 GiB, 1 lease>"
+    )
+
+
+def test_ledger_when_the_capacity_leaves_devices_out_then_counts_them() -> None:
+    ledger = Ledger(request(num_cpus=1), {"GPU": gpus(2)})
+
+    assert ledger.capacity == request(num_cpus=1, num_gpus=2)
+
+
+@pytest.mark.parametrize("devices", [{}, {"GPU": gpus(3)}], ids=["none", "others"])
+def test_ledger_when_capacity_and_devices_disagree_then_refused(
+    devices: dict[str, tuple[Device, ...]],
+) -> None:
+    with pytest.raises(ValueError, match="GPU=2"):
+        Ledger(request(num_gpus=2), devices)
+
+
+def test_check_when_something_leaked_then_raises() -> None:
+    ledger = machine()
+    ledger._free["CPU"] -= 1
+
+    with pytest.raises(AssertionError, match="CPU does not add up"):
+        ledger.check()
+
+
+def test_check_when_a_device_leaked_then_raises() -> None:
+    ledger = machine()
+    ledger._pools["GPU"].take(1)
+
+    with pytest.raises(AssertionError, match="GPU does not add up"):
+        ledger.check()
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> Resources:
+    cpus = st.sampled_from([0, 0.5, 1, 1.5, 3, 5])
+    devices = st.sampled_from([0, 0.1, 0.25, 0.3, 0.5, 0.9, 1, 2, 3, 4])
+    return request(
+        num_cpus=draw(cpus),
+        num_gpus=draw(devices),
+        memory=draw(st.integers(0, 120)),
+        resources={"x": draw(cpus)},
+    )
+
+
+class LedgerMachine(RuleBasedStateMachine):
+    """A ledger beside plain sums of what its leases say."""
+
+    held = Bundle("held")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ledger = machine(cpus=4, devices=gpus(3), memory=100, x=2)
+        self.leases: list[Lease] = []
+
+    def free(self, name: str) -> int:
+        total = self.ledger.capacity.amounts.get(name, 0)
+        return total - sum(lease.amounts.get(name, 0) for lease in self.leases)
+
+    def free_on_devices(self) -> list[int]:
+        free = [10_000] * 3
+        for lease in self.leases:
+            for share in lease.shares:
+                free[share.device.index] -= share.units
+        return free
+
+    def has_room(self, asked: Resources) -> bool:
+        amounts = dict(asked.amounts)
+        units = amounts.pop("GPU", 0)
+        free = self.free_on_devices()
+        devices = max(free) >= units or free.count(10_000) * 10_000 >= units > 10_000
+        return devices and all(self.free(name) >= n for name, n in amounts.items())
+
+    @rule(target=held, asked=requests())
+    def acquire(self, asked: Resources) -> object:
+        expected = self.has_room(asked)
+
+        lease = self.ledger.try_acquire(asked)
+
+        assert (lease is not None) == expected
+        if lease is None:
+            return multiple()
+        assert self.ledger.feasible(asked)
+        assert lease.amounts == asked.amounts
+        assert sum(s.units for s in lease.shares) == asked.amounts.get("GPU", 0)
+        indices = [share.device.index for share in lease.shares]
+        assert indices == sorted(set(indices))
+        self.leases.append(lease)
+        return lease
+
+    @rule(lease=consumes(held))
+    def release(self, lease: Lease) -> None:
+        self.ledger.release(lease)
+        self.leases = [kept for kept in self.leases if kept is not lease]
+        with pytest.raises(LookupError):
+            self.ledger.release(lease)
+
+    @rule(asked=requests())
+    def explain(self, asked: Resources) -> None:
+        assert self.ledger.explain("M", asked).startswith("M asks ")
+
+    @invariant()
+    def adds_up(self) -> None:
+        self.ledger.check()
+        for name in self.ledger.capacity.amounts:
+            assert self.ledger.free(name) == self.free(name) >= 0
+        assert min(self.free_on_devices()) >= 0
+
+
+LedgerMachine.TestCase.settings = settings(
+    max_examples=50, stateful_step_count=40, deadline=None
+)
+TestLedgerAgainstPlainSums = LedgerMachine.TestCase
