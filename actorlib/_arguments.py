@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._ref import ObjectRef
 from actorlib.exceptions import TaskCancelledError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
 
 
 def refs_among(
@@ -56,4 +58,4 @@ def _value(value: object) -> object:
         return value
     if value.cancelled():
         raise TaskCancelledError("a ref given as an argument was cancelled")
-    return value.result()
+    return cast("ObjectRef[Any]", value).result()

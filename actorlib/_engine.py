@@ -9,7 +9,6 @@ The slot with the process's engine is the only mutable module state in the packa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NewType, Protocol
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Generator, Mapping
 
     from actorlib._interface import Interface, Method
     from actorlib._options import ActorOptions
@@ -57,8 +57,10 @@ class RuntimeContext:
     """
 
     actor_id: str | None = None
-    accelerator_ids: Mapping[str, list[int | str]] = field(default_factory=dict)
-    resources: Mapping[str, float] = field(default_factory=dict)
+    accelerator_ids: Mapping[str, list[int | str]] = field(
+        default_factory=dict[str, "list[int | str]"]
+    )
+    resources: Mapping[str, float] = field(default_factory=dict[str, float])
 
     def get_actor_id(self) -> str | None:
         """The id of the actor whose code this is, in hex; None in the owner."""
@@ -161,7 +163,7 @@ def set_engine(engine: Engine | None) -> None:
 
 
 @contextmanager
-def collecting(engine: Engine) -> Iterator[list[ActorId]]:
+def collecting(engine: Engine) -> Generator[list[ActorId]]:
     """Gathers the actors whose handles are pickled inside the block.
 
     Whoever sends a value has to know which handles are in it: each is one more holder

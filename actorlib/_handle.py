@@ -8,13 +8,13 @@ handle is gone, in whatever process, and what the actor was sent is done, it end
 from __future__ import annotations
 
 import difflib
-from collections.abc import Generator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar, cast
 
 from actorlib._engine import current_engine, travels
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from types import TracebackType
 
     from actorlib._engine import ActorId, Engine

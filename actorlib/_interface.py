@@ -8,10 +8,13 @@ interface is plain data, so it travels with every handle.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 _UNBOUNDED = 1 << 30
+_NO_CONSTRUCTOR: object = inspect.getattr_static(object, "__init__")
 
 
 class Method(NamedTuple):
@@ -123,17 +126,18 @@ def _method(cls: type, name: str) -> Method:
 
 
 def _constructor(cls: type) -> Method:
-    if cls.__init__ is object.__init__ and cls.__new__ is not object.__new__:
-        return _read(cls.__name__, cls.__new__, skip_self=True)
-    return _read(cls.__name__, cls.__init__, skip_self=True)
+    made: object = inspect.getattr_static(cls, "__init__")
+    if made is _NO_CONSTRUCTOR and cls.__new__ is not object.__new__:
+        made = cls.__new__
+    return _read(cls.__name__, made, skip_self=True)
 
 
 def _read(name: str, function: object, *, skip_self: bool) -> Method:
-    if function is object.__init__:
+    if function is _NO_CONSTRUCTOR:
         return Method(name, False, (), 0, 0, (), (), 0, 0, False)  # noqa: FBT003  # the empty signature
     is_async = inspect.iscoroutinefunction(function)
     try:
-        signature = inspect.signature(function)  # pyright: ignore[reportArgumentType]  # anything callable
+        signature = inspect.signature(cast("Callable[..., object]", function))
     except (TypeError, ValueError):  # written in C without a signature: let it judge
         return Method(name, is_async, (), 0, 0, (), (), 0, _UNBOUNDED, True)  # noqa: FBT003  # anything goes
     parameters = list(signature.parameters.values())

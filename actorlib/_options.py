@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from numbers import Real
-from typing import Literal, TypedDict, TypeVar, cast
+from typing import Any, Literal, TypedDict, TypeVar, cast
 
 from actorlib._resources import Resources, request, totals
 
@@ -170,7 +170,7 @@ def checked(kind: type[_Options], whose: str, given: Mapping[str, object]) -> _O
                 f"{name}={value!r} is no option of {whose}.{hint} "
                 f"The options are {', '.join(known)}"
             )
-    return kind(**given)  # pyright: ignore[reportArgumentType]  # the class checks each value
+    return kind(**cast("dict[str, Any]", given))  # the class checks each value
 
 
 def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:

@@ -18,7 +18,6 @@ and weakly from then on, so the check costs nothing while nothing is cancelled.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
@@ -49,6 +48,8 @@ class Replier(Protocol):
 
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
     _Future = asyncio.Future
 else:
 

@@ -5,13 +5,25 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable
-from typing import Any, Generic, NoReturn, ParamSpec, TypeVar, Unpack, cast, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    NoReturn,
+    ParamSpec,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
 
 from actorlib._engine import ActorSpec, current_engine
 from actorlib._handle import ActorHandle, Hold
-from actorlib._interface import interface_of
+from actorlib._interface import Interface, interface_of
 from actorlib._options import ActorKeywords, ActorOptions, checked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -28,14 +40,15 @@ class ActorClass(Generic[P, T]):
         self,
         cls: Callable[P, T],
         options: ActorOptions,
+        interface: Interface,
         origin: ActorClass[P, T] | None = None,
     ) -> None:
         if origin is None:
             functools.update_wrapper(self, cls, updated=())
-        self._cls = cls
+        self.__wrapped__ = cls
         self._options = options
+        self._interface = interface
         self._origin = origin or self
-        self._interface = interface_of(cast("type", cls))
 
     def remote(self, *args: P.args, **kwargs: P.kwargs) -> ActorHandle[T]:
         """Creates an actor; returns its handle at once.
@@ -73,12 +86,13 @@ class ActorClass(Generic[P, T]):
             TypeError: A value has the wrong type.
             ValueError: An option is unknown or its value out of range.
         """
-        return ActorClass(self._cls, self._options.updated(options), self._origin)
+        updated = self._options.updated(options)
+        return ActorClass(self.__wrapped__, updated, self._interface, self._origin)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
-        return getattr(self._cls, name)
+        return getattr(self.__wrapped__, name)
 
     def __dir__(self) -> list[str]:
         return sorted({*self._interface.methods, "options", "remote"})
@@ -103,11 +117,14 @@ class ActorClass(Generic[P, T]):
 
     def __reduce__(self) -> str | tuple[object, ...]:
         if self is not self._origin:
-            return _derive, (self._origin, self._options)
-        qualname: str = cast("type", self._cls).__qualname__
-        if _found_by_name(self._cls.__module__, qualname) is self:
+            derived = (self.__wrapped__, self._options, self._interface, self._origin)
+            return ActorClass, derived
+        qualname: str = cast("type", self.__wrapped__).__qualname__
+        if _found_by_name(self.__wrapped__.__module__, qualname) is self:
             return qualname
-        return ActorClass, (self._cls, self._options)
+        # The interface travels too: a class sent by value may name its own actor class
+        # in a method, which is then loaded before the class has its methods.
+        return ActorClass, (self.__wrapped__, self._options, self._interface)
 
 
 @overload
@@ -138,15 +155,19 @@ def remote(*given: object, **options: Any) -> object:
                 "@remote(num_gpus=0.5)"
             )
         checked_options = checked(ActorOptions, "an actor", options)
-        return lambda cls: _decorated(cls, checked_options)  # pyright: ignore[reportUnknownLambdaType]  # checked inside
+
+        def decorate(cls: object) -> ActorClass[..., Any]:
+            return _decorated(cls, options=checked_options)
+
+        return decorate
     if len(given) > 1 or options:
         raise TypeError(
             "@remote takes either the class or options by name: @remote(num_gpus=0.5)"
         )
-    return _decorated(given[0], ActorOptions())
+    return _decorated(*given, options=ActorOptions())
 
 
-def _decorated(cls: object, options: ActorOptions) -> ActorClass[..., Any]:
+def _decorated(cls: object, *, options: ActorOptions) -> ActorClass[..., Any]:
     if isinstance(cls, ActorClass):
         raise TypeError(f"{cls!r} is an actor class already")
     if not inspect.isclass(cls):
@@ -154,12 +175,12 @@ def _decorated(cls: object, options: ActorOptions) -> ActorClass[..., Any]:
             f"@remote takes a class whose instances become actors, not {cls!r} "
             f"({type(cls).__name__})"
         )
-    return ActorClass(cls, options)
+    return ActorClass(cls, options, interface_of(cls))
 
 
 def class_of(source: object) -> type:
     """The user's class behind what a worker has unpickled."""
-    return cast("type", source._cls if isinstance(source, ActorClass) else source)  # noqa: SLF001  # of this file
+    return cast("type", getattr(source, "__wrapped__", source))
 
 
 def _found_by_name(module: str, qualname: str) -> object:
@@ -170,9 +191,3 @@ def _found_by_name(module: str, qualname: str) -> object:
     for part in qualname.split("."):
         found = getattr(found, part, None)
     return found
-
-
-def _derive(
-    origin: ActorClass[..., Any], options: ActorOptions
-) -> ActorClass[..., Any]:
-    return ActorClass(origin._cls, options, origin)  # noqa: SLF001  # of this file

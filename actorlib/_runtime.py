@@ -7,7 +7,7 @@ import contextlib
 import time
 from collections.abc import Coroutine, Generator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast, overload
 
 from actorlib._engine import (
     RuntimeContext,
@@ -84,10 +84,10 @@ class Runtime:
         self._engine: LocalEngine | None = None
         self._is_used = False
 
-    def __await__(self) -> Generator[Any, None, Runtime]:
+    def __await__(self) -> Generator[Any, None, Self]:
         return self._open().__await__()
 
-    async def __aenter__(self) -> Runtime:
+    async def __aenter__(self) -> Self:
         return await self._open()
 
     async def __aexit__(
@@ -154,7 +154,7 @@ class Runtime:
             )
         return self._engine
 
-    async def _open(self) -> Runtime:
+    async def _open(self) -> Self:
         from actorlib._local.engine import LocalEngine
 
         _refuse_second()
@@ -245,9 +245,9 @@ def cancel(ref: ObjectRef[Any]) -> None:
     Raises:
         TypeError: It is no ref.
     """
-    if not isinstance(ref, ObjectRef):
+    if not isinstance(cast("object", ref), ObjectRef):
         raise TypeError(
-            f"cancel() takes the ref of a call, not {ref!r}; an actor is ended by kill()"
+            f"cancel() takes the ref of a call, not {ref!r}; kill() ends an actor"
         )
     ref.cancel()
 

@@ -2,11 +2,13 @@
 
 What decides is pure and what acts is thin. In reading order:
 
-* ``placement``, ``ledger``, ``line``, ``admission``: which devices, who holds what, who
-  goes next, waiting for it.
+* ``placement``, ``ledger``, ``line``, ``admission``: which devices, who holds what,
+  who goes next, waiting for it.
 * ``registry``, ``holders``: the actors and their states; who has a handle of which.
 * ``mailbox``, ``dispatch``: which calls may go; where each answer goes.
-* ``launcher``, ``template``, ``output``, ``descriptors``: processes and what they print.
+* ``launcher``, ``template``, ``process``, ``output``, ``descriptors``: processes, and
+  what they print.
+* ``machine``: what there is, who may have it, what starts there.
 * ``session``: one incarnation of a worker, from its first frame to its end.
 * ``postmortem``: how it ended, in words.
 * ``supervisor``: the life of one actor, top to bottom.

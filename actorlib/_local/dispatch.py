@@ -7,7 +7,6 @@ worker are passed on to it without being decoded.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from actorlib._local.holders import OWNER
@@ -19,6 +18,8 @@ from actorlib._wire.payload import decode
 from actorlib.exceptions import ActorDiedError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
     from actorlib._engine import ActorId
     from actorlib._wire.channel import Channel
 
@@ -147,7 +148,7 @@ class Dispatch:
             ref = reply()
             if ref is not None:
                 self._fill(ref, frame)
-        elif reply is not None:
+        elif reply is not None and not isinstance(reply, ObjectRef):
             reply.answer(frame)
         if not self._mailbox and not self.held_back:
             self._idle()

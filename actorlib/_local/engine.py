@@ -11,7 +11,6 @@ import itertools
 import os
 import sys
 import threading
-from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -30,10 +29,13 @@ from actorlib._wire.blame import Sources, encode_arguments
 from actorlib._wire.frames import START, Frame, Payload
 from actorlib._wire.lanes import Lanes
 from actorlib._wire.payload import encode_plain_call
-from actorlib.exceptions import ActorDiedError, ActorUnschedulableError, Exit
+from actorlib.exceptions import ActorUnschedulableError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
     from actorlib._interface import Method
+    from actorlib._local.dispatch import Loans
     from actorlib._local.launcher import WorkerProcess
     from actorlib._options import RuntimeOptions
     from actorlib.accelerators.base import Lease
@@ -52,7 +54,7 @@ class LocalEngine:
         self.machine = machine
         self.registry = Registry(os.urandom(4))
         self.holders = Holders()
-        self.loans = self
+        self.loans: Loans = self
         self._options = options
         self._thread = threading.get_ident()
         self._lives: dict[ActorId, Life] = {}
@@ -114,7 +116,8 @@ class LocalEngine:
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
         """Sends a call; see Engine."""
-        dispatch = self._life(actor).dispatch
+        life = self._life(actor)
+        dispatch = life.dispatch
         ref: ObjectRef[Any] = ObjectRef(loop=self.loop)
         payload = None if kwargs or self._lanes else encode_plain_call(args)
         if payload is not None:  # the usual case: everything else is the long way
@@ -122,13 +125,13 @@ class LocalEngine:
             return ref
         refs = refs_among(args, kwargs)
         if not refs and not self._lanes:
-            ref.bind(dispatch, self._send(dispatch, ref, method.name, args, kwargs))
+            ref.bind(dispatch, self._send(life, ref, method, args, kwargs))
             return ref
         if not refs:  # what cannot be sent is refused here, not when its turn comes
             with collecting(self):
-                encode_arguments(method.name, args, kwargs)
+                encode_arguments(f"{life.record.label}.{method.name}", args, kwargs)
         ref.bind(dispatch, 0)
-        self._send_in_order(actor, dispatch, ref, refs, method.name, args, kwargs)
+        self._send_in_order(life, ref, refs, method, args, kwargs)
         return ref
 
     def ready(self, actor: ActorId) -> asyncio.Future[None]:
@@ -185,48 +188,52 @@ class LocalEngine:
 
     def _send(
         self,
-        dispatch: Dispatch,
+        life: Life,
         ref: ObjectRef[Any],
-        method: str,
+        method: Method,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> int:
+        where = f"{life.record.label}.{method.name}"
         with collecting(self) as loans:
-            payload = encode_arguments(method, args, kwargs)
+            payload = encode_arguments(where, args, kwargs)
         self.arrived(loans, OWNER)
-        return dispatch.send(ref, method, loans or None, payload)
+        return life.dispatch.send(ref, method.name, loans or None, payload)
 
     def _send_in_order(
         self,
-        actor: ActorId,
-        dispatch: Dispatch,
+        life: Life,
         ref: ObjectRef[Any],
         refs: Collection[ObjectRef[Any]],
-        method: str,
+        method: Method,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> None:
         """Sends a call when its arguments are there and those before it have gone."""
+        dispatch = life.dispatch
 
         def go() -> None:
             dispatch.held_back -= 1
             if ref.done():  # cancelled while it waited
+                life.idle()
                 return
             try:
                 good, named = with_values(args, kwargs)
-                ref.bind(dispatch, self._send(dispatch, ref, method, good, named))
+                ref.bind(dispatch, self._send(life, ref, method, good, named))
             except Exception as error:  # noqa: BLE001  # it is the answer
                 ref.set_exception(error)
+                life.idle()
 
         dispatch.held_back += 1
         place = next(self._places)
-        if self._lanes.post(actor, place, ready=all(r.done() for r in refs)):
+        lane = life.record.id
+        if self._lanes.post(lane, place, ready=all(r.done() for r in refs)):
             go()
             return
         self._held_back[place] = go
 
         def settled() -> None:
-            for free in self._lanes.settled(actor, place, goes=True):
+            for free in self._lanes.settled(lane, place, goes=True):
                 self._held_back.pop(free)()
 
         when_done(refs, settled)
@@ -243,6 +250,8 @@ class LocalEngine:
         asked, ledger = birth.options.request, self.machine.ledger
         if self._options.infeasible == "fail" and not ledger.feasible(asked):
             refusal = ledger.refusal(record.label, asked)
+            self.retain(actor)  # until whoever creates it has a handle
+            self.release(actor)
             life.be_stillborn(ActorUnschedulableError(refusal, actor_id=actor.hex()))
         else:
             life.begin(payload)

@@ -1,16 +1,19 @@
-"""Who holds a handle of which actor.                                            pure
+"""Who holds a handle of which actor.
 
-The owner is one holder; so is every worker that was lent a handle, once for each frame
-that brought it one. A worker gives all its loans of an actor back at once, when its last
-handle is gone. As both travel on one pipe in order, a handle on its way is never missed:
-the loan is counted before the frame leaves, and given back only after it came.
+The owner is one holder; so is every worker that was lent a handle, once for each
+frame that brought it one. A worker gives all its loans of an actor back at once, when
+its last handle is gone. As both travel on one pipe in order, a handle on its way is
+never missed: the loan is counted before the frame leaves, and given back after it came.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from actorlib._engine import ActorId
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from actorlib._engine import ActorId
 
 OWNER = 0
 """The holder that is this process; workers are known by their session's number."""

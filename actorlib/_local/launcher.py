@@ -1,16 +1,18 @@
 """Where workers come from: a Protocol, and what every launched worker offers.
 
-There are two ways of starting a worker (``TemplateLauncher`` with ``"template"`` or
-``"spawn"``), and one in tests. A launcher starts and ends processes and knows nothing of
-actors: it is given a name and gives a socket.
+A launcher starts and ends processes and knows nothing of actors: it is given a name
+and gives a socket. There are two: ``TemplateLauncher`` forks,
+``SpawnLauncher`` starts interpreters.
 """
 
 from __future__ import annotations
 
-import asyncio
-import socket
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import asyncio
+    import socket
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,10 +59,10 @@ class Ledger:
     ) -> None:
         amounts = dict(capacity.amounts)
         for kind in {**dict.fromkeys(DEVICE_KINDS), **devices}:
-            given = UNITS * len(devices.get(kind, ()))
-            if amounts.setdefault(kind, given) != given:
-                counted = _text(kind, amounts[kind])
-                raise ValueError(f"the capacity is {counted}, the devices are not")
+            given = len(devices.get(kind, ()))
+            if amounts.setdefault(kind, given * UNITS) != given * UNITS:
+                said = _text(kind, amounts[kind])
+                raise ValueError(f"the capacity says {said}, but {given} are given")
         self.capacity = Resources.of(amounts)
         self.kinds = frozenset(devices)
         self._pools = {kind: DevicePool(listed) for kind, listed in devices.items()}
@@ -93,6 +93,7 @@ class Ledger:
         shares: list[Share] = []
         for name, amount in request.amounts.items():
             if name in self._pools:
+                # Never None: all of it fits, and the kinds share no device.
                 shares.extend(self._pools[name].take(amount) or ())
             else:
                 self._free[name] -= amount

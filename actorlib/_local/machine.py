@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import sys
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from actorlib._enforcement.caps import thread_caps
 from actorlib._local.admission import Admission
 from actorlib._local.ledger import Ledger
-from actorlib._local.template import TemplateLauncher
+from actorlib._local.template import SpawnLauncher, TemplateLauncher
 from actorlib._resources import CPU, MEMORY, UNITS, Resources
 from actorlib.accelerators import (
     FAMILIES,
@@ -26,6 +24,8 @@ from actorlib.accelerators import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from actorlib._local.launcher import Launcher, WorkerProcess
     from actorlib._options import ActorOptions, RuntimeOptions
 
@@ -67,12 +67,7 @@ class Machine:
         """
         loop = asyncio.get_running_loop()
         host = Host()
-        launcher = TemplateLauncher(
-            loop,
-            method=options.start_method or default_start_method(),
-            preload=options.preload,
-            is_output_shown=options.log_to_driver,
-        )
+        launcher = _launcher(loop, options)
         starting = loop.create_task(launcher.start())
         try:
             detections = await asyncio.to_thread(discover, host)
@@ -131,12 +126,15 @@ class Machine:
         await self._launcher.aclose()
 
 
-def default_start_method() -> str:
-    """The template where a fork of a clean process is safe: on Linux."""
-    asked = os.environ.get("ACTORLIB_START_METHOD")
-    if asked:
-        return asked
-    return "template" if sys.platform == "linux" else "spawn"
+def _launcher(
+    loop: asyncio.AbstractEventLoop, options: RuntimeOptions
+) -> TemplateLauncher:
+    """The template where forking a clean process is safe, which is Linux."""
+    is_shown = options.log_to_driver
+    default = "template" if sys.platform == "linux" else "spawn"
+    if (options.start_method or default) == "spawn":
+        return SpawnLauncher(loop, is_output_shown=is_shown)
+    return TemplateLauncher(loop, preload=options.preload, is_output_shown=is_shown)
 
 
 def _capacity(host: Host, found: Inventory, options: RuntimeOptions) -> Resources:

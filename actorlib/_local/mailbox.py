@@ -1,4 +1,4 @@
-"""The calls of one actor that wait and those that are on their way.             pure
+"""The calls of one actor that wait and those that are on their way.
 
 A call is in exactly one place: waiting for the actor to be ready, or sent and not
 answered. What becomes of it when the actor dies follows from that.
@@ -6,11 +6,14 @@ answered. What becomes of it when the actor dies follows from that.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from actorlib._engine import ActorId
 from actorlib._wire.frames import CALL, Frame, Payload
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from actorlib._engine import ActorId
 
 R = TypeVar("R")
 

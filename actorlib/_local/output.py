@@ -7,15 +7,18 @@ the name and the process id of the actor that printed it.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from collections import deque
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import asyncio
 
 _READ = 64 * 1024
 _LONGEST_LINE = 64 * 1024
 _TAIL_LINES = 20
+_MOST_READS = 64
 
 
 class OutputPipe:
@@ -34,7 +37,7 @@ class OutputPipe:
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
         self._label = ""
         self._read_end, self.write_end = os.pipe()
-        os.set_blocking(self._read_end, False)  # noqa: FBT003  # the os API
+        os.set_blocking(self._read_end, False)  # the os API
 
     def begin(self, loop: asyncio.AbstractEventLoop, label: str) -> None:
         """Shows lines from now on; before, nobody could have said whose they are."""
@@ -57,8 +60,9 @@ class OutputPipe:
         """Shows what is there and closes; does not wait for a lasting writer."""
         if self._read_end < 0:
             return
-        while self._read():
-            pass
+        for _ in range(_MOST_READS):  # more than the kernel keeps for a pipe
+            if not self._read():
+                break
         if self._rest:
             self._show([self._rest])
         if self._loop is not None:
@@ -88,6 +92,10 @@ class OutputPipe:
         texts = [line.decode(errors="replace") for line in lines]
         self._tail.extend(texts)
         stream = getattr(sys, self._stream)
-        if self._is_shown and stream is not None:
+        if not self._is_shown or stream is None:
+            return
+        try:
             stream.write("".join(f"({self._label}) {text}\n" for text in texts))
             stream.flush()
+        except (OSError, ValueError):  # it is closed: there is nobody left to read it
+            self._is_shown = False

@@ -1,11 +1,14 @@
-"""Why an actor is gone: what its process left behind, put in words.             pure"""
+"""Why an actor is gone: what its process left behind, put in words."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from actorlib._local.launcher import ProcessExit
 from actorlib.exceptions import Exit
+
+if TYPE_CHECKING:
+    from actorlib._local.launcher import ProcessExit
 
 _SIGKILL = 9
 
@@ -56,7 +59,7 @@ def exit_of(remains: Remains) -> Exit:
     )
 
 
-def _cause(remains: Remains) -> tuple[str, str]:
+def _cause(remains: Remains) -> tuple[str, str]:  # noqa: PLR0911  # one per cause
     process = remains.process
     if remains.asked:
         return "asked", remains.asked

@@ -1,17 +1,18 @@
-"""The actors of one runtime and the states they may be in.                      pure"""
+"""The actors of one runtime and the states they may be in."""
 
 from __future__ import annotations
 
 import enum
 import itertools
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from actorlib._engine import ActorId
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from actorlib._interface import Interface
     from actorlib._options import ActorOptions
     from actorlib.accelerators.base import Lease
@@ -99,7 +100,7 @@ class Registry:
         self._records: dict[ActorId, ActorRecord] = {}
 
     def __repr__(self) -> str:
-        counts = {state: 0 for state in ActorState}
+        counts = dict.fromkeys(ActorState, 0)
         for record in self._records.values():
             counts[record.state] += 1
         told = ", ".join(f"{n} {state.value}" for state, n in counts.items() if n)

@@ -7,7 +7,6 @@ an error, as would be the owner's own code.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from actorlib._local.holders import OWNER
@@ -28,6 +27,7 @@ from actorlib.exceptions import ActorDiedError, Exit, ProtocolError
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Collection
 
     from actorlib._engine import ActorId
     from actorlib._interface import Interface

@@ -9,8 +9,7 @@ killed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from actorlib._wire.answers import error_of
 from actorlib._wire.channel import Channel
@@ -18,6 +17,8 @@ from actorlib._wire.frames import FAILURE, READY, RESULT, STOP, Frame
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from actorlib._local.dispatch import Dispatch
     from actorlib._local.launcher import ProcessExit, WorkerProcess
 
@@ -72,9 +73,8 @@ class Session:
         self.channel.send(start)
         exited = self._process.exited
         try:
-            await asyncio.wait(
-                {exited, self._ended}, return_when=asyncio.FIRST_COMPLETED
-            )
+            first: set[asyncio.Future[Any]] = {exited, self._ended}
+            await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
             if exited.done():
                 await asyncio.wait({self._ended}, timeout=_LAST_FRAMES)
             else:
@@ -110,7 +110,7 @@ class Session:
             self._break(error)
 
     def _constructor_failed(self, frame: Frame) -> None:
-        _, _, kind, summary, text, where, _, payload = cast("tuple[Any, ...]", frame)
+        _, _, kind, summary, text, where, _, payload = frame
         self.constructor_error = error_of(kind, summary, text, where, payload)
 
     def _break(self, error: Exception) -> None:

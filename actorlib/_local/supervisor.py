@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from actorlib._local.launcher import ProcessExit
 from actorlib._local.postmortem import Remains, exit_of
 from actorlib._local.registry import ActorState
 from actorlib.exceptions import (
@@ -23,8 +21,10 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
     from actorlib._local.dispatch import Dispatch
-    from actorlib._local.launcher import WorkerProcess
+    from actorlib._local.launcher import ProcessExit, WorkerProcess
     from actorlib._local.registry import ActorRecord
     from actorlib._local.session import Session
     from actorlib._wire.frames import Frame, Payload

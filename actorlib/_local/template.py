@@ -14,17 +14,20 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from actorlib._local.descriptors import make_room
 from actorlib._local.launcher import ProcessExit
-from actorlib._local.output import OutputPipe
+from actorlib._local.process import LaunchedWorker
 from actorlib._wire.channel import Channel
-from actorlib._wire.frames import Frame
-from actorlib._worker.template import FAREWELL, FORK, FORKED, HELLO, KILL, REQUEST
+from actorlib._wire.control import FAREWELL, FORK, FORKED, HELLO, KILL, REQUEST
 from actorlib.exceptions import TemplateError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from actorlib._wire.frames import Frame
 
 _AHEAD = 32
 _START_LIMIT = 300.0
@@ -38,31 +41,34 @@ _DESCRIPTORS = 6
 
 
 class TemplateLauncher:
-    """Starts workers from a template process: forks of it, or fresh interpreters.
+    """Starts workers as forks of a warm template.
 
     Args:
         loop: The owner's loop.
-        method: ``"template"`` to fork, ``"spawn"`` to start interpreters.
-        preload: Modules that forked workers find imported.
+        preload: Modules that workers find imported.
         is_output_shown: Whether what workers print appears here.
+
+    Attributes:
+        environment: What workers must set or forget; see Launcher.
     """
+
+    method: ClassVar[str] = "fork"
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         *,
-        method: Literal["template", "spawn"],
         preload: Sequence[str],
         is_output_shown: bool,
     ) -> None:
+        self.environment: dict[str, str | None] = {}
         self._loop = loop
-        self._method = method
         self._preload = preload
         self._is_output_shown = is_output_shown
         self._mark = secrets.token_hex(8)
         self._count = 0
-        self._workers: dict[int, _Worker] = {}
-        self._queue: deque[_Worker] = deque()
+        self._workers: dict[int, LaunchedWorker] = {}
+        self._queue: deque[LaunchedWorker] = deque()
         self._in_flight = 0
         self._requests: deque[tuple[bytes, list[int]]] = deque()
         self._process: subprocess.Popen[bytes] | None = None
@@ -71,9 +77,6 @@ class TemplateLauncher:
         self._hello: asyncio.Future[None] | None = None
         self._restarting: asyncio.Task[None] | None = None
         self._culprit = ""
-        # What spawned workers must forget: where this package lies.
-        kept = os.environ.get("PYTHONPATH")
-        self.environment = {"PYTHONPATH": kept} if method == "spawn" else {}
 
     async def start(self) -> None:
         """Starts the template and waits until its preloads are imported.
@@ -106,9 +109,9 @@ class TemplateLauncher:
             raise
         self._pump()
 
-    def launch(self, name: str, *, has_devices: bool) -> _Worker:
+    def launch(self, name: str, *, has_devices: bool) -> LaunchedWorker:
         """Starts a worker; see Launcher."""
-        if has_devices and self._culprit and self._method == "template":
+        if has_devices and self._culprit:
             raise TemplateError(
                 f"{name} uses an accelerator, and the preload {self._culprit} has "
                 "initialised one in the template: a fork of it could not use any. "
@@ -118,13 +121,13 @@ class TemplateLauncher:
             raise TemplateError("the template is closed")
         make_room((len(self._workers) + 1) * _DESCRIPTORS)
         self._count += 1
-        worker = _Worker(self, self._count, name, self._loop)
+        worker = LaunchedWorker(self.kill, self._count, name, self._loop)
         self._workers[worker.number] = worker
         self._queue.append(worker)
         self._pump()
         return worker
 
-    def kill(self, worker: _Worker) -> None:
+    def kill(self, worker: LaunchedWorker) -> None:
         """Ends a worker's process group, or its start if it was still waiting."""
         if worker in self._queue:
             self._queue.remove(worker)
@@ -151,12 +154,6 @@ class TemplateLauncher:
             self._gone(worker, ProcessExit(signal=9))
 
     def _popen(self, descriptor: int) -> subprocess.Popen[bytes]:
-        environment = dict(os.environ)
-        if self._method == "spawn":
-            kept = environment.get("PYTHONPATH")
-            paths = [_PACKAGES, kept] if kept else [_PACKAGES]
-            environment["PYTHONPATH"] = os.pathsep.join(paths)
-        preload = [] if self._method == "spawn" else self._preload
         return subprocess.Popen(
             [
                 sys.executable,
@@ -166,14 +163,17 @@ class TemplateLauncher:
                 str(descriptor),
                 str(os.getpid()),
                 self._mark,
-                self._method,
-                *preload,
+                self.method,
+                *self._preload,
             ],
             pass_fds=[descriptor],
-            env=environment,
+            env=self._template_environment(),
             stdin=subprocess.DEVNULL,
             start_new_session=True,
         )
+
+    def _template_environment(self) -> dict[str, str]:
+        return dict(os.environ)
 
     # Requests.
 
@@ -248,7 +248,7 @@ class TemplateLauncher:
             self._gone(worker, ProcessExit(trouble=error))
         self._pump()
 
-    def _gone(self, worker: _Worker, how: ProcessExit) -> None:
+    def _gone(self, worker: LaunchedWorker, how: ProcessExit) -> None:
         self._workers.pop(worker.number, None)
         worker.ended(how)
 
@@ -280,63 +280,28 @@ class TemplateLauncher:
                 self._gone(self._queue.popleft(), ProcessExit(trouble=str(error)))
 
 
-class _Worker:
-    """A worker of this launcher; see WorkerProcess."""
+class SpawnLauncher(TemplateLauncher):
+    """Starts workers as fresh interpreters: ``python -m actorlib._worker``.
+
+    The template imports nothing for them and is there to watch over them: where no
+    process can be told to die with its parent, only a parent that outlives the owner
+    leaves nothing behind.
+    """
+
+    method = "spawn"
 
     def __init__(
-        self,
-        launcher: TemplateLauncher,
-        number: int,
-        name: str,
-        loop: asyncio.AbstractEventLoop,
+        self, loop: asyncio.AbstractEventLoop, *, is_output_shown: bool
     ) -> None:
-        self._launcher = launcher
-        self._name = name
-        self._loop = loop
-        self._outputs: tuple[OutputPipe, OutputPipe] | None = None
-        self.number = number
-        self.pid = 0
-        self.exited: asyncio.Future[ProcessExit] = loop.create_future()
-        self.sock, self._theirs = socket.socketpair()
+        super().__init__(loop, preload=(), is_output_shown=is_output_shown)
+        # A fresh interpreter has to find this package before it is told sys.path; the
+        # user's own processes must not inherit that.
+        self.environment = {"PYTHONPATH": os.environ.get("PYTHONPATH")}
 
-    def kill(self) -> None:
-        self._launcher.kill(self)
-
-    def log_tail(self) -> str:
-        return self._outputs[1].tail if self._outputs else ""
-
-    def open_output(self, *, is_shown: bool) -> list[int]:
-        """Makes the output pipes; gives the descriptors that the child gets."""
-        out = OutputPipe("stdout", is_shown=is_shown)
-        err = OutputPipe("stderr", is_shown=is_shown)
-        self._outputs = out, err
-        return [self._theirs.fileno(), out.write_end, err.write_end]
-
-    def close_theirs(self) -> None:
-        """Closes what is on its way to the child."""
-        self._theirs.close()
-        for output in self._outputs or ():
-            output.close_write_end()
-
-    def began(self, pid: int) -> None:
-        self.pid = pid
-        for output in self._outputs or ():
-            output.begin(self._loop, f"{self._name} pid={pid}")
-
-    def ended(self, how: ProcessExit) -> None:
-        self.close_theirs()
-        for output in self._outputs or ():
-            output.close()
-        if not self.exited.done():
-            self.exited.set_result(how)
-
-    def kill_group(self) -> None:
-        """Ends what is left of it when the template is no longer there to do so."""
-        if self.pid:
-            try:
-                os.killpg(self.pid, 9)
-            except (ProcessLookupError, PermissionError):
-                return
+    def _template_environment(self) -> dict[str, str]:
+        kept = os.environ.get("PYTHONPATH")
+        paths = [_PACKAGES, kept] if kept else [_PACKAGES]
+        return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def _exit_of(status: int, peak: int) -> ProcessExit:

@@ -7,4 +7,7 @@ In reading order:
 * ``payload``: objects to bytes and back: msgpack first, cloudpickle else.
 * ``channel``: one end of the pipe on an event loop.
 * ``pipe``: one end of the pipe on a plain thread.
+* ``answers``, ``blame``: what came back, and which value could not go.
+* ``lanes``: order behind calls whose arguments are not there yet.
+* ``control``: what the owner asks of the template, and what it reports.
 """

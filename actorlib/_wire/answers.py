@@ -8,6 +8,7 @@ not here), a plain ``TaskError`` carries it.
 from __future__ import annotations
 
 import functools
+import inspect
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._wire.frames import CANCELLED, DIED, RESULT
@@ -39,6 +40,16 @@ def fill(reply: asyncio.Future[Any], frame: Frame) -> None:
         reply.set_exception(trouble)
     else:
         reply.set_result(value)
+
+
+def remake(
+    cls: type[BaseException], args: tuple[Any, ...], state: dict[str, Any]
+) -> BaseException:
+    """An exception from its parts, without its constructor."""
+    error = cls.__new__(cls, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
 
 
 def error_of(
@@ -84,7 +95,7 @@ def _like(cause: BaseException) -> TaskError | None:
         cls = type(cause)
     else:
         try:
-            cls = _dual_class(type(cause))
+            cls = _dual_class(type(cause))  # type: ignore[arg-type]  # classes are hashable
         except TypeError:  # the class forbids subclasses, or its layout does
             return None
     try:
@@ -127,5 +138,5 @@ def _state_of_builtin(cause: BaseException) -> Any:
     """
     for base in type(cause).__mro__:
         if base.__module__ == "builtins":
-            return base.__init__
+            return inspect.getattr_static(base, "__init__")
     raise AssertionError("every exception has a builtin base")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from actorlib._wire.frames import Payload
 from actorlib._wire.payload import dump, encode_call
 from actorlib.exceptions import SerializationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from actorlib._wire.frames import Payload
 
 
 def encode_arguments(

@@ -17,15 +17,18 @@ other for ever.
 
 from __future__ import annotations
 
-import asyncio
-import socket
 from collections import deque
-from collections.abc import Callable
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from actorlib._wire.codec import FrameDecoder, encode
-from actorlib._wire.frames import Buffer, Frame
 from actorlib.exceptions import ProtocolError
+
+if TYPE_CHECKING:
+    import asyncio
+    import socket
+    from collections.abc import Callable
+
+    from actorlib._wire.frames import Buffer, Frame
 
 _READ = 64 * 1024
 _WRITE = 256 * 1024

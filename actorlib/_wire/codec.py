@@ -8,28 +8,37 @@ let the kernel write them in place (``FrameDecoder.target``).
 
 from __future__ import annotations
 
-from typing import cast
+from typing import TYPE_CHECKING, Any, cast
 
-import msgpack
+import msgpack  # pyright: ignore[reportMissingTypeStubs]  # it ships none
 
-from actorlib._wire.frames import Buffer, Frame
 from actorlib.exceptions import ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actorlib._wire.frames import Buffer, Frame
 
 # One packer for the process: it keeps its buffer, and as it calls no Python code while
 # it packs, the interpreter lock makes each call whole.
-_pack = msgpack.Packer(use_bin_type=True, autoreset=True).pack
+_msgpack: Any = msgpack
+_pack: Callable[[object], bytes] = _msgpack.Packer(
+    use_bin_type=True, autoreset=True
+).pack
 
 _LARGEST_FRAME = 0xFFFF_FFFF
+# What it allocates at once; its own choice is a megabyte for each of our pipes.
+_CHUNK = 64 * 1024
 
 
 def encode(frame: Frame) -> bytes | list[Buffer]:
     """The bytes of one frame: one piece, or several if its payload is large."""
     payload = frame[-1]
     if type(payload) is not list:
-        return cast("bytes", _pack(frame))
+        return _pack(frame)
     buffers = [memoryview(buffer).cast("B") for buffer in cast("list[Buffer]", payload)]
     sizes = [buffer.nbytes for buffer in buffers]
-    return [cast("bytes", _pack((*frame[:-1], sizes))), *buffers]
+    return [_pack((*frame[:-1], sizes)), *buffers]
 
 
 class FrameDecoder:
@@ -40,9 +49,10 @@ class FrameDecoder:
     """
 
     def __init__(self) -> None:
-        self._unpacker = msgpack.Unpacker(
+        self._unpacker: Any = _msgpack.Unpacker(
             use_list=False,
             strict_map_key=False,
+            read_size=_CHUNK,
             max_buffer_size=_LARGEST_FRAME,
             max_str_len=_LARGEST_FRAME,
             max_bin_len=_LARGEST_FRAME,
@@ -88,10 +98,11 @@ class FrameDecoder:
         frames: list[Frame] = []
         while True:
             if self._awaited is not None:
-                frame = self._take_raw()
-                if frame is None:
+                whole = self._take_raw()
+                if whole is None:
                     return frames
-                frames.append(frame)
+                frames.append(whole)
+            frame: Frame
             for frame in self._unpacker:
                 if type(frame[-1]) is tuple:
                     self._begin(frame)

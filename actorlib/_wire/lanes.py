@@ -1,4 +1,4 @@
-"""Order behind calls whose arguments are not there yet.                        pure
+"""Order behind calls whose arguments are not there yet.
 
 Calls of one caller to one actor go in the order in which they were made. A call that
 was given a ref as an argument cannot go before the ref has its value, so those behind

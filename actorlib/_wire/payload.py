@@ -15,13 +15,15 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections.abc import Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-import cloudpickle
-import msgpack
+import cloudpickle  # pyright: ignore[reportMissingTypeStubs]  # it ships none
+import msgpack  # pyright: ignore[reportMissingTypeStubs]  # likewise
 
-from actorlib._wire.frames import Buffer, Payload
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from actorlib._wire.frames import Buffer, Payload
 
 LARGE = 64 * 1024
 """Bytes from which a buffer travels outside of its frame, without a copy."""
@@ -30,7 +32,11 @@ _PROTOCOL = 5
 _PICKLED = b"\x80\x05"  # as msgpack: an empty map, with something behind it
 _SCALARS = frozenset({type(None), bool, int, float, str, bytes})
 
-_pack = msgpack.Packer(use_bin_type=True, autoreset=True).pack
+_cloudpickle: Any = cloudpickle
+_msgpack: Any = msgpack
+_pack: Callable[[object], bytes] = _msgpack.Packer(
+    use_bin_type=True, autoreset=True
+).pack
 # What msgpack cannot hold after all: integers beyond 64 bits, lone surrogates, sizes
 # beyond its own limits.
 _NOT_PLAIN = (OverflowError, UnicodeEncodeError, ValueError, MemoryError)
@@ -44,7 +50,7 @@ def encode(value: object) -> Payload:
     """
     if _is_plain(value):
         try:
-            return cast("bytes", _pack(value))
+            return _pack(value)
         except _NOT_PLAIN:
             pass
     return _pickle(_lifted(value))
@@ -56,7 +62,7 @@ def encode_plain_call(args: tuple[object, ...]) -> bytes | None:
         if not _is_plain(value):
             return None
     try:
-        return cast("bytes", _pack(args))
+        return _pack(args)
     except _NOT_PLAIN:
         return None
 
@@ -80,11 +86,10 @@ def decode(payload: Payload) -> Any:
         Exception: Whatever unpickling raised, for example ModuleNotFoundError.
     """
     if type(payload) is list:
-        buffers = cast("list[Buffer]", payload)
-        return pickle.loads(buffers[0], buffers=buffers[1:])  # noqa: S301  # from our own processes only
+        return pickle.loads(payload[0], buffers=payload[1:])
     if payload[:2] == _PICKLED:
-        return pickle.loads(cast("bytes", payload))  # noqa: S301  # likewise
-    return msgpack.unpackb(cast("bytes", payload), strict_map_key=False)
+        return pickle.loads(cast("bytes", payload))  # likewise
+    return _msgpack.unpackb(payload, strict_map_key=False)
 
 
 def decode_call(payload: Payload) -> tuple[list[Any] | tuple[Any, ...], dict[str, Any]]:
@@ -94,7 +99,9 @@ def decode_call(payload: Payload) -> tuple[list[Any] | tuple[Any, ...], dict[str
         Exception: Whatever unpickling raised.
     """
     value = decode(payload)
-    return (value, {}) if type(value) is list else value
+    if type(value) is list:
+        return cast("list[Any]", value), {}
+    return cast("tuple[tuple[Any, ...], dict[str, Any]]", value)
 
 
 def dump(value: object) -> bytes:
@@ -103,7 +110,7 @@ def dump(value: object) -> bytes:
     Raises:
         Exception: Whatever pickling raised.
     """
-    return cast("bytes", cloudpickle.dumps(value, protocol=_PROTOCOL))
+    return cast("bytes", _cloudpickle.dumps(value, protocol=_PROTOCOL))
 
 
 def _is_plain(value: object) -> bool:
@@ -134,7 +141,7 @@ def _pickle(value: object) -> Payload:
         return False
 
     stream = io.BytesIO()
-    cloudpickle.Pickler(stream, _PROTOCOL, keep_inside).dump(value)
+    _cloudpickle.Pickler(stream, _PROTOCOL, keep_inside).dump(value)
     if not buffers and stream.tell() < LARGE:
         return stream.getvalue()
     return [stream.getbuffer(), *buffers]

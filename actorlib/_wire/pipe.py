@@ -6,12 +6,15 @@ would add a third to every round trip and a megabyte to every idle actor.
 
 from __future__ import annotations
 
-import socket
 import threading
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from actorlib._wire.codec import FrameDecoder, encode
-from actorlib._wire.frames import Buffer, Frame
+
+if TYPE_CHECKING:
+    import socket
+
+    from actorlib._wire.frames import Buffer, Frame
 
 _READ = 64 * 1024
 _GATHER = 64 * 1024

@@ -40,6 +40,17 @@ def live(sock: socket.socket) -> NoReturn:
     leave(code)
 
 
+def speak_in_lines() -> None:
+    """Makes output appear line by line, and a segfault leave a Python traceback.
+
+    Lines are what the owner shows, and what an actor's last words are made of.
+    """
+    with contextlib.suppress(AttributeError, ValueError):
+        sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # pyright: ignore  # noqa: PGH003  # a plain text stream
+    with contextlib.suppress(RuntimeError, ValueError, OSError):
+        faulthandler.enable()
+
+
 def leave(code: int) -> NoReturn:
     """Runs what was registered for the end of the process, then ends it.
 
@@ -50,7 +61,7 @@ def leave(code: int) -> NoReturn:
     with contextlib.suppress(BaseException):
         threading._shutdown()  # type: ignore[attr-defined]  # pyright: ignore  # noqa: PGH003, SLF001  # waits for the user's threads, as the interpreter does
     with contextlib.suppress(BaseException):
-        atexit._run_exitfuncs()  # noqa: SLF001  # what multiprocessing does for its children
+        atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # what multiprocessing does
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(BaseException):
             stream.flush()
@@ -58,11 +69,6 @@ def leave(code: int) -> NoReturn:
 
 
 def _serve(sock: socket.socket) -> None:
-    with contextlib.suppress(AttributeError, ValueError):
-        # Lines are what the owner shows, and what the last words are made of.
-        sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # pyright: ignore  # noqa: PGH003  # a plain text stream
-    with contextlib.suppress(RuntimeError, ValueError, OSError):
-        faulthandler.enable()  # a segfault leaves a Python traceback in the log
     pipe = Pipe(sock)
     frames = pipe.receive()
     start = read_start(frames[0])
@@ -88,4 +94,5 @@ def _code_of(error: SystemExit) -> int:
 
 
 if __name__ == "__main__":
+    speak_in_lines()
     live(socket.socket(fileno=int(sys.argv[1])))

@@ -10,15 +10,17 @@ import contextlib
 import os
 import random
 import sys
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._engine import ActorId, RuntimeContext
 from actorlib._remote import class_of
 from actorlib._wire.frames import START, Frame, Payload
 from actorlib._wire.payload import decode, decode_call
 from actorlib.exceptions import ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,8 +101,10 @@ def prepare(start: Start) -> None:
 
 def call_process(name: str) -> None:
     """Gives the process a name for ``top`` and ``ps``, where the system has a way."""
-    with contextlib.suppress(OSError), open("/proc/self/comm", "w") as comm:  # noqa: PTH123  # no pathlib in a worker
-        comm.write(name[:15])
+    with contextlib.suppress(OSError):
+        comm = os.open("/proc/self/comm", os.O_WRONLY)
+        os.write(comm, name.encode()[:15])
+        os.close(comm)
 
 
 def construct(start: Start) -> object:

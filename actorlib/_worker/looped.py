@@ -14,7 +14,6 @@ import inspect
 import os
 import queue
 import threading
-from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from actorlib._engine import set_engine
@@ -26,6 +25,8 @@ from actorlib._worker.birth import construct
 from actorlib._worker.uplink import Uplink
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from actorlib._ref import ObjectRef
     from actorlib._wire.pipe import Pipe
     from actorlib._worker.birth import Start
@@ -34,7 +35,7 @@ _PAUSE_ABOVE = 4 * 1024 * 1024
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """uvloop's loop where it is installed and not switched off, else asyncio's."""
+    """Uvloop's loop where it is installed and not switched off, else asyncio's."""
     if os.environ.get("ACTORLIB_UVLOOP", "1") != "0":
         with contextlib.suppress(ImportError):
             import uvloop  # noqa: PLC0415  # optional, and warm in the template
@@ -94,7 +95,7 @@ def serve(start: Start, pipe: Pipe) -> None:
     except BaseException as error:
         uplink.post(replies.failure(uplink, 0, error, f"{start.name}()"))
         looped.finish(thread)
-        raise
+        raise SystemExit(1) from error
     uplink.post((READY,))
     try:
         looped.run_plain_methods()
@@ -177,7 +178,6 @@ class _Looped:
 
     async def _run_async(self, frame: Frame) -> None:
         _, call, name, loans, payload = frame
-        where = f"{self._name}.{name}"
         try:
             with self._uplink.borrowing(loans):
                 args, kwargs = decode_call(payload)
@@ -188,14 +188,16 @@ class _Looped:
         except asyncio.CancelledError:
             answer = replies.cancelled(call)
         except Exception as error:  # noqa: BLE001  # the user's code
-            answer = replies.failure(self._uplink, call, error, where)
+            answer = replies.failure(self._uplink, call, error, self._where(name))
         except BaseException as error:  # noqa: BLE001  # it ends the actor, from the main thread
             # The owner sees the pipe end now, also while the main thread is busy.
             self._channel.close()
             self._jobs.put(error)
             return
         else:
-            answer = replies.result(self._uplink, call, value, where)
+            answer = replies.result(
+                self._uplink, call, value, lambda: self._where(name)
+            )
         del self._tasks[call]
         self._channel.send(answer)
 
@@ -226,20 +228,29 @@ class _Looped:
         while (job := self._jobs.get()) is not None:
             if isinstance(job, BaseException):
                 raise job
-            self._loop.call_soon_threadsafe(self._answered, self._run_plain(job))
+            self._run_plain(job)
 
-    def _run_plain(self, frame: Frame) -> Frame:
+    def _run_plain(self, frame: Frame) -> None:
         _, call, name, loans, payload = frame
         if call in self._cancelled:
-            return replies.cancelled(call)
-        where = f"{self._name}.{name}"
+            self._loop.call_soon_threadsafe(self._answered, replies.cancelled(call))
+            return
         try:
             with self._uplink.borrowing(loans):
                 args, kwargs = decode_call(payload)
             value = getattr(self.instance, name)(*args, **kwargs)
         except Exception as error:  # noqa: BLE001  # the user's code
-            return replies.failure(self._uplink, call, error, where)
-        return replies.result(self._uplink, call, value, where)
+            where = self._where(name)
+            answer = replies.failure(self._uplink, call, error, where)
+        else:
+            answer = replies.result(
+                self._uplink, call, value, lambda: self._where(name)
+            )
+        # The value is still held here: a handle in it is given back after it was sent.
+        self._loop.call_soon_threadsafe(self._answered, answer)
+
+    def _where(self, method: str) -> str:
+        return replies.where(self.instance, self._name, method)
 
     def finish(self, thread: threading.Thread) -> None:
         """Cancels what still runs, sends what is left and ends the loop."""

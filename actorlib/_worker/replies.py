@@ -6,21 +6,26 @@ that cannot be sent arrives as its text.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import traceback
 from typing import TYPE_CHECKING
 
 from actorlib._engine import collecting
+from actorlib._wire.answers import remake
 from actorlib._wire.frames import CANCELLED, FAILURE, RAISED, RESULT, Frame
 from actorlib._wire.payload import decode, encode
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from actorlib._engine import ActorId, Engine
     from actorlib._wire.frames import Payload
 
 _SIMPLE = frozenset({type(None), bool, int, float})
 
 
-def result(engine: Engine, call: int, value: object, where: str) -> Frame:
+def result(engine: Engine, call: int, value: object, where: Callable[[], str]) -> Frame:
     """The answer with a method's value, or with why it cannot be sent."""
     if type(value) in _SIMPLE:
         try:
@@ -31,30 +36,63 @@ def result(engine: Engine, call: int, value: object, where: str) -> Frame:
         payload, loans = _encoded(engine, value)
     except Exception as error:  # noqa: BLE001  # pickling runs the user's code
         trouble = TypeError(
-            f"{where} returned a {type(value).__qualname__}, which cannot be sent to "
+            f"{where()} returned a {type(value).__qualname__}, which cannot be sent to "
             f"another process: {error}"
         )
         trouble.__cause__ = error
-        return failure(engine, call, trouble, where)
+        return failure(engine, call, trouble, where())
     return (RESULT, call, loans, payload)
 
 
 def failure(engine: Engine, call: int, error: BaseException, where: str) -> Frame:
     """The answer with what a method raised."""
-    text = "".join(traceback.format_exception(error))
-    try:
-        payload, loans = _encoded(engine, error)
-        # Exceptions with a constructor of their own often pickle and then do not load.
-        decode(payload)
-    except Exception:  # noqa: BLE001  # the user's class
-        payload, loans = b"", None
+    # The outermost frame is ours, and tells the user nothing.
+    outer = error.__traceback__
+    inner = outer.tb_next if outer is not None else None
+    text = "".join(traceback.format_exception(type(error), error, inner or outer))
     summary = "".join(traceback.format_exception_only(error)).strip()
+    payload, loans = _encoded_error(engine, error)
     return (FAILURE, call, RAISED, summary, text, where, loans, payload)
+
+
+def where(instance: object, label: str, method: str) -> str:
+    """Names a method of this actor, by the actor's own ``repr`` if it has one."""
+    if type(instance).__repr__ is not object.__repr__:
+        with contextlib.suppress(Exception):
+            label = repr(instance)
+    return f"{label}.{method} (pid={os.getpid()})"
 
 
 def cancelled(call: int) -> Frame:
     """The answer of a call that was cancelled while it ran."""
     return (FAILURE, call, CANCELLED, "", "", "", None, b"")
+
+
+def _encoded_error(
+    engine: Engine, error: BaseException
+) -> tuple[Payload, list[ActorId] | None]:
+    """An exception that will load, or nothing.
+
+    Exceptions with a constructor of their own often pickle and then do not load, as
+    Python calls it with ``args``. Those are sent in parts and made again without it.
+    """
+    parts = (remake, (type(error), error.args, error.__dict__))
+    for value in (error, _Parts(parts)):
+        try:
+            payload, loans = _encoded(engine, value)
+            if type(decode(payload)) is type(error):
+                return payload, loans
+        except Exception:  # noqa: BLE001  # the user's class: there is another way
+            continue
+    return b"", None
+
+
+class _Parts:
+    def __init__(self, parts: tuple[object, ...]) -> None:
+        self._parts = parts
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return self._parts
 
 
 def _encoded(engine: Engine, value: object) -> tuple[Payload, list[ActorId] | None]:

@@ -12,7 +12,6 @@ import select
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._engine import set_engine
@@ -24,6 +23,8 @@ from actorlib._worker.birth import construct
 from actorlib._worker.uplink import Uplink
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from actorlib._ref import ObjectRef
     from actorlib._wire.pipe import Pipe
     from actorlib._worker.birth import Start
@@ -113,8 +114,8 @@ def serve(start: Start, pipe: Pipe) -> None:
     """Lives the life of a serial actor: born, called, stopped.
 
     Raises:
-        BaseException: What ends the process: the constructor's exception after it was
-            reported, or one from a method that is no ``Exception``.
+        SystemExit: The constructor raised, and the owner was told what.
+        BaseException: A method raised what is no ``Exception``.
         EOFError: The owner is gone.
     """
     inbox = Inbox(pipe)
@@ -125,7 +126,7 @@ def serve(start: Start, pipe: Pipe) -> None:
             instance = construct(start)
     except BaseException as error:
         pipe.send(replies.failure(uplink, 0, error, f"{start.name}()"))
-        raise
+        raise SystemExit(1) from error
     pipe.send((READY,))
     _Serial(start.name, instance, pipe, inbox, uplink).run()
 
@@ -152,7 +153,7 @@ class _Serial:
             if frame[0] == CALL:
                 if inbox.cancelled and self._was_cancelled(frame[1]):
                     continue
-                self._pipe.gather(self._answer(frame))
+                self._serve_call(frame)
             elif frame[0] == STOP:
                 self._pipe.flush()
                 return
@@ -167,7 +168,7 @@ class _Serial:
         asked.discard(call)
         return True
 
-    def _answer(self, frame: Frame) -> Frame:
+    def _serve_call(self, frame: Frame) -> None:
         _, call, name, loans, payload = frame
         slowest = self._slowest.get(name, 1.0)
         if slowest > _QUICK and self._pipe.has_gathered:
@@ -181,12 +182,20 @@ class _Serial:
                 args, kwargs = decode_call(payload)
             value = getattr(self._instance, name)(*args, **kwargs)
         except Exception as error:  # noqa: BLE001  # the user's code
-            return replies.failure(self._uplink, call, error, f"{self._name}.{name}")
-        finally:
-            took = time.perf_counter() - started
-            if took > slowest or name not in self._slowest:
-                self._slowest[name] = took
-        return replies.result(self._uplink, call, value, f"{self._name}.{name}")
+            where = self._where(name)
+            answer = replies.failure(self._uplink, call, error, where)
+        else:
+            answer = replies.result(
+                self._uplink, call, value, lambda: self._where(name)
+            )
+        # The value is still held here: a handle in it is given back after it was sent.
+        self._pipe.gather(answer)
+        took = time.perf_counter() - started
+        if took > slowest or name not in self._slowest:
+            self._slowest[name] = took
+
+    def _where(self, method: str) -> str:
+        return replies.where(self._instance, self._name, method)
 
 
 def _left(deadline: float | None) -> float | None:

@@ -15,8 +15,7 @@ orphans (``PR_SET_CHILD_SUBREAPER``), so it can promise:
 * when the template itself is killed, the kernel kills the workers with it
   (``PR_SET_PDEATHSIG``).
 
-Requests are records of a fixed size, as descriptors can only ride on the bytes they
-were sent with; reports are msgpack frames.
+What it is asked and what it reports is agreed in ``_wire/control``.
 """
 
 from __future__ import annotations
@@ -29,33 +28,26 @@ import os
 import select
 import signal
 import socket
-import struct
 import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
+from actorlib._wire.codec import encode
+from actorlib._wire.control import (
+    EXITED,
+    FAREWELL,
+    FORK,
+    FORKED,
+    HELLO,
+    MARK,
+    REQUEST,
+)
 from actorlib._worker.birth import call_process
 
-REQUEST: Final = struct.Struct("<BxxxiQ")
-"""Kind, signal, worker: what the owner asks, followed by descriptors for FORK."""
-FORK: Final = 0
-KILL: Final = 1
-
-HELLO: Final = 0
-"""(HELLO, error, culprit): the preloads are imported, or why not."""
-FORKED: Final = 1
-"""(FORKED, worker, pid); a pid of 0 and an error if it could not."""
-EXITED: Final = 2
-"""(EXITED, worker, status, peak memory in KiB)."""
-
-MARK = "ACTORLIB_WORKER"
-"""The variable by which descendants of a worker are known after it is gone."""
-
-FAREWELL = 1.0
-"""Seconds that workers are given to leave when the owner is gone."""
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -101,7 +93,7 @@ class Template:
 
     def run(self) -> None:
         """Serves until the owner is gone and every worker with it."""
-        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGCHLD, _wake_up)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.set_wakeup_fd(self._wakeup_in.fileno(), warn_on_full_buffer=False)
         _prctl(_PR_SET_CHILD_SUBREAPER, 1)
@@ -220,7 +212,7 @@ class Template:
     def _exec_worker(self, descriptors: list[int], worker: int) -> NoReturn:
         pipe = self._begin_child(descriptors, worker)
         os.set_inheritable(pipe, True)  # noqa: FBT003  # the os API
-        os.execv(  # noqa: S606  # our own interpreter and module
+        os.execv(  # our own interpreter and module
             sys.executable, [sys.executable, "-m", "actorlib._worker", str(pipe)]
         )
 
@@ -258,10 +250,12 @@ class Template:
         _kill_orphans("")
 
     def _send(self, report: tuple[Any, ...]) -> None:
-        import msgpack  # noqa: PLC0415  # a bare template of spawned workers starts without the rest
-
         with contextlib.suppress(OSError):  # a lost owner is noticed where it is read
-            self._control.sendall(msgpack.packb(report))
+            self._control.sendall(cast("bytes", encode(report)))
+
+
+def _wake_up(*_: object) -> None:
+    """Does nothing: without a handler the signal would not wake the loop."""
 
 
 def accelerator_taken() -> str:
@@ -306,6 +300,9 @@ def _warm_up() -> None:
         importlib.import_module(f"actorlib._worker.{name}")
     with contextlib.suppress(ImportError):
         importlib.import_module("uvloop")
+    from actorlib._worker.__main__ import speak_in_lines  # noqa: PLC0415  # warm now
+
+    speak_in_lines()
     # Pool threads of numerical libraries survive a fork by handlers of their own.
     warnings.filterwarnings(
         "ignore", "This process.*multi-threaded", DeprecationWarning

@@ -12,7 +12,6 @@ import struct
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +26,7 @@ from actorlib._wire.payload import dump
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable, Collection, Generator, Mapping
 
     from actorlib._interface import Method
 
@@ -168,7 +168,7 @@ class Uplink(ABC):
             self.post((RETURN, actor, counts[1]))
 
     @contextmanager
-    def borrowing(self, loans: Collection[ActorId] | None) -> Iterator[None]:
+    def borrowing(self, loans: Collection[ActorId] | None) -> Generator[None]:
         """Around the loading of a frame's payload: its handles are held meanwhile."""
         if not loans:
             yield

@@ -102,6 +102,15 @@ def test_pass_by_when_the_earlier_one_can_never_be_granted_then_granted() -> Non
     assert line.pass_by(request(num_gpus=2, num_cpus=4)) is not None
 
 
+def test_pass_by_when_the_earlier_one_has_left_then_granted() -> None:
+    ledger = machine()
+    line = Line(ledger)
+    granted(ledger, request(num_gpus=0.6))
+    line.leave(line.join("Big", request(num_gpus=2)))
+
+    assert line.pass_by(request(num_gpus=0.1)) is not None
+
+
 def test_serve_when_nothing_is_free_then_nobody_goes() -> None:
     ledger = machine()
     line = Line(ledger)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import random
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -12,7 +14,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from actorlib._local.placement import DevicePool
+from actorlib._local.placement import DevicePool, _Indices
 from actorlib._resources import UNITS
 from actorlib.accelerators.base import Device, Share
 
@@ -143,7 +145,6 @@ def test_pool_when_devices_are_not_numbered_from_zero_then_refused() -> None:
 
 def test_levels_when_a_device_comes_and_goes_then_stay_small() -> None:
     pool = DevicePool(gpus(100))
-    pool.take(1)
 
     for _ in range(1_000):
         shares = pool.take(HALF)
@@ -152,6 +153,17 @@ def test_levels_when_a_device_comes_and_goes_then_stay_small() -> None:
     heaps = [len(level._heap) for level in pool._levels.values()]
     assert sum(heaps) <= 2 * len(pool.devices) + 16 * len(heaps)
     pool.check()
+
+
+def test_indices_when_many_have_left_then_the_lowest_is_known() -> None:
+    members = random.Random(0).sample(range(100_000), 100)
+    indices = _Indices(())
+    for index in members:
+        indices.add(index)
+
+    while len(members) > 1:
+        indices.remove(members.pop())
+        assert indices.lowest() == min(members)
 
 
 def test_check_when_a_device_was_lost_then_raises() -> None:

@@ -1,0 +1,28 @@
+"""What the owner asks of the template, and what the template reports.
+
+Requests are records of a fixed size, as descriptors can only ride on the bytes they
+were sent with. Reports are frames.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+REQUEST: Final = struct.Struct("<BxxxiQ")
+"""Kind, signal, worker: what the owner asks, followed by descriptors for FORK."""
+FORK: Final = 0
+KILL: Final = 1
+
+HELLO: Final = 0
+"""(HELLO, error, culprit): the preloads are imported, or why not."""
+FORKED: Final = 1
+"""(FORKED, worker, pid); a pid of 0 and an error if it could not."""
+EXITED: Final = 2
+"""(EXITED, worker, status, peak memory in KiB)."""
+
+MARK = "ACTORLIB_WORKER"
+"""The variable by which descendants of a worker are known after it is gone."""
+
+FAREWELL = 1.0
+"""Seconds that workers are given to leave when the owner is gone."""
