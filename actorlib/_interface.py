@@ -127,7 +127,7 @@ def _method(cls: type, name: str) -> Method:
 
 def _constructor(cls: type) -> Method:
     made: object = inspect.getattr_static(cls, "__init__")
-    if made is _NO_CONSTRUCTOR and cls.__new__ is not object.__new__:
+    if made is _NO_CONSTRUCTOR and cast("object", cls.__new__) is not object.__new__:
         made = cls.__new__
     return _read(cls.__name__, made, skip_self=True)
 

@@ -182,8 +182,13 @@ class Dispatch:
 
     def loosen(self, ref: ObjectRef[Any]) -> None:
         """From now on the call is cancelled if nobody holds the ref; see Replier."""
-        call = ref.call
-        self._mailbox.replace(call, weakref.ref(ref, lambda _: self.cancel(call)))
+        call, loop = ref.call, ref.get_loop()
+
+        def gone(_: object) -> None:
+            # A destructor may run anywhere, also in the middle of a write.
+            loop.call_soon(self.cancel, call)
+
+        self._mailbox.replace(call, weakref.ref(ref, gone))
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Refuses to block the loop that the answer comes through; see Replier."""

@@ -77,6 +77,7 @@ class TemplateLauncher:
         self._hello: asyncio.Future[None] | None = None
         self._restarting: asyncio.Task[None] | None = None
         self._culprit = ""
+        self._trouble = ""
 
     async def start(self) -> None:
         """Starts the template and waits until its preloads are imported.
@@ -99,13 +100,13 @@ class TemplateLauncher:
             async with asyncio.timeout(_START_LIMIT):
                 await self._hello
         except TimeoutError as error:
-            await self.aclose()
+            await self._shut()
             raise TemplateError(
                 f"the template was not ready within {_START_LIMIT:g} s: it was still "
                 f"importing {', '.join(self._preload) or 'actorlib'}"
             ) from error
         except BaseException:
-            await self.aclose()
+            await self._shut()
             raise
         self._pump()
 
@@ -118,7 +119,7 @@ class TemplateLauncher:
                 "Take it out of init(preload=[...]), or use start_method='spawn'"
             )
         if self._channel is None:
-            raise TemplateError("the template is closed")
+            raise TemplateError(self._trouble or "the template is closed")
         make_room((len(self._workers) + 1) * _DESCRIPTORS)
         self._count += 1
         worker = LaunchedWorker(self.kill, self._count, name, self._loop)
@@ -137,9 +138,12 @@ class TemplateLauncher:
 
     async def aclose(self) -> None:
         """Ends the template, and with it whatever is still there."""
-        if self._restarting is not None:
+        if self._restarting is not None and not self._restarting.done():
             self._restarting.cancel()
             await asyncio.wait([self._restarting])
+        await self._shut()
+
+    async def _shut(self) -> None:
         if self._channel is not None:
             self._channel.close()
             self._channel = None
@@ -150,8 +154,9 @@ class TemplateLauncher:
             except subprocess.TimeoutExpired:
                 process.kill()
                 await asyncio.to_thread(process.wait)
+        self._queue.clear()
         for worker in list(self._workers.values()):
-            self._gone(worker, ProcessExit(signal=9))
+            self._gone(worker, ProcessExit(signal=9, trouble=self._trouble))
 
     def _popen(self, descriptor: int) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
@@ -276,8 +281,8 @@ class TemplateLauncher:
         try:
             await self.start()
         except TemplateError as error:
-            while self._queue:
-                self._gone(self._queue.popleft(), ProcessExit(trouble=str(error)))
+            self._trouble = str(error)
+            await self._shut()
 
 
 class SpawnLauncher(TemplateLauncher):

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from actorlib._wire.frames import Buffer, Frame
 
 _READ = 64 * 1024
-_WRITE = 256 * 1024
+# Enough for a few hundred small frames: the other side works on the first of a burst
+# while this one still makes the rest.
+_BURST = 8 * 1024
 
 
 class Channel:
@@ -67,6 +69,7 @@ class Channel:
         self._decoder = decoder or FrameDecoder()
         self._pause_above = pause_above
         self._gathered: list[Buffer] = []
+        self._size = 0
         self._gathering = False
         self._backlog: deque[memoryview] = deque()
         self._waiting = 0
@@ -82,7 +85,7 @@ class Channel:
     @property
     def waiting(self) -> int:
         """Bytes that the kernel has not taken yet."""
-        return self._waiting + sum(map(len, self._gathered))
+        return self._waiting + self._size
 
     def send(self, frame: Frame) -> None:
         """Sends a frame behind the earlier ones; one for a closed pipe is dropped.
@@ -94,8 +97,13 @@ class Channel:
         if self._gathering:
             if type(data) is bytes:
                 self._gathered.append(data)
+                self._size += len(data)
             else:
-                self._gathered.extend(cast("list[Buffer]", data))
+                for piece in cast("list[Buffer]", data):
+                    self._gathered.append(piece)
+                    self._size += len(piece)
+            if self._size >= _BURST:
+                self._write_gathered()
             return
         self._gathering = True
         self._loop.call_soon(self._flush)
@@ -126,6 +134,7 @@ class Channel:
                 self._loop.remove_writer(self._fd)
             self._backlog.clear()
             self._gathered.clear()
+            self._size = 0
             self._sock.close()
             self._tell_drained()
 
@@ -136,24 +145,19 @@ class Channel:
 
     def _flush(self) -> None:
         self._gathering = False
-        if not self._gathered or not self._is_open:
-            return
-        gathered, self._gathered = self._gathered, []
+        self._write_gathered()
+
+    def _write_gathered(self) -> None:
+        gathered, self._gathered, self._size = self._gathered, [], 0
         small: list[Buffer] = []
-        size = 0
         for piece in gathered:
-            if len(piece) >= _READ:
-                self._write(b"".join(small))
-                self._write(piece)
-                small, size = [], 0
+            if len(piece) < _BURST:
+                small.append(piece)
                 continue
-            small.append(piece)
-            size += len(piece)
-            if size >= _WRITE:
-                self._write(b"".join(small))
-                small, size = [], 0
-        if small:
             self._write(b"".join(small))
+            self._write(piece)
+            small = []
+        self._write(b"".join(small))
 
     def _write(self, data: Buffer) -> None:
         if not self._is_open or not data:

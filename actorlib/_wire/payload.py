@@ -30,6 +30,7 @@ LARGE = 64 * 1024
 
 _PROTOCOL = 5
 _PICKLED = b"\x80\x05"  # as msgpack: an empty map, with something behind it
+_NO_ARGUMENTS = b"\x90"
 _SCALARS = frozenset({type(None), bool, int, float, str, bytes})
 
 _cloudpickle: Any = cloudpickle
@@ -98,6 +99,8 @@ def decode_call(payload: Payload) -> tuple[list[Any] | tuple[Any, ...], dict[str
     Raises:
         Exception: Whatever unpickling raised.
     """
+    if payload == _NO_ARGUMENTS:
+        return (), {}
     value = decode(payload)
     if type(value) is list:
         return cast("list[Any]", value), {}

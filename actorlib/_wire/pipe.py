@@ -13,11 +13,13 @@ from actorlib._wire.codec import FrameDecoder, encode
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Callable, Iterable
 
     from actorlib._wire.frames import Buffer, Frame
 
 _READ = 64 * 1024
-_GATHER = 64 * 1024
+# A few hundred small answers: the caller takes the first while the rest are made.
+_BURST = 4 * 1024
 
 
 class Pipe:
@@ -83,8 +85,29 @@ class Pipe:
                 for piece in cast("list[Buffer]", data):
                     self._gathered.append(piece)
                     self._size += len(piece)
-            if self._size >= _GATHER:
+            if self._size >= _BURST:
                 self._write()
+
+    def try_send(self, frames: Callable[[], Iterable[Frame]]) -> None:
+        """Sends frames now if nothing is being written; else they are not asked for.
+
+        For destructors, which may run in the middle of a write of their own thread.
+
+        Raises:
+            TypeError: A field of a frame is none that msgpack carries.
+        """
+        if not self._writing.acquire(blocking=False):
+            return
+        try:
+            for frame in frames():
+                self._gathered.append(cast("bytes", encode(frame)))
+                self._size += 1
+            if self._size:
+                self._write()
+        except OSError:  # the other side is gone: there is nobody to tell
+            pass
+        finally:
+            self._writing.release()
 
     @property
     def has_gathered(self) -> bool:
@@ -115,7 +138,7 @@ class Pipe:
         gathered, self._gathered, self._size = self._gathered, [], 0
         small: list[Buffer] = []
         for piece in gathered:
-            if len(piece) < _GATHER:
+            if len(piece) < _BURST:
                 small.append(piece)
                 continue
             if small:

@@ -25,7 +25,7 @@ from actorlib._worker.birth import construct
 from actorlib._worker.uplink import Uplink
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
     from actorlib._ref import ObjectRef
     from actorlib._wire.pipe import Pipe
@@ -58,6 +58,19 @@ class LoopedUplink(Uplink):
             self.channel.send(frame)
         else:
             self._loop.call_soon_threadsafe(self.channel.send, frame)
+
+    def return_loans_soon(self) -> None:
+        """Gives loans back from the loop's thread; see Uplink."""
+        self.later(self._return_loans)
+
+    def later(self, callback: Callable[[], None]) -> None:
+        """Calls back from the loop's thread; see Uplink."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(callback)
+
+    def _return_loans(self) -> None:
+        for frame in self.returns():
+            self.channel.send(frame)
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Blocks a thread that is not the loop's; see Replier."""

@@ -12,6 +12,7 @@ import select
 import threading
 import time
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._engine import set_engine
@@ -43,6 +44,7 @@ class Inbox:
     def __init__(self, pipe: Pipe) -> None:
         self.calls: deque[Frame] = deque()
         self.cancelled: set[int] = set()
+        self.callbacks: deque[Callable[[], None]] = deque()
         self._pipe = pipe
         self._turn = threading.Condition()
         self._is_reading = False
@@ -61,6 +63,8 @@ class Inbox:
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while not until():
+            while self.callbacks:
+                self.callbacks.popleft()()
             with self._turn:
                 if self._is_reading:
                     if not self._turn.wait(_left(deadline)):
@@ -105,6 +109,14 @@ class SerialUplink(Uplink):
         """Sends a frame now: the method that posts it may go on for long."""
         self._pipe.send(frame)
 
+    def return_loans_soon(self) -> None:
+        """Gives loans back now, or when the pipe is free again; see Uplink."""
+        self._pipe.try_send(partial(self.returns, wait=False))
+
+    def later(self, callback: Callable[[], None]) -> None:
+        """Calls back when the worker reads next; see Uplink."""
+        self._inbox.callbacks.append(callback)
+
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Reads until the ref is done; see Replier."""
         self._inbox.read(ref.done, self.settle, timeout)
@@ -147,6 +159,8 @@ class _Serial:
         has_calls = cast("Callable[[], bool]", calls.__len__)
         while True:
             if not calls:
+                for returned in self._uplink.returns():
+                    self._pipe.gather(returned)
                 self._pipe.flush()
                 inbox.read(has_calls, self._uplink.settle)
             frame = calls.popleft()

@@ -13,6 +13,7 @@ import threading
 import weakref
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actorlib._arguments import refs_among, when_done, with_values
@@ -23,6 +24,7 @@ from actorlib._wire.blame import Sources, encode_arguments
 from actorlib._wire.frames import ASK, AWAIT, CANCEL, CREATE, END, RETURN, Frame
 from actorlib._wire.lanes import Lanes
 from actorlib._wire.payload import dump
+from actorlib._worker.loans import LoanBook
 
 if TYPE_CHECKING:
     import asyncio
@@ -57,8 +59,7 @@ class Uplink(ABC):
         self._lanes: Lanes[ActorId, int] = Lanes()
         self._held_back: dict[int, Callable[[], Frame | None]] = {}
         self._sources = Sources()
-        self._holds: dict[ActorId, list[int]] = {}
-        self._counting = threading.Lock()
+        self.loans = LoanBook()
 
     @abstractmethod
     def post(self, frame: Frame) -> None:
@@ -67,6 +68,19 @@ class Uplink(ABC):
     @abstractmethod
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Blocks this thread until the ref is done."""
+
+    @abstractmethod
+    def return_loans_soon(self) -> None:
+        """Gives back what can be given back; called from destructors, anywhere."""
+
+    @abstractmethod
+    def later(self, callback: Callable[[], None]) -> None:
+        """Calls back where no other work of the engine is under way."""
+
+    def returns(self, *, wait: bool = True) -> list[Frame]:
+        """The frames that give loans back now."""
+        returned = self.loans.returns(wait=wait)
+        return [(RETURN, actor, count) for actor, count in returned]
 
     # The verbs.
 
@@ -87,7 +101,7 @@ class Uplink(ABC):
                 payload = encode_arguments(name, args, kwargs)
             return (CREATE, actor, source, face, True, loans or None, payload)
 
-        self.arrived((actor,))
+        self.loans.arrived((actor,))
         self._post_in_order(actor, refs, frame)
         return actor
 
@@ -144,28 +158,21 @@ class Uplink(ABC):
         call = ref.call
 
         def gone(_: object) -> None:
-            self.cancel(call)
+            self.later(partial(self.cancel, call))
 
         if call in self._refs:
             self._refs[call] = weakref.ref(ref, gone)
 
-    # Counting holders: one list of [holds here, loans to give back] an actor.
+    # Counting handles.
 
     def retain(self, actor: ActorId) -> None:
         """Counts a holder; see Engine."""
-        with self._counting:
-            self._holds.setdefault(actor, [0, 0])[0] += 1
+        self.loans.retain(actor)
 
     def release(self, actor: ActorId) -> None:
-        """Counts a holder less; the loans go back with the last one."""
-        with self._counting:
-            counts = self._holds[actor]
-            counts[0] -= 1
-            if counts[0]:
-                return
-            del self._holds[actor]
-        if counts[1]:
-            self.post((RETURN, actor, counts[1]))
+        """Counts a holder less; the loans go back with the last one; see Engine."""
+        self.loans.release(actor)
+        self.return_loans_soon()
 
     @contextmanager
     def borrowing(self, loans: Collection[ActorId] | None) -> Generator[None]:
@@ -173,7 +180,7 @@ class Uplink(ABC):
         if not loans:
             yield
             return
-        self.arrived(loans)
+        self.loans.arrived(loans)
         for actor in loans:
             self.retain(actor)
         try:
@@ -181,12 +188,6 @@ class Uplink(ABC):
         finally:
             for actor in loans:
                 self.release(actor)
-
-    def arrived(self, loans: Collection[ActorId]) -> None:
-        """A frame with handles came: each is a loan, to be given back."""
-        for actor in loans:
-            with self._counting:
-                self._holds.setdefault(actor, [0, 0])[1] += 1
 
     # Answers.
 
@@ -228,11 +229,13 @@ class Uplink(ABC):
                 self._post_if(frame())
                 return
             self._held_back[place] = frame
+        self.retain(actor)  # until the frame has gone: nobody else may hold it
 
         def settled() -> None:
             with self._ordering:
                 for free in self._lanes.settled(actor, place, goes=True):
                     self._post_if(self._held_back.pop(free)())
+            self.release(actor)
 
         when_done(refs, settled)
 

@@ -1,0 +1,64 @@
+"""Which handles this worker holds, and which loans it can give back.
+
+A handle may die anywhere: in another thread, or when the garbage collector runs in the
+middle of one of these methods or of a write to the pipe. So a release only takes a
+note; it is counted, and the loan given back, where nothing else is under way.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from actorlib._engine import ActorId
+
+
+class LoanBook:
+    """Holds and loans by actor."""
+
+    def __init__(self) -> None:
+        self._holds: dict[ActorId, int] = {}
+        self._loans: dict[ActorId, int] = {}
+        self._released: deque[ActorId] = deque()
+        self._lock = threading.Lock()
+
+    def retain(self, actor: ActorId) -> None:
+        """Counts one more handle here."""
+        with self._lock:
+            self._holds[actor] = self._holds.get(actor, 0) + 1
+
+    def release(self, actor: ActorId) -> None:
+        """Notes that a handle here is gone; safe in a destructor."""
+        self._released.append(actor)
+
+    def arrived(self, actors: Iterable[ActorId]) -> None:
+        """Counts the loans that one frame brought; whoever loads it retains them."""
+        with self._lock:
+            for actor in actors:
+                self._loans[actor] = self._loans.get(actor, 0) + 1
+
+    def returns(self, *, wait: bool = True) -> list[tuple[ActorId, int]]:
+        """The loans that can be given back now: nothing here holds their actors.
+
+        Args:
+            wait: Whether to wait for another thread that is counting; without, what
+                was noted stays noted until the next time.
+        """
+        if not self._released or not self._lock.acquire(blocking=wait):
+            return []
+        try:
+            returned: dict[ActorId, int] = {}
+            while self._released:
+                actor = self._released.popleft()
+                self._holds[actor] -= 1
+                if not self._holds[actor]:
+                    del self._holds[actor]
+                    loans = self._loans.pop(actor, 0)
+                    returned[actor] = returned.get(actor, 0) + loans
+        finally:
+            self._lock.release()
+        return [(actor, count) for actor, count in returned.items() if count]
