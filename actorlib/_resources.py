@@ -9,7 +9,7 @@ the last tenth of a device can no longer be given; sums of integers do not.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
 from types import MappingProxyType
@@ -27,7 +27,8 @@ An amount of such a kind below one is a share of one device, an amount above one
 a number of whole devices: half of one card and half of another are no card.
 """
 
-_OWN_KEYWORDS = {CPU: "num_cpus", "GPU": "num_gpus", MEMORY: "memory"}
+OWN_KEYWORDS = {CPU: "num_cpus", "GPU": "num_gpus", MEMORY: "memory"}
+"""The keyword that asks for a resource which has one of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ def request(
     amounts: dict[str, int] = {}
     for name, value in ((CPU, num_cpus), ("GPU", num_gpus)):
         if value is not None:
-            amounts[name] = units_of(_OWN_KEYWORDS[name], value)
+            amounts[name] = units_of(OWN_KEYWORDS[name], value)
     if memory is not None:
         amounts[MEMORY] = bytes_of(MEMORY, memory)
     for name, value in _custom(resources).items():
@@ -173,11 +174,6 @@ def add(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
     return summed
 
 
-def names(requests: Iterable[Resources]) -> set[str]:
-    """Every resource that any of the requests asks for."""
-    return {name for asked in requests for name in asked.amounts}
-
-
 def _number(label: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(
@@ -201,9 +197,9 @@ def _custom(resources: object) -> dict[str, object]:
     for name, value in resources.items():  # pyright: ignore[reportUnknownVariableType]  # checked line by line below
         if not isinstance(name, str) or not name:
             raise TypeError(f"resources takes names as keys, not {name!r}")
-        if name in _OWN_KEYWORDS:
+        if name in OWN_KEYWORDS:
             raise ValueError(
-                f"resources[{name!r}]: use the keyword {_OWN_KEYWORDS[name]}= instead"
+                f"resources[{name!r}]: use the keyword {OWN_KEYWORDS[name]}= instead"
             )
         custom[name] = value
     return custom

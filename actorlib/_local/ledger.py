@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, final
 
 from actorlib._local.placement import DevicePool
 from actorlib._resources import (
-    CPU,
     DEVICE_KINDS,
     MEMORY,
+    OWN_KEYWORDS,
     UNITS,
     Resources,
     add,
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from actorlib.accelerators.base import Device
 
-_KEYWORDS = {CPU: "num_cpus", "GPU": "num_gpus", MEMORY: "memory"}
 
 _LISTED = 8
 """What a message names one by one; the rest is counted."""
@@ -132,12 +131,12 @@ class Ledger:
         """
         lacking = _lacking(request, self._could_fit)
         there = ", ".join(map(self._inventory, lacking))
-        known = [n for n in lacking if n in _KEYWORDS or n in self.capacity.amounts]
+        known = [n for n in lacking if n in OWN_KEYWORDS or n in self.capacity.amounts]
         unknown = {n: -(-lacking[n] // UNITS) for n in lacking if n not in known}
         text = f"{label} asks {Resources(lacking)}; this machine has {there}."
         if known:
             keywords = " and ".join(
-                _KEYWORDS.get(n, f"resources[{n!r}]") for n in known
+                OWN_KEYWORDS.get(n, f"resources[{n!r}]") for n in known
             )
             text += f" Lower {keywords}, or give init() more."
         if unknown:
@@ -200,7 +199,7 @@ class Ledger:
             models = f" ({_listed(map(_model, devices), devices)})" if devices else ""
             return f"{_text(name, amounts[name])}{models}"
         rest = _listed((_text(n, a) for n, a in amounts.items()), amounts) or "nothing"
-        return f"no {name}" if name in _KEYWORDS else f"no {name}, only {rest}"
+        return f"no {name}" if name in OWN_KEYWORDS else f"no {name}, only {rest}"
 
     def _shortage(self, name: str, amount: int) -> str:
         total = format_amount(name, self.capacity.amounts[name])
@@ -234,7 +233,8 @@ def _as_counted(name: str, amount: int) -> float:
 
 
 def _model(device: Device) -> str:
-    return f"{device.id}: {device.model or device.family}"
+    what = "logical" if device.logical else device.model or device.family
+    return f"{device.id}: {what}"
 
 
 def _each(pool: DevicePool) -> str:

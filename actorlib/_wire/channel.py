@@ -130,8 +130,9 @@ class Channel:
         if self._is_open:
             self._is_open = False
             self._loop.remove_reader(self._fd)
-            if self._backlog:
-                self._loop.remove_writer(self._fd)
+            # Also one that somebody else put on this descriptor, as the launcher does
+            # to send descriptors: uvloop aborts when a watched one is closed.
+            self._loop.remove_writer(self._fd)
             self._backlog.clear()
             self._gathered.clear()
             self._size = 0

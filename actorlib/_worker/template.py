@@ -222,13 +222,30 @@ class Template:
         with contextlib.suppress(OSError):
             while self._wakeup.recv(4096):
                 pass
+        reports: list[tuple[int, int, int, int]] = []
         while (ended := _next_ended(self._before_reaping)) is not None:
             pid, status, peak = ended
             worker = self._workers.pop(pid, None)
             if worker is not None:
                 del self._pids[worker]
-                _kill_orphans(f"{MARK}={self._mark}:{worker}\0")
-                self._send((EXITED, worker, status, peak))
+                reports.append((EXITED, worker, status, peak))
+        if reports:
+            self._kill_orphans({f"{self._mark}:{report[1]}" for report in reports})
+        for report in reports:
+            self._send(report)
+
+    def _kill_orphans(self, marks: set[str] | None) -> None:
+        """Kills children that are no workers: they left a group and lost their parent.
+
+        Args:
+            marks: Those of the workers they came from; None for all of them.
+        """
+        for pid in _children():
+            if pid in self._workers:
+                continue
+            if marks is None or _mark_of(pid) in marks:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
     def _before_reaping(self, pid: int) -> None:
         if pid in self._workers:
@@ -247,7 +264,7 @@ class Template:
         while self._pids:
             poller.poll(100)
             self._reap()
-        _kill_orphans("")
+        self._kill_orphans(None)
 
     def _send(self, report: tuple[Any, ...]) -> None:
         with contextlib.suppress(OSError):  # a lost owner is noticed where it is read
@@ -353,24 +370,25 @@ def _kill_group(pid: int, number: int) -> None:
         os.kill(pid, number)  # so young that it has no group of its own yet
 
 
-def _kill_orphans(mark: str) -> None:
-    """Kills children that are no workers: they left a group, then lost their parent.
-
-    Args:
-        mark: What their environment must contain; empty for all of them.
-    """
+def _children() -> list[int]:
     me = os.getpid()
     try:
         with open(f"/proc/{me}/task/{me}/children", encoding="ascii") as children:  # noqa: PTH123  # no pathlib in the template
-            pids = [int(pid) for pid in children.read().split()]
+            return [int(pid) for pid in children.read().split()]
     except OSError:
-        return
-    for pid in pids:
-        with contextlib.suppress(OSError):
-            with open(f"/proc/{pid}/environ", "rb") as environ:  # noqa: PTH123
-                is_marked = mark.encode() in environ.read()
-            if is_marked:
-                os.kill(pid, signal.SIGKILL)
+        return []
+
+
+def _mark_of(pid: int) -> str:
+    """The mark in the environment that a process was started with."""
+    with (
+        contextlib.suppress(OSError),
+        open(f"/proc/{pid}/environ", "rb") as environ,  # noqa: PTH123
+    ):
+        for variable in environ.read().split(b"\0"):
+            if variable.startswith(f"{MARK}=".encode()):
+                return variable.partition(b"=")[2].decode()
+    return ""
 
 
 def _prctl(option: int, value: int) -> None:
