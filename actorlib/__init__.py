@@ -9,9 +9,7 @@ from actorlib._handle import ActorHandle, ActorMethod
 from actorlib._ref import ObjectRef
 from actorlib._remote import ActorClass, remote
 from actorlib._runtime import (
-    ActorInfo,
     Runtime,
-    Snapshot,
     cancel,
     get,
     get_gpu_ids,
@@ -21,6 +19,7 @@ from actorlib._runtime import (
     kill,
     run,
 )
+from actorlib._snapshot import ActorInfo, Snapshot
 
 __version__ = "0.1.0"
 

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Coroutine, Generator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast, overload
 
 from actorlib._engine import (
@@ -23,52 +22,9 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from actorlib._local.engine import LocalEngine
+    from actorlib._snapshot import Snapshot
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActorInfo:
-    """What is known of one actor.
-
-    Attributes:
-        actor_id: Its id in hex.
-        class_name: The name of its class.
-        state: ``pending``, ``starting``, ``alive``, ``draining`` or ``dead``.
-        pid: Its process, or 0 while there is none.
-        resources: What it asked for, by resource name; memory in bytes.
-        devices: The ids of its devices with the part of each that it holds.
-        mask: What its visibility variable says; None if it holds no device.
-        pending_calls: How many of its calls have no answer yet.
-        death: How it ended; empty while it lives.
-    """
-
-    actor_id: str
-    class_name: str
-    state: str
-    pid: int
-    resources: dict[str, float]
-    devices: dict[str, float]
-    mask: str | None
-    pending_calls: int
-    death: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
-    """The state of a runtime at one moment.
-
-    Attributes:
-        total: Everything it may grant, by resource name; memory in bytes.
-        available: What nobody holds.
-        waiting: Who waits in line, in order, and for what.
-        actors: Every actor that lives or that somebody still holds.
-    """
-
-    total: dict[str, float]
-    available: dict[str, float]
-    waiting: tuple[str, ...]
-    actors: tuple[ActorInfo, ...]
 
 
 class Runtime:
@@ -120,7 +76,7 @@ class Runtime:
         Raises:
             RuntimeError: It is not running.
         """
-        return _snapshot(self._running())
+        return self._running().snapshot()
 
     def available_resources(self) -> dict[str, float]:
         """What nobody holds, by resource name; memory in bytes.
@@ -322,18 +278,3 @@ def _checked(actor: object) -> ActorHandle[Any]:
         hint = "; a call is stopped by cancel()" if isinstance(actor, ObjectRef) else ""
         raise ValueError(f"this takes an actor's handle, not {actor!r}{hint}")  # noqa: TRY004  # as Ray's users know it
     return cast("ActorHandle[Any]", actor)
-
-
-def _snapshot(engine: LocalEngine) -> Snapshot:
-    machine = engine.machine
-    return Snapshot(
-        total=machine.ledger.total(),
-        available=machine.ledger.available(),
-        waiting=tuple(
-            f"{label}: {request}" for label, request in machine.admission.waiting()
-        ),
-        actors=tuple(
-            ActorInfo(**row)  # pyright: ignore[reportUnknownArgumentType]  # the rows are made for it
-            for row in engine.rows()
-        ),
-    )

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 __all__ = [
     "ActorDiedError",
     "ActorError",
+    "ActorHandleNotFoundError",
     "ActorUnschedulableError",
     "ActorlibError",
     "Exit",
@@ -83,6 +84,10 @@ class ActorError(ActorlibError):
     def __init__(self, message: str, *, actor_id: str = "") -> None:
         super().__init__(message)
         self.actor_id = actor_id
+
+
+class ActorHandleNotFoundError(ActorlibError, ValueError):
+    """The handle is of a runtime that was shut down."""
 
 
 class ActorUnschedulableError(ActorError):

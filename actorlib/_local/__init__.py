@@ -13,5 +13,6 @@ What decides is pure and what acts is thin. In reading order:
 * ``postmortem``: how it ended, in words.
 * ``supervisor``: the life of one actor, top to bottom.
 * ``relay``: what rises from workers: calls to other actors, creations, endings.
+* ``lives``: every life of the runtime, and who holds which actor.
 * ``engine``: the verbs.
 """

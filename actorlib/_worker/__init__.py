@@ -9,5 +9,7 @@ Loading it is part of every start, so it imports neither ``_local`` nor
 * ``looped``: an event loop beside the main thread, for actors with ``async def``.
 * ``answers``: what a method returned or raised becomes a frame.
 * ``uplink``: the engine of a worker: the same verbs, as frames to the owner.
+* ``loans``: which handles this worker holds.
 * ``template``: the fork server, which outlives the owner to clean up after it.
+* ``preload``, ``processes``: what it imports before it forks; how it ends processes.
 """

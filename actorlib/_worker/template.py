@@ -21,9 +21,7 @@ What it is asked and what it reports is agreed in ``_wire/control``.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
-import importlib
 import os
 import select
 import signal
@@ -31,7 +29,6 @@ import socket
 import sys
 import time
 import traceback
-import warnings
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from actorlib._wire.codec import encode
@@ -45,13 +42,20 @@ from actorlib._wire.control import (
     REQUEST,
 )
 from actorlib._worker.birth import call_process
+from actorlib._worker.preload import preload, warm_up
+from actorlib._worker.processes import (
+    PR_SET_CHILD_SUBREAPER,
+    PR_SET_PDEATHSIG,
+    children,
+    kill_group,
+    mark_of,
+    next_ended,
+    prctl,
+    watch,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-_PR_SET_PDEATHSIG = 1
-_PR_SET_CHILD_SUBREAPER = 36
-_libc = ctypes.CDLL(None)
 
 
 class Template:
@@ -96,15 +100,18 @@ class Template:
         signal.signal(signal.SIGCHLD, _wake_up)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.set_wakeup_fd(self._wakeup_in.fileno(), warn_on_full_buffer=False)
-        _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        prctl(PR_SET_CHILD_SUBREAPER, 1)
         call_process("actorlib")
-        self._send((HELLO, *self._prepare()))
+        told = preload(self._preload)
+        if not self._spawn:
+            warm_up()
+        self._send((HELLO, *told))
         poller = select.poll()
         poller.register(self._control, select.POLLIN)
         poller.register(self._wakeup, select.POLLIN)
         # A child that the owner forked keeps a copy of its socket open; its process
         # descriptor tells the truth.
-        owner = _watch(self._owner)
+        owner = watch(self._owner)
         if owner is not None:
             poller.register(owner, select.POLLIN)
         while self._owner_is_there:
@@ -116,26 +123,6 @@ class Template:
                 else:
                     self._reap()
         self._say_farewell()
-
-    # Beginning.
-
-    def _prepare(self) -> tuple[str, str]:
-        """Imports the preloads; says what failed, and which one took an accelerator."""
-        culprit = ""
-        nvml_check = "PYTORCH_NVML_BASED_CUDA_CHECK"
-        asked = os.environ.setdefault(nvml_check, "1")
-        for name in self._preload:
-            try:
-                importlib.import_module(name)
-            except BaseException:  # noqa: BLE001  # the user's module
-                return traceback.format_exc(), ""
-            if not culprit and (taken := accelerator_taken()):
-                culprit = f"{name} ({taken})"
-        if asked == "1":
-            os.environ.pop(nvml_check, None)
-        if not self._spawn:
-            _warm_up()
-        return "", culprit
 
     # Requests.
 
@@ -179,14 +166,14 @@ class Template:
     def _kill(self, worker: int, number: int) -> None:
         pid = self._pids.get(worker)
         if pid is not None:  # not reaped yet, so the number is still its own
-            _kill_group(pid, number)
+            kill_group(pid, number)
 
     # In the child.
 
     def _begin_child(self, descriptors: list[int], worker: int) -> int:
         os.setsid()
         parent = os.getppid()
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:  # it died before the kernel was told to watch
             os._exit(1)
         signal.set_wakeup_fd(-1)
@@ -223,7 +210,7 @@ class Template:
             while self._wakeup.recv(4096):
                 pass
         reports: list[tuple[int, int, int, int]] = []
-        while (ended := _next_ended(self._before_reaping)) is not None:
+        while (ended := next_ended(self._before_reaping)) is not None:
             pid, status, peak = ended
             worker = self._workers.pop(pid, None)
             if worker is not None:
@@ -240,16 +227,16 @@ class Template:
         Args:
             marks: Those of the workers they came from; None for all of them.
         """
-        for pid in _children():
+        for pid in children():
             if pid in self._workers:
                 continue
-            if marks is None or _mark_of(pid) in marks:
+            if marks is None or mark_of(pid) in marks:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
 
     def _before_reaping(self, pid: int) -> None:
         if pid in self._workers:
-            _kill_group(pid, signal.SIGKILL)
+            kill_group(pid, signal.SIGKILL)
 
     def _say_farewell(self) -> None:
         """Gives the workers a moment to follow their owner, then ends them all."""
@@ -260,7 +247,7 @@ class Template:
             poller.poll(left * 1000)
             self._reap()
         for pid in self._workers:
-            _kill_group(pid, signal.SIGKILL)
+            kill_group(pid, signal.SIGKILL)
         while self._pids:
             poller.poll(100)
             self._reap()
@@ -273,127 +260,6 @@ class Template:
 
 def _wake_up(*_: object) -> None:
     """Does nothing: without a handler the signal would not wake the loop."""
-
-
-def accelerator_taken() -> str:
-    """How this process has initialised an accelerator, or the empty string.
-
-    A driver that was initialised before a fork does not work after it. torch says so
-    itself; otherwise the device files that only an initialised driver keeps open tell
-    (NVML, which is harmless, does not open ``nvidia-uvm``).
-    """
-    torch: Any = sys.modules.get("torch")
-    if torch is not None:
-        with contextlib.suppress(AttributeError):
-            if torch.cuda.is_initialized():
-                return "torch.cuda is initialised"
-    return device_file_among(_open_files())
-
-
-def device_file_among(files: list[str]) -> str:
-    """The first file that only an initialised accelerator driver keeps open."""
-    for name in files:
-        if name.startswith(("/dev/nvidia-uvm", "/dev/kfd", "/dev/dri/renderD")):
-            return f"it holds {name} open"
-    return ""
-
-
-def _open_files() -> list[str]:
-    found: list[str] = []
-    with contextlib.suppress(OSError):
-        for descriptor in os.listdir("/proc/self/fd"):  # noqa: PTH208  # no pathlib in the template
-            with contextlib.suppress(OSError):
-                found.append(os.readlink(f"/proc/self/fd/{descriptor}"))  # noqa: PTH115
-    return found
-
-
-def _warm_up() -> None:
-    """Imports what a worker needs and leaves as little as possible to be copied.
-
-    Collecting garbage and then freezing what is left keeps the collector of a child
-    from writing into pages that it shares with the template.
-    """
-    for name in ("__main__", "serial", "looped"):
-        importlib.import_module(f"actorlib._worker.{name}")
-    with contextlib.suppress(ImportError):
-        importlib.import_module("uvloop")
-    from actorlib._worker.__main__ import speak_in_lines  # noqa: PLC0415  # warm now
-
-    speak_in_lines()
-    # Pool threads of numerical libraries survive a fork by handlers of their own.
-    warnings.filterwarnings(
-        "ignore", "This process.*multi-threaded", DeprecationWarning
-    )
-    gc.collect()
-    gc.disable()
-    gc.freeze()
-
-
-def _watch(pid: int) -> int | None:
-    """A descriptor that becomes readable when our parent ends, where there is one."""
-    try:
-        descriptor = os.pidfd_open(pid)
-    except (AttributeError, OSError):
-        return None
-    if os.getppid() != pid:  # it had ended before, and its number may be another's
-        os.close(descriptor)
-        return None
-    return descriptor
-
-
-def _next_ended(before_reaping: Callable[[int], None]) -> tuple[int, int, int] | None:
-    """Reaps one child that has ended: its pid, status and peak memory in KiB.
-
-    Where the kernel can be asked without reaping, the callback runs while the child's
-    number still cannot be given to another process.
-    """
-    try:
-        if hasattr(os, "waitid"):
-            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            if ended is None:
-                return None
-            before_reaping(ended.si_pid)
-            pid, status, usage = os.wait4(ended.si_pid, 0)
-        else:
-            pid, status, usage = os.wait4(-1, os.WNOHANG)
-            before_reaping(pid)
-    except ChildProcessError:
-        return None
-    return (pid, status, usage.ru_maxrss) if pid else None
-
-
-def _kill_group(pid: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, number)
-        return
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, number)  # so young that it has no group of its own yet
-
-
-def _children() -> list[int]:
-    me = os.getpid()
-    try:
-        with open(f"/proc/{me}/task/{me}/children", encoding="ascii") as children:  # noqa: PTH123  # no pathlib in the template
-            return [int(pid) for pid in children.read().split()]
-    except OSError:
-        return []
-
-
-def _mark_of(pid: int) -> str:
-    """The mark in the environment that a process was started with."""
-    with (
-        contextlib.suppress(OSError),
-        open(f"/proc/{pid}/environ", "rb") as environ,  # noqa: PTH123
-    ):
-        for variable in environ.read().split(b"\0"):
-            if variable.startswith(f"{MARK}=".encode()):
-                return variable.partition(b"=")[2].decode()
-    return ""
-
-
-def _prctl(option: int, value: int) -> None:
-    with contextlib.suppress(AttributeError):  # Linux has it
-        _libc.prctl(option, value, 0, 0, 0)
 
 
 def main() -> None:

@@ -1,0 +1,207 @@
+"""The lives of a runtime's actors, and who holds which of them.
+
+What a life needs around it, what rises from workers, and the count of handles meet
+here: an actor lives while somebody holds it or it has something to do, and is forgotten
+when it is dead and nobody holds it any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from actorlib._local.dispatch import Dispatch
+from actorlib._local.holders import OWNER, Holders
+from actorlib._local.machine import Machine, counted
+from actorlib._local.registry import ActorRecord, ActorState, Registry
+from actorlib._local.relay import Birth, Relay
+from actorlib._local.session import Session
+from actorlib._local.supervisor import Life
+from actorlib._wire.frames import START, Frame, Payload
+from actorlib.exceptions import ActorUnschedulableError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from actorlib._engine import ActorId
+    from actorlib._local.dispatch import Loans
+    from actorlib._local.launcher import WorkerProcess
+    from actorlib._options import RuntimeOptions
+    from actorlib.accelerators.base import Lease
+
+
+class Lives:
+    """Every life of one runtime; see Surroundings, Actors and Loans.
+
+    Args:
+        machine: Where they are lived.
+        options: How the runtime behaves.
+
+    Attributes:
+        loop: The owner's loop.
+        grace: Seconds a busy actor is given to end.
+        loans: Where handles in payloads are counted: here.
+        registry: The actors and their states.
+        holders: Who has a handle of which.
+    """
+
+    def __init__(self, machine: Machine, options: RuntimeOptions) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.grace = options.grace
+        self.loans: Loans = self
+        self.registry = Registry(os.urandom(4))
+        self.holders = Holders()
+        self._machine = machine
+        self._options = options
+        self._lives: dict[ActorId, Life] = {}
+        self._births: dict[ActorId, Birth] = {}
+        self._sessions = itertools.count(1)
+        self._relay = Relay(self)
+
+    def __iter__(self) -> Iterator[Life]:
+        return iter(list(self._lives.values()))
+
+    def bear(
+        self, actor: ActorId, birth: Birth, payload: Payload | asyncio.Future[Payload]
+    ) -> None:
+        """Starts the life of an actor, or ends it here if it can never be placed.
+
+        Args:
+            actor: Its id.
+            birth: Its class and options.
+            payload: The constructor's arguments, or a future of them.
+        """
+        record = ActorRecord(id=actor, interface=birth.interface, options=birth.options)
+        self.registry.add(record)
+        self._births[actor] = birth
+        life = self._lives[actor] = Life(record, self, self._dispatch_of)
+        asked, ledger = birth.options.request, self._machine.ledger
+        if self._options.infeasible == "fail" and not ledger.feasible(asked):
+            refusal = ledger.refusal(record.label, asked)
+            # Whoever creates it has no handle yet, and it must not be forgotten before.
+            self.holders.add(actor, OWNER)
+            self.loop.call_soon(self.drop, actor, OWNER, 1)
+            life.be_stillborn(ActorUnschedulableError(refusal, actor_id=actor.hex()))
+        else:
+            life.begin(payload)
+
+    def _dispatch_of(self, life: Life) -> Dispatch:
+        return Dispatch(self, life.died, life.idle)
+
+    def create_for(
+        self,
+        actor: ActorId,
+        birth: Birth,
+        payload: Payload | BaseException,
+        maker: int,
+    ) -> None:
+        """Starts the life of an actor that a worker makes; see Actors."""
+        self.holders.add(actor, maker)
+        if isinstance(payload, BaseException):
+            failed: asyncio.Future[Payload] = self.loop.create_future()
+            failed.set_exception(payload)
+            self.bear(actor, birth, failed)
+        else:
+            self.bear(actor, birth, payload)
+
+    def find(self, actor: ActorId) -> Life | None:
+        """The life of an actor; see Actors."""
+        return self._lives.get(actor)
+
+    async def acquire(self, record: ActorRecord) -> Lease:
+        """Waits in line for the actor's share; see Surroundings."""
+        asked = record.options.request
+        return await self._machine.admission.acquire(record.label, asked)
+
+    def release_lease(self, lease: Lease) -> None:
+        """Gives a share back; see Surroundings."""
+        self._machine.admission.release(lease)
+
+    def launch(self, record: ActorRecord, lease: Lease) -> WorkerProcess:
+        """Starts a worker for the actor; see Surroundings."""
+        return self._machine.launch(record.label, lease)
+
+    def open_session(self, life: Life, process: WorkerProcess) -> Session:
+        """Opens the pipe to a worker; see Surroundings."""
+        return Session(
+            self.loop,
+            next(self._sessions),
+            process,
+            life.dispatch,
+            self._relay.serve,
+            life.is_ready,
+        )
+
+    def start_frame(self, life: Life, session: Session, lease: Lease) -> Frame:
+        """What a worker is told first; see Surroundings."""
+        record = life.record
+        birth = self._births[record.id]
+        environment = self._machine.environment(lease, record.options)
+        threads = environment.get("OMP_NUM_THREADS")
+        setup = {
+            "actor": record.id,
+            "name": record.label,
+            "prefix": self.registry.prefix(session.number),
+            "looped": record.interface.is_async,
+            "environment": environment,
+            "path": sys.path,
+            "threads": int(threads) if threads else None,
+            "ids": self._machine.accelerator_ids(lease),
+            "resources": counted(lease.amounts),
+        }
+        if birth.loans:
+            self.lent(birth.loans, session.number)
+        return (START, setup, birth.source, birth.loans, life.payload)
+
+    def close_session(self, session: Session) -> None:
+        """Forgets what a worker held; see Surroundings."""
+        for actor in self.holders.forget(session.number):
+            self._unheld(actor)
+
+    def is_memory_short(self) -> bool:
+        """Whether the kernel has killed for lack of memory; see Surroundings."""
+        return self._machine.is_memory_short()
+
+    # Who holds what; see Loans and Actors.
+
+    def arrived(self, loans: Collection[ActorId], holder: int) -> None:
+        """Counts what a frame brought to a holder."""
+        for actor in loans:
+            self.holders.add(actor, holder)
+
+    def returned(self, loans: Collection[ActorId], holder: int) -> None:
+        """Counts what a holder does not hold any more."""
+        for actor in loans:
+            self.drop(actor, holder, 1)
+
+    def lent(self, loans: Collection[ActorId], holder: int) -> None:
+        """Hands over to a worker what this process kept for it."""
+        self.holders.move(loans, holder)
+
+    def drop(self, actor: ActorId, holder: int, count: int) -> None:
+        """A holder gives loans back; the last one ends the actor."""
+        if self.holders.remove(actor, holder, count):
+            self._unheld(actor)
+
+    def _unheld(self, actor: ActorId) -> None:
+        life = self._lives.get(actor)
+        if life is None:
+            return
+        life.end_when_idle("nobody held a handle of it any more")
+        self._forget_if_over(life)
+
+    def buried(self, life: Life) -> None:
+        """The actor is dead and everything it had is back; see Surroundings."""
+        birth = self._births.pop(life.record.id)
+        if birth.loans and not life.was_sent_start:
+            self.returned(birth.loans, OWNER)
+        self._forget_if_over(life)
+
+    def _forget_if_over(self, life: Life) -> None:
+        actor = life.record.id
+        if life.record.state is ActorState.DEAD and not self.holders.is_held(actor):
+            self._lives.pop(actor, None)
+            self.registry.forget(actor)

@@ -1,0 +1,94 @@
+"""What the template imports before it forks, and whether it may still fork then."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import os
+import sys
+import traceback
+import warnings
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def preload(names: Sequence[str]) -> tuple[str, str]:
+    """Imports modules; says what failed, and which one took an accelerator.
+
+    Args:
+        names: The modules.
+
+    Returns:
+        The traceback of the import that failed, or empty; the module that has
+        initialised an accelerator and how it is known, or empty.
+    """
+    culprit = ""
+    nvml_check = "PYTORCH_NVML_BASED_CUDA_CHECK"
+    asked = os.environ.setdefault(nvml_check, "1")
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except BaseException:  # noqa: BLE001  # the user's module
+            return traceback.format_exc(), ""
+        if not culprit and (taken := accelerator_taken()):
+            culprit = f"{name} ({taken})"
+    if asked == "1":
+        os.environ.pop(nvml_check, None)
+    return "", culprit
+
+
+def accelerator_taken() -> str:
+    """How this process has initialised an accelerator, or the empty string.
+
+    A driver that was initialised before a fork does not work after it. torch says so
+    itself; otherwise the device files that only an initialised driver keeps open tell
+    (NVML, which is harmless, does not open ``nvidia-uvm``).
+    """
+    torch: Any = sys.modules.get("torch")
+    if torch is not None:
+        with contextlib.suppress(AttributeError):
+            if torch.cuda.is_initialized():
+                return "torch.cuda is initialised"
+    return device_file_among(_open_files())
+
+
+def device_file_among(files: list[str]) -> str:
+    """The first file that only an initialised accelerator driver keeps open."""
+    for name in files:
+        if name.startswith(("/dev/nvidia-uvm", "/dev/kfd", "/dev/dri/renderD")):
+            return f"it holds {name} open"
+    return ""
+
+
+def _open_files() -> list[str]:
+    found: list[str] = []
+    with contextlib.suppress(OSError):
+        for descriptor in os.listdir("/proc/self/fd"):  # noqa: PTH208  # no pathlib in the template
+            with contextlib.suppress(OSError):
+                found.append(os.readlink(f"/proc/self/fd/{descriptor}"))  # noqa: PTH115
+    return found
+
+
+def warm_up() -> None:
+    """Imports what a worker needs and leaves as little as possible to be copied.
+
+    Collecting garbage and then freezing what is left keeps the collector of a child
+    from writing into pages that it shares with the template.
+    """
+    for name in ("__main__", "serial", "looped"):
+        importlib.import_module(f"actorlib._worker.{name}")
+    with contextlib.suppress(ImportError):
+        importlib.import_module("uvloop")
+    from actorlib._worker.__main__ import speak_in_lines  # noqa: PLC0415  # warm now
+
+    speak_in_lines()
+    # Pool threads of numerical libraries survive a fork by handlers of their own.
+    warnings.filterwarnings(
+        "ignore", "This process.*multi-threaded", DeprecationWarning
+    )
+    gc.collect()
+    gc.disable()
+    gc.freeze()

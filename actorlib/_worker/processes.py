@@ -1,0 +1,88 @@
+"""What the template asks of the kernel about processes."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+from typing import TYPE_CHECKING
+
+from actorlib._wire.control import MARK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+
+_libc = ctypes.CDLL(None)
+
+
+def watch(pid: int) -> int | None:
+    """A descriptor that becomes readable when our parent ends, where there is one."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None
+    if os.getppid() != pid:  # it had ended before, and its number may be another's
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def next_ended(before_reaping: Callable[[int], None]) -> tuple[int, int, int] | None:
+    """Reaps one child that has ended: its pid, status and peak memory in KiB.
+
+    Where the kernel can be asked without reaping, the callback runs while the child's
+    number still cannot be given to another process.
+    """
+    try:
+        if hasattr(os, "waitid"):
+            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if ended is None:
+                return None
+            before_reaping(ended.si_pid)
+            pid, status, usage = os.wait4(ended.si_pid, 0)
+        else:
+            pid, status, usage = os.wait4(-1, os.WNOHANG)
+            before_reaping(pid)
+    except ChildProcessError:
+        return None
+    return (pid, status, usage.ru_maxrss) if pid else None
+
+
+def kill_group(pid: int, number: int) -> None:
+    """Sends a signal to the process group that a worker leads."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)
+        return
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)  # so young that it has no group of its own yet
+
+
+def children() -> list[int]:
+    """The children of this process, ended or not; empty where nobody says."""
+    me = os.getpid()
+    try:
+        with open(f"/proc/{me}/task/{me}/children", encoding="ascii") as children:  # noqa: PTH123  # no pathlib in the template
+            return [int(pid) for pid in children.read().split()]
+    except OSError:
+        return []
+
+
+def mark_of(pid: int) -> str:
+    """The mark in the environment that a process was started with."""
+    with (
+        contextlib.suppress(OSError),
+        open(f"/proc/{pid}/environ", "rb") as environ,  # noqa: PTH123
+    ):
+        for variable in environ.read().split(b"\0"):
+            if variable.startswith(f"{MARK}=".encode()):
+                return variable.partition(b"=")[2].decode()
+    return ""
+
+
+def prctl(option: int, value: int) -> None:
+    """Tells the kernel something about this process, where it can be told."""
+    with contextlib.suppress(AttributeError):  # Linux has it
+        _libc.prctl(option, value, 0, 0, 0)
