@@ -31,6 +31,7 @@ class Method(NamedTuple):
         low: The fewest positional arguments of a call without keywords.
         high: The most positional arguments; very large behind ``*args``.
         any_keyword: Whether it takes ``**kwargs``.
+        takes_nothing: Whether it is the constructor of a class that has none.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Method(NamedTuple):
     low: int
     high: int
     any_keyword: bool
+    takes_nothing: bool = False
 
     def check(self, nargs: int, kwargs: Mapping[str, object]) -> None:
         """Refuses arguments that could not be bound, in Python's own words.
@@ -55,10 +57,7 @@ class Method(NamedTuple):
             TypeError: The call would fail to bind.
         """
         if nargs > self.high:
-            raise TypeError(
-                f"{self.name}() takes {_count(self.high, 'positional argument')} but "
-                f"{nargs} {'was' if nargs == 1 else 'were'} given"
-            )
+            raise self._too_many(nargs)
         given = set(self.positional[:nargs])
         by_name = self.positional[self.positional_only :]
         for name in kwargs:
@@ -68,6 +67,11 @@ class Method(NamedTuple):
                         f"{self.name}() got multiple values for argument {name!r}"
                     )
             elif name not in self.keywords and not self.any_keyword:
+                if name in self.positional:
+                    raise TypeError(
+                        f"{self.name}() got some positional-only arguments passed as "
+                        f"keyword arguments: {name!r}"
+                    )
                 raise TypeError(
                     f"{self.name}() got an unexpected keyword argument {name!r}"
                 )
@@ -82,6 +86,15 @@ class Method(NamedTuple):
         missing = [name for name in self.required_keywords if name not in kwargs]
         if missing:
             raise _missing(self.name, "keyword-only", missing)
+
+    def _too_many(self, nargs: int) -> TypeError:
+        if self.takes_nothing:
+            return TypeError(f"{self.name}() takes no arguments")
+        takes = _count(self.high, "positional argument")
+        if self.required < self.high:
+            takes = f"from {self.required} to {self.high} positional arguments"
+        given = f"{nargs} {'was' if nargs == 1 else 'were'}"
+        return TypeError(f"{self.name}() takes {takes} but {given} given")
 
 
 class Interface(NamedTuple):
@@ -121,8 +134,11 @@ def interface_of(cls: type) -> Interface:
 def _method(cls: type, name: str) -> Method:
     found = inspect.getattr_static(cls, name)
     function = getattr(cls, name)
-    bound = isinstance(found, (staticmethod, classmethod))
-    return _read(name, function, skip_self=not bound)
+    # A function takes the instance; what is no descriptor (a partial, an object with
+    # __call__) is left as it is when it is looked up.
+    is_bound = hasattr(cast("type", type(found)), "__get__")
+    is_own = isinstance(found, (staticmethod, classmethod))
+    return _read(name, function, skip_self=is_bound and not is_own)
 
 
 def _constructor(cls: type) -> Method:
@@ -134,7 +150,7 @@ def _constructor(cls: type) -> Method:
 
 def _read(name: str, function: object, *, skip_self: bool) -> Method:
     if function is _NO_CONSTRUCTOR:
-        return Method(name, False, (), 0, 0, (), (), 0, 0, False)  # noqa: FBT003  # the empty signature
+        return Method(name, False, (), 0, 0, (), (), 0, 0, False, True)  # noqa: FBT003  # the empty signature
     is_async = inspect.iscoroutinefunction(function)
     try:
         signature = inspect.signature(cast("Callable[..., object]", function))
@@ -171,7 +187,10 @@ _BY_POSITION = (_POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def _missing(function: str, kind: str, names: list[str]) -> TypeError:
-    listed = ", ".join(map(repr, names))
+    *most, last = map(repr, names)
+    listed = last
+    if most:
+        listed = f"{', '.join(most)}{',' if len(most) > 1 else ''} and {last}"
     return TypeError(
         f"{function}() missing {_count(len(names), f'required {kind} argument')}: "
         f"{listed}"

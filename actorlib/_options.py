@@ -64,6 +64,8 @@ class ActorOptions:
             resources=self.resources,
         )
         object.__setattr__(self, "request", asked)
+        if self.resources is not None:  # theirs may change
+            object.__setattr__(self, "resources", dict(self.resources))
         if self.accelerators is not None:
             _one_of("accelerators", self.accelerators, ACCELERATORS)
 

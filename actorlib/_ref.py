@@ -169,7 +169,11 @@ class _Unlooped:
         self, callback: Callable[..., object], *args: object, context: object = None
     ) -> None:
         del context
-        callback(*args)
+        try:
+            callback(*args)
+        except Exception as error:  # noqa: BLE001  # what a loop does with it
+            report = {"message": f"{callback!r} failed", "exception": error}
+            self.call_exception_handler(report)
 
 
 def _wake(waiter: asyncio.Future[None], _: object) -> None:

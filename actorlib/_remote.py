@@ -117,8 +117,7 @@ class ActorClass(Generic[P, T]):
 
     def __reduce__(self) -> str | tuple[object, ...]:
         if self is not self._origin:
-            derived = (self.__wrapped__, self._options, self._interface, self._origin)
-            return ActorClass, derived
+            return _derived, (self._origin, self._options)
         qualname: str = cast("type", self.__wrapped__).__qualname__
         if _found_by_name(self.__wrapped__.__module__, qualname) is self:
             return qualname
@@ -191,3 +190,8 @@ def _found_by_name(module: str, qualname: str) -> object:
     for part in qualname.split("."):
         found = getattr(found, part, None)
     return found
+
+
+def _derived(origin: ActorClass[P, T], options: ActorOptions) -> ActorClass[P, T]:
+    interface = origin._interface  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+    return ActorClass(origin.__wrapped__, options, interface, origin)

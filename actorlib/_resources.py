@@ -153,7 +153,8 @@ def format_amount(name: str, amount: int) -> str:
     """An amount as a user would write it: ``0.5``, ``2``, ``1.5 GiB``."""
     if name == MEMORY:
         return format_bytes(amount)
-    return f"{amount / UNITS:g}" if amount % UNITS else str(amount // UNITS)
+    whole, part = divmod(amount, UNITS)
+    return f"{whole}.{part:04d}".rstrip("0") if part else str(whole)
 
 
 def format_bytes(nbytes: int) -> str:
@@ -179,7 +180,10 @@ def _number(label: str, value: object) -> float:
         raise TypeError(
             f"{label} takes a number >= 0, not {value!r} ({type(value).__name__})"
         )
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
     if not math.isfinite(number) or number < 0:
         raise ValueError(f"{label} takes a finite number >= 0, not {value!r}")
     return number

@@ -76,7 +76,13 @@ class FrameDecoder:
         self._unpacker.feed(data)
         try:
             frames = self._drain()
-        except (ValueError, TypeError, IndexError) as error:
+        except (
+            ArithmeticError,
+            LookupError,
+            MemoryError,
+            TypeError,
+            ValueError,
+        ) as error:
             raise ProtocolError(
                 f"the other side of the pipe sent what is no frame: {error!r}"
             ) from error
@@ -104,6 +110,8 @@ class FrameDecoder:
                 frames.append(whole)
             frame: Frame
             for frame in self._unpacker:
+                if type(frame) is not tuple:
+                    raise ValueError(f"a {type(frame).__name__} is no frame")
                 if type(frame[-1]) is tuple:
                     self._begin(frame)
                     break

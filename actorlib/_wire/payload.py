@@ -13,8 +13,10 @@ behind the frame as they are.
 
 from __future__ import annotations
 
+import functools
 import io
 import pickle
+from collections import ChainMap
 from typing import TYPE_CHECKING, Any, cast
 
 import cloudpickle  # pyright: ignore[reportMissingTypeStubs]  # it ships none
@@ -144,10 +146,32 @@ def _pickle(value: object) -> Payload:
         return False
 
     stream = io.BytesIO()
-    _cloudpickle.Pickler(stream, _PROTOCOL, keep_inside).dump(value)
+    _Pickler(stream, _PROTOCOL, keep_inside).dump(value)
     if not buffers and stream.tell() < LARGE:
         return stream.getvalue()
     return [stream.getbuffer(), *buffers]
+
+
+def _view(
+    buffer: Buffer, kind: str, shape: tuple[int, ...], *, is_readonly: bool
+) -> memoryview:
+    flat: Any = memoryview(buffer).cast("B")
+    view: memoryview = flat.cast(kind, shape)
+    return view.toreadonly() if is_readonly else view
+
+
+def _reduce_view(view: memoryview) -> tuple[object, ...]:
+    whole = pickle.PickleBuffer(view) if view.c_contiguous else view.tobytes()
+    load = functools.partial(_view, is_readonly=view.readonly)
+    return load, (whole, view.format, view.shape)
+
+
+class _Pickler(_cloudpickle.Pickler):  # type: ignore[misc]  # it ships no types
+    """Keeps memoryviews what they are; cloudpickle would turn them into bytes."""
+
+    dispatch_table: Any = ChainMap(
+        {memoryview: _reduce_view}, _cloudpickle.Pickler.dispatch_table
+    )
 
 
 class _Long:
