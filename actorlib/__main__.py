@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _INTERRUPTED = 130
-_STANDARD_ERROR = 2
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -33,7 +31,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             (2), or nobody reads the output any more (1).
     """
     asked = _parser().parse_args(argv)
-    _fill_standard_streams()
     try:
         from actorlib._cli import demo  # noqa: PLC0415  # it loads rich
 
@@ -83,16 +80,6 @@ def _parser() -> argparse.ArgumentParser:
         help="how workers are started (default: template on Linux, spawn elsewhere)",
     )
     return parser
-
-
-def _fill_standard_streams() -> None:
-    """Opens those that are closed, or sockets would take their numbers.
-
-    libuv, under uvloop, aborts the process rather than close one of those.
-    """
-    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STANDARD_ERROR:
-        pass
-    os.close(descriptor)
 
 
 def _count(text: str) -> int:

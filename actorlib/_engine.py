@@ -9,6 +9,7 @@ The slot with the process's engine is the only mutable module state in the packa
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -130,11 +131,25 @@ class Engine(Protocol):
         """Counts one holder less; may be called from any thread."""
         ...
 
+    def forsake(self) -> None:
+        """Refuses everything from now on: this process is a fork of the engine's."""
+        ...
+
 
 _engine: Engine | None = None
 _travelling: ContextVar[tuple[Engine, list[ActorId]] | None] = ContextVar(
     "actorlib_travelling", default=None
 )
+
+
+def _after_fork() -> None:
+    """A fork has the engine's sockets, and would speak over its parent's head."""
+    if _engine is not None:
+        _engine.forsake()
+        set_engine(None)
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def current_engine() -> Engine:

@@ -57,7 +57,7 @@ class ActorMethod(Generic[P, R]):
         self._low = method.low
         self._high = method.high
 
-    def remote(self, *args: P.args, **kwargs: P.kwargs) -> ObjectRef[R]:
+    def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ObjectRef[R]:
         """Calls the method; returns at once.
 
         Calls of one process reach the actor in the order in which they were made,

@@ -136,7 +136,7 @@ def _method(cls: type, name: str) -> Method:
     function = getattr(cls, name)
     # A function takes the instance; what is no descriptor (a partial, an object with
     # __call__) is left as it is when it is looked up.
-    is_bound = hasattr(cast("type", type(found)), "__get__")
+    is_bound = hasattr(found, "__get__")
     is_own = isinstance(found, (staticmethod, classmethod))
     return _read(name, function, skip_self=is_bound and not is_own)
 

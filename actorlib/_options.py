@@ -144,6 +144,11 @@ class RuntimeOptions:
         if self.start_method is not None:
             _one_of("start_method", self.start_method, START_METHODS)
         _one_of("infeasible", self.infeasible, INFEASIBLE)
+        if self.preload and self.start_method == "spawn":
+            raise ValueError(
+                f"preload={list(self.preload)!r} and start_method='spawn' exclude each "
+                "other: a fresh interpreter imports everything anew"
+            )
         _seconds("grace", self.grace)
         if not isinstance(cast("object", self.log_to_driver), bool):
             raise TypeError(

@@ -41,7 +41,7 @@ class Replier(Protocol):
         """Blocks this thread until the ref is done.
 
         Raises:
-            TimeoutError: It took longer than ``timeout`` seconds.
+            GetTimeoutError: It took longer than ``timeout`` seconds.
             RuntimeError: This thread must not block: it runs the event loop.
         """
         ...
@@ -131,7 +131,7 @@ class ObjectRef(_Future[R]):
             timeout: Seconds to wait at the most, or None for as long as it takes.
 
         Raises:
-            TimeoutError: The result did not come in time; the call goes on.
+            GetTimeoutError: The result did not come in time; the call goes on.
             RuntimeError: This thread runs the event loop: await the ref instead.
             TaskCancelledError: The call was cancelled.
             Exception: What the method raised, or ActorDiedError.

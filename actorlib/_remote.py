@@ -50,7 +50,7 @@ class ActorClass(Generic[P, T]):
         self._interface = interface
         self._origin = origin or self
 
-    def remote(self, *args: P.args, **kwargs: P.kwargs) -> ActorHandle[T]:
+    def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ActorHandle[T]:
         """Creates an actor; returns its handle at once.
 
         Its placement on a device and the start of its process go on in the background;
@@ -76,7 +76,7 @@ class ActorClass(Generic[P, T]):
         )
         return ActorHandle(Hold(engine, engine.create(spec), self._interface))
 
-    def options(self, **options: Unpack[ActorKeywords]) -> ActorClass[P, T]:
+    def options(self, /, **options: Unpack[ActorKeywords]) -> ActorClass[P, T]:
         """The same class with some options replaced.
 
         Args:

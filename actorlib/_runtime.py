@@ -40,6 +40,9 @@ class Runtime:
         self._engine: LocalEngine | None = None
         self._is_used = False
 
+    def __repr__(self) -> str:
+        return f"<Runtime {'running' if self._engine is not None else 'not running'}>"
+
     def __await__(self) -> Generator[Any, None, Self]:
         return self._open().__await__()
 
@@ -163,6 +166,9 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     Returns:
         What it returned.
     """
+    from actorlib._local.descriptors import fill_standard_streams
+
+    fill_standard_streams()
     factory = None
     with contextlib.suppress(ImportError):
         import uvloop
@@ -226,7 +232,7 @@ def get(refs: object, *, timeout: float | None = None) -> object:
 
     Raises:
         TypeError: It is neither a ref nor a list of refs.
-        TimeoutError: They did not come in time; the calls go on.
+        GetTimeoutError: They did not come in time; the calls go on.
         RuntimeError: This thread runs the event loop.
         Exception: What the first failed one raised.
     """

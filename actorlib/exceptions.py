@@ -18,6 +18,7 @@ __all__ = [
     "ActorUnschedulableError",
     "ActorlibError",
     "Exit",
+    "GetTimeoutError",
     "ProtocolError",
     "RemoteTraceback",
     "SerializationError",
@@ -60,6 +61,10 @@ class RemoteTraceback(Exception):  # noqa: N818  # it reports an error, it is no
 
 class TaskCancelledError(ActorlibError):
     """The call was cancelled before it had a result."""
+
+
+class GetTimeoutError(ActorlibError, TimeoutError):
+    """A result did not come in time; the call goes on."""
 
 
 class SerializationError(ActorlibError, TypeError):

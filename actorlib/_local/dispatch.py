@@ -6,6 +6,7 @@ worker are passed on to it without being decoded.
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -77,17 +78,18 @@ class Dispatch:
         self._channel: Channel | None = None
         self._session = OWNER
         self._is_closed = False
-        self.held_back = 0
+        self._held_back: dict[int, ObjectRef[Any] | weakref.ref[ObjectRef[Any]]] = {}
+        self._places = itertools.count(-1, -1)
 
     @property
     def is_idle(self) -> bool:
         """Whether no call waits, for its arguments or for its answer."""
-        return not self._mailbox and not self.held_back
+        return not self._mailbox and not self._held_back
 
     @property
     def pending(self) -> int:
         """How many calls have no answer yet."""
-        return len(self._mailbox) + self.held_back
+        return len(self._mailbox) + len(self._held_back)
 
     def running(self) -> str | None:
         """The method of the oldest call without an answer that was sent."""
@@ -121,6 +123,18 @@ class Dispatch:
                 self._loans.lent(loans, self._session)
         return number
 
+    def hold_back(self, ref: ObjectRef[Any]) -> int:
+        """Keeps the place of a call that waits for its arguments; gives its number."""
+        place = next(self._places)
+        self._held_back[place] = ref
+        return place
+
+    def let_go(self, place: int) -> ObjectRef[Any] | None:
+        """The arguments are there: whom the answer is for, or None if nobody waits."""
+        entry = self._held_back.pop(place, None)
+        ref = entry() if isinstance(entry, weakref.ref) else entry
+        return None if ref is None or ref.done() else ref
+
     def opened(self, channel: Channel, session: int) -> None:
         """The actor is ready: what waited is sent."""
         self._channel = channel
@@ -150,7 +164,7 @@ class Dispatch:
                 self._fill(ref, frame)
         elif reply is not None and not isinstance(reply, ObjectRef):
             reply.answer(frame)
-        if not self._mailbox and not self.held_back:
+        if not self._mailbox and not self._held_back:
             self._idle()
 
     def close(self) -> None:
@@ -172,6 +186,7 @@ class Dispatch:
 
     def cancel(self, call: int) -> None:
         """Stops a call; see Replier."""
+        self._held_back.pop(call, None)
         if self._mailbox.was_sent(call) and self._channel is not None:
             self._channel.send((CANCEL, call))
         frame = self._mailbox.drop(call)
@@ -188,7 +203,10 @@ class Dispatch:
             # A destructor may run anywhere, also in the middle of a write.
             loop.call_soon(self.cancel, call)
 
-        self._mailbox.replace(call, weakref.ref(ref, gone))
+        loose = weakref.ref(ref, gone)
+        if call in self._held_back:
+            self._held_back[call] = loose
+        self._mailbox.replace(call, loose)
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Refuses to block the loop that the answer comes through; see Replier."""

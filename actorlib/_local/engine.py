@@ -10,30 +10,30 @@ import asyncio
 import itertools
 import threading
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from actorlib._arguments import refs_among, when_done, with_values
-from actorlib._engine import ActorId, ActorSpec, RuntimeContext, collecting
+from actorlib._arguments import Arguments, when_done
+from actorlib._engine import ActorId, ActorSpec, RuntimeContext
+from actorlib._local.birth import Birth, Sealed
 from actorlib._local.holders import OWNER
 from actorlib._local.lives import Lives
 from actorlib._local.machine import Machine, counted
 from actorlib._local.registry import ActorState
-from actorlib._local.relay import Birth
 from actorlib._ref import ObjectRef
 from actorlib._resources import UNITS, format_amount
 from actorlib._snapshot import ActorInfo, Snapshot
-from actorlib._wire.blame import Sources, encode_arguments
+from actorlib._wire.blame import Sources
 from actorlib._wire.lanes import Lanes
 from actorlib._wire.payload import encode_plain_call
 from actorlib.exceptions import ActorHandleNotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Mapping
 
     from actorlib._interface import Method
     from actorlib._local.supervisor import Life
     from actorlib._options import RuntimeOptions
-    from actorlib._wire.frames import Payload
 
 _PATIENCE = 5.0
 """Seconds beyond the grace after which an end is forced, whatever the template does."""
@@ -57,6 +57,7 @@ class LocalEngine:
         self._lanes: Lanes[ActorId, int] = Lanes()
         self._held_back: dict[int, Callable[[], None]] = {}
         self._is_closed = False
+        self._is_forsaken = False
 
     @classmethod
     async def open(cls, options: RuntimeOptions) -> LocalEngine:
@@ -72,31 +73,19 @@ class LocalEngine:
 
     def create(self, spec: ActorSpec) -> ActorId:
         """Starts the life of an actor; see Engine."""
+        self._check_thread()
         name = spec.interface.class_name
-        actor = self.lives.registry.new_id()
-        refs = refs_among(spec.args, spec.kwargs)
         source = self._sources.dumped(name, spec.source)
-        if not refs:
-            with collecting(self) as loans:
-                payload = encode_arguments(name, spec.args, spec.kwargs)
-            self.lives.arrived(loans, OWNER)
-            birth = Birth(source, spec.interface, spec.options, loans or None)
-            self.lives.bear(actor, birth, payload)
-            return actor
-
-        later: asyncio.Future[Payload] = self.loop.create_future()
-
-        def settled() -> None:
-            if later.done():
-                return
-            try:
-                args, kwargs = with_values(spec.args, spec.kwargs)
-                later.set_result(encode_arguments(name, args, kwargs))
-            except Exception as error:  # noqa: BLE001  # a ref that failed: so does the actor
-                later.set_exception(error)
-
-        self.lives.bear(actor, Birth(source, spec.interface, spec.options, None), later)
-        when_done(refs, settled)
+        arguments = Arguments(self, name, spec.args, spec.kwargs)
+        actor = self.lives.registry.new_id()
+        self.lives.arrived(arguments.loans, OWNER)
+        birth = Birth(source, spec.interface, spec.options)
+        if arguments.are_ready:
+            self.lives.bear(actor, birth, self._completed(arguments))
+        else:
+            later: asyncio.Future[Sealed] = self.loop.create_future()
+            self.lives.bear(actor, birth, later)
+            when_done(arguments.refs, partial(self._complete_into, later, arguments))
         return actor
 
     def call(
@@ -114,20 +103,19 @@ class LocalEngine:
         if payload is not None:  # the usual case: everything else is the long way
             ref.bind(dispatch, dispatch.send(ref, method.name, None, payload))
             return ref
-        refs = refs_among(args, kwargs)
-        if not refs and not self._lanes:
-            ref.bind(dispatch, self._send(life, ref, method, args, kwargs))
-            return ref
-        if not refs:  # what cannot be sent is refused here, not when its turn comes
-            with collecting(self):
-                encode_arguments(f"{life.record.label}.{method.name}", args, kwargs)
-        ref.bind(dispatch, 0)
-        self._send_in_order(life, ref, refs, method, args, kwargs)
+        where = f"{life.record.label}.{method.name}"
+        arguments = Arguments(self, where, args, kwargs)
+        self.lives.arrived(arguments.loans, OWNER)
+        if arguments.refs or self._lanes:
+            self._send_in_order(life, ref, method.name, arguments)
+        else:
+            sealed, loans = arguments.payload()
+            ref.bind(dispatch, dispatch.send(ref, method.name, loans, sealed))
         return ref
 
     def ready(self, actor: ActorId) -> asyncio.Future[None]:
         """Done when the actor is ready; see Engine."""
-        return asyncio.shield(self._life(actor).ready)
+        return self._life(actor).ready()
 
     def end(self, actor: ActorId) -> asyncio.Future[None]:
         """Ends the actor behind what it was sent; see Engine."""
@@ -147,14 +135,22 @@ class LocalEngine:
 
     def release(self, actor: ActorId) -> None:
         """Counts a holder less, soon: a destructor may run anywhere; see Engine."""
+        if self._is_forsaken:
+            return
         with suppress(RuntimeError):  # the loop is closed, and every actor gone with it
             if threading.get_ident() == self._thread:
                 self.loop.call_soon(self.lives.drop, actor, OWNER, 1)
             else:
                 self.loop.call_soon_threadsafe(self.lives.drop, actor, OWNER, 1)
 
+    def forsake(self) -> None:
+        """Refuses everything from now on; see Engine."""
+        self._is_forsaken = self._is_closed = True
+
     async def aclose(self) -> None:
         """Ends every actor, the busy ones after a grace, and leaves no process."""
+        if self._is_forsaken:
+            return
         self._is_closed = True
         ended = {life.ended for life in self.lives if not life.ended.done()}
         try:
@@ -175,53 +171,71 @@ class LocalEngine:
         life = self.lives.find(actor)
         if life is None or self._is_closed:
             raise ActorHandleNotFoundError(
-                f"actor {actor.hex()} is of a runtime that was shut down: create it "
-                "anew in the one that runs now"
+                f"actor {actor.hex()} belongs to another process, of which this one is "
+                "a fork"
+                if self._is_forsaken
+                else f"actor {actor.hex()} is of a runtime that was shut down: create "
+                "it anew in the one that runs now"
             )
+        self._check_thread()
         return life
 
-    def _send(
-        self,
-        life: Life,
-        ref: ObjectRef[Any],
-        method: Method,
-        args: tuple[object, ...],
-        kwargs: Mapping[str, object],
-    ) -> int:
-        where = f"{life.record.label}.{method.name}"
-        with collecting(self) as loans:
-            payload = encode_arguments(where, args, kwargs)
-        self.lives.arrived(loans, OWNER)
-        return life.dispatch.send(ref, method.name, loans or None, payload)
+    def _check_thread(self) -> None:
+        if threading.get_ident() != self._thread:
+            raise RuntimeError(
+                "actors are called from the thread of the event loop that the runtime "
+                "was started on; from another thread, hand it a coroutine with "
+                "asyncio.run_coroutine_threadsafe()"
+            )
+
+    def _completed(self, arguments: Arguments) -> Sealed | BaseException:
+        """The payload of arguments whose refs are done, or why there is none."""
+        try:
+            payload, loans = arguments.payload()
+        except Exception as error:  # noqa: BLE001  # it becomes the answer
+            self.lives.returned(arguments.loans, OWNER)
+            return error
+        if arguments.refs:
+            self.lives.arrived(loans or (), OWNER)
+            self.lives.returned(arguments.loans, OWNER)
+        return Sealed(payload, loans)
+
+    def _complete_into(
+        self, later: asyncio.Future[Sealed], arguments: Arguments
+    ) -> None:
+        completed = self._completed(arguments)
+        if isinstance(completed, Sealed):
+            if later.done():
+                self.lives.returned(completed.loans or (), OWNER)
+            else:
+                later.set_result(completed)
+        elif not later.done():
+            later.set_exception(completed)
 
     def _send_in_order(
-        self,
-        life: Life,
-        ref: ObjectRef[Any],
-        refs: Collection[ObjectRef[Any]],
-        method: Method,
-        args: tuple[object, ...],
-        kwargs: Mapping[str, object],
+        self, life: Life, ref: ObjectRef[Any], method: str, arguments: Arguments
     ) -> None:
         """Sends a call when its arguments are there and those before it have gone."""
-        dispatch = life.dispatch
+        dispatch, lane = life.dispatch, life.record.id
+        number = dispatch.hold_back(ref)
+        ref.bind(dispatch, number)
+        del ref  # from here on it may be abandoned
 
         def go() -> None:
-            dispatch.held_back -= 1
-            if ref.done():  # cancelled while it waited
-                life.idle()
-                return
-            try:
-                good, named = with_values(args, kwargs)
-                ref.bind(dispatch, self._send(life, ref, method, good, named))
-            except Exception as error:  # noqa: BLE001  # it is the answer
-                ref.set_exception(error)
-                life.idle()
+            waiting = dispatch.let_go(number)
+            completed = self._completed(arguments)
+            if isinstance(completed, BaseException):
+                if waiting is not None:
+                    waiting.set_exception(completed)
+            elif waiting is None:  # cancelled while it waited
+                self.lives.returned(completed.loans or (), OWNER)
+            else:
+                payload, loans = completed
+                waiting.bind(dispatch, dispatch.send(waiting, method, loans, payload))
+            life.idle()
 
-        dispatch.held_back += 1
         place = next(self._places)
-        lane = life.record.id
-        if self._lanes.post(lane, place, ready=all(r.done() for r in refs)):
+        if self._lanes.post(lane, place, ready=arguments.are_ready):
             go()
             return
         self._held_back[place] = go
@@ -230,7 +244,7 @@ class LocalEngine:
             for free in self._lanes.settled(lane, place, goes=True):
                 self._held_back.pop(free)()
 
-        when_done(refs, settled)
+        when_done(arguments.refs, settled)
 
     # Inspection.
 

@@ -17,16 +17,17 @@ from actorlib._local.dispatch import Dispatch
 from actorlib._local.holders import OWNER, Holders
 from actorlib._local.machine import Machine, counted
 from actorlib._local.registry import ActorRecord, ActorState, Registry
-from actorlib._local.relay import Birth, Relay
+from actorlib._local.relay import Relay
 from actorlib._local.session import Session
 from actorlib._local.supervisor import Life
-from actorlib._wire.frames import START, Frame, Payload
+from actorlib._wire.frames import START, Frame
 from actorlib.exceptions import ActorUnschedulableError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from actorlib._engine import ActorId
+    from actorlib._local.birth import Birth, Sealed
     from actorlib._local.dispatch import Loans
     from actorlib._local.launcher import WorkerProcess
     from actorlib._options import RuntimeOptions
@@ -65,14 +66,17 @@ class Lives:
         return iter(list(self._lives.values()))
 
     def bear(
-        self, actor: ActorId, birth: Birth, payload: Payload | asyncio.Future[Payload]
+        self,
+        actor: ActorId,
+        birth: Birth,
+        arguments: Sealed | BaseException | asyncio.Future[Sealed],
     ) -> None:
         """Starts the life of an actor, or ends it here if it can never be placed.
 
         Args:
             actor: Its id.
             birth: Its class and options.
-            payload: The constructor's arguments, or a future of them.
+            arguments: For the constructor, why there are none, or a future of them.
         """
         record = ActorRecord(id=actor, interface=birth.interface, options=birth.options)
         self.registry.add(record)
@@ -84,28 +88,22 @@ class Lives:
             # Whoever creates it has no handle yet, and it must not be forgotten before.
             self.holders.add(actor, OWNER)
             self.loop.call_soon(self.drop, actor, OWNER, 1)
-            life.be_stillborn(ActorUnschedulableError(refusal, actor_id=actor.hex()))
+            error = ActorUnschedulableError(refusal, actor_id=actor.hex())
+            life.be_stillborn(error, arguments)
         else:
-            life.begin(payload)
+            life.begin(arguments)
 
     def _dispatch_of(self, life: Life) -> Dispatch:
         return Dispatch(self, life.died, life.idle)
 
     def create_for(
-        self,
-        actor: ActorId,
-        birth: Birth,
-        payload: Payload | BaseException,
-        maker: int,
-    ) -> None:
+        self, actor: ActorId, birth: Birth, maker: int
+    ) -> asyncio.Future[Sealed]:
         """Starts the life of an actor that a worker makes; see Actors."""
         self.holders.add(actor, maker)
-        if isinstance(payload, BaseException):
-            failed: asyncio.Future[Payload] = self.loop.create_future()
-            failed.set_exception(payload)
-            self.bear(actor, birth, failed)
-        else:
-            self.bear(actor, birth, payload)
+        given: asyncio.Future[Sealed] = self.loop.create_future()
+        self.bear(actor, birth, given)
+        return given
 
     def find(self, actor: ActorId) -> Life | None:
         """The life of an actor; see Actors."""
@@ -126,16 +124,20 @@ class Lives:
 
     def open_session(self, life: Life, process: WorkerProcess) -> Session:
         """Opens the pipe to a worker; see Surroundings."""
+        number = next(self._sessions)
         return Session(
             self.loop,
-            next(self._sessions),
+            number,
+            self.registry.prefix(number),
             process,
             life.dispatch,
             self._relay.serve,
             life.is_ready,
         )
 
-    def start_frame(self, life: Life, session: Session, lease: Lease) -> Frame:
+    def start_frame(
+        self, life: Life, session: Session, lease: Lease, arguments: Sealed
+    ) -> Frame:
         """What a worker is told first; see Surroundings."""
         record = life.record
         birth = self._births[record.id]
@@ -144,7 +146,7 @@ class Lives:
         setup = {
             "actor": record.id,
             "name": record.label,
-            "prefix": self.registry.prefix(session.number),
+            "prefix": session.prefix,
             "looped": record.interface.is_async,
             "environment": environment,
             "path": sys.path,
@@ -152,12 +154,14 @@ class Lives:
             "ids": self._machine.accelerator_ids(lease),
             "resources": counted(lease.amounts),
         }
-        if birth.loans:
-            self.lent(birth.loans, session.number)
-        return (START, setup, birth.source, birth.loans, life.payload)
+        payload, loans = arguments
+        if loans:
+            self.lent(loans, session.number)
+        return (START, setup, birth.source, loans, payload)
 
     def close_session(self, session: Session) -> None:
         """Forgets what a worker held; see Surroundings."""
+        self._relay.forget(session)
         for actor in self.holders.forget(session.number):
             self._unheld(actor)
 
@@ -195,9 +199,9 @@ class Lives:
 
     def buried(self, life: Life) -> None:
         """The actor is dead and everything it had is back; see Surroundings."""
-        birth = self._births.pop(life.record.id)
-        if birth.loans and not life.was_sent_start:
-            self.returned(birth.loans, OWNER)
+        del self._births[life.record.id]
+        if life.unsent is not None:
+            self.returned(life.unsent.loans or (), OWNER)
         self._forget_if_over(life)
 
     def _forget_if_over(self, life: Life) -> None:

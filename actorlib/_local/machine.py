@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from actorlib._enforcement.caps import thread_caps
 from actorlib._local.admission import Admission
+from actorlib._local.descriptors import fill_standard_streams
 from actorlib._local.ledger import Ledger
 from actorlib._local.template import SpawnLauncher, TemplateLauncher
 from actorlib._resources import CPU, MEMORY, UNITS, Resources
@@ -65,6 +66,7 @@ class Machine:
             ValueError: More is declared than the owner may see.
             TemplateError: Workers cannot be started.
         """
+        fill_standard_streams()
         loop = asyncio.get_running_loop()
         host = Host()
         launcher = _launcher(loop, options)
@@ -78,7 +80,7 @@ class Machine:
             await starting
         except BaseException:
             starting.cancel()
-            await asyncio.wait([starting])
+            await asyncio.gather(starting, return_exceptions=True)
             await launcher.aclose()
             raise
         return cls(host, found, capacity, launcher)

@@ -66,7 +66,7 @@ def _cause(remains: Remains) -> tuple[str, str]:  # noqa: PLR0911  # one per cau
     if remains.constructor:
         return (
             "failed to start",
-            f"it could not be made: its constructor raised {remains.constructor}",
+            f"it could not be made: {remains.constructor}",
         )
     if process.trouble:
         cause = "lost" if remains.pid else "failed to start"

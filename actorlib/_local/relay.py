@@ -7,9 +7,11 @@ an error, as would be the owner's own code.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Protocol
 
+from actorlib._local.birth import Birth, Sealed
 from actorlib._local.holders import OWNER
+from actorlib._local.supervisor import Life
 from actorlib._wire.frames import (
     ASK,
     AWAIT,
@@ -18,6 +20,7 @@ from actorlib._wire.frames import (
     DIED,
     END,
     FAILURE,
+    GIVE,
     RESULT,
     RETURN,
     Frame,
@@ -27,31 +30,12 @@ from actorlib.exceptions import ActorDiedError, Exit, ProtocolError
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Collection
+    from collections.abc import Callable
 
     from actorlib._engine import ActorId
-    from actorlib._interface import Interface
     from actorlib._local.dispatch import Loans
     from actorlib._local.session import Session
-    from actorlib._local.supervisor import Life
-    from actorlib._options import ActorOptions
     from actorlib._wire.frames import Payload
-
-
-class Birth(NamedTuple):
-    """What an actor is made from, ready to be sent.
-
-    Attributes:
-        source: The pickled class.
-        interface: The face of the class.
-        options: What it asks for.
-        loans: The actors whose handles are among the constructor's arguments.
-    """
-
-    source: bytes
-    interface: Interface
-    options: ActorOptions
-    loans: Collection[ActorId] | None
 
 
 class Actors(Protocol):
@@ -64,19 +48,17 @@ class Actors(Protocol):
         ...
 
     def create_for(
-        self,
-        actor: ActorId,
-        birth: Birth,
-        payload: Payload | BaseException,
-        maker: int,
-    ) -> None:
+        self, actor: ActorId, birth: Birth, maker: int
+    ) -> asyncio.Future[Sealed]:
         """Starts the life of an actor that a worker makes.
 
         Args:
             actor: Its id, given by the worker.
             birth: Its class and options.
-            payload: The constructor's arguments, or why there are none.
             maker: The number of the worker's session.
+
+        Returns:
+            Takes the constructor's arguments, or why there are none.
         """
         ...
 
@@ -91,6 +73,7 @@ class Relay:
     def __init__(self, actors: Actors) -> None:
         self._actors = actors
         self._asked: dict[tuple[int, int], tuple[Life, int]] = {}
+        self._births: dict[ActorId, asyncio.Future[Sealed]] = {}
 
     def serve(self, session: Session, frame: Frame) -> None:
         """Serves one frame of a worker.
@@ -106,13 +89,15 @@ class Relay:
             self._actors.drop(actor, session.number, count)
         elif kind == CREATE:
             self._create(session, *frame[1:])
+        elif kind == GIVE:
+            self._give(*frame[1:])
         elif kind == AWAIT:
             _, call, actor = frame
-            self._answer_when(session, call, actor, "ready")
+            self._answer_when(session, call, actor, Life.ready)
         elif kind == END:
             _, call, actor, at_once = frame
             self._end(actor, at_once=at_once)
-            self._answer_when(session, call, actor, "ended")
+            self._answer_when(session, call, actor, _ended)
         elif kind == CANCEL:
             self._cancel(session, frame[1])
         else:
@@ -154,24 +139,35 @@ class Relay:
         self._actors.loans.arrived(loans, session.number)
 
     def _create(
+        self, session: Session, actor: ActorId, source: bytes, face: bytes
+    ) -> None:
+        interface, options = decode(face)
+        birth = Birth(source, interface, options)
+        given = self._actors.create_for(actor, birth, session.number)
+        self._births[actor] = given
+        given.add_done_callback(lambda _: self._births.pop(actor, None))
+
+    def _give(
         self,
-        session: Session,
         actor: ActorId,
-        source: bytes,
-        face: bytes,
         is_good: bool,  # noqa: FBT001  # a field of the frame
         loans: tuple[ActorId, ...] | None,
         payload: Payload,
     ) -> None:
-        interface, options = decode(face)
-        if loans:
-            self._actors.loans.arrived(loans, OWNER)
-        self._actors.create_for(
-            actor,
-            Birth(source, interface, options, loans),
-            payload if is_good else cast("BaseException", decode(payload)),
-            session.number,
-        )
+        given = self._births.get(actor)
+        if given is None or given.done():  # it was killed before
+            return
+        if is_good:
+            self._actors.loans.arrived(loans or (), OWNER)
+            given.set_result(Sealed(payload, loans))
+        else:
+            given.set_exception(decode(payload))
+
+    def forget(self, session: Session) -> None:
+        """A worker is gone: what it has not given will never come."""
+        for actor, given in list(self._births.items()):
+            if actor.startswith(session.prefix) and not given.done():
+                given.set_exception(_unknown(actor))
 
     def _end(self, actor: ActorId, *, at_once: bool) -> None:
         life = self._actors.find(actor)
@@ -183,7 +179,11 @@ class Relay:
             life.end("it was ended by another actor")
 
     def _answer_when(
-        self, session: Session, call: int, actor: ActorId, moment: str
+        self,
+        session: Session,
+        call: int,
+        actor: ActorId,
+        moment: Callable[[Life], asyncio.Future[None]],
     ) -> None:
         asker = _Worker(self, session, call)
         life = self._actors.find(actor)
@@ -198,7 +198,7 @@ class Relay:
             else:
                 asker.answer((RESULT, call, None, encode(None)))
 
-        getattr(life, moment).add_done_callback(answer)
+        moment(life).add_done_callback(answer)
 
 
 class _Worker:
@@ -223,6 +223,10 @@ class _Worker:
 
     def fail(self, error: BaseException) -> None:
         self.answer((FAILURE, 0, DIED, str(error), "", "", None, dump(error)))
+
+
+def _ended(life: Life) -> asyncio.Future[None]:
+    return life.ended
 
 
 def _unknown(actor: ActorId) -> ActorDiedError:

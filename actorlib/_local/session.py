@@ -31,6 +31,7 @@ class Session:
     Args:
         loop: The owner's loop.
         number: Its number among the sessions of the runtime.
+        prefix: How the ids of actors that it makes begin.
         process: The worker.
         dispatch: Gets the answers.
         rises: Gets the frames with which the worker asks for something.
@@ -39,7 +40,9 @@ class Session:
     Attributes:
         channel: The pipe.
         number: Its number.
+        prefix: How the ids of actors that it makes begin.
         constructor_error: What the constructor raised, if it did.
+        constructor_summary: The last line of its traceback.
         protocol_error: What was wrong with the worker's frames, if anything.
     """
 
@@ -47,13 +50,16 @@ class Session:
         self,
         loop: asyncio.AbstractEventLoop,
         number: int,
+        prefix: bytes,
         process: WorkerProcess,
         dispatch: Dispatch,
         rises: Callable[[Session, Frame], None],
         ready: Callable[[], None],
     ) -> None:
         self.number = number
+        self.prefix = prefix
         self.constructor_error: BaseException | None = None
+        self.constructor_summary = ""
         self.protocol_error: Exception | None = None
         self._loop = loop
         self._process = process
@@ -102,15 +108,14 @@ class Session:
                     self._ready()
                 else:
                     self._rises(self, frame)
-        except (ValueError, TypeError, IndexError, LookupError) as error:
+        except Exception as error:  # noqa: BLE001  # around a life: nothing may hang
             trouble = ProtocolError(f"a frame that makes no sense came: {error!r}")
             trouble.__cause__ = error
             self._break(trouble)
-        except ProtocolError as error:
-            self._break(error)
 
     def _constructor_failed(self, frame: Frame) -> None:
         _, _, kind, summary, text, where, _, payload = frame
+        self.constructor_summary = summary
         self.constructor_error = error_of(kind, summary, text, where, payload)
 
     def _break(self, error: Exception) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from actorlib._local.postmortem import Remains, exit_of
@@ -23,11 +25,12 @@ from actorlib.exceptions import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from actorlib._local.birth import Sealed
     from actorlib._local.dispatch import Dispatch
     from actorlib._local.launcher import ProcessExit, WorkerProcess
     from actorlib._local.registry import ActorRecord
     from actorlib._local.session import Session
-    from actorlib._wire.frames import Frame, Payload
+    from actorlib._wire.frames import Frame
     from actorlib.accelerators.base import Lease
 
 V = TypeVar("V")
@@ -56,7 +59,9 @@ class Surroundings(Protocol):
         """Opens the pipe to the worker."""
         ...
 
-    def start_frame(self, life: Life, session: Session, lease: Lease) -> Frame:
+    def start_frame(
+        self, life: Life, session: Session, lease: Lease, arguments: Sealed
+    ) -> Frame:
         """What the worker is told first."""
         ...
 
@@ -85,7 +90,7 @@ class Life:
     Attributes:
         record: What is known of the actor.
         dispatch: Its calls.
-        ready: Done when it is ready for calls, or with why it never will be.
+        unsent: The constructor's arguments, while they wait to be sent.
         ended: Done when its process is gone and its share is back.
     """
 
@@ -97,13 +102,14 @@ class Life:
     ) -> None:
         loop = surroundings.loop
         self.record = record
-        self.ready: asyncio.Future[None] = loop.create_future()
         self.ended: asyncio.Future[None] = loop.create_future()
         self.dispatch = make_dispatch(self)
-        self.payload: Payload = b""
+        self.unsent: Sealed | None = None
         self._surroundings = surroundings
         self._asked = ""
         self._ends_for = ""
+        self._was_ready = False
+        self._awaiting_ready: list[asyncio.Future[None]] = []
         self._cause: BaseException | None = None
         self._process: WorkerProcess | None = None
         self._session: Session | None = None
@@ -111,16 +117,24 @@ class Life:
         self._is_waiting = False
         self._patience: asyncio.TimerHandle | None = None
 
-    def begin(self, payload: Payload | asyncio.Future[Payload]) -> None:
+    def begin(self, arguments: Sealed | BaseException | asyncio.Future[Sealed]) -> None:
         """Starts living.
 
         Args:
-            payload: The constructor's arguments, or a future of them.
+            arguments: For the constructor, why there are none, or a future of them.
         """
-        self._task = self._surroundings.loop.create_task(self._live(payload))
+        self._task = self._surroundings.loop.create_task(self._live(arguments))
 
-    def be_stillborn(self, error: ActorUnschedulableError) -> None:
+    def be_stillborn(
+        self,
+        error: ActorUnschedulableError,
+        arguments: Sealed | BaseException | asyncio.Future[Sealed],
+    ) -> None:
         """Dies before it lives: it asks for what can never be."""
+        if asyncio.isfuture(arguments):
+            arguments.cancel()
+        elif not isinstance(arguments, BaseException):
+            self.unsent = arguments
         self._cause = error
         self._be_dead(Exit(cause="failed to start", reason=str(error)), None)
 
@@ -138,15 +152,25 @@ class Life:
         error.__cause__ = self._cause
         return error
 
+    def ready(self) -> asyncio.Future[None]:
+        """Done when it is ready for calls, or with why it never will be.
+
+        Each who waits gets a future and an error of their own: an error keeps the
+        frames that it passed, and one for all would keep every handle in them.
+        """
+        waiter: asyncio.Future[None] = self._surroundings.loop.create_future()
+        if self.record.state is ActorState.DEAD:
+            waiter.set_exception(self.died())
+        elif self._was_ready:
+            waiter.set_result(None)
+        else:
+            self._awaiting_ready.append(waiter)
+        return waiter
+
     @property
     def pid(self) -> int:
         """Its process id, or 0 while there is none."""
         return self._process.pid if self._process is not None else 0
-
-    @property
-    def was_sent_start(self) -> bool:
-        """Whether the constructor's arguments have left this process."""
-        return self._session is not None
 
     # Endings.
 
@@ -195,13 +219,15 @@ class Life:
 
     # The life.
 
-    async def _live(self, payload: Payload | asyncio.Future[Payload]) -> None:
+    async def _live(
+        self, arguments: Sealed | BaseException | asyncio.Future[Sealed]
+    ) -> None:
         how = Exit(cause="lost", reason="actorlib failed; its log says where")
         lease = None
         try:
-            self.payload = await self._waited(_value(payload))
+            sealed = self.unsent = await self._waited(_value(arguments))
             lease = await self._waited(self._surroundings.acquire(self.record))
-            how = await self._be(lease)
+            how = await self._be(lease, sealed)
         except _Asked:
             how = Exit(cause="asked", reason=self._asked)
         except _Unborn as error:
@@ -231,7 +257,7 @@ class Life:
         finally:
             self._is_waiting = False
 
-    async def _be(self, lease: Lease) -> Exit:
+    async def _be(self, lease: Lease, arguments: Sealed) -> Exit:
         surroundings, record = self._surroundings, self.record
         record.lease = lease
         record.move(ActorState.STARTING)
@@ -243,7 +269,8 @@ class Life:
             raise _Unborn from error
         session = self._session = surroundings.open_session(self, process)
         try:
-            start = surroundings.start_frame(self, session, lease)
+            self.unsent = None
+            start = surroundings.start_frame(self, session, lease, arguments)
             ended = await session.run(start, surroundings.grace)
         finally:
             surroundings.close_session(session)
@@ -255,9 +282,19 @@ class Life:
             return
         self.record.move(ActorState.ALIVE)
         self.dispatch.opened(self._session.channel, self._session.number)
-        if not self.ready.done():
-            self.ready.set_result(None)
+        self._was_ready = True
+        self._tell_ready(None)
         self.idle()
+
+    def _tell_ready(self, died: Callable[[], BaseException] | None) -> None:
+        waiters, self._awaiting_ready = self._awaiting_ready, []
+        for waiter in waiters:
+            if waiter.done():
+                continue
+            if died is None:
+                waiter.set_result(None)
+            else:
+                waiter.set_exception(died())
 
     def _explain(
         self, session: Session, process: WorkerProcess, ended: ProcessExit
@@ -268,8 +305,8 @@ class Life:
             Remains(
                 process=ended,
                 asked=self._asked,
-                was_ready=self.ready.done(),
-                constructor=_summary(error) if error is not None else "",
+                was_ready=self._was_ready,
+                constructor=session.constructor_summary,
                 protocol=str(session.protocol_error or ""),
                 method=self.dispatch.running(),
                 log_tail=process.log_tail(),
@@ -287,17 +324,17 @@ class Life:
             record.move(ActorState.DRAINING)
         record.lease = None
         record.move(ActorState.DEAD)
-        if how.cause != "asked":
-            _log.warning("%s (%s) is dead: %s", record.label, record.id.hex(), how)
         self.dispatch.over()
-        if not self.ready.done():
-            self.ready.set_exception(self.died())
-            self.ready.exception()
+        self._tell_ready(self.died)
         if lease is not None:
             self._surroundings.release_lease(lease)
-        self.payload = b""
         self.ended.set_result(None)
         self._surroundings.buried(self)
+        if how.cause != "asked":
+            # Last, and whatever becomes of it: a handler of the user's may raise.
+            with suppress(Exception):
+                told = replace(how, log_tail="")  # it has been shown, or was not to be
+                _log.warning("%s (%s) is dead: %s", record.label, record.id.hex(), told)
 
 
 class _Unborn(Exception):  # noqa: N818  # carries what went wrong
@@ -308,15 +345,14 @@ class _Asked(Exception):  # noqa: N818  # no error: the way out of a life that w
     """The actor was ended before it had a process."""
 
 
-async def _value(payload: Payload | asyncio.Future[Payload]) -> Payload:
-    if not asyncio.isfuture(payload):
-        return payload
+async def _value(
+    arguments: Sealed | BaseException | asyncio.Future[Sealed],
+) -> Sealed:
+    if isinstance(arguments, BaseException):
+        raise _Unborn from arguments
+    if not asyncio.isfuture(arguments):
+        return arguments
     try:
-        return await payload
+        return await arguments
     except Exception as error:
         raise _Unborn from error
-
-
-def _summary(error: BaseException) -> str:
-    cause = getattr(error, "cause", None) or error
-    return f"{type(cause).__name__}: {cause}"

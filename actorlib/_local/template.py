@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 from collections import deque
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
@@ -21,7 +22,17 @@ from actorlib._local.descriptors import make_room
 from actorlib._local.launcher import ProcessExit
 from actorlib._local.process import LaunchedWorker
 from actorlib._wire.channel import Channel
-from actorlib._wire.control import FAREWELL, FORK, FORKED, HELLO, KILL, REQUEST
+from actorlib._wire.control import (
+    FAREWELL,
+    FORK,
+    FORKED,
+    HELLO,
+    KILL,
+    MARK,
+    PRELOADING,
+    REQUEST,
+    mark_of_worker,
+)
 from actorlib.exceptions import TemplateError
 
 if TYPE_CHECKING:
@@ -78,6 +89,7 @@ class TemplateLauncher:
         self._restarting: asyncio.Task[None] | None = None
         self._culprit = ""
         self._trouble = ""
+        self._stage = "started"
 
     async def start(self) -> None:
         """Starts the template and waits until its preloads are imported.
@@ -89,23 +101,30 @@ class TemplateLauncher:
         self._sock = ours
         self._hello = self._loop.create_future()
         self._channel = Channel(self._loop, ours, self._report, self._lost)
+        starting = self._loop.run_in_executor(None, self._popen, theirs.fileno())
         try:
-            self._process = await asyncio.to_thread(self._popen, theirs.fileno())
+            self._process = await asyncio.shield(starting)
         except OSError as error:
             self._channel.close()
             raise TemplateError(f"the template cannot be started: {error}") from error
+        except asyncio.CancelledError:
+            # The thread cannot be stopped: what it starts has to be ended.
+            await asyncio.wait([starting])
+            if starting.exception() is None:
+                self._process = starting.result()
+            await self._shut()
+            raise
         finally:
             theirs.close()
         try:
             async with asyncio.timeout(_START_LIMIT):
                 await self._hello
         except TimeoutError as error:
+            self._trouble = f"the template {self._stage} for over {_START_LIMIT:g} s"
             await self._shut()
-            raise TemplateError(
-                f"the template was not ready within {_START_LIMIT:g} s: it was still "
-                f"importing {', '.join(self._preload) or 'actorlib'}"
-            ) from error
-        except BaseException:
+            raise TemplateError(self._trouble) from error
+        except BaseException as error:
+            self._trouble = str(error)
             await self._shut()
             raise
         self._pump()
@@ -178,7 +197,7 @@ class TemplateLauncher:
         )
 
     def _template_environment(self) -> dict[str, str]:
-        return dict(os.environ)
+        return {**os.environ, MARK: mark_of_worker(self._mark, 0)}
 
     # Requests.
 
@@ -226,6 +245,8 @@ class TemplateLauncher:
         for frame in frames:
             if frame[0] == HELLO:
                 self._greeted(*frame[1:])
+            elif frame[0] == PRELOADING:
+                self._stage = f"imported {frame[1]}"
             elif frame[0] == FORKED:
                 self._forked(*frame[1:])
             else:
@@ -263,7 +284,10 @@ class TemplateLauncher:
         self._in_flight = 0
         hello = cast("asyncio.Future[None]", self._hello)
         if not hello.done():
-            hello.set_exception(TemplateError("the template died while it started"))
+            hello.set_exception(
+                TemplateError(f"the template died while it {self._stage}")
+            )
+            hello.exception()  # whoever waits gets it; nobody may wait any more
             return
         waiting = set(self._queue)
         for worker in [w for w in self._workers.values() if w not in waiting]:
@@ -278,11 +302,8 @@ class TemplateLauncher:
         process = self._process
         if process is not None:
             await asyncio.to_thread(process.wait)
-        try:
+        with suppress(TemplateError):  # told to whoever waits, and to whoever comes
             await self.start()
-        except TemplateError as error:
-            self._trouble = str(error)
-            await self._shut()
 
 
 class SpawnLauncher(TemplateLauncher):
@@ -306,7 +327,8 @@ class SpawnLauncher(TemplateLauncher):
     def _template_environment(self) -> dict[str, str]:
         kept = os.environ.get("PYTHONPATH")
         paths = [_PACKAGES, kept] if kept else [_PACKAGES]
-        return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+        environment = super()._template_environment()
+        return {**environment, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def _exit_of(status: int, peak: int) -> ProcessExit:

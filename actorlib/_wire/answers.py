@@ -42,13 +42,44 @@ def fill(reply: asyncio.Future[Any], frame: Frame) -> None:
         reply.set_result(value)
 
 
+def parts_of(error: BaseException) -> tuple[type, tuple[Any, ...], dict[str, Any]]:
+    """The class of an exception, the arguments that make it, and what else it holds.
+
+    Builtin exceptions say themselves what makes them: it is not always ``args``
+    (``OSError.filename``), nor is all else in ``__dict__`` (``ImportError.name``).
+    """
+    arguments, state = error.args, dict(error.__dict__)
+    maker = next(base for base in type(error).__mro__ if "__reduce__" in vars(base))
+    if maker.__module__ == "builtins":
+        # Only the builtin ones: a user's own says how to run the user's constructor.
+        _, arguments, *rest = cast("tuple[Any, ...]", error.__reduce__())
+        if rest and isinstance(rest[0], dict):
+            state |= rest[0]
+    return type(error), arguments, state
+
+
 def remake(
-    cls: type[BaseException], args: tuple[Any, ...], state: dict[str, Any]
+    cls: type[BaseException],
+    arguments: tuple[Any, ...],
+    args: tuple[Any, ...],
+    state: dict[str, Any],
 ) -> BaseException:
-    """An exception from its parts, without its constructor."""
-    error = cls.__new__(cls, *args)
+    """An exception from its parts, without a constructor of the user's.
+
+    Args:
+        cls: Its class.
+        arguments: For the constructor of its closest builtin base.
+        args: Its ``args``.
+        state: Its other attributes.
+    """
+    try:
+        error = cls.__new__(cls, *arguments)
+    except TypeError:  # MemoryError's own takes no other class, and keeps nothing
+        error = BaseException.__new__(cls, *arguments)
+    _builtin_constructor(cls)(error, *arguments)
     error.args = args
-    error.__dict__.update(state)
+    for name, value in state.items():
+        object.__setattr__(error, name, value)
     return error
 
 
@@ -79,33 +110,32 @@ def task_error(
     cause: BaseException | None, summary: str, text: str, where: str
 ) -> TaskError:
     """A TaskError that is an instance of the cause's class too, if that can be."""
+    while isinstance(cause, TaskError) and cause.cause is not None:
+        cause = cause.cause  # it crossed another process before; the text tells of both
     error = _like(cause) if cause is not None else None
     if error is None:
         error = TaskError(f"{where} raised {summary}")
-    error.cause = cause
-    error.traceback_str = text
-    error.where = where
-    error.__cause__ = RemoteTraceback(f"In {where}:\n{text}")
+    told = RemoteTraceback(f"In {where}:\n{text}")
+    for name, value in (
+        ("cause", cause),
+        ("traceback_str", text),
+        ("where", where),
+        ("__cause__", told),
+    ):
+        # By way of object: the user's class may refuse attributes.
+        object.__setattr__(error, name, value)
     return error
 
 
 def _like(cause: BaseException) -> TaskError | None:
-    if isinstance(cause, TaskError):
-        # It crossed a process before: raised again it needs no second class.
-        cls = type(cause)
-    else:
-        try:
-            cls = _dual_class(type(cause))  # type: ignore[arg-type]  # classes are hashable
-        except TypeError:  # the class forbids subclasses, or its layout does
-            return None
+    """The same exception as an instance of TaskError too, if there can be one."""
     try:
-        error = cls.__new__(cls, *cause.args)
-        _state_of_builtin(cause)(error, *cause.args)
-        error.args = cause.args
-        error.__dict__.update(cause.__dict__)
-    except Exception:  # noqa: BLE001  # the user's class: its state is its own business
+        cls = _dual_class(type(cause))  # type: ignore[arg-type]  # classes are hashable
+        _, arguments, state = parts_of(cause)
+        made = remake(cls, arguments, cause.args, state)
+    except Exception:  # noqa: BLE001  # the user's class: it may forbid anything
         return None
-    return error
+    return made if isinstance(made, TaskError) else None
 
 
 @functools.cache
@@ -130,13 +160,13 @@ def _dual_class(cls: type[BaseException]) -> type[TaskError]:
     )
 
 
-def _state_of_builtin(cause: BaseException) -> Any:
-    """The initialiser of the closest builtin base: it sets what ``__dict__`` lacks.
+def _builtin_constructor(cls: type[BaseException]) -> Any:
+    """The constructor of the closest builtin base: it sets what ``__dict__`` lacks.
 
     ``OSError.errno`` or ``UnicodeDecodeError.start`` live in C; the user's own
     ``__init__`` is not run again, as its arguments are not known.
     """
-    for base in type(cause).__mro__:
+    for base in cls.__mro__:
         if base.__module__ == "builtins":
             return inspect.getattr_static(base, "__init__")
     raise AssertionError("every exception has a builtin base")

@@ -105,8 +105,8 @@ class Channel:
             if self._size >= _BURST:
                 self._write_gathered()
             return
-        self._gathering = True
         self._loop.call_soon(self._flush)
+        self._gathering = True
         if type(data) is bytes:
             self._write(data)
         else:

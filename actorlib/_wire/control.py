@@ -14,6 +14,8 @@ REQUEST: Final = struct.Struct("<BxxxiQ")
 FORK: Final = 0
 KILL: Final = 1
 
+PRELOADING: Final = 3
+"""(PRELOADING, module): it is being imported now."""
 HELLO: Final = 0
 """(HELLO, error, culprit): the preloads are imported, or why not."""
 FORKED: Final = 1
@@ -26,3 +28,11 @@ MARK = "ACTORLIB_WORKER"
 
 FAREWELL = 1.0
 """Seconds that workers are given to leave when the owner is gone."""
+
+
+def mark_of_worker(runtime: str, worker: int) -> str:
+    """What the variable says in a worker, and in whatever descends from it.
+
+    It is as long for every worker, so one can be written over another in place.
+    """
+    return f"{runtime}:{worker:012d}"

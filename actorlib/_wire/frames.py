@@ -21,7 +21,8 @@ ASK        up    id, actor, method, loans, arguments: a call to another actor
 RESULT     both  id, loans, value
 FAILURE    both  id, kind of failure, text, traceback, where, loans, exception
 CANCEL     both  id: nobody wants the answer any more
-CREATE     up    actor, options, interface, class, loans, arguments
+CREATE     up    actor, class, options and interface: an actor is made
+GIVE       up    actor, whether they are good, loans, its arguments or the error
 AWAIT      up    id, actor: answer when it is ready, or why it never will be
 END        up    id, actor, at once or behind its calls: answer when it is gone
 RETURN     up    actor, how many loans of it are given back
@@ -45,6 +46,7 @@ AWAIT: Final = 8
 END: Final = 9
 RETURN: Final = 10
 STOP: Final = 11
+GIVE: Final = 12
 
 RAISED: Final = 0
 """A FAILURE of the user's code."""

@@ -17,7 +17,7 @@ import functools
 import io
 import pickle
 from collections import ChainMap
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import cloudpickle  # pyright: ignore[reportMissingTypeStubs]  # it ships none
 import msgpack  # pyright: ignore[reportMissingTypeStubs]  # likewise
@@ -169,7 +169,7 @@ def _reduce_view(view: memoryview) -> tuple[object, ...]:
 class _Pickler(_cloudpickle.Pickler):  # type: ignore[misc]  # it ships no types
     """Keeps memoryviews what they are; cloudpickle would turn them into bytes."""
 
-    dispatch_table: Any = ChainMap(
+    dispatch_table: ClassVar[Any] = ChainMap(
         {memoryview: _reduce_view}, _cloudpickle.Pickler.dispatch_table
     )
 

@@ -7,8 +7,9 @@ Loading it is part of every start, so it imports neither ``_local`` nor
 * ``birth``: the first frame becomes an environment, a class and an object.
 * ``serial``: one call at a time on the main thread, without an event loop.
 * ``looped``: an event loop beside the main thread, for actors with ``async def``.
-* ``answers``: what a method returned or raised becomes a frame.
+* ``replies``: what a method returned or raised becomes a frame.
 * ``uplink``: the engine of a worker: the same verbs, as frames to the owner.
+* ``pace``: which methods are quick enough for answers to wait behind.
 * ``loans``: which handles this worker holds.
 * ``template``: the fork server, which outlives the owner to clean up after it.
 * ``preload``, ``processes``: what it imports before it forks; how it ends processes.

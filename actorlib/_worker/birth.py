@@ -121,9 +121,9 @@ def construct(start: Start) -> object:
 def _reseed() -> None:
     """Forked workers would all draw the numbers that the template would have drawn."""
     random.seed()
-    numpy = cast("Any", sys.modules.get("numpy"))
-    if numpy is not None:
-        numpy.random.seed()
+    numpy_random = cast("Any", sys.modules.get("numpy.random"))
+    if numpy_random is not None:  # numpy itself loads it only when it is asked for
+        numpy_random.seed()
     torch = cast("Any", sys.modules.get("torch"))
     if torch is not None:
         torch.seed()

@@ -14,6 +14,7 @@ import inspect
 import os
 import queue
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 from actorlib._engine import set_engine
@@ -22,7 +23,9 @@ from actorlib._wire.frames import CALL, CANCEL, FAILURE, READY, RESULT, STOP, Fr
 from actorlib._wire.payload import decode_call
 from actorlib._worker import replies
 from actorlib._worker.birth import construct
+from actorlib._worker.pace import Pace
 from actorlib._worker.uplink import Uplink
+from actorlib.exceptions import GetTimeoutError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from actorlib._wire.pipe import Pipe
     from actorlib._worker.birth import Start
 
+_TOO_LATE = "the result did not come in time; the call goes on"
 _PAUSE_ABOVE = 4 * 1024 * 1024
 
 
@@ -86,7 +90,7 @@ class LoopedUplink(Uplink):
 
         self._loop.call_soon_threadsafe(watch)
         if not done.wait(timeout):
-            raise TimeoutError
+            raise GetTimeoutError(_TOO_LATE)
 
 
 def serve(start: Start, pipe: Pipe) -> None:
@@ -141,7 +145,9 @@ class _Looped:
             queue.SimpleQueue()
         )
         self._queued = 0
-        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._unanswered = False
+        self._tasks: dict[int, tuple[asyncio.Task[None], Frame]] = {}
+        self._pace = Pace()
         self._cancelled: set[int] = set()
         self._is_async: dict[str, bool] = {}
         self._stopping: asyncio.Task[None] | None = None
@@ -158,9 +164,9 @@ class _Looped:
 
     async def _wind_up(self) -> None:
         """Lets the ``finally`` blocks of what still runs run, and answers leave."""
-        for task in self._tasks.values():
-            task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        for call in list(self._tasks):
+            self._cancel(call)
+        await asyncio.gather(*self._running(), return_exceptions=True)
         await self._channel.drain()
 
     def _receive(self, frames: list[Frame]) -> None:
@@ -182,9 +188,8 @@ class _Looped:
             method = getattr(self.instance, name, None)
             is_async = self._is_async[name] = inspect.iscoroutinefunction(method)
         if is_async:
-            call = frame[1]
             task = self._loop.create_task(self._run_async(frame))
-            self._tasks[call] = task
+            self._tasks[frame[1]] = task, frame
         else:
             self._queued += 1
             self._jobs.put(frame)
@@ -215,15 +220,31 @@ class _Looped:
         self._channel.send(answer)
 
     def _cancel(self, call: int) -> None:
-        task = self._tasks.get(call)
-        if task is not None:
+        running = self._tasks.get(call)
+        if running is not None:
+            task, frame = running
             task.cancel()
+            task.add_done_callback(lambda _: self._never_began(frame))
         elif self._queued:
             self._cancelled.add(call)
 
+    def _never_began(self, frame: Frame) -> None:
+        """Answers for a task that was cancelled before its first step."""
+        if self._tasks.pop(frame[1], None) is not None:
+            self._give_up(frame)
+            self._channel.send(replies.cancelled(frame[1]))
+
+    def _give_up(self, frame: Frame) -> None:
+        """Gives back the handles in a call that will not run."""
+        with self._uplink.borrowing(frame[3]):
+            pass
+
     async def _stop(self) -> None:
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await asyncio.gather(*self._running(), return_exceptions=True)
         self._jobs.put(None)
+
+    def _running(self) -> list[asyncio.Task[None]]:
+        return [task for task, _ in self._tasks.values()]
 
     def _lost(self, _: Exception | None) -> None:
         self._uplink.fail_all(EOFError("the owner is gone"))
@@ -246,8 +267,12 @@ class _Looped:
     def _run_plain(self, frame: Frame) -> None:
         _, call, name, loans, payload = frame
         if call in self._cancelled:
+            self._give_up(frame)
             self._loop.call_soon_threadsafe(self._answered, replies.cancelled(call))
             return
+        if not self._pace.is_quick(name):
+            self._wait_until_answered()
+        started = time.perf_counter()
         try:
             with self._uplink.borrowing(loans):
                 args, kwargs = decode_call(payload)
@@ -260,7 +285,23 @@ class _Looped:
                 self._uplink, call, value, lambda: self._where(name)
             )
         # The value is still held here: a handle in it is given back after it was sent.
+        self._unanswered = True
         self._loop.call_soon_threadsafe(self._answered, answer)
+        self._pace.ran(name, time.perf_counter() - started)
+
+    def _wait_until_answered(self) -> None:
+        """Waits until what was answered has left: what comes next may take long."""
+        if not self._unanswered:
+            return
+        self._unanswered = False
+        left = threading.Event()
+
+        async def leave() -> None:
+            await self._channel.drain()
+            left.set()
+
+        self._loop.call_soon_threadsafe(lambda: self._loop.create_task(leave()))
+        left.wait()
 
     def _where(self, method: str) -> str:
         return replies.where(self.instance, self._name, method)

@@ -12,14 +12,15 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 
-def preload(names: Sequence[str]) -> tuple[str, str]:
+def preload(names: Sequence[str], begins: Callable[[str], None]) -> tuple[str, str]:
     """Imports modules; says what failed, and which one took an accelerator.
 
     Args:
         names: The modules.
+        begins: Called with each before it is imported, which it may not survive.
 
     Returns:
         The traceback of the import that failed, or empty; the module that has
@@ -29,6 +30,7 @@ def preload(names: Sequence[str]) -> tuple[str, str]:
     nvml_check = "PYTORCH_NVML_BASED_CUDA_CHECK"
     asked = os.environ.setdefault(nvml_check, "1")
     for name in names:
+        begins(name)
         try:
             importlib.import_module(name)
         except BaseException:  # noqa: BLE001  # the user's module

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import itertools
 import os
 from typing import TYPE_CHECKING
 
@@ -80,6 +81,34 @@ def mark_of(pid: int) -> str:
             if variable.startswith(f"{MARK}=".encode()):
                 return variable.partition(b"=")[2].decode()
     return ""
+
+
+def find_mark() -> int | None:
+    """The address of the mark that this process was started with, if it has one.
+
+    The kernel shows the environment as it lay in memory at the start, whatever
+    ``setenv`` did later. Writing there marks a fork of this process, and every
+    descendant of it that never calls ``exec``.
+    """
+    try:
+        variables = ctypes.POINTER(ctypes.c_void_p).in_dll(_libc, "environ")
+    except ValueError:
+        return None
+    start = f"{MARK}=".encode()
+    for place in itertools.count():
+        address: int | None = variables[place]
+        if not address:
+            return None
+        if ctypes.string_at(address, len(start)) == start:
+            return address + len(start)
+    return None
+
+
+def write_mark(address: int | None, mark: str) -> None:
+    """Marks this process; the mark is as long as the one that was there."""
+    if address is not None:
+        ctypes.memmove(address, mark.encode(), len(mark))
+    os.environ[MARK] = mark
 
 
 def prctl(option: int, value: int) -> None:

@@ -12,7 +12,7 @@ import traceback
 from typing import TYPE_CHECKING
 
 from actorlib._engine import collecting
-from actorlib._wire.answers import remake
+from actorlib._wire.answers import parts_of, remake
 from actorlib._wire.frames import CANCELLED, FAILURE, RAISED, RESULT, Frame
 from actorlib._wire.payload import decode, encode
 
@@ -76,8 +76,9 @@ def _encoded_error(
     Exceptions with a constructor of their own often pickle and then do not load, as
     Python calls it with ``args``. Those are sent in parts and made again without it.
     """
-    parts = (remake, (type(error), error.args, error.__dict__))
-    for value in (error, _Parts(parts)):
+    cls, arguments, state = parts_of(error)
+    parts = _Parts(cls, arguments, error.args, state)
+    for value in (error, parts):
         try:
             payload, loans = _encoded(engine, value)
             if type(decode(payload)) is type(error):
@@ -88,11 +89,11 @@ def _encoded_error(
 
 
 class _Parts:
-    def __init__(self, parts: tuple[object, ...]) -> None:
+    def __init__(self, *parts: object) -> None:
         self._parts = parts
 
     def __reduce__(self) -> tuple[object, ...]:
-        return self._parts
+        return remake, self._parts
 
 
 def _encoded(engine: Engine, value: object) -> tuple[Payload, list[ActorId] | None]:

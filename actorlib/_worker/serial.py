@@ -21,7 +21,9 @@ from actorlib._wire.frames import CALL, CANCEL, FAILURE, READY, RESULT, STOP, Fr
 from actorlib._wire.payload import decode_call
 from actorlib._worker import replies
 from actorlib._worker.birth import construct
+from actorlib._worker.pace import Pace
 from actorlib._worker.uplink import Uplink
+from actorlib.exceptions import GetTimeoutError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,8 +32,7 @@ if TYPE_CHECKING:
     from actorlib._wire.pipe import Pipe
     from actorlib._worker.birth import Start
 
-_QUICK = 100e-6
-"""Seconds below which a method does not hold up the answers before it."""
+_TOO_LATE = "the result did not come in time; the call goes on"
 
 
 class Inbox:
@@ -59,7 +60,7 @@ class Inbox:
 
         Raises:
             EOFError: The owner is gone.
-            TimeoutError: The condition did not hold in time.
+            GetTimeoutError: The condition did not hold in time.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while not until():
@@ -68,7 +69,7 @@ class Inbox:
             with self._turn:
                 if self._is_reading:
                     if not self._turn.wait(_left(deadline)):
-                        raise TimeoutError
+                        raise GetTimeoutError(_TOO_LATE)
                     continue
                 self._is_reading = True
             try:
@@ -81,11 +82,31 @@ class Inbox:
                     self._is_reading = False
                     self._turn.notify_all()
 
-    def _poll(self, deadline: float) -> None:
+    def read_what_is_there(self, settle: Callable[[Frame], None]) -> None:
+        """Reads the frames that have come, without waiting for more."""
+        with self._turn:
+            if self._is_reading:
+                return
+            self._is_reading = True
+        try:
+            while self._has_more(0):
+                for frame in self._pipe.receive_some():
+                    self._sort(frame, settle)
+        except EOFError:  # told to whoever reads next
+            pass
+        finally:
+            with self._turn:
+                self._is_reading = False
+                self._turn.notify_all()
+
+    def _has_more(self, seconds: float) -> bool:
         poller = select.poll()
         poller.register(self._pipe.sock, select.POLLIN)
-        if not poller.poll(max(0.0, deadline - time.monotonic()) * 1000):
-            raise TimeoutError
+        return bool(poller.poll(seconds * 1000))
+
+    def _poll(self, deadline: float) -> None:
+        if not self._has_more(max(0.0, deadline - time.monotonic())):
+            raise GetTimeoutError(_TOO_LATE)
 
     def _sort(self, frame: Frame, settle: Callable[[Frame], None]) -> None:
         kind = frame[0]
@@ -152,7 +173,7 @@ class _Serial:
         self._pipe = pipe
         self._inbox = inbox
         self._uplink = uplink
-        self._slowest: dict[str, float] = {}
+        self._pace = Pace()
 
     def run(self) -> None:
         inbox, calls = self._inbox, self._inbox.calls
@@ -166,7 +187,8 @@ class _Serial:
             frame = calls.popleft()
             if frame[0] == CALL:
                 if inbox.cancelled and self._was_cancelled(frame[1]):
-                    continue
+                    with self._uplink.borrowing(frame[3]):
+                        continue
                 self._serve_call(frame)
             elif frame[0] == STOP:
                 self._pipe.flush()
@@ -184,8 +206,7 @@ class _Serial:
 
     def _serve_call(self, frame: Frame) -> None:
         _, call, name, loans, payload = frame
-        slowest = self._slowest.get(name, 1.0)
-        if slowest > _QUICK and self._pipe.has_gathered:
+        if self._pipe.has_gathered and not self._pace.is_quick(name):
             self._pipe.flush()
         started = time.perf_counter()
         try:
@@ -198,15 +219,18 @@ class _Serial:
         except Exception as error:  # noqa: BLE001  # the user's code
             where = self._where(name)
             answer = replies.failure(self._uplink, call, error, where)
+        except BaseException:  # it ends the actor, behind what was answered before
+            self._pipe.flush()
+            raise
         else:
             answer = replies.result(
                 self._uplink, call, value, lambda: self._where(name)
             )
         # The value is still held here: a handle in it is given back after it was sent.
         self._pipe.gather(answer)
-        took = time.perf_counter() - started
-        if took > slowest or name not in self._slowest:
-            self._slowest[name] = took
+        if not self._pace.ran(name, time.perf_counter() - started):
+            # Calls that wait may have been cancelled meanwhile.
+            self._inbox.read_what_is_there(self._uplink.settle)
 
     def _where(self, method: str) -> str:
         return replies.where(self._instance, self._name, method)

@@ -38,8 +38,9 @@ from actorlib._wire.control import (
     FORK,
     FORKED,
     HELLO,
-    MARK,
+    PRELOADING,
     REQUEST,
+    mark_of_worker,
 )
 from actorlib._worker.birth import call_process
 from actorlib._worker.preload import preload, warm_up
@@ -47,11 +48,13 @@ from actorlib._worker.processes import (
     PR_SET_CHILD_SUBREAPER,
     PR_SET_PDEATHSIG,
     children,
+    find_mark,
     kill_group,
     mark_of,
     next_ended,
     prctl,
     watch,
+    write_mark,
 )
 
 if TYPE_CHECKING:
@@ -83,8 +86,10 @@ class Template:
         self._mark = mark
         self._preload = preload
         self._spawn = spawn
+        self._mark_address = find_mark()
         self._pids: dict[int, int] = {}
         self._workers: dict[int, int] = {}
+        self._leaving: dict[str, tuple[int, int, int, int]] = {}
         self._wakeup, wakeup = socket.socketpair()
         wakeup.setblocking(False)  # noqa: FBT003  # the socket API
         self._wakeup.setblocking(False)  # noqa: FBT003
@@ -102,7 +107,7 @@ class Template:
         signal.set_wakeup_fd(self._wakeup_in.fileno(), warn_on_full_buffer=False)
         prctl(PR_SET_CHILD_SUBREAPER, 1)
         call_process("actorlib")
-        told = preload(self._preload)
+        told = preload(self._preload, lambda name: self._send((PRELOADING, name)))
         if not self._spawn:
             warm_up()
         self._send((HELLO, *told))
@@ -186,7 +191,7 @@ class Template:
         os.dup2(err, 2)
         for extra in {out, err} - {1, 2}:
             os.close(extra)
-        os.environ[MARK] = f"{self._mark}:{worker}"
+        write_mark(self._mark_address, mark_of_worker(self._mark, worker))
         return pipe
 
     def _become_worker(self, descriptors: list[int], worker: int) -> NoReturn:
@@ -209,28 +214,38 @@ class Template:
         with contextlib.suppress(OSError):
             while self._wakeup.recv(4096):
                 pass
-        reports: list[tuple[int, int, int, int]] = []
+        has_reaped = False
         while (ended := next_ended(self._before_reaping)) is not None:
+            has_reaped = True
             pid, status, peak = ended
             worker = self._workers.pop(pid, None)
             if worker is not None:
                 del self._pids[worker]
-                reports.append((EXITED, worker, status, peak))
-        if reports:
-            self._kill_orphans({f"{self._mark}:{report[1]}" for report in reports})
-        for report in reports:
-            self._send(report)
+                mark = mark_of_worker(self._mark, worker)
+                self._leaving[mark] = (EXITED, worker, status, peak)
+        if has_reaped and self._leaving:
+            self._bury()
 
-    def _kill_orphans(self, marks: set[str] | None) -> None:
-        """Kills children that are no workers: they left a group and lost their parent.
+    def _bury(self) -> None:
+        """Reports the workers of which nothing is left, and ends what is of others.
 
-        Args:
-            marks: Those of the workers they came from; None for all of them.
+        What left its group and then lost its parent has become a child of this
+        process; it may have children of its own, which come when it is gone.
         """
+        left: set[str] = set()
         for pid in children():
-            if pid in self._workers:
-                continue
-            if marks is None or mark_of(pid) in marks:
+            mark = "" if pid in self._workers else mark_of(pid)
+            if mark in self._leaving:
+                left.add(mark)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        for mark in [mark for mark in self._leaving if mark not in left]:
+            self._send(self._leaving.pop(mark))
+
+    def _kill_orphans(self) -> None:
+        """Kills every child that is no worker."""
+        for pid in children():
+            if pid not in self._workers:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
 
@@ -251,7 +266,7 @@ class Template:
         while self._pids:
             poller.poll(100)
             self._reap()
-        self._kill_orphans(None)
+        self._kill_orphans()
 
     def _send(self, report: tuple[Any, ...]) -> None:
         with contextlib.suppress(OSError):  # a lost owner is noticed where it is read

@@ -16,12 +16,12 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from actorlib._arguments import refs_among, when_done, with_values
-from actorlib._engine import ActorId, ActorSpec, RuntimeContext, collecting
+from actorlib._arguments import Arguments, when_done
+from actorlib._engine import ActorId, ActorSpec, RuntimeContext
 from actorlib._ref import ObjectRef
 from actorlib._wire.answers import fill
-from actorlib._wire.blame import Sources, encode_arguments
-from actorlib._wire.frames import ASK, AWAIT, CANCEL, CREATE, END, RETURN, Frame
+from actorlib._wire.blame import Sources
+from actorlib._wire.frames import ASK, AWAIT, CANCEL, CREATE, END, GIVE, RETURN, Frame
 from actorlib._wire.lanes import Lanes
 from actorlib._wire.payload import dump
 from actorlib._worker.loans import LoanBook
@@ -57,9 +57,12 @@ class Uplink(ABC):
         self._ordering = threading.RLock()
         self._places = itertools.count(1)
         self._lanes: Lanes[ActorId, int] = Lanes()
-        self._held_back: dict[int, Callable[[], Frame | None]] = {}
+        self._held_back: dict[
+            int, tuple[Callable[[], Frame | None], list[ActorId]]
+        ] = {}
         self._sources = Sources()
         self.loans = LoanBook()
+        self._is_forsaken = False
 
     @abstractmethod
     def post(self, frame: Frame) -> None:
@@ -86,23 +89,24 @@ class Uplink(ABC):
 
     def create(self, spec: ActorSpec) -> ActorId:
         """Starts an actor; see Engine."""
-        actor = ActorId(self._prefix + _count.pack(next(self._actors)))
         name = spec.interface.class_name
-        refs = refs_among(spec.args, spec.kwargs)
         source = self._sources.dumped(name, spec.source)
         face = dump((spec.interface, spec.options))
+        arguments = Arguments(self, name, spec.args, spec.kwargs)
+        actor = ActorId(self._prefix + _count.pack(next(self._actors)))
 
         def frame() -> Frame:
             try:
-                args, kwargs = with_values(spec.args, spec.kwargs)
+                payload, loans = arguments.payload()
             except Exception as error:  # noqa: BLE001  # a ref that failed: so does the actor
-                return (CREATE, actor, source, face, False, None, dump(error))
-            with collecting(self) as loans:
-                payload = encode_arguments(name, args, kwargs)
-            return (CREATE, actor, source, face, True, loans or None, payload)
+                return (GIVE, actor, False, None, dump(error))
+            return (GIVE, actor, True, loans, payload)
 
+        self._check_parent()
         self.loans.arrived((actor,))
-        self._post_in_order(actor, refs, frame)
+        # At once, as whoever gets its handle may speak of it; the arguments may follow.
+        self.post((CREATE, actor, source, face))
+        self._post_in_order(actor, frame, arguments)
         return actor
 
     def call(
@@ -113,31 +117,27 @@ class Uplink(ABC):
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
         """Sends a call to another actor; see Engine."""
+        arguments = Arguments(self, method.name, args, kwargs)
         ref = self._new_ref()
-        name = method.name
+        call, name = ref.call, method.name
 
         def frame() -> Frame | None:
-            try:
-                good, named = with_values(args, kwargs)
-                with collecting(self) as loans:
-                    payload = encode_arguments(name, good, named)
-            except Exception as error:
-                self._refs.pop(ref.call, None)
-                if not refs:
-                    raise
-                if not ref.done():
-                    ref.set_exception(error)
+            if call not in self._refs:  # cancelled while it waited
                 return None
-            return (ASK, ref.call, actor, name, loans or None, payload)
+            try:
+                payload, loans = arguments.payload()
+            except Exception as error:  # noqa: BLE001  # it is the answer
+                self._fail(call, error)
+                return None
+            return (ASK, call, actor, name, loans, payload)
 
-        refs = refs_among(args, kwargs)
-        self._post_in_order(actor, refs, frame)
+        self._post_in_order(actor, frame, arguments)
         return ref
 
     def ready(self, actor: ActorId) -> ObjectRef[None]:
         """Asks to be told when the actor is ready; see Engine."""
         ref = self._new_ref()
-        self._post_in_order(actor, (), lambda: (AWAIT, ref.call, actor))
+        self._post_in_order(actor, lambda: (AWAIT, ref.call, actor))
         return ref
 
     def end(self, actor: ActorId) -> ObjectRef[None]:
@@ -171,8 +171,9 @@ class Uplink(ABC):
 
     def release(self, actor: ActorId) -> None:
         """Counts a holder less; the loans go back with the last one; see Engine."""
-        self.loans.release(actor)
-        self.return_loans_soon()
+        if not self._is_forsaken:  # what a fork holds, its parent holds
+            self.loans.release(actor)
+            self.return_loans_soon()
 
     @contextmanager
     def borrowing(self, loans: Collection[ActorId] | None) -> Generator[None]:
@@ -189,6 +190,10 @@ class Uplink(ABC):
             for actor in loans:
                 self.release(actor)
 
+    def forsake(self) -> None:
+        """Refuses everything from now on; see Engine."""
+        self._is_forsaken = True
+
     # Answers.
 
     def settle(self, frame: Frame) -> None:
@@ -199,43 +204,60 @@ class Uplink(ABC):
             if ref is not None and not ref.done():
                 fill(ref, frame)
 
+    def _fail(self, call: int, error: BaseException) -> None:
+        entry = self._refs.pop(call, None)
+        ref = entry() if isinstance(entry, weakref.ref) else entry
+        if ref is not None and not ref.done():
+            ref.set_exception(error)
+
     def fail_all(self, error: Exception) -> None:
         """The owner is gone: nothing that was asked will be answered."""
-        refs, self._refs = self._refs, {}
-        for entry in refs.values():
-            ref = entry() if isinstance(entry, weakref.ref) else entry
-            if ref is not None and not ref.done():
-                ref.set_exception(error)
+        for call in list(self._refs):
+            self._fail(call, error)
 
     def _new_ref(self) -> ObjectRef[Any]:
+        self._check_parent()
         ref: ObjectRef[Any] = ObjectRef(loop=self._loop)
         ref.bind(self, next(self._calls))
         self._refs[ref.call] = ref
         return ref
 
+    def _check_parent(self) -> None:
+        if self._is_forsaken:
+            raise RuntimeError(
+                "this process is a fork of an actor's and cannot call actors: the pipe "
+                "is its parent's"
+            )
+
     def _post_in_order(
         self,
         actor: ActorId,
-        refs: Collection[ObjectRef[Any]],
         frame: Callable[[], Frame | None],
+        arguments: Arguments | None = None,
     ) -> None:
         """Sends a frame about an actor, behind those that wait for their arguments."""
+        refs = arguments.refs if arguments is not None else ()
+        held = [actor, *arguments.loans] if arguments is not None else [actor]
         with self._ordering:
             if not refs and not self._lanes:
                 self._post_if(frame())
                 return
             place = next(self._places)
-            if self._lanes.post(actor, place, ready=all(ref.done() for ref in refs)):
+            ready = arguments is None or arguments.are_ready
+            if self._lanes.post(actor, place, ready=ready):
                 self._post_if(frame())
                 return
-            self._held_back[place] = frame
-        self.retain(actor)  # until the frame has gone: nobody else may hold it
+            for other in held:  # until the frame has gone: nobody else may hold them
+                self.retain(other)
+            self._held_back[place] = frame, held
 
         def settled() -> None:
             with self._ordering:
                 for free in self._lanes.settled(actor, place, goes=True):
-                    self._post_if(self._held_back.pop(free)())
-            self.release(actor)
+                    freed, kept = self._held_back.pop(free)
+                    self._post_if(freed())
+                    for other in kept:
+                        self.release(other)
 
         when_done(refs, settled)
 
@@ -245,5 +267,5 @@ class Uplink(ABC):
 
     def _end(self, actor: ActorId, *, at_once: bool) -> ObjectRef[None]:
         ref = self._new_ref()
-        self._post_in_order(actor, (), lambda: (END, ref.call, actor, at_once))
+        self._post_in_order(actor, lambda: (END, ref.call, actor, at_once))
         return ref

@@ -1,0 +1,39 @@
+"""What actors are made from, ready to be sent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from actorlib._engine import ActorId
+    from actorlib._interface import Interface
+    from actorlib._options import ActorOptions
+    from actorlib._wire.frames import Payload
+
+
+class Birth(NamedTuple):
+    """What an actor is made from, ready to be sent.
+
+    Attributes:
+        source: The pickled class.
+        interface: The face of the class.
+        options: What it asks for.
+    """
+
+    source: bytes
+    interface: Interface
+    options: ActorOptions
+
+
+class Sealed(NamedTuple):
+    """A constructor's or a method's arguments, ready to be sent.
+
+    Attributes:
+        payload: The arguments.
+        loans: The actors whose handles are among them, or None.
+    """
+
+    payload: Payload
+    loans: Collection[ActorId] | None
