@@ -67,14 +67,13 @@ class RuntimeContext:
         """The id of the actor whose code this is, in hex; None in the owner."""
         return self.actor_id
 
-    def get_accelerator_ids(self) -> dict[str, list[int | str]]:
+    def get_accelerator_ids(self) -> dict[str, list[str]]:
         """Ids of the devices that this actor was given, by kind.
 
         They name devices of the machine as the owner sees it and do not change while
-        the actor lives; frameworks inside count the visible ones from 0. They are
-        numbers, or the entries of the owner's own visibility variable if it has one.
+        the actor lives; frameworks inside count the visible ones from 0.
         """
-        return {kind: list(ids) for kind, ids in self.accelerator_ids.items()}
+        return {kind: list(map(str, ids)) for kind, ids in self.accelerator_ids.items()}
 
     def get_assigned_resources(self) -> dict[str, float]:
         """What this actor holds, by resource name; memory in bytes."""

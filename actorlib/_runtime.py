@@ -17,6 +17,7 @@ from actorlib._engine import (
 from actorlib._handle import ActorHandle, hold_of
 from actorlib._options import RuntimeKeywords, RuntimeOptions, checked
 from actorlib._ref import ObjectRef
+from actorlib._streams import fill_standard_streams
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -166,8 +167,6 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     Returns:
         What it returned.
     """
-    from actorlib._local.descriptors import fill_standard_streams
-
     fill_standard_streams()
     factory = None
     with contextlib.suppress(ImportError):

@@ -4,6 +4,7 @@ What decides is pure and what acts is thin. In reading order:
 
 * ``placement``, ``ledger``, ``line``, ``admission``: which devices, who holds what,
   who goes next, waiting for it.
+* ``birth``: what an actor is made from.
 * ``registry``, ``holders``: the actors and their states; who has a handle of which.
 * ``mailbox``, ``dispatch``: which calls may go; where each answer goes.
 * ``launcher``, ``template``, ``process``, ``output``, ``descriptors``: processes, and

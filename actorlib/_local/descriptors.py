@@ -1,41 +1,51 @@
-"""Descriptors: room for many, and none of ours where a standard stream belongs."""
+"""Room for descriptors: a thousand actors need more than a shell's usual 1 024."""
 
 from __future__ import annotations
 
-import os
+import contextlib
 import resource
+import sys
 
 _SPARE = 256
 _ENOUGH = 1 << 16
-_STANDARD_ERROR = 2
 
 
-def make_room(count: int) -> None:
-    """Raises this process's soft limit of open files if it is too low for so many.
+class Room:
+    """This process's soft limit of open files, raised while it is needed.
 
-    A thousand actors need more than a shell's usual 1 024.
-
-    The hard limit stays, as do the limits of workers: they come from a process that
-    was started before. Go and Node raise theirs likewise at every start.
-
-    Args:
-        count: How many descriptors will be open besides the program's own.
+    Go and Node raise theirs at every start. The hard limit stays, and so do the limits
+    of workers, which are those that this process was started with.
     """
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = count + _SPARE
-    if soft == resource.RLIM_INFINITY or wanted <= soft:
-        return
-    most = _ENOUGH if hard == resource.RLIM_INFINITY else min(hard, _ENOUGH)
-    raised = max(min(max(wanted, 2 * soft), most), soft)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
 
+    def __init__(self) -> None:
+        self._soft, self._hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._raised = self._soft
 
-def fill_standard_streams() -> None:
-    """Opens those of descriptors 0 to 2 that are closed, on nothing.
+    def make(self, count: int) -> None:
+        """Raises the limit if it is too low.
 
-    Sockets would take their numbers, and libuv, under uvloop, aborts the process rather
-    than close one of those.
-    """
-    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STANDARD_ERROR:
-        pass
-    os.close(descriptor)
+        Args:
+            count: How many descriptors will be open besides the program's own.
+        """
+        wanted = count + _SPARE
+        if self._raised == resource.RLIM_INFINITY or wanted <= self._raised:
+            return
+        no_end = self._hard == resource.RLIM_INFINITY
+        most = _ENOUGH if no_end else min(self._hard, _ENOUGH)
+        raised = max(min(max(wanted, 2 * self._raised), most), self._raised)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (raised, self._hard))
+        self._raised = raised
+
+    def spare(self, pid: int) -> None:
+        """Gives a child, and whatever it starts, the limit there was before."""
+        if sys.platform == "linux" and self._raised != self._soft:
+            with contextlib.suppress(OSError):
+                limits = (self._soft, self._hard)
+                resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+
+    def restore(self) -> None:
+        """Lowers the limit to what it was, unless somebody else has changed it."""
+        now, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if now == self._raised != self._soft:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (self._soft, self._hard))
+        self._raised = self._soft

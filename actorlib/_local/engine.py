@@ -29,7 +29,7 @@ from actorlib._wire.payload import encode_plain_call
 from actorlib.exceptions import ActorHandleNotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Coroutine, Mapping
 
     from actorlib._interface import Method
     from actorlib._local.supervisor import Life
@@ -161,7 +161,7 @@ class LocalEngine:
         finally:
             for life in self.lives:
                 life.kill("the runtime was shut down")
-            await self.machine.aclose()
+            await _insisted(self.machine.aclose())
         if ended:
             await asyncio.wait(ended, timeout=_PATIENCE)
 
@@ -290,3 +290,17 @@ class LocalEngine:
             pending_calls=life.dispatch.pending,
             death=str(record.exit or ""),
         )
+
+
+async def _insisted(work: Coroutine[Any, Any, None]) -> None:
+    """Does work that has an end to its end, however often the wait is cancelled."""
+    task = asyncio.ensure_future(work)
+    cancelled = False
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            cancelled = True
+    task.result()
+    if cancelled:
+        raise asyncio.CancelledError

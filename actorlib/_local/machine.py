@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from actorlib._enforcement.caps import thread_caps
 from actorlib._local.admission import Admission
-from actorlib._local.descriptors import fill_standard_streams
 from actorlib._local.ledger import Ledger
 from actorlib._local.template import SpawnLauncher, TemplateLauncher
 from actorlib._resources import CPU, MEMORY, UNITS, Resources
+from actorlib._streams import fill_standard_streams
 from actorlib.accelerators import (
     FAMILIES,
     Host,

@@ -95,7 +95,9 @@ class OutputPipe:
         if not self._is_shown or stream is None:
             return
         try:
-            stream.write("".join(f"({self._label}) {text}\n" for text in texts))
+            told = "".join(f"({self._label}) {text}\n" for text in texts)
+            coding = getattr(stream, "encoding", None) or "utf-8"
+            stream.write(told.encode(coding, "backslashreplace").decode(coding))
             stream.flush()
         except (OSError, ValueError):  # it is closed: there is nobody left to read it
             self._is_shown = False

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
-from actorlib._local.descriptors import make_room
+from actorlib._local.descriptors import Room
 from actorlib._local.launcher import ProcessExit
 from actorlib._local.process import LaunchedWorker
 from actorlib._wire.channel import Channel
@@ -77,6 +77,7 @@ class TemplateLauncher:
         self._preload = preload
         self._is_output_shown = is_output_shown
         self._mark = secrets.token_hex(8)
+        self._room = Room()
         self._count = 0
         self._workers: dict[int, LaunchedWorker] = {}
         self._queue: deque[LaunchedWorker] = deque()
@@ -139,7 +140,7 @@ class TemplateLauncher:
             )
         if self._channel is None:
             raise TemplateError(self._trouble or "the template is closed")
-        make_room((len(self._workers) + 1) * _DESCRIPTORS)
+        self._room.make((len(self._workers) + 1) * _DESCRIPTORS)
         self._count += 1
         worker = LaunchedWorker(self.kill, self._count, name, self._loop)
         self._workers[worker.number] = worker
@@ -161,6 +162,7 @@ class TemplateLauncher:
             self._restarting.cancel()
             await asyncio.wait([self._restarting])
         await self._shut()
+        self._room.restore()
 
     async def _shut(self) -> None:
         if self._channel is not None:
@@ -178,7 +180,7 @@ class TemplateLauncher:
             self._gone(worker, ProcessExit(signal=9, trouble=self._trouble))
 
     def _popen(self, descriptor: int) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [
                 sys.executable,
                 "-c",
@@ -195,6 +197,8 @@ class TemplateLauncher:
             stdin=subprocess.DEVNULL,
             start_new_session=True,
         )
+        self._room.spare(process.pid)
+        return process
 
     def _template_environment(self) -> dict[str, str]:
         return {**os.environ, MARK: mark_of_worker(self._mark, 0)}

@@ -7,6 +7,8 @@ not here), a plain ``TaskError`` carries it.
 
 from __future__ import annotations
 
+import contextlib
+import copyreg
 import functools
 import inspect
 from typing import TYPE_CHECKING, Any, cast
@@ -49,6 +51,9 @@ def parts_of(error: BaseException) -> tuple[type, tuple[Any, ...], dict[str, Any
     (``OSError.filename``), nor is all else in ``__dict__`` (``ImportError.name``).
     """
     arguments, state = error.args, dict(error.__dict__)
+    for name in _slots_of(type(error)):
+        with contextlib.suppress(AttributeError):
+            state[name] = getattr(error, name)
     maker = next(base for base in type(error).__mro__ if "__reduce__" in vars(base))
     if maker.__module__ == "builtins":
         # Only the builtin ones: a user's own says how to run the user's constructor.
@@ -56,6 +61,14 @@ def parts_of(error: BaseException) -> tuple[type, tuple[Any, ...], dict[str, Any
         if rest and isinstance(rest[0], dict):
             state |= rest[0]
     return type(error), arguments, state
+
+
+def _slots_of(cls: type) -> list[str]:
+    return [
+        name
+        for base in cls.__mro__
+        for name in copyreg._slotnames(base)  # type: ignore[attr-defined]  # pyright: ignore  # noqa: PGH003, SLF001  # as pickle finds them
+    ]
 
 
 def remake(
@@ -77,7 +90,7 @@ def remake(
     except TypeError:  # MemoryError's own takes no other class, and keeps nothing
         error = BaseException.__new__(cls, *arguments)
     _builtin_constructor(cls)(error, *arguments)
-    error.args = args
+    object.__setattr__(error, "args", args)
     for name, value in state.items():
         object.__setattr__(error, name, value)
     return error
@@ -127,6 +140,16 @@ def task_error(
     return error
 
 
+def _task_error_of(
+    parts: tuple[Any, ...] | None, summary: str, text: str, where: str
+) -> TaskError:
+    cause = None
+    if parts is not None:
+        cls, arguments, state, args = parts
+        cause = remake(cls, arguments, args, state)
+    return task_error(cause, summary, text, where)
+
+
 def _like(cause: BaseException) -> TaskError | None:
     """The same exception as an instance of TaskError too, if there can be one."""
     try:
@@ -146,7 +169,8 @@ def _dual_class(cls: type[BaseException]) -> type[TaskError]:
 
     def reduce(self: TaskError) -> tuple[object, ...]:
         summary = f"{cls.__name__}: {self}"
-        return task_error, (self.cause, summary, self.traceback_str, self.where)
+        parts = self.cause and (*parts_of(self.cause), self.cause.args)
+        return _task_error_of, (parts, summary, self.traceback_str, self.where)
 
     return type(
         f"TaskError({cls.__name__})",

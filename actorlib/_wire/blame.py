@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING
 
-from actorlib._wire.payload import dump, encode_call
+from actorlib._wire.payload import dump, encode_call, kept
 from actorlib.exceptions import SerializationError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def encode_arguments(
         SerializationError: One cannot be sent; the message says which.
     """
     try:
-        return encode_call(args, kwargs)
+        return kept(encode_call(args, kwargs))
     except Exception as error:
         raise SerializationError(_blame(where, args, kwargs, error)) from error
 

@@ -17,6 +17,7 @@ other for ever.
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, cast
 
@@ -24,13 +25,13 @@ from actorlib._wire.codec import FrameDecoder, encode
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
-    import asyncio
     import socket
     from collections.abc import Callable
 
     from actorlib._wire.frames import Buffer, Frame
 
 _READ = 64 * 1024
+_READS = 16
 # Enough for a few hundred small frames: the other side works on the first of a burst
 # while this one still makes the rest.
 _BURST = 8 * 1024
@@ -75,6 +76,7 @@ class Channel:
         self._waiting = 0
         self._drained: asyncio.Future[None] | None = None
         self._is_open = True
+        self._is_paused = False
         loop.add_reader(self._fd, self._readable)
 
     @property
@@ -118,7 +120,7 @@ class Channel:
         self._flush()
         if self._backlog:
             self._drained = self._drained or self._loop.create_future()
-            await self._drained
+            await asyncio.shield(self._drained)
 
     def close(self) -> None:
         """Closes this end after trying once to send what is left."""
@@ -182,6 +184,7 @@ class Channel:
         self._backlog.append(rest)
         self._waiting += len(rest)
         if self._pause_above is not None and self._waiting > self._pause_above:
+            self._is_paused = True
             self._loop.remove_reader(self._fd)
 
     def _writable(self) -> None:
@@ -202,7 +205,8 @@ class Channel:
         self._waiting = 0
         self._loop.remove_writer(self._fd)
         self._tell_drained()
-        if self._pause_above is not None:
+        if self._is_paused:
+            self._is_paused = False
             self._loop.add_reader(self._fd, self._readable)
 
     def _tell_drained(self) -> None:
@@ -211,24 +215,34 @@ class Channel:
         self._drained = None
 
     def _readable(self) -> None:
-        try:
-            target = self._decoder.target()
-            if target is None:
-                data = self._sock.recv(_READ)
-                nbytes = len(data)
-                frames = self._decoder.feed(data) if data else []
-            else:
-                nbytes = self._sock.recv_into(target)
-                frames = self._decoder.filled(nbytes) if nbytes else []
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError:  # reset: it died with frames unread
-            self._fail(None)
-            return
-        except ProtocolError as error:
-            self._fail(error)
-            return
-        if not nbytes:
-            self._fail(None)
-        elif frames:
-            self._receive(frames)
+        """Reads all there is: uvloop tells of a socket's error once and never again."""
+        for _ in range(_READS):
+            try:
+                target = self._decoder.target()
+                if target is None:
+                    data = self._sock.recv(_READ)
+                    nbytes = len(data)
+                    frames = self._decoder.feed(data) if data else []
+                else:
+                    nbytes = self._sock.recv_into(target)
+                    frames = self._decoder.filled(nbytes) if nbytes else []
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError:  # reset: it died with frames unread
+                self._fail(None)
+                return
+            except ProtocolError as error:
+                self._fail(error)
+                return
+            if not nbytes:
+                self._fail(None)
+                return
+            if frames:
+                self._receive(frames)
+            if not self._is_open or self._is_paused:
+                return
+        self._loop.call_soon(self._read_on)
+
+    def _read_on(self) -> None:
+        if self._is_open and not self._is_paused:
+            self._readable()

@@ -109,6 +109,22 @@ def decode_call(payload: Payload) -> tuple[list[Any] | tuple[Any, ...], dict[str
     return cast("tuple[tuple[Any, ...], dict[str, Any]]", value)
 
 
+def kept(payload: Payload) -> Payload:
+    """The payload with buffers of its own, for one that is not sent at once.
+
+    Buffers of a fresh payload are those of the value itself, and its owner may change
+    them as soon as the call has returned.
+    """
+    if type(payload) is bytes:
+        return payload
+    return [
+        buffer
+        if type(buffer) is bytes or memoryview(buffer).readonly
+        else bytes(buffer)
+        for buffer in cast("list[Buffer]", payload)
+    ]
+
+
 def dump(value: object) -> bytes:
     """A value in one piece, always pickled: for what is kept and sent many times.
 
@@ -149,7 +165,7 @@ def _pickle(value: object) -> Payload:
     _Pickler(stream, _PROTOCOL, keep_inside).dump(value)
     if not buffers and stream.tell() < LARGE:
         return stream.getvalue()
-    return [stream.getbuffer(), *buffers]
+    return [stream.getvalue(), *buffers]
 
 
 def _view(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import faulthandler
 import os
 import socket
@@ -65,6 +66,8 @@ def leave(code: int) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(BaseException):
             stream.flush()
+    with contextlib.suppress(BaseException):
+        ctypes.CDLL(None).fflush(None)  # what C code has printed
     os._exit(code)
 
 
@@ -95,4 +98,5 @@ def _code_of(error: SystemExit) -> int:
 
 if __name__ == "__main__":
     speak_in_lines()
+    os.set_inheritable(int(sys.argv[1]), False)  # noqa: FBT003  # the os API
     live(socket.socket(fileno=int(sys.argv[1])))

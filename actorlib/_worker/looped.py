@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from actorlib._engine import set_engine
 from actorlib._wire.channel import Channel
 from actorlib._wire.frames import CALL, CANCEL, FAILURE, READY, RESULT, STOP, Frame
-from actorlib._wire.payload import decode_call
+from actorlib._wire.payload import decode_call, kept
 from actorlib._worker import replies
 from actorlib._worker.birth import construct
 from actorlib._worker.pace import Pace
@@ -217,7 +217,7 @@ class _Looped:
                 self._uplink, call, value, lambda: self._where(name)
             )
         del self._tasks[call]
-        self._channel.send(answer)
+        self._channel.send((*answer[:-1], kept(answer[-1])))
 
     def _cancel(self, call: int) -> None:
         running = self._tasks.get(call)
@@ -286,7 +286,8 @@ class _Looped:
             )
         # The value is still held here: a handle in it is given back after it was sent.
         self._unanswered = True
-        self._loop.call_soon_threadsafe(self._answered, answer)
+        whole = (*answer[:-1], kept(answer[-1]))
+        self._loop.call_soon_threadsafe(self._answered, whole)
         self._pace.ran(name, time.perf_counter() - started)
 
     def _wait_until_answered(self) -> None:

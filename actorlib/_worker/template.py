@@ -86,6 +86,7 @@ class Template:
         self._mark = mark
         self._preload = preload
         self._spawn = spawn
+        self._watched: int | None = None
         self._mark_address = find_mark()
         self._pids: dict[int, int] = {}
         self._workers: dict[int, int] = {}
@@ -107,16 +108,22 @@ class Template:
         signal.set_wakeup_fd(self._wakeup_in.fileno(), warn_on_full_buffer=False)
         prctl(PR_SET_CHILD_SUBREAPER, 1)
         call_process("actorlib")
+        # A preload may take for ever, and nobody serves requests meanwhile: the kernel
+        # ends this process with the owner until it can look for itself.
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != self._owner:
+            return
         told = preload(self._preload, lambda name: self._send((PRELOADING, name)))
         if not self._spawn:
             warm_up()
+        prctl(PR_SET_PDEATHSIG, 0)
         self._send((HELLO, *told))
         poller = select.poll()
         poller.register(self._control, select.POLLIN)
         poller.register(self._wakeup, select.POLLIN)
         # A child that the owner forked keeps a copy of its socket open; its process
         # descriptor tells the truth.
-        owner = watch(self._owner)
+        owner = self._watched = watch(self._owner)
         if owner is not None:
             poller.register(owner, select.POLLIN)
         while self._owner_is_there:
@@ -186,6 +193,8 @@ class Template:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         for own in (self._control, self._wakeup, self._wakeup_in):
             own.close()
+        if self._watched is not None:
+            os.close(self._watched)
         pipe, out, err = descriptors
         os.dup2(out, 1)
         os.dup2(err, 2)
@@ -199,6 +208,7 @@ class Template:
 
         pipe = self._begin_child(descriptors, worker)
         gc.enable()
+        os.set_inheritable(pipe, False)  # noqa: FBT003  # the os API
         live(socket.socket(fileno=pipe))
 
     def _exec_worker(self, descriptors: list[int], worker: int) -> NoReturn:

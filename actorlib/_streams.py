@@ -1,0 +1,18 @@
+"""The standard streams of this process, which a daemon may have closed."""
+
+from __future__ import annotations
+
+import os
+
+_STANDARD_ERROR = 2
+
+
+def fill_standard_streams() -> None:
+    """Opens those of descriptors 0 to 2 that are closed, on nothing.
+
+    Sockets would take their numbers, and libuv, under uvloop, aborts the process rather
+    than close one of those.
+    """
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STANDARD_ERROR:
+        pass
+    os.close(descriptor)
