@@ -63,7 +63,7 @@ async def _demonstrate(
     async with actorlib.init(
         num_gpus=count,
         start_method=start_method,
-        preload=[_demo.__name__],
+        preload=[] if start_method == "spawn" else [_demo.__name__],
         log_to_driver=False,
     ) as runtime:
         handles, reports = await _demo.reports(_demo.shares(count), _visible())

@@ -109,8 +109,8 @@ class RuntimeOptions:
         memory: Bytes to give out, or None for what this process may use.
         resources: Custom resources by name, whole numbers.
         preload: Modules that workers find imported already. They are imported once,
-            in the template, and must not initialise an accelerator there. Spawned
-            workers start without them.
+            in the template, and must not initialise an accelerator there. Where workers
+            are spawned by default, they start without them.
         start_method: ``"template"`` forks each worker from a small warm process;
             ``"spawn"`` starts an interpreter for each. None chooses the template on
             Linux, spawn elsewhere.
@@ -145,6 +145,11 @@ class RuntimeOptions:
         if self.start_method is not None:
             _one_of("start_method", self.start_method, START_METHODS)
         _one_of("infeasible", self.infeasible, INFEASIBLE)
+        if self.preload and self.start_method == "spawn":
+            raise ValueError(
+                f"preload={list(self.preload)!r} and start_method='spawn' exclude each "
+                "other: a fresh interpreter imports everything anew"
+            )
         _seconds("grace", self.grace)
         if not isinstance(cast("object", self.log_to_driver), bool):
             raise TypeError(

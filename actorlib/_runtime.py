@@ -115,13 +115,17 @@ class Runtime:
         return self._engine
 
     async def _open(self) -> Self:
-        from actorlib._local.engine import LocalEngine
+        from actorlib._local.machine import Machine
 
         _refuse_second()
         if self._is_used:
             raise RuntimeError("this runtime was started before: call init() again")
         self._is_used = True
-        engine = await LocalEngine.open(self._options)
+        machine = await Machine.open(self._options)
+        # By now it is half loaded: the machine used the time that the template took.
+        from actorlib._local.engine import LocalEngine
+
+        engine = LocalEngine(machine, self._options)
         try:
             _refuse_second()
         except BaseException:

@@ -25,17 +25,52 @@ class Admission:
         ledger: What is granted.
     """
 
-    __slots__ = ("_ledger", "_line", "_promised")
+    __slots__ = ("_ledger", "_line", "_places", "_promised")
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._line = Line(ledger)
         self._promised: dict[Waiter, asyncio.Future[Lease]] = {}
+        self._places: dict[asyncio.Future[Lease], Waiter] = {}
+
+    def enter(self, label: str, request: Resources) -> asyncio.Future[Lease]:
+        """Asks for a lease: granted at once if nobody has to wait for it, else in line.
+
+        What can never be granted waits for ever and holds nobody up.
+
+        Args:
+            label: Who asks, for messages.
+            request: What is asked.
+
+        Returns:
+            The lease, now or later. Whoever takes it gives it back to :meth:`release`;
+            whoever wants it no more says so to :meth:`leave`.
+        """
+        promise: asyncio.Future[Lease] = asyncio.get_running_loop().create_future()
+        lease = self._line.pass_by(request)
+        if lease is not None:
+            promise.set_result(lease)
+        else:
+            waiter = self._line.join(label, request)
+            self._promised[waiter] = promise
+            self._places[promise] = waiter
+        return promise
+
+    def leave(self, promise: asyncio.Future[Lease]) -> None:
+        """Leaves the line, or gives a lease back that was granted and never taken.
+
+        Args:
+            promise: What ``enter`` gave.
+        """
+        waiter = self._places.pop(promise, None)
+        if waiter is not None and self._promised.pop(waiter, None) is not None:
+            self._line.leave(waiter)
+            self._serve()
+        elif promise.done() and not promise.cancelled():
+            self.release(promise.result())
 
     async def acquire(self, label: str, request: Resources) -> Lease:
         """Waits for a lease; at once, without yielding, if nobody has to wait for it.
-
-        What can never be granted waits for ever and holds nobody up.
 
         Cancelled: leaves the line; a lease granted in the same turn is given back.
 
@@ -46,17 +81,14 @@ class Admission:
         Returns:
             The lease; the caller gives it back to :meth:`release`.
         """
-        lease = self._line.pass_by(request)
-        if lease is not None:
-            return lease
-        waiter = self._line.join(label, request)
-        promise: asyncio.Future[Lease] = asyncio.get_running_loop().create_future()
-        self._promised[waiter] = promise
+        promise = self.enter(label, request)
         try:
             return await promise
         except BaseException:  # GeneratorExit too: a closed coroutine waits no more
-            self._withdraw(waiter, promise)
+            self.leave(promise)
             raise
+        finally:
+            self._places.pop(promise, None)
 
     def release(self, lease: Lease) -> None:
         """Gives a lease back and lets everyone go who may go now.
@@ -94,18 +126,11 @@ class Admission:
         overlaps = not waiter.request.amounts.keys().isdisjoint(request.amounts)
         return overlaps and self._ledger.feasible(waiter.request)
 
-    def _withdraw(self, waiter: Waiter, promise: asyncio.Future[Lease]) -> None:
-        if self._promised.pop(waiter, None) is not None:
-            self._line.leave(waiter)
-            self._serve()
-        elif not promise.cancelled():
-            # Granted in the turn in which the wait was cancelled: nobody took it.
-            self.release(promise.result())
-
     def _serve(self) -> None:
         while granted := self._line.serve():
             for waiter, lease in granted:
                 promise = self._promised.pop(waiter)
+                self._places.pop(promise, None)
                 if promise.cancelled():
                     # It has not woken yet to leave the line. Its lease is free again
                     # for the next round of this loop.

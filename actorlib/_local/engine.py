@@ -42,7 +42,7 @@ _PATIENCE = 5.0
 class LocalEngine:
     """Runs actors as subprocesses of this process; see Engine.
 
-    Made by ``open``; every verb is called from the thread of its loop.
+    Every verb is called from the thread of its loop.
     """
 
     def __init__(self, machine: Machine, options: RuntimeOptions) -> None:
@@ -58,16 +58,6 @@ class LocalEngine:
         self._held_back: dict[int, Callable[[], None]] = {}
         self._is_closed = False
         self._is_forsaken = False
-
-    @classmethod
-    async def open(cls, options: RuntimeOptions) -> LocalEngine:
-        """Opens the machine and gives an engine that runs actors on it.
-
-        Raises:
-            ValueError: More is declared than the owner may see.
-            TemplateError: Workers cannot be started.
-        """
-        return cls(await Machine.open(options), options)
 
     # The verbs.
 

@@ -109,10 +109,14 @@ class Lives:
         """The life of an actor; see Actors."""
         return self._lives.get(actor)
 
-    async def acquire(self, record: ActorRecord) -> Lease:
-        """Waits in line for the actor's share; see Surroundings."""
+    def enter(self, record: ActorRecord) -> asyncio.Future[Lease]:
+        """Asks for the actor's share; see Surroundings."""
         asked = record.options.request
-        return await self._machine.admission.acquire(record.label, asked)
+        return self._machine.admission.enter(record.label, asked)
+
+    def leave(self, promise: asyncio.Future[Lease]) -> None:
+        """Gives up a place in line, or a share that was not taken; see Surroundings."""
+        self._machine.admission.leave(promise)
 
     def release_lease(self, lease: Lease) -> None:
         """Gives a share back; see Surroundings."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import re
 import sys
 from typing import TYPE_CHECKING
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from actorlib._local.launcher import Launcher, WorkerProcess
     from actorlib._options import ActorOptions, RuntimeOptions
+    from actorlib.accelerators import Detection
 
 HIDE_SWITCH = "ACTORLIB_HIDE_DEVICES"
 
@@ -72,7 +74,7 @@ class Machine:
         launcher = _launcher(loop, options)
         starting = loop.create_task(launcher.start())
         try:
-            detections = await asyncio.to_thread(discover, host)
+            detections = await asyncio.to_thread(_look_around, host)
             declared = options.capacity.amounts.get("GPU")
             count = options.num_gpus if declared is None else declared // UNITS
             found = inventory(detections, {"GPU": count})
@@ -126,6 +128,12 @@ class Machine:
     async def aclose(self) -> None:
         """Ends everything that still runs and leaves nothing."""
         await self._launcher.aclose()
+
+
+def _look_around(host: Host) -> tuple[Detection, ...]:
+    """Finds the devices, and loads the heaviest import while the template starts."""
+    importlib.import_module("actorlib._wire.payload")
+    return discover(host)
 
 
 def _launcher(

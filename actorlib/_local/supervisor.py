@@ -43,8 +43,12 @@ class Surroundings(Protocol):
     loop: asyncio.AbstractEventLoop
     grace: float
 
-    async def acquire(self, record: ActorRecord) -> Lease:
-        """Waits in line for the actor's share."""
+    def enter(self, record: ActorRecord) -> asyncio.Future[Lease]:
+        """Asks for the actor's share: done at once, or when its turn has come."""
+        ...
+
+    def leave(self, promise: asyncio.Future[Lease]) -> None:
+        """Gives up a place in line, or a share that was not taken."""
         ...
 
     def release_lease(self, lease: Lease) -> None:
@@ -108,6 +112,7 @@ class Life:
         self._surroundings = surroundings
         self._asked = ""
         self._ends_for = ""
+        self._promise: asyncio.Future[Lease] | None = None
         self._was_ready = False
         self._awaiting_ready: list[asyncio.Future[None]] = []
         self._cause: BaseException | None = None
@@ -123,6 +128,9 @@ class Life:
         Args:
             arguments: For the constructor, why there are none, or a future of them.
         """
+        if not isinstance(arguments, BaseException) and not asyncio.isfuture(arguments):
+            # Now, and not when the task begins: who is made first is first in line.
+            self._promise = self._surroundings.enter(self.record)
         self._task = self._surroundings.loop.create_task(self._live(arguments))
 
     def be_stillborn(
@@ -226,7 +234,9 @@ class Life:
         lease = None
         try:
             sealed = self.unsent = await self._waited(_value(arguments))
-            lease = await self._waited(self._surroundings.acquire(self.record))
+            if self._promise is None:
+                self._promise = self._surroundings.enter(self.record)
+            lease = await self._waited(_result(self._promise))
             how = await self._be(lease, sealed)
         except _Asked:
             how = Exit(cause="asked", reason=self._asked)
@@ -328,6 +338,8 @@ class Life:
         self._tell_ready(self.died)
         if lease is not None:
             self._surroundings.release_lease(lease)
+        elif self._promise is not None:
+            self._surroundings.leave(self._promise)
         self.ended.set_result(None)
         self._surroundings.buried(self)
         if how.cause != "asked":
@@ -343,6 +355,10 @@ class _Unborn(Exception):  # noqa: N818  # carries what went wrong
 
 class _Asked(Exception):  # noqa: N818  # no error: the way out of a life that was ended
     """The actor was ended before it had a process."""
+
+
+async def _result(promise: asyncio.Future[Lease]) -> Lease:
+    return await promise
 
 
 async def _value(

@@ -252,12 +252,13 @@ class Template:
         for mark in [mark for mark in self._leaving if mark not in left]:
             self._send(self._leaving.pop(mark))
 
-    def _kill_orphans(self) -> None:
-        """Kills every child that is no worker."""
-        for pid in children():
-            if pid not in self._workers:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+    def _kill_orphans(self) -> bool:
+        """Kills every child that is no worker; False if there was none."""
+        orphans = [pid for pid in children() if pid not in self._workers]
+        for pid in orphans:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return bool(orphans)
 
     def _before_reaping(self, pid: int) -> None:
         if pid in self._workers:
@@ -276,7 +277,11 @@ class Template:
         while self._pids:
             poller.poll(100)
             self._reap()
-        self._kill_orphans()
+        # What an orphan leaves behind when it is killed comes here in its turn.
+        deadline = time.monotonic() + FAREWELL
+        while self._kill_orphans() and time.monotonic() < deadline:
+            poller.poll(10)
+            self._reap()
 
     def _send(self, report: tuple[Any, ...]) -> None:
         with contextlib.suppress(OSError):  # a lost owner is noticed where it is read

@@ -2,4 +2,5 @@
 
 * ``host``: a recorded machine, and NVML on it.
 * ``engine``: an engine without processes.
+* ``turns``: turns of the event loop, counted instead of slept.
 """

@@ -69,7 +69,7 @@ async def crowd() -> AsyncIterator[Crowd]:
     assert crowd.waiting() == []
 
 
-def test_acquire_when_there_is_room_then_it_does_not_yield() -> None:
+async def test_acquire_when_there_is_room_then_it_does_not_yield() -> None:
     asking = Admission(machine()).acquire("A", GPU)
 
     with pytest.raises(StopIteration) as granted:

@@ -1,0 +1,137 @@
+"""How long a call of an actor takes, and how many a second there can be.
+
+A round trip is one call awaited before the next is made. Pipelined calls are made in
+windows of 1,000 that end in one ``asyncio.gather``.
+
+Run it with ``python -m benchmarks.calls``.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from benchmarks._cases import FLOOR, OURS, POOL, RAY, Case, Panel, Plan, Target, Unit
+from benchmarks._command import Scale, conduct
+from benchmarks._jobs import Job
+
+_RATE = Unit(name="calls/s", more_is_better=True)
+_TIME = Unit(name="us", scale=1e6)
+_UNITS: Final = {"p50": _TIME, "p99": _TIME, "rate": _RATE}
+_SECTIONS: Final = {
+    "p50": "round trip, median",
+    "p99": "round trip, 99th percentile",
+    "rate": "pipelined in windows of 1,000",
+}
+_GOALS: Final = {
+    "p50": (Target(bound=1.5, against=FLOOR),),
+    "rate": (Target(bound=0.35, against=FLOOR),),
+}
+"""What actors are to reach on uvloop, by figure."""
+
+_TOGETHER = "uvloop, one CPU"
+_LOOPED = f"{FLOOR} uvloop"
+_BLOCKING = f"{FLOOR} blocking"
+
+_NOTES = (
+    "Cells: median of the rounds, then min..max. Ratios are taken round by round.",
+    "floor: msgpack frames over a socket pair, a protocol on uvloop, a future for each "
+    "call; the far end for round trips a protocol on uvloop, for windows a blocking "
+    "read loop that answers a chunk in one write.",
+    "actorlib and floor have both ends bound to a CPU each (one CPU: to the same, "
+    "which leaves out the wake-up of another CPU); peers are left to the scheduler. "
+    "On a busy machine the 99th percentile of bound ends is a wait for a time slice.",
+    "Ray: the better one of ray.get and await. process pool: submit and result of a "
+    "ProcessPoolExecutor with one worker.",
+)
+
+
+def make_plan(scale: Scale) -> Plan:
+    """What this benchmark runs and shows."""
+    jobs = _jobs(scale)
+    cases: list[Case] = []
+    for figure in _SECTIONS:
+        cases += [
+            _case(figure, kind, loop, jobs)
+            for loop in ("uvloop", "asyncio", _TOGETHER)
+            for kind in ("sync", "async")
+        ]
+        cases += _bare(figure)
+    shown = [case for case in cases if OURS in case.cells]
+    return Plan(
+        name="calls",
+        question="Calls of one actor",
+        notes=_NOTES,
+        jobs=list(jobs.values()),
+        cases=cases,
+        panels=[
+            Panel(
+                title=section,
+                cases=[case for case in shown if case.section == section],
+                is_logarithmic=True,
+            )
+            for section in _SECTIONS.values()
+        ],
+    )
+
+
+def _jobs(scale: Scale) -> Mapping[str, Job]:
+    trips, windows = (1500, 15) if scale.is_quick else (5000, 40)
+    fast = {"trips": trips, "windows": windows}
+    slow = {"trips": trips // 3, "windows": 5}
+    jobs = [
+        Job(
+            name=name,
+            subject=subject,
+            arguments={**fast, "method": method, "apart": not name.endswith("one CPU")},
+        )
+        for name, subject, method in (
+            (f"{OURS} uvloop", "calls_actorlib", "uvloop"),
+            (_LOOPED, "calls_floor", "uvloop"),
+            (_BLOCKING, "calls_floor", "blocking"),
+            (f"{OURS} {_TOGETHER}", "calls_actorlib", "uvloop"),
+            (f"{FLOOR} {_TOGETHER}", "calls_floor", "uvloop"),
+            (f"{FLOOR} blocking, one CPU", "calls_floor", "blocking"),
+            (f"{OURS} asyncio", "calls_actorlib", "asyncio"),
+        )
+    ]
+    if "stdlib" in scale.peers:
+        jobs.append(Job(name=POOL, subject="calls_pool", arguments=slow))
+    if "ray" in scale.peers:
+        jobs.append(Job(name=RAY, subject="calls_ray", arguments=slow))
+    return {job.name: job for job in jobs}
+
+
+def _case(figure: str, kind: str, loop: str, jobs: Mapping[str, Job]) -> Case:
+    floor = _BLOCKING if figure == "rate" else _LOOPED
+    if loop == _TOGETHER:
+        floor += ", one CPU"
+    cells = {OURS: f"{OURS} {loop}/{kind} {figure}", FLOOR: f"{floor}/{figure}"}
+    if loop != _TOGETHER:
+        cells |= {RAY: f"{RAY}/{kind} {figure}"} if RAY in jobs else {}
+        cells |= {POOL: f"{POOL}/{figure}"} if POOL in jobs and kind == "sync" else {}
+    return Case(
+        section=_SECTIONS[figure],
+        title=f"{kind} actor, {loop}",
+        unit=_UNITS[figure],
+        cells=cells,
+        targets=_GOALS.get(figure, ()) if loop == "uvloop" else (),
+    )
+
+
+def _bare(figure: str) -> list[Case]:
+    """What other floors there are: rows without anybody beside them."""
+    if figure == "rate":
+        title, metric = "frames only counted, no futures", "frames rate"
+    else:
+        title, metric = "far end with a blocking read loop", figure
+    return [
+        Case(
+            section=_SECTIONS[figure],
+            title=title,
+            unit=_UNITS[figure],
+            cells={FLOOR: f"{_BLOCKING}/{metric}"},
+        )
+    ]
+
+
+if __name__ == "__main__":
+    conduct(make_plan)

@@ -1,0 +1,74 @@
+"""Calls of a sync and of an async actor, on uvloop or on asyncio's own loop."""
+
+import asyncio
+import os
+import time
+from typing import Any
+
+import actorlib
+from benchmarks.subjects._processes import place
+from benchmarks.subjects._report import (
+    WINDOW,
+    Traffic,
+    arguments,
+    pipelined,
+    prefixed,
+    report,
+    round_trips,
+)
+
+
+@actorlib.remote
+class Plain:
+    """An actor with a plain method."""
+
+    def echo(self, value: int) -> int:
+        """The value."""
+        return value
+
+    def pid(self) -> int:
+        """The process it lives in."""
+        return os.getpid()
+
+
+@actorlib.remote
+class Looped:
+    """An actor with an async method."""
+
+    async def echo(self, value: int) -> int:
+        """The value."""
+        return value
+
+    def pid(self) -> int:
+        """The process it lives in."""
+        return os.getpid()
+
+
+async def _calls(
+    actor: actorlib.ActorHandle[Any], traffic: Traffic
+) -> dict[str, float]:
+    place(await actor.pid.remote(), apart=traffic.apart)
+    trips: list[float] = []
+    for value in range(traffic.trips):
+        begun = time.perf_counter()
+        await actor.echo.remote(value)
+        trips.append(time.perf_counter() - begun)
+    windows: list[float] = []
+    for _ in range(traffic.windows):
+        begun = time.perf_counter()
+        await asyncio.gather(*(actor.echo.remote(value) for value in range(WINDOW)))
+        windows.append(time.perf_counter() - begun)
+    return round_trips(trips) | pipelined(windows)
+
+
+async def _measured(traffic: Traffic) -> dict[str, float]:
+    async with actorlib.init():
+        return prefixed("sync", await _calls(Plain.remote(), traffic)) | prefixed(
+            "async", await _calls(Looped.remote(), traffic)
+        )
+
+
+if __name__ == "__main__":
+    asked = Traffic(**arguments())
+    run = actorlib.run if asked.method == "uvloop" else asyncio.run
+    report(run(_measured(asked)))

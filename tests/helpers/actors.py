@@ -1,0 +1,372 @@
+"""Actors that many tests use, and ways to wait for what happens in processes.
+
+Workers import this module, so it imports little. Nothing here sleeps or polls: an
+actor says where it is, and the kernel says when a process is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast, final
+
+import actorlib
+from actorlib._engine import ActorId, find_engine, set_engine
+from actorlib._handle import hold_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Generator
+
+    from actorlib import ActorHandle, ActorInfo, Runtime
+    from actorlib._local.engine import LocalEngine
+    from actorlib._options import RuntimeKeywords
+
+LIMIT = 20.0
+"""Seconds after which a test is taken to hang."""
+
+
+@asynccontextmanager
+async def running(**options: Unpack[RuntimeKeywords]) -> AsyncGenerator[Runtime]:
+    """A runtime of known size around a test; a test that hangs in it is cancelled.
+
+    Args:
+        **options: As for ``init()``; four CPUs and no GPU unless they say otherwise.
+    """
+    known: RuntimeKeywords = {"num_cpus": 4, "num_gpus": 0, **options}
+    with _limited():
+        async with actorlib.init(**known) as runtime:
+            yield runtime
+
+
+@asynccontextmanager
+async def shared(
+    **options: Unpack[RuntimeKeywords],
+) -> AsyncGenerator[Callable[[], AbstractAsyncContextManager[Runtime]]]:
+    """A runtime for many tests, lent to one after the other.
+
+    Between them it is hidden, as if none was running, and has no actor.
+
+    Args:
+        **options: As for ``running``.
+
+    Yields:
+        What lends the runtime to one test.
+    """
+    async with running(**options) as runtime:
+        engine = cast("LocalEngine", find_engine())
+        set_engine(None)
+
+        @asynccontextmanager
+        async def lend() -> AsyncGenerator[Runtime]:
+            set_engine(engine)
+            with _limited():
+                try:
+                    yield runtime
+                finally:
+                    living = [
+                        ActorId(bytes.fromhex(actor.actor_id))
+                        for actor in runtime.snapshot().actors
+                    ]
+                    await asyncio.gather(*map(engine.kill, living))
+                    set_engine(None)
+
+        yield lend
+
+
+@contextmanager
+def _limited() -> Generator[None]:
+    """Cancels what the test's loop does, actors' lives apart, if it takes too long."""
+    loop = asyncio.get_running_loop()
+    watchdog = loop.call_later(LIMIT, _interrupt, loop)
+    try:
+        yield
+    finally:
+        watchdog.cancel()
+
+
+def _interrupt(loop: asyncio.AbstractEventLoop) -> None:
+    for task in asyncio.all_tasks(loop):
+        if "Life." not in repr(task.get_coro()):
+            task.cancel(f"the test has been running for {LIMIT:g} s")
+
+
+@actorlib.remote
+class Echo:
+    """Gives back what it is given."""
+
+    def echo(self, value: Any) -> Any:
+        """The value that was given."""
+        return value
+
+    def both(self, *args: Any, **kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """All arguments."""
+        return args, kwargs
+
+    def kind(self, value: object) -> str:
+        """The name of the value's class."""
+        return type(value).__name__
+
+    def pid(self) -> int:
+        """The process it is in."""
+        return os.getpid()
+
+    def fail(self, error: BaseException) -> None:
+        """Raises what it is given."""
+        raise error
+
+
+@actorlib.remote
+class Counter:
+    """Adds up.
+
+    Args:
+        start: What it starts from.
+    """
+
+    LIMIT = 1_000
+
+    def __init__(self, start: int = 0) -> None:
+        self._total = start
+
+    def add(self, number: int = 1) -> int:
+        """Adds and gives the sum."""
+        self._total += number
+        return self._total
+
+    def limit(self) -> int:
+        """A class attribute, by the decorated name."""
+        return cast("int", Counter.LIMIT)
+
+    @classmethod
+    def make(cls, start: int) -> Any:
+        """A plain instance, not an actor."""
+        return cls(start)
+
+    @staticmethod
+    def double(number: int) -> int:
+        """Twice the number."""
+        return 2 * number
+
+
+@actorlib.remote
+class Keeper:
+    """Keeps a value.
+
+    Args:
+        kept: What it keeps at first.
+    """
+
+    def __init__(self, kept: Any = None) -> None:
+        self._kept = kept
+
+    def keep(self, value: Any) -> None:
+        """Keeps another value instead."""
+        self._kept = value
+
+    def kept(self) -> Any:
+        """What it keeps."""
+        return self._kept
+
+    def pid(self) -> int:
+        """The process it is in."""
+        return os.getpid()
+
+
+@actorlib.remote
+class Target:
+    """What is held, or not."""
+
+    def ping(self) -> int:
+        """The process it is in."""
+        return os.getpid()
+
+
+@actorlib.remote
+class Caller:
+    """Calls other actors from plain methods."""
+
+    def call(self, handle: ActorHandle[Any], method: str, *args: Any) -> Any:
+        """Calls a method and waits for the answer."""
+        return actorlib.get(getattr(handle, method).remote(*args))
+
+    def make(self, made: Any, *args: Any) -> ActorHandle[Any]:
+        """Makes an actor and gives its handle away."""
+        return made.remote(*args)
+
+    def run(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Runs a function here."""
+        return function(*args)
+
+
+@actorlib.remote
+class AsyncCaller:
+    """Calls other actors from ``async def`` methods."""
+
+    async def call(self, handle: ActorHandle[Any], method: str, *args: Any) -> Any:
+        """Calls a method and waits for the answer."""
+        return await getattr(handle, method).remote(*args)
+
+    async def make(self, made: Any, *args: Any) -> ActorHandle[Any]:
+        """Makes an actor and gives its handle away."""
+        return made.remote(*args)
+
+    async def run(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Runs a function here, and awaits what it gives if that can be awaited."""
+        value = function(*args)
+        return await value if asyncio.iscoroutine(value) else value
+
+
+@actorlib.remote
+class Gate:
+    """Named places where callers wait until somebody lets them through."""
+
+    def __init__(self) -> None:
+        self._reached: dict[str, asyncio.Event] = {}
+        self._opened: dict[str, asyncio.Event] = {}
+        self._left: list[str] = []
+
+    async def wait(self, name: str = "") -> str:
+        """Waits until the place is opened; notes it if the wait is given up."""
+        self._reached.setdefault(name, asyncio.Event()).set()
+        try:
+            await self._opened.setdefault(name, asyncio.Event()).wait()
+        except asyncio.CancelledError:
+            self._left.append(name)
+            self._opened[name].set()
+            raise
+        return name
+
+    async def reached(self, name: str = "") -> None:
+        """Waits until somebody waits there."""
+        await self._reached.setdefault(name, asyncio.Event()).wait()
+
+    async def open(self, name: str = "") -> None:
+        """Lets everybody through, now and later."""
+        self._opened.setdefault(name, asyncio.Event()).set()
+
+    async def left(self) -> list[str]:
+        """Where a wait was given up, in order."""
+        return self._left
+
+
+class Log:
+    """Writes down what is called, in order; not decorated, to be derived from.
+
+    Args:
+        place: Where the constructor stops.
+    """
+
+    def __init__(self, place: Place | None = None) -> None:
+        self._seen: list[Any] = []
+        if place is not None:
+            place.stop_here()
+
+    def note(self, value: Any) -> Any:
+        """Writes a value down and gives it back."""
+        self._seen.append(value)
+        return value
+
+    def stop(self, place: Place, value: Any = None) -> Any:
+        """Writes a value down and stops before giving it back."""
+        self._seen.append(value)
+        place.stop_here()
+        return value
+
+    def seen(self) -> list[Any]:
+        """What was written down."""
+        return self._seen
+
+
+class MixedLog(Log):
+    """The same, with an event loop beside it."""
+
+    async def note_later(self, value: Any) -> Any:
+        """Writes a value down and gives it back."""
+        self._seen.append(value)
+        return value
+
+    async def seen_now(self) -> list[Any]:
+        """What was written down until now."""
+        return list(self._seen)
+
+
+class Place(NamedTuple):
+    """Where an actor's method can stop; travels as an argument."""
+
+    host: str
+    port: int
+
+    def stop_here(self) -> None:
+        """Blocks this thread in the kernel until the test lets it go on."""
+        with socket.create_connection(self) as sock:
+            sock.recv(1)
+
+
+@final
+class Stop:
+    """Stops a plain method where the test wants it: nothing in its process runs on.
+
+    ``place.stop_here()`` blocks in the actor, ``await stop.reached()`` returns in the
+    test when it does, and ``stop.release()`` lets it go on.
+    """
+
+    def __init__(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener.setblocking(False)  # noqa: FBT003  # the socket API
+        self._stopped: list[socket.socket] = []
+        self.place = Place(*self._listener.getsockname())
+
+    def __enter__(self) -> Stop:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Lets everybody go on."""
+        for sock in self._stopped:
+            sock.close()
+        self._listener.close()
+
+    async def reached(self) -> None:
+        """Waits until the next one has stopped."""
+        loop = asyncio.get_running_loop()
+        sock, _ = await loop.sock_accept(self._listener)
+        self._stopped.append(sock)
+
+    def release(self) -> None:
+        """Lets the one that has been stopped for longest go on."""
+        self._stopped.pop(0).close()
+
+
+def living(runtime: Runtime) -> list[ActorInfo]:
+    """The actors that are not dead: of the dead, a failed test may keep handles."""
+    return [actor for actor in runtime.snapshot().actors if actor.state != "dead"]
+
+
+def end_of(actor: ActorHandle[Any] | str) -> asyncio.Future[None]:
+    """Done when an actor's process is gone and its share is back.
+
+    Args:
+        actor: Its handle, which is not kept, or its id in hex.
+    """
+    engine = cast("LocalEngine", find_engine())
+    number = bytes.fromhex(actor) if isinstance(actor, str) else hold_of(actor).actor_id
+    life = engine.lives.find(ActorId(number))
+    assert life is not None
+    return asyncio.shield(life.ended)
+
+
+async def gone(pid: int) -> None:
+    """Waits until a process has ended, as the kernel says it."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    loop.add_reader(descriptor, ended.set)
+    try:
+        await ended.wait()
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)

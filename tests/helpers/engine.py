@@ -1,0 +1,151 @@
+"""An engine without processes: it writes down what is asked and answers when told."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+import weakref
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple, final
+
+from actorlib._engine import ActorId, RuntimeContext
+from actorlib._ref import ObjectRef
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from actorlib._engine import ActorSpec
+    from actorlib._interface import Method
+
+
+class Sent(NamedTuple):
+    """One call as the engine was given it.
+
+    Attributes:
+        actor: Whom it is for.
+        method: The name of the method.
+        args: Its positional arguments.
+        kwargs: Its keyword arguments.
+    """
+
+    actor: ActorId
+    method: str
+    args: tuple[object, ...]
+    kwargs: dict[str, object]
+
+
+@final
+class FakeEngine:
+    """Fulfils ``Engine`` for handles and ``Replier`` for refs.
+
+    Calls stay without an answer until the test gives them one by ``ref.set_result``, or
+    by ``answer`` if a thread waits for it.
+
+    Args:
+        loop: What refs take for their loop; the running one if it is not given.
+
+    Attributes:
+        context: Where the code of this process is running.
+        created: The actors that were made, in order.
+        sent: The calls that were made, in order.
+        cancelled: The numbers of the calls that were cancelled.
+        holders: How many holders each actor has.
+        ended: Actors that were ended, each with ``"end"`` or ``"kill"``.
+        readiness: What ``ready`` gives, by actor, if it is not ready at once.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        self.context = RuntimeContext()
+        self.created: list[ActorSpec] = []
+        self.sent: list[Sent] = []
+        self.cancelled: list[int] = []
+        self.holders: Counter[ActorId] = Counter()
+        self.ended: list[tuple[ActorId, str]] = []
+        self.readiness: dict[ActorId, asyncio.Future[None]] = {}
+        self._loop = loop or asyncio.get_running_loop()
+        self._refs: dict[int, ObjectRef[Any] | weakref.ref[ObjectRef[Any]]] = {}
+        self._calls = itertools.count(1)
+        self._answered = threading.Condition()
+        self._thread = None if loop is not None else threading.get_ident()
+
+    # Engine.
+
+    def create(self, spec: ActorSpec) -> ActorId:
+        """Gives the next id: one byte of 1, 2, 3."""
+        self.created.append(spec)
+        return ActorId(bytes([len(self.created)]))
+
+    def call(
+        self,
+        actor: ActorId,
+        method: Method,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> ObjectRef[Any]:
+        """Writes the call down."""
+        self.sent.append(Sent(actor, method.name, args, dict(kwargs)))
+        return self.new_ref()
+
+    def ready(self, actor: ActorId) -> asyncio.Future[None]:
+        """Done at once, or when the test says so."""
+        return self.readiness.get(actor) or self._done()
+
+    def end(self, actor: ActorId) -> asyncio.Future[None]:
+        """Writes down that it was ended."""
+        self.ended.append((actor, "end"))
+        return self._done()
+
+    def kill(self, actor: ActorId) -> asyncio.Future[None]:
+        """Writes down that it was killed."""
+        self.ended.append((actor, "kill"))
+        return self._done()
+
+    def retain(self, actor: ActorId) -> None:
+        """Counts a holder."""
+        self.holders[actor] += 1
+
+    def release(self, actor: ActorId) -> None:
+        """Counts a holder less; the last one is forgotten."""
+        self.holders[actor] -= 1
+        self.holders = +self.holders
+
+    # Replier.
+
+    def cancel(self, call: int) -> None:
+        """Writes down that a call was cancelled."""
+        if self._refs.pop(call, None) is not None:
+            self.cancelled.append(call)
+
+    def loosen(self, ref: ObjectRef[Any]) -> None:
+        """Holds the ref weakly from now on; cancels its call when it is gone."""
+        call = ref.call
+        self._refs[call] = weakref.ref(ref, lambda _: self.cancel(call))
+
+    def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
+        """Blocks until ``answer``; refuses on the thread of the loop."""
+        if threading.get_ident() == self._thread:
+            raise RuntimeError("this thread runs the event loop")
+        with self._answered:
+            if not self._answered.wait_for(ref.done, timeout):
+                raise TimeoutError
+
+    # For the test.
+
+    def new_ref(self) -> ObjectRef[Any]:
+        """A ref of a call of its own, held here as an engine holds it."""
+        ref: ObjectRef[Any] = ObjectRef(loop=self._loop)
+        ref.bind(self, next(self._calls))
+        self._refs[ref.call] = ref
+        return ref
+
+    def answer(self, ref: ObjectRef[Any], value: object) -> None:
+        """Gives a ref its value and wakes the threads that wait for one."""
+        with self._answered:
+            ref.set_result(value)
+            self._answered.notify_all()
+
+    def _done(self) -> asyncio.Future[None]:
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        done.set_result(None)
+        return done

@@ -1,0 +1,758 @@
+"""However an actor dies: nothing hangs, the reason is told, and nobody else is hurt."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+import os
+import signal
+import sys
+import textwrap
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+from helpers.owners import (
+    DESCENDANTS,
+    Bell,
+    Looped,
+    Mortal,
+    Serial,
+    Watched,
+    open_files,
+)
+
+import actorlib
+from actorlib.exceptions import ActorDiedError, ActorError, TaskError, TemplateError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Iterator
+    from pathlib import Path
+
+    from actorlib import Runtime
+    from actorlib._remote import ActorClass
+    from actorlib.exceptions import Exit
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="watches pidfds"),
+]
+
+both_methods = pytest.mark.parametrize("method", ["template", "spawn"])
+PROMPTLY = 10.0
+
+
+class Way(NamedTuple):
+    """A way to die, and what must be told of it."""
+
+    deed: str
+    arguments: tuple[Any, ...]
+    cause: str
+    code: int | None
+    signal: int | None
+    tail: str = "farewell"
+
+
+WAYS = {
+    "SIGKILL": Way("get_signal", (9,), "crashed", None, signal.SIGKILL),
+    "SIGTERM": Way("get_signal", (15,), "crashed", None, signal.SIGTERM),
+    "segfault": Way("segfault", (), "crashed", None, signal.SIGSEGV, "in segfault"),
+    "os._exit": Way("exit_at_once", (7,), "exited", 7, None),
+    "sys.exit": Way("leave", (3,), "exited", 3, None),
+    "sys.exit()": Way("leave", (), "exited", 0, None),
+    "sys.exit(text)": Way("leave", ("it is over",), "exited", 1, None, "it is over"),
+    "BaseException": Way("raise_sign", (), "exited", 1, None, "WarningSign: farewell"),
+}
+# What differs between the two ways to start a worker, or between the two to run one,
+# is how it leaves; not every way to die has to be tried in all of them.
+TRIED = [
+    pytest.param(method, actor, way, id=f"{method}-{actor}-{name}")
+    for name, way in WAYS.items()
+    for method, actor in (
+        [("template", "Serial"), ("template", "Looped")]
+        + ([("spawn", "Serial")] if name in ("SIGKILL", "sys.exit") else [])
+    )
+]
+CLASSES: dict[str, ActorClass[..., Any]] = {"Serial": Serial, "Looped": Looped}
+
+
+@pytest.fixture
+def bell(tmp_path: Path) -> Iterator[Bell]:
+    bell = Bell(tmp_path)
+    yield bell
+    bell.close()
+
+
+@pytest.fixture
+async def runtime() -> AsyncIterator[Runtime]:
+    async with quiet() as runtime:
+        yield runtime
+
+
+def quiet(**options: Any) -> Runtime:
+    """A runtime with one GPU, in which nothing is shown and nothing has long."""
+    return actorlib.init(num_gpus=1, log_to_driver=False, grace=0.2, **options)
+
+
+async def death_of(waiting: Awaitable[object]) -> Exit:
+    """Waits for what must fail, and gives the end of the actor that made it fail."""
+    with pytest.raises(ActorDiedError) as caught:
+        async with asyncio.timeout(PROMPTLY):
+            await waiting
+    assert isinstance(caught.value, ActorError)
+    return caught.value.exit
+
+
+async def rung(bell: Bell) -> int:
+    return await asyncio.to_thread(bell.heard)
+
+
+async def left(watched: Watched) -> list[int]:
+    return await asyncio.to_thread(watched.left)
+
+
+# A method ends the process.
+
+
+@pytest.mark.parametrize(("method", "actor_class", "way"), TRIED)
+async def test_actor_when_it_dies_fails_running_queued_and_later_calls(
+    method: str, actor_class: str, way: Way
+) -> None:
+    async with quiet(start_method=method) as runtime:
+        other = Serial.remote()
+        actor = CLASSES[actor_class].options(num_gpus=1).remote()
+        await actor
+        running = getattr(actor, way.deed).remote(*way.arguments)
+        queued = [actor.echo.remote(i) for i in range(3)]
+
+        told = await death_of(running)
+        assert [(await death_of(ref)).cause for ref in queued] == [way.cause] * 3
+        assert (await death_of(actor.echo.remote())).cause == way.cause
+
+        assert runtime.available_resources()["GPU"] == 1.0
+        assert await other.echo.remote("unharmed") == "unharmed"
+    assert (told.cause, told.code, told.signal) == (way.cause, way.code, way.signal)
+    assert told.method == way.deed
+    assert told.pid > 0
+    assert way.tail in told.log_tail
+
+
+@pytest.mark.parametrize("name", ["SIGKILL", "os._exit", "sys.exit", "BaseException"])
+async def test_async_method_when_it_ends_the_process_fails_those_beside_it(
+    runtime: Runtime, bell: Bell, name: str
+) -> None:
+    way = WAYS[name]
+    actor = Looped.options(num_gpus=1).remote()
+    beside = actor.nap.remote(bell.path)
+    await rung(bell)
+    running = actor.do.remote(way.deed, *way.arguments)
+    told = await death_of(running)
+    assert (await death_of(beside)).cause == way.cause
+    assert (told.code, told.signal) == (way.code, way.signal)
+    assert runtime.available_resources()["GPU"] == 1.0
+
+
+async def test_async_method_when_it_ends_a_busy_process_fails_every_call(
+    runtime: Runtime, bell: Bell
+) -> None:
+    actor = Looped.options(num_gpus=1).remote()
+    busy = actor.wait.remote(bell.path)
+    await rung(bell)
+    running = actor.do.remote("leave", 3)
+    await death_of(running)
+    await death_of(busy)
+    assert runtime.available_resources()["GPU"] == 1.0
+
+
+@both_methods
+async def test_actor_when_killed_from_outside_while_idle_fails_later_calls(
+    method: str,
+) -> None:
+    async with quiet(start_method=method) as runtime:
+        actor = Serial.options(num_gpus=1).remote()
+        os.kill(await actor.pid.remote(), signal.SIGKILL)
+        told = await death_of(actor.echo.remote())
+        assert runtime.available_resources()["GPU"] == 1.0
+    assert (told.cause, told.signal) == ("crashed", signal.SIGKILL)
+
+
+async def test_idle_actor_when_killed_from_outside_gives_its_share_to_the_next(
+    runtime: Runtime,
+) -> None:
+    actor = Serial.options(num_gpus=1).remote()
+    pid = await actor.pid.remote()
+    waiting = Serial.options(num_gpus=1).remote()
+    assert runtime.available_resources()["GPU"] == 0.0
+    os.kill(pid, signal.SIGTERM)
+    async with asyncio.timeout(PROMPTLY):
+        assert await waiting.echo.remote("here") == "here"
+
+
+async def test_actor_when_it_closes_its_pipe_and_stays_is_killed(
+    runtime: Runtime,
+) -> None:
+    actor = Serial.options(num_gpus=1).remote()
+    with Watched([await actor.pid.remote()]) as watched:
+        told = await death_of(actor.close_everything.remote())
+        assert await left(watched) == []
+    assert told.cause == "crashed"
+    assert runtime.available_resources()["GPU"] == 1.0
+
+
+@pytest.mark.parametrize("actor_class", CLASSES)
+async def test_results_when_returned_before_a_crash_still_arrive(
+    runtime: Runtime, actor_class: str
+) -> None:
+    del runtime
+    actor = CLASSES[actor_class].remote()
+    large = b"x" * 10_000_000
+    before = [actor.echo.remote(large), *(actor.echo.remote(i) for i in range(100))]
+    crash = actor.exit_at_once.remote(1)
+    assert (await death_of(crash)).method == "exit_at_once"
+    assert await asyncio.gather(*before) == [large, *range(100)]
+
+
+async def test_quick_results_when_the_last_call_leaves_still_arrive(
+    runtime: Runtime,
+) -> None:
+    del runtime
+    actor = Serial.remote()
+    refs = [actor.echo_until.remote(i, 50) for i in range(51)]
+    assert (await death_of(refs[-1])).code == 7
+    assert await asyncio.gather(*refs[:-1]) == list(range(50))
+
+
+async def test_log_tail_when_much_was_printed_has_the_last_lines(
+    runtime: Runtime,
+) -> None:
+    del runtime
+    actor = Serial.remote()
+    await actor.complain.remote(*(f"line {i}" for i in range(100)))
+    told = await death_of(actor.get_signal.remote(9))
+    *others, last = told.log_tail.splitlines()
+    assert last == "farewell"
+    assert others == [f"line {i}" for i in range(100)][-len(others) :]
+    assert len(others) >= 5
+
+
+async def test_error_when_read_by_people_says_who_died_of_what_and_where(
+    runtime: Runtime,
+) -> None:
+    del runtime
+    actor = Serial.remote()
+    with pytest.raises(ActorDiedError) as caught:
+        await actor.get_signal.remote(9)
+    text = str(caught.value)
+    assert all(word in text for word in ("Serial", "SIGKILL", "get_signal", "farewell"))
+
+
+async def test_death_when_it_cannot_be_logged_is_told_all_the_same(
+    runtime: Runtime,
+) -> None:
+    class Broken(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            raise ValueError(f"the log is closed: {record.getMessage()}")
+
+    handler = Broken()
+    logging.getLogger("actorlib").addHandler(handler)
+    try:
+        actor = Serial.options(num_gpus=1).remote()
+        assert (await death_of(actor.exit_at_once.remote(7))).code == 7
+        assert runtime.available_resources()["GPU"] == 1.0
+    finally:
+        logging.getLogger("actorlib").removeHandler(handler)
+
+
+async def test_exception_when_raised_by_a_method_ends_nothing(runtime: Runtime) -> None:
+    actor = Serial.options(num_gpus=1).remote()
+    with pytest.raises(ValueError, match="mine"):
+        await actor.raise_error.remote("mine")
+    assert await actor.echo.remote("alive") == "alive"
+    assert runtime.available_resources()["GPU"] == 0.0
+
+
+async def test_actor_when_the_one_it_calls_dies_gets_the_error(
+    runtime: Runtime,
+) -> None:
+    del runtime
+
+    @actorlib.remote
+    class Caller:
+        def call(self, victim: Any) -> tuple[str, str]:
+            try:
+                actorlib.get(victim.exit_at_once.remote(7))
+            except ActorDiedError as error:
+                return error.exit.cause, str(error.exit.code)
+            return "", ""
+
+    caller = Caller.remote()
+    async with asyncio.timeout(PROMPTLY):
+        assert await caller.call.remote(Serial.remote()) == ("exited", "7")
+        assert await caller.call.remote(Serial.remote()) == ("exited", "7")
+
+
+@both_methods
+async def test_actors_when_all_die_at_once_are_all_told_apart(method: str) -> None:
+    async with quiet(start_method=method) as runtime:
+        actors = [Serial.options(num_gpus=0.25).remote() for _ in range(4)]
+        ends = [death_of(a.exit_at_once.remote(i)) for i, a in enumerate(actors)]
+        told = await asyncio.gather(*ends)
+        assert [end.code for end in told] == [0, 1, 2, 3]
+        assert len({end.pid for end in told}) == 4
+        assert runtime.available_resources()["GPU"] == 1.0
+
+
+# It never becomes ready.
+
+
+@both_methods
+async def test_constructor_when_it_raises_fails_every_call_with_its_error(
+    method: str,
+) -> None:
+    async with quiet(start_method=method) as runtime:
+        actor = Serial.options(num_gpus=1).remote("", "raise_error", "no model here")
+        queued = actor.echo.remote()
+        with pytest.raises(ActorDiedError, match="no model here") as caught:
+            await actor
+        assert (await death_of(queued)).cause == "failed to start"
+        assert (await death_of(actor.echo.remote())).cause == "failed to start"
+        assert runtime.available_resources()["GPU"] == 1.0
+    assert isinstance(caught.value.__cause__, ValueError)
+    assert isinstance(caught.value.__cause__, TaskError)
+    assert "raise_error" in caught.value.__cause__.traceback_str
+
+
+@pytest.mark.parametrize("actor_class", CLASSES)
+@pytest.mark.parametrize("name", ["SIGKILL", "os._exit", "sys.exit", "BaseException"])
+async def test_constructor_when_it_ends_the_process_fails_the_actor(
+    runtime: Runtime, name: str, actor_class: str
+) -> None:
+    way = WAYS[name]
+    actor = (
+        CLASSES[actor_class].options(num_gpus=1).remote("", way.deed, *way.arguments)
+    )
+    queued = actor.echo.remote()
+    told = await death_of(actor)
+    assert await death_of(queued) == told
+    assert told.signal == way.signal
+    assert told.pid > 0
+    assert "farewell" in told.log_tail or way.deed == "raise_sign"
+    assert runtime.available_resources()["GPU"] == 1.0
+
+
+async def test_actor_when_killed_from_outside_while_it_starts_fails_its_calls(
+    runtime: Runtime, bell: Bell
+) -> None:
+    actor = Serial.options(num_gpus=1).remote(bell.path, "wait", bell.path)
+    queued = actor.echo.remote()
+    os.kill(await rung(bell), signal.SIGKILL)
+    told = await death_of(actor)
+    assert await death_of(queued) == told
+    assert (told.cause, told.signal) == ("crashed", signal.SIGKILL)
+    assert "before it was ready" in told.reason
+    assert runtime.available_resources()["GPU"] == 1.0
+
+
+MODULE = """
+    import actorlib
+
+    @actorlib.remote(num_gpus=1)
+    class Imported:
+        def echo(self, value):
+            return value
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The file of a module with an actor class, in a folder of the owner's path."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.syspath_prepend(tmp_path)
+    path = tmp_path / "actors_of_a_test.py"
+    path.write_text(textwrap.dedent(MODULE))
+    yield path
+    sys.modules.pop(path.stem, None)
+
+
+def rewrite(module: Path, text: str | None) -> None:
+    """Changes what a module will be for those who have not imported it yet."""
+    if text is None:
+        module.unlink()
+    else:
+        module.write_text(text)
+
+
+@both_methods
+async def test_class_when_its_module_is_not_there_fails_the_actor_naming_it(
+    method: str, module: Path
+) -> None:
+    imported = importlib.import_module(module.stem).Imported
+    rewrite(module, None)
+    async with quiet(start_method=method) as runtime:
+        actor = imported.remote()
+        queued = actor.echo.remote(1)
+        with pytest.raises(ActorDiedError, match="actors_of_a_test") as caught:
+            await actor
+        assert (await death_of(queued)).cause == "failed to start"
+        assert isinstance(caught.value.__cause__, ModuleNotFoundError)
+        assert runtime.available_resources()["GPU"] == 1.0
+        assert await Serial.remote().echo.remote("unharmed") == "unharmed"
+
+
+@both_methods
+async def test_class_when_its_module_raises_in_the_worker_fails_the_actor(
+    method: str, module: Path
+) -> None:
+    imported = importlib.import_module(module.stem).Imported
+    rewrite(module, "raise OSError('libmodel.so is missing')")
+    async with quiet(start_method=method) as runtime:
+        actor = imported.remote()
+        queued = actor.echo.remote(1)
+        with pytest.raises(ActorDiedError, match=r"libmodel\.so is missing") as caught:
+            await actor
+        assert isinstance(caught.value.__cause__, OSError)
+        assert (await death_of(queued)).cause == "failed to start"
+        assert runtime.available_resources()["GPU"] == 1.0
+
+
+async def test_class_when_its_module_exits_in_the_worker_fails_the_actor(
+    runtime: Runtime, module: Path
+) -> None:
+    imported = importlib.import_module(module.stem).Imported
+    rewrite(module, "import os; os._exit(5)")
+    told = await death_of(imported.remote())
+    assert told.code == 5
+    assert runtime.available_resources()["GPU"] == 1.0
+
+
+# The template dies.
+
+
+@both_methods
+async def test_actors_when_the_template_is_killed_die_and_new_ones_live(
+    method: str, bell: Bell
+) -> None:
+    async with quiet(start_method=method) as runtime:
+        waits, busy = Serial.options(num_gpus=1).remote(), Serial.remote()
+        home = await waits.household.remote("a child")
+        pids = [home["worker"], home["a child"], await busy.pid.remote()]
+        waiting = waits.wait.remote("/dev/null")
+        running = busy.count_in_c.remote(bell.path)
+        await rung(bell)
+        with Watched(pids) as watched:
+            os.kill(home["template"], signal.SIGKILL)
+            told = await death_of(running)
+            assert (await death_of(waiting)).cause == "lost"
+            assert await left(watched) == []
+        assert told.cause == "lost"
+        assert "template" in told.reason
+        assert told.method == "count_in_c"
+        assert runtime.available_resources()["GPU"] == 1.0
+
+        new = Serial.options(num_gpus=1).remote()
+        async with asyncio.timeout(PROMPTLY):
+            assert (await new.household.remote())["template"] != home["template"]
+
+
+async def test_actor_when_made_right_after_the_template_was_killed_lives(
+    runtime: Runtime,
+) -> None:
+    del runtime
+    home = await Serial.remote().household.remote()
+    os.kill(home["template"], signal.SIGKILL)
+    new = [Serial.remote() for _ in range(3)]
+    async with asyncio.timeout(PROMPTLY):
+        refs = [actor.echo.remote(i) for i, actor in enumerate(new)]
+        results = await asyncio.gather(*refs, return_exceptions=True)
+    # Those that it was asked for before its end was known went with it.
+    for number, result in enumerate(results):
+        assert result == number or isinstance(result, ActorDiedError)
+
+
+async def test_template_when_killed_again_and_again_comes_back(
+    runtime: Runtime,
+) -> None:
+    del runtime
+    actor = Serial.remote()
+    await actor
+    before = open_files()
+    for _ in range(3):
+        async with asyncio.timeout(PROMPTLY):
+            home = await actor.household.remote()
+        running = actor.wait.remote("/dev/null")
+        os.kill(home["template"], signal.SIGKILL)
+        assert (await death_of(running)).cause == "lost"
+        actor = Serial.remote()
+        async with asyncio.timeout(PROMPTLY):
+            await actor
+        assert open_files() == before
+
+
+async def test_actors_when_the_template_cannot_come_back_fail_and_do_not_hang(
+    module: Path,
+) -> None:
+    rewrite(module, "")
+    async with quiet(preload=[module.stem]) as runtime:
+        first = Serial.options(num_gpus=1).remote()
+        home = await first.household.remote()
+        running = first.wait.remote("/dev/null")
+        rewrite(module, None)
+        os.kill(home["template"], signal.SIGKILL)
+        assert (await death_of(running)).cause == "lost"
+        for _ in range(2):
+            told = await death_of(Serial.options(num_gpus=1).remote())
+            assert module.stem in told.reason
+        assert runtime.available_resources()["GPU"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (None, "No module named 'actors_of_a_test'"),
+        ("raise OSError('no driver')", "no driver"),
+        ("import sys; sys.exit(3)", "SystemExit"),
+        ("import os; os._exit(3)", "actors_of_a_test"),
+        ("import os; os.kill(os.getpid(), 11)", "actors_of_a_test"),
+    ],
+    ids=["missing", "raises", "sys.exit", "os._exit", "segfault"],
+)
+async def test_preload_when_it_cannot_be_imported_is_named(
+    module: Path, text: str | None, expected: str
+) -> None:
+    rewrite(module, text)
+    with pytest.raises(TemplateError, match=expected) as caught:
+        async with asyncio.timeout(PROMPTLY):
+            await quiet(preload=["json", module.stem])
+    assert module.stem in str(caught.value)
+    assert not actorlib.is_initialized()
+
+
+# kill().
+
+
+@pytest.mark.parametrize(
+    ("method", "deed"),
+    [
+        ("template", "count"),
+        ("template", "count_in_c"),
+        ("template", "wait"),
+        ("template", "ignore_signals"),
+        ("spawn", "count_in_c"),
+    ],
+)
+async def test_kill_when_a_method_runs_interrupts_it(
+    method: str, deed: str, bell: Bell
+) -> None:
+    async with quiet(start_method=method) as runtime:
+        actor = Serial.options(num_gpus=1).remote()
+        running = getattr(actor, deed).remote(bell.path)
+        queued = actor.echo.remote()
+        with Watched([await rung(bell)]) as watched:
+            async with asyncio.timeout(PROMPTLY):
+                await actorlib.kill(actor)
+            assert watched.alive() == []
+        assert runtime.available_resources()["GPU"] == 1.0
+        for ref in (running, queued, actor.echo.remote()):
+            told = await death_of(ref)
+            assert (told.cause, told.signal) == ("asked", signal.SIGKILL)
+
+
+async def test_kill_when_the_loop_of_an_actor_is_busy_interrupts_it(
+    runtime: Runtime, bell: Bell
+) -> None:
+    actor = Looped.options(num_gpus=1).remote()
+    running = actor.do.remote("count_in_c", bell.path)
+    with Watched([await rung(bell)]) as watched:
+        async with asyncio.timeout(PROMPTLY):
+            await actorlib.kill(actor)
+        assert watched.alive() == []
+    await death_of(running)
+    assert runtime.available_resources()["GPU"] == 1.0
+
+
+async def test_kill_when_the_process_is_stopped_ends_it(
+    runtime: Runtime, bell: Bell
+) -> None:
+    actor = Serial.options(num_gpus=1).remote()
+    running = actor.stop_itself.remote(bell.path)
+    with Watched([await rung(bell)]) as watched:
+        async with asyncio.timeout(PROMPTLY):
+            await actorlib.kill(actor)
+        assert watched.alive() == []
+    await death_of(running)
+    assert runtime.available_resources()["GPU"] == 1.0
+
+
+MARKED = [kind for kind in DESCENDANTS if kind != "an unmarked session"]
+
+
+@both_methods
+async def test_kill_when_the_actor_has_descendants_ends_them_too(method: str) -> None:
+    async with quiet(start_method=method):
+        actor = Serial.remote()
+        home = await actor.household.remote(*MARKED)
+        del home["template"]
+        with Watched(home.values()) as watched:
+            await actorlib.kill(actor)
+            assert await asyncio.to_thread(watched.left_of, home) == []
+
+
+@pytest.mark.parametrize("end", ["leave", "exit_at_once", "get_signal"])
+async def test_crash_when_the_actor_has_descendants_ends_them_too(
+    runtime: Runtime, end: str
+) -> None:
+    del runtime
+    actor = Serial.remote()
+    home = await actor.household.remote("a child", "a session", "a daemon")
+    del home["template"]
+    with Watched(home.values()) as watched:
+        await death_of(getattr(actor, end).remote(9))
+        assert await asyncio.to_thread(watched.left_of, home) == []
+
+
+@pytest.mark.parametrize("actor_class", CLASSES)
+async def test_kill_when_a_large_argument_is_on_its_way_fails_its_call(
+    runtime: Runtime, bell: Bell, actor_class: str
+) -> None:
+    actor = CLASSES[actor_class].options(num_gpus=1).remote()
+    busy = actor.count_in_c.remote(bell.path)
+    await rung(bell)
+    large = actor.echo.remote(b"x" * 50_000_000)
+    behind = actor.echo.remote("behind")
+    async with asyncio.timeout(PROMPTLY):
+        await actorlib.kill(actor)
+    for ref in (busy, large, behind):
+        assert (await death_of(ref)).cause == "asked"
+    assert runtime.available_resources()["GPU"] == 1.0
+    assert await Serial.remote().echo.remote("unharmed") == "unharmed"
+
+
+@pytest.mark.parametrize("actor_class", CLASSES)
+async def test_kill_when_a_large_result_is_on_its_way_fails_its_call(
+    runtime: Runtime, actor_class: str
+) -> None:
+    actor = CLASSES[actor_class].options(num_gpus=1).remote()
+    await actor
+    large = b"x" * 50_000_000
+    refs = [actor.echo.remote(large) for _ in range(4)]
+    assert await refs[0] == large
+    async with asyncio.timeout(PROMPTLY):
+        await actorlib.kill(actor)
+        results = await asyncio.gather(*refs, return_exceptions=True)
+    for result in results:
+        assert isinstance(result, ActorDiedError) or result == large
+    assert (await death_of(actor.echo.remote())).cause == "asked"
+    assert runtime.available_resources()["GPU"] == 1.0
+
+
+async def test_kill_when_other_actors_have_descendants_spares_them(
+    runtime: Runtime,
+) -> None:
+    del runtime
+    kinds = ["a child", "a session", "a daemon"]
+    actor, other = Serial.remote(), Serial.remote()
+    await actor.household.remote(*kinds)
+    home = await other.household.remote(*kinds)
+    with Watched(home[kind] for kind in kinds) as watched:
+        await actorlib.kill(actor)
+        assert watched.alive() == sorted(home[kind] for kind in kinds)
+
+
+async def test_kill_when_repeated_is_no_error(runtime: Runtime) -> None:
+    actor = Serial.options(num_gpus=1).remote()
+    await actor
+    async with asyncio.timeout(PROMPTLY):
+        await asyncio.gather(actorlib.kill(actor), actorlib.kill(actor))
+        await actorlib.kill(actor)
+    assert runtime.available_resources()["GPU"] == 1.0
+    assert (await death_of(actor.echo.remote())).cause == "asked"
+
+
+async def test_kill_when_the_actor_has_crashed_is_no_error(runtime: Runtime) -> None:
+    del runtime
+    actor = Serial.remote()
+    await death_of(actor.exit_at_once.remote(1))
+    async with asyncio.timeout(PROMPTLY):
+        await actorlib.kill(actor)
+    assert (await death_of(actor.echo.remote())).cause == "exited"
+
+
+async def test_kill_when_the_actor_waits_in_line_lets_the_next_pass(
+    runtime: Runtime,
+) -> None:
+    holder = Serial.options(num_gpus=0.5).remote()
+    await holder
+    big = Serial.options(num_gpus=1).remote()
+    queued = big.echo.remote()
+    small = Serial.options(num_gpus=0.5).remote()
+    async with asyncio.timeout(PROMPTLY):
+        await actorlib.kill(big)
+        await actorlib.kill(big)
+        assert await small.echo.remote("here") == "here"
+    assert (await death_of(queued)).cause == "asked"
+    assert (await death_of(big)).cause == "asked"
+    assert runtime.available_resources()["GPU"] == 0.0
+
+
+async def test_kill_when_the_actor_was_just_made_ends_it(runtime: Runtime) -> None:
+    actor = Serial.options(num_gpus=1).remote()
+    queued = actor.echo.remote()
+    async with asyncio.timeout(PROMPTLY):
+        await actorlib.kill(actor)
+    assert (await death_of(queued)).cause == "asked"
+    assert (await death_of(actor)).cause == "asked"
+    assert runtime.available_resources()["GPU"] == 1.0
+
+
+@both_methods
+async def test_kill_when_many_actors_are_being_started_ends_them_all(
+    method: str,
+) -> None:
+    async with quiet(start_method=method) as runtime:
+        actors = [Serial.options(num_gpus=0.01).remote() for _ in range(40)]
+        await asyncio.sleep(0)  # their lives begin: some are asked for, some wait
+        async with asyncio.timeout(PROMPTLY):
+            await asyncio.gather(*map(actorlib.kill, actors))
+        ends = [await death_of(actor.echo.remote()) for actor in actors]
+        assert [end.cause for end in ends] == ["asked"] * 40
+        assert runtime.available_resources()["GPU"] == 1.0
+
+
+async def test_kill_when_the_constructor_runs_ends_it(
+    runtime: Runtime, bell: Bell
+) -> None:
+    actor = Serial.options(num_gpus=1).remote(bell.path, "count_in_c", bell.path)
+    queued = actor.echo.remote()
+    with Watched([await rung(bell)]) as watched:
+        async with asyncio.timeout(PROMPTLY):
+            await actorlib.kill(actor)
+        assert watched.alive() == []
+    assert (await death_of(queued)).cause == "asked"
+    assert (await death_of(actor)).cause == "asked"
+    assert runtime.available_resources()["GPU"] == 1.0
+
+
+async def test_kill_when_another_actor_does_it_ends_the_actor(runtime: Runtime) -> None:
+    @actorlib.remote
+    class Killer:
+        def kill(self, victim: Any) -> None:
+            actorlib.kill(victim)
+
+    victim = Serial.options(num_gpus=1).remote()
+    await victim
+    async with asyncio.timeout(PROMPTLY):
+        await Killer.remote().kill.remote(victim)
+    assert (await death_of(victim.wait.remote("/dev/null"))).cause == "asked"
+    assert runtime.available_resources()["GPU"] == 1.0
+
+
+async def test_kill_when_given_no_handle_raises_value_error(runtime: Runtime) -> None:
+    del runtime
+    actor = Serial.remote()
+    ref = actor.echo.remote("alive")
+    with pytest.raises(ValueError, match=r"cancel\(\)"):
+        actorlib.kill(ref)  # type: ignore[arg-type]
+    for other in (Serial, Mortal, "Serial", None, actor.echo):
+        with pytest.raises(ValueError, match="handle"):
+            actorlib.kill(other)  # type: ignore[arg-type]
+    assert await ref == "alive"

@@ -1,0 +1,84 @@
+"""The examples and the README's program run as they are and print what they promise."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = ROOT / "examples"
+LIMIT = 60.0
+SETTINGS = ("ACTORLIB_", "CUDA_", "OMP_", "RAY_")
+
+PROMISED = {
+    "hello.py": r"""
+\[\('m0', \[0\], '0', \d+\), \('m1', \[0\], '0', \d+\), \('m2', \[1\], '1', \d+\)\]
+42
+\('big', \[1\], '1', \d+\)
+""",
+    "pool.py": r"""
+9592 primes below 100000, counted by 4 processes
+each with OMP_NUM_THREADS=1
+""",
+    "two_models_one_gpu.py": r"""
+desserts
+0 0
+Decoder asks GPU=0\.4; all of GPU=1 is taken
+hi
+Encoder asks GPU=2; this machine has GPU=1 \(.*\)\. Lower num_gpus.*
+""",
+    "supervised.py": r"""
+crashed 6 work
+exited 3 work
+done at attempt 3
+it raised: no such thing
+""",
+    "actors_calling_actors.py": r"""
+4
+14
+""",
+}
+
+pytestmark = [pytest.mark.process, pytest.mark.slow]
+
+
+def run(script: Path) -> subprocess.CompletedProcess[str]:
+    kept = {n: v for n, v in os.environ.items() if not n.startswith(SETTINGS)}
+    return subprocess.run(
+        [sys.executable, str(script)],
+        env={**kept, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.glob("*.py")))
+def test_example_when_run_then_it_prints_what_it_promises(name: str) -> None:
+    done = run(EXAMPLES / name)
+
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(PROMISED[name].lstrip("\n"), done.stdout), done.stdout
+
+
+def test_readme_program_when_run_then_it_prints_what_the_readme_says(
+    tmp_path: Path,
+) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = re.search(r"```python\n(.*?)```.*?```text\n(.*?)```", readme, re.DOTALL)
+    assert found is not None
+    program, says = found.groups()
+    script = tmp_path / "program.py"
+    script.write_text(program, encoding="utf-8")
+
+    done = run(script)
+
+    assert done.returncode == 0, done.stderr
+    assert re.sub(r"\d{2,}", "PID", done.stdout) == re.sub(r"\d{2,}", "PID", says)

@@ -1,0 +1,349 @@
+"""Holds the code to the plan of the house: who may import whom, and who may not.
+
+Every import counts, also one inside a function or for the type checker alone: what a
+file names it depends on. What is allowed here is what is needed; an arrow that is
+missing from ``ARROWS`` is a question to be asked before it is answered by adding it.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import actorlib
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PACKAGE = Path(actorlib.__file__).parent
+PACKAGES = {
+    "actorlib",
+    "actorlib._enforcement",
+    "actorlib._local",
+    "actorlib._wire",
+    "actorlib._worker",
+    "actorlib.accelerators",
+}
+
+ARROWS: dict[str, str] = {
+    # The ground: it knows nothing.
+    "exceptions": "",
+    "_resources": "",
+    "_interface": "",
+    "_snapshot": "",
+    "_streams": "",
+    "_options": "_resources",
+    # The waist.
+    "_ref": "exceptions",
+    "_engine": "_interface _options _ref",
+    # The agreements: with another process, with hardware, and how a lease is kept.
+    "_wire": "_wire exceptions",
+    "accelerators": "accelerators _resources exceptions",
+    "_enforcement": "_enforcement accelerators _resources exceptions",
+    # What both wings do with the arguments of a call.
+    "_arguments": "_engine _ref _wire exceptions",
+    # The wings: each knows the waist and the agreements, neither knows the other.
+    "_local": (
+        "_local _engine _ref _arguments _snapshot _streams _interface _options _resources "
+        "exceptions _wire accelerators _enforcement"
+    ),
+    "_worker": (
+        "_worker _engine _ref _arguments _interface _options exceptions _wire _remote"
+    ),
+    # The faces.
+    "_handle": "_engine _interface _ref",
+    "_remote": "_engine _handle _interface _options",
+    "_runtime": "_engine _handle _local _options _ref _snapshot _streams",
+    "": "exceptions _engine _handle _ref _remote _runtime _snapshot",
+    "_demo": "_handle _remote _runtime",
+    "_cli": " _demo accelerators",
+    "__main__": " _cli _options exceptions",
+}
+"""The rooms that each room may import; the empty name is ``actorlib`` itself."""
+
+ACTORLIB_ITSELF = {"_cli", "__main__"}
+
+PURE = [
+    "_resources",
+    "_options",
+    "_interface",
+    "_snapshot",
+    "exceptions",
+    "accelerators.masks",
+    "_enforcement.caps",
+    "_local.holders",
+    "_local.ledger",
+    "_local.line",
+    "_local.mailbox",
+    "_local.placement",
+    "_local.postmortem",
+    "_local.registry",
+    "_wire.codec",
+    "_wire.control",
+    "_wire.frames",
+    "_wire.lanes",
+]
+"""What decides from values alone: time, chance and the system come in as arguments."""
+
+IMPURE = {
+    "asyncio",
+    "logging",
+    "os",
+    "random",
+    "secrets",
+    "select",
+    "socket",
+    "subprocess",
+    "threading",
+    "time",
+}
+
+
+def name_of(file: Path) -> str:
+    """``_local.engine`` for a file of the package; ``actorlib`` itself has no name."""
+    parts = file.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+FILES = {name_of(file): file for file in sorted(PACKAGE.rglob("*.py"))}
+
+
+@functools.cache
+def tree_of(name: str) -> ast.Module:
+    return ast.parse(FILES[name].read_text(encoding="utf-8"))
+
+
+@functools.cache
+def imports_of(name: str) -> frozenset[str]:
+    """The full names of everything that a file imports, anywhere in it."""
+    return frozenset(_imports(tree_of(name)))
+
+
+def _imports(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                is_file = whole.removeprefix("actorlib.") in FILES
+                yield whole if is_file else str(node.module)
+
+
+def own_imports_of(name: str) -> set[str]:
+    """The files of the package that one of them imports."""
+    return {
+        found.removeprefix("actorlib").removeprefix(".")
+        for found in imports_of(name)
+        if found.split(".")[0] == "actorlib"
+    } - {name}
+
+
+def room_of(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def loaded_by(statement: str) -> set[str]:
+    """The modules that a fresh interpreter has loaded after a statement."""
+    ended = subprocess.run(
+        [sys.executable, "-c", f"{statement}; import sys; print(*sys.modules)"],
+        cwd=PACKAGE.parent,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(ended.stdout.split())
+
+
+# Arrows.
+
+
+def test_rooms_when_listed_then_every_one_has_its_arrows() -> None:
+    assert {room_of(name) for name in FILES} == set(ARROWS)
+
+
+@pytest.mark.parametrize("room", ARROWS, ids=lambda room: room or "actorlib")
+def test_room_when_it_imports_another_then_the_plan_allows_it(room: str) -> None:
+    allowed = set(ARROWS[room].split())
+    if room in ACTORLIB_ITSELF:
+        allowed.add("")
+
+    broken = {
+        f"{name or 'actorlib'} -> {other or 'actorlib'}"
+        for name in FILES
+        if room_of(name) == room
+        for other in own_imports_of(name)
+        if room_of(other) not in allowed
+    }
+
+    assert broken == set()
+
+
+@pytest.mark.parametrize(
+    ("wing", "other"), [("_local", "_worker"), ("_worker", "_local")]
+)
+def test_wing_when_it_imports_then_never_the_other_wing(wing: str, other: str) -> None:
+    broken = [
+        (name, found)
+        for name in FILES
+        if room_of(name) == wing
+        for found in own_imports_of(name)
+        if room_of(found) == other
+    ]
+
+    assert broken == []
+
+
+def test_worker_when_it_imports_a_face_then_in_one_place_alone() -> None:
+    broken = [
+        name
+        for name in FILES
+        if room_of(name) == "_worker" and "_remote" in own_imports_of(name)
+    ]
+
+    assert broken == ["_worker.birth"]
+
+
+def test_runtime_when_it_names_an_engine_then_nothing_else_of_the_wings() -> None:
+    named = {name for name in own_imports_of("_runtime") if "." in name}
+
+    assert named <= {"_local.engine", "_local.machine"}
+
+
+def test_imports_when_followed_then_there_is_no_cycle() -> None:
+    above: list[str] = []
+    done: set[str] = set()
+    cycles: list[str] = []
+
+    def follow(name: str) -> None:
+        if name in above:
+            cycles.append(" -> ".join([*above[above.index(name) :], name]))
+        elif name not in done:
+            above.append(name)
+            for other in sorted(own_imports_of(name)):
+                follow(other)
+            above.pop()
+            done.add(name)
+
+    for name in FILES:
+        follow(name)
+
+    assert cycles == []
+
+
+def test_imports_when_of_this_package_then_each_names_a_file() -> None:
+    unknown = [
+        (name, other)
+        for name in FILES
+        for other in own_imports_of(name)
+        if other not in FILES
+    ]
+
+    assert unknown == []
+
+
+def test_ray_when_looked_for_then_nobody_imports_it() -> None:
+    assert [name for name in FILES if "ray" in imports_of(name)] == []
+
+
+# What decides is pure.
+
+
+@pytest.mark.parametrize("name", PURE)
+def test_pure_file_when_it_imports_then_nothing_that_acts(name: str) -> None:
+    tops = {found.split(".")[0] for found in imports_of(name)}
+
+    assert tops & IMPURE == set()
+
+
+def test_global_when_looked_for_then_one_slot_alone() -> None:
+    found = {
+        (name, *node.names)
+        for name in FILES
+        for node in ast.walk(tree_of(name))
+        if isinstance(node, ast.Global)
+    }
+
+    assert found == {("_engine", "_engine")}
+
+
+# Import budgets.
+
+
+@pytest.mark.parametrize(
+    ("statement", "forbidden"),
+    [
+        (
+            "import actorlib",
+            "actorlib._local actorlib._worker actorlib._wire actorlib.accelerators "
+            "msgpack cloudpickle numpy pynvml ray rich torch uvloop",
+        ),
+        (
+            "import actorlib._worker.serial",
+            "actorlib._local actorlib.accelerators numpy pynvml ray rich torch uvloop",
+        ),
+        (
+            "import actorlib._worker.looped",
+            "actorlib._local actorlib.accelerators numpy pynvml ray rich torch uvloop",
+        ),
+        (
+            "import actorlib._worker.template",
+            "actorlib._local actorlib.accelerators numpy pynvml ray rich torch",
+        ),
+        (
+            "import actorlib._local.engine",
+            "actorlib._worker numpy pynvml ray rich torch",
+        ),
+        (
+            "import actorlib.accelerators",
+            "actorlib._local actorlib._wire actorlib._worker "
+            "msgpack cloudpickle numpy pynvml ray torch",
+        ),
+    ],
+)
+def test_import_when_in_a_fresh_interpreter_then_it_keeps_to_its_budget(
+    statement: str, forbidden: str
+) -> None:
+    assert loaded_by(statement) & set(forbidden.split()) == set()
+
+
+# Walls and maps.
+
+
+@pytest.mark.parametrize("name", FILES, ids=lambda name: name or "actorlib")
+def test_file_when_counted_then_at_most_400_lines(name: str) -> None:
+    assert len(FILES[name].read_text(encoding="utf-8").splitlines()) <= 400
+
+
+def test_packages_when_listed_then_these() -> None:
+    found = {
+        ".".join(("actorlib", *file.parent.relative_to(PACKAGE).parts))
+        for file in FILES.values()
+    }
+
+    assert found == PACKAGES
+
+
+@pytest.mark.parametrize("package", sorted(PACKAGES - {"actorlib"}))
+def test_package_when_it_has_rooms_then_its_docstring_names_each_and_no_other(
+    package: str,
+) -> None:
+    package = package.removeprefix("actorlib.")
+    rooms = {
+        name.removeprefix(f"{package}.")
+        for name in FILES
+        if name.startswith(f"{package}.")
+    }
+    text = ast.get_docstring(tree_of(package)) or ""
+    # A line of the map begins with the rooms that it is about: * ``a``, ``b``: ...
+    entries = [part.split(":", 1)[0] for part in text.split("\n* ")[1:]]
+    named = {name for entry in entries for name in entry.split("``")[1::2]}
+
+    assert named == rooms

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import gc
+import pickle
+import threading
+import weakref
+
+import pytest
+
+from actorlib._wire.blame import Sources, encode_arguments
+from actorlib._wire.payload import decode_call
+from actorlib.exceptions import SerializationError
+
+
+class Stubborn:
+    def __reduce__(self) -> str:
+        raise LookupError("never")
+
+
+class Twice:
+    """It can be sent as often as it was not asked before."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def __reduce__(self) -> tuple[object, ...]:
+        self.asked += 1
+        if self.asked == 1:
+            raise LookupError("not at first")
+        return int, ()
+
+
+# Arguments.
+
+
+def test_arguments_when_they_can_be_sent_then_their_payload() -> None:
+    payload = encode_arguments("Model.ping", (1, [2]), {"a": (3,)})
+
+    args, kwargs = decode_call(payload)
+    assert (list(args), kwargs) == ([1, [2]], {"a": (3,)})
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "label"),
+    [
+        ((Stubborn(),), {}, "argument 1 of Model.ping, a Stubborn,"),
+        ((1, "a", Stubborn()), {}, "argument 3 of Model.ping, a Stubborn,"),
+        ((1,), {"a": 1, "b": Stubborn()}, "argument b= of Model.ping, a Stubborn,"),
+        ((1, [Stubborn()]), {}, "argument 2 of Model.ping, a list,"),
+        ((threading.Lock(),), {}, "argument 1 of Model.ping, a lock,"),
+    ],
+)
+def test_arguments_when_one_cannot_be_sent_then_the_error_names_it(
+    args: tuple[object, ...], kwargs: dict[str, object], label: str
+) -> None:
+    with pytest.raises(SerializationError) as caught:
+        encode_arguments("Model.ping", args, kwargs)
+
+    assert str(caught.value).startswith(label)
+    assert "cannot be sent to another process" in str(caught.value)
+
+
+def test_arguments_when_two_cannot_be_sent_then_the_error_names_the_first() -> None:
+    with pytest.raises(SerializationError, match=r"^argument 2 of"):
+        encode_arguments("Model.ping", (1, Stubborn(), Stubborn()), {})
+
+
+def test_arguments_when_one_cannot_be_sent_then_the_error_is_a_type_error_with_the_reason() -> (  # noqa: E501  # one behaviour, one name
+    None
+):
+    with pytest.raises(TypeError, match="never") as caught:
+        encode_arguments("Model.ping", (Stubborn(),), {})
+
+    assert isinstance(caught.value.__cause__, LookupError)
+
+
+def test_arguments_when_nobody_is_to_blame_afterwards_then_an_error_all_the_same() -> (
+    None
+):
+    with pytest.raises(SerializationError, match=r"the arguments of Model\.ping"):
+        encode_arguments("Model.ping", (Twice(),), {})
+
+
+# Classes.
+
+
+def test_dumped_when_asked_then_the_class_can_be_loaded() -> None:
+    class Local:
+        x = 3
+
+    assert pickle.loads(Sources().dumped("Local", Local)).x == 3
+
+
+def test_dumped_when_asked_again_then_the_very_same_bytes() -> None:
+    sources = Sources()
+
+    assert sources.dumped("Twice", Twice) is sources.dumped("Twice", Twice)
+
+
+def test_dumped_when_two_classes_then_each_has_its_own() -> None:
+    sources = Sources()
+
+    assert sources.dumped("a", Twice) != sources.dumped("b", Stubborn)
+
+
+def test_dumped_when_the_class_cannot_be_sent_then_the_error_names_it() -> None:
+    lock = threading.Lock()
+
+    class Local:
+        def ping(self) -> object:
+            return lock
+
+    with pytest.raises(SerializationError, match="the actor class Local cannot be"):
+        Sources().dumped("Local", Local)
+
+
+def test_dumped_when_it_failed_and_is_asked_again_then_it_fails_again() -> None:
+    lock, sources = threading.Lock(), Sources()
+
+    class Local:
+        def ping(self) -> object:
+            return lock
+
+    for _ in range(2):
+        with pytest.raises(SerializationError):
+            sources.dumped("Local", Local)
+
+
+def test_sources_when_nobody_holds_the_class_any_more_then_neither_do_they() -> None:
+    sources = Sources()
+
+    class Handed:
+        """What is handed over is the decorated name: an object, no class."""
+
+    source = Handed()
+    sources.dumped("Handed", source)
+    gone = weakref.ref(source)
+
+    del source
+    gc.collect()
+
+    assert gone() is None

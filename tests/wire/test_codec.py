@@ -1,0 +1,288 @@
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import msgpack
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from actorlib._wire.codec import FrameDecoder, encode
+from actorlib.exceptions import ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from actorlib._wire.frames import Frame
+
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=20)
+    | st.binary(max_size=20)
+)
+fields = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=3).map(tuple)
+        | st.dictionaries(
+            st.text(max_size=5) | st.binary(max_size=5), inner, max_size=3
+        )
+    ),
+    max_leaves=6,
+)
+large = st.lists(st.binary(max_size=300), min_size=1, max_size=4)
+payloads = st.binary(max_size=50) | large
+frames = st.builds(
+    lambda kind, middle, payload: (kind, *middle, payload),
+    st.integers(0, 11),
+    st.lists(fields, max_size=4),
+    payloads,
+)
+streams = st.lists(frames, min_size=1, max_size=6)
+cuts = st.lists(st.integers(1, 400), min_size=1, max_size=30)
+
+
+def written(sent: Iterable[Frame]) -> bytes:
+    """What is on the wire when these frames were sent."""
+    pieces: list[bytes] = []
+    for frame in sent:
+        data = encode(frame)
+        pieces.extend([data] if isinstance(data, bytes) else map(bytes, data))
+    return b"".join(pieces)
+
+
+def chunks(data: bytes, sizes: Sequence[int]) -> Iterable[bytes]:
+    """The data in pieces of these sizes, again and again."""
+    start, turn = 0, 0
+    while start < len(data):
+        size = sizes[turn % len(sizes)]
+        yield data[start : start + size]
+        start, turn = start + size, turn + 1
+
+
+def told(decoded: Iterable[Frame]) -> list[Frame]:
+    """Frames with large payloads made comparable: lists of bytes."""
+    return [
+        (*frame[:-1], [bytes(buffer) for buffer in frame[-1]])
+        if isinstance(frame[-1], list)
+        else frame
+        for frame in decoded
+    ]
+
+
+def read_in_place(decoder: FrameDecoder, data: bytes, limit: int) -> list[Frame]:
+    """Reads as a socket does: into the target where there is one, else by feeding."""
+    found: list[Frame] = []
+    while data:
+        target = decoder.target()
+        if target is None:
+            found += decoder.feed(data[:limit])
+            data = data[limit:]
+        else:
+            nbytes = min(limit, len(target), len(data))
+            target[:nbytes] = data[:nbytes]
+            found += decoder.filled(nbytes)
+            data = data[nbytes:]
+    return found
+
+
+# There and back.
+
+
+@given(streams, cuts)
+def test_feed_when_cut_anywhere_then_the_frames_that_were_sent(
+    sent: list[Frame], sizes: list[int]
+) -> None:
+    decoder = FrameDecoder()
+
+    found = [f for piece in chunks(written(sent), sizes) for f in decoder.feed(piece)]
+
+    assert told(found) == sent
+
+
+@given(streams)
+def test_feed_when_everything_comes_at_once_then_the_frames_that_were_sent(
+    sent: list[Frame],
+) -> None:
+    assert told(FrameDecoder().feed(written(sent))) == sent
+
+
+@given(streams)
+def test_feed_when_byte_by_byte_then_each_frame_as_soon_as_it_is_whole(
+    sent: list[Frame],
+) -> None:
+    decoder = FrameDecoder()
+    for frame in sent:
+        *but_last, last = written([frame])
+
+        assert decoder.feed(bytes(but_last)) == []
+        assert told(decoder.feed(bytes([last]))) == [frame]
+
+
+@given(streams, st.integers(1, 400))
+def test_target_when_read_in_place_then_the_frames_that_were_sent(
+    sent: list[Frame], limit: int
+) -> None:
+    assert told(read_in_place(FrameDecoder(), written(sent), limit)) == sent
+
+
+@given(streams, st.lists(st.booleans(), min_size=1), st.integers(1, 400))
+def test_target_when_sometimes_used_and_sometimes_not_then_the_frames_that_were_sent(
+    sent: list[Frame], is_used: list[bool], limit: int
+) -> None:
+    decoder, data, found, turn = FrameDecoder(), written(sent), [], 0
+    while data:
+        piece = data[:limit]
+        target = decoder.target() if is_used[turn % len(is_used)] else None
+        turn += 1
+        if target is None:
+            found += decoder.feed(piece)
+        else:
+            piece = piece[: len(target)]
+            target[: len(piece)] = piece
+            found += decoder.filled(len(piece))
+        data = data[len(piece) :]
+
+    assert told(found) == sent
+
+
+# Large payloads.
+
+
+def test_encode_when_the_payload_is_large_then_its_buffers_are_not_copied() -> None:
+    buffer = bytearray(b"x" * 100)
+
+    _, piece = encode((4, 1, None, [buffer]))
+    buffer[0] = ord("y")
+
+    assert bytes(piece[:1]) == b"y"
+
+
+@pytest.mark.parametrize(
+    "buffers",
+    [
+        [b""],
+        [b"", b""],
+        [b"", b"a", b""],
+        [b"a", b"", b"b"],
+        [b"a" * 100_000, b"", b"b" * 70_000],
+    ],
+    ids=lambda buffers: "-".join(str(len(buffer)) for buffer in buffers),
+)
+def test_feed_when_buffers_are_empty_then_they_arrive_empty(
+    buffers: list[bytes],
+) -> None:
+    sent = [(4, 1, None, buffers), (4, 2, None, b"after")]
+
+    assert told(FrameDecoder().feed(written(sent))) == sent
+
+
+def test_feed_when_several_large_frames_come_at_once_then_each_is_whole() -> None:
+    sent = [(4, n, None, [bytes([n]) * 5000, bytes([n + 1])]) for n in range(5)]
+
+    assert told(FrameDecoder().feed(written(sent))) == sent
+
+
+def test_feed_when_a_payload_is_large_then_it_can_be_written_to() -> None:
+    (frame,) = FrameDecoder().feed(written([(4, 1, None, [b"abc"])]))
+
+    assert isinstance(frame[-1][0], bytearray)
+
+
+@pytest.mark.parametrize("code", ["i", "d", "B"])
+def test_encode_when_a_buffer_has_items_then_its_bytes_are_sent(code: str) -> None:
+    buffer = memoryview(bytearray(48)).cast(code)
+
+    sent = written([(4, 1, None, [buffer])])
+
+    assert told(FrameDecoder().feed(sent)) == [(4, 1, None, [bytes(48)])]
+
+
+def test_target_when_no_payload_is_half_there_then_none() -> None:
+    decoder = FrameDecoder()
+
+    decoder.feed(written([(0, b"whole")]) + written([(0, b"half")])[:-1])
+
+    assert decoder.target() is None
+    assert decoder.is_between_frames
+
+
+def test_target_when_a_payload_is_half_there_then_room_for_the_rest() -> None:
+    decoder = FrameDecoder()
+
+    decoder.feed(written([(4, 1, None, [b"x" * 100])])[:-30])
+
+    target = decoder.target()
+    assert target is not None
+    assert len(target) == 30
+    assert not decoder.is_between_frames
+
+
+def test_target_when_one_buffer_is_full_then_room_for_the_next_alone() -> None:
+    decoder = FrameDecoder()
+    data = written([(4, 1, None, [b"x" * 100, b"", b"y" * 7])])
+
+    decoder.feed(data[:-7])
+
+    target = decoder.target()
+    assert target is not None
+    assert len(target) == 7
+
+
+@given(fields)
+def test_encode_when_a_frame_cannot_be_sent_then_the_next_one_can(field: Any) -> None:
+    with contextlib.suppress(TypeError):
+        encode((3, field, object(), b""))
+
+    sent = [(3, field, b"next")]
+
+    assert told(FrameDecoder().feed(written(sent))) == sent
+
+
+def test_encode_when_a_field_is_no_plain_value_then_type_error() -> None:
+    with pytest.raises(TypeError):
+        encode((3, object(), b""))
+
+
+# What is no frame.
+
+
+@given(st.binary(max_size=200))
+@example(b"\x80")  # an empty map
+@example(b"\xa3abc")  # a text
+@example(b"\xc4\x01a")  # bytes
+@example(b"\x90")  # an empty tuple
+@example(b"\x01")  # a number
+@example(b"\xc0")  # None
+@example(b"\xc1")  # what msgpack never uses
+@example(b"\xd4\x05a")  # an extension
+@example(b"\xd6\xff\x00\x00\x00\x00")  # a point in time
+@example(b"\x91" * 5000)  # deeper than anybody needs
+@example(msgpack.packb((4, 1, (2**63,))))  # a payload of more than can be counted
+@example(msgpack.packb((4, 1, (2**62,))))  # a payload larger than any memory
+@example(msgpack.packb((4, 1, (-1,))))
+@example(msgpack.packb((4, 1, ("a",))))
+@example(msgpack.packb((4, 1, ())))
+@example(msgpack.packb({1: 2, -1: ()}))
+def test_feed_when_garbage_comes_then_frames_or_protocol_error(garbage: bytes) -> None:
+    try:
+        found = FrameDecoder().feed(garbage)
+    except ProtocolError:
+        return
+
+    assert all(type(frame) is tuple and frame for frame in found)
+
+
+@given(streams, st.binary(min_size=1, max_size=5), st.integers(0, 400))
+def test_feed_when_garbage_is_among_frames_then_nothing_but_protocol_error(
+    sent: list[Frame], garbage: bytes, place: int
+) -> None:
+    data = written(sent)
+    at = place % len(data)
+
+    with contextlib.suppress(ProtocolError):
+        FrameDecoder().feed(data[:at] + garbage + data[at:])
