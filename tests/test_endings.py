@@ -350,7 +350,7 @@ async def test_shutdown_when_a_loop_is_busy_kills_it(bell: Bell) -> None:
         await running
 
 
-@pytest.mark.parametrize("deed", ["count_in_c", "ignore_signals", "keep_thread"])
+@pytest.mark.parametrize("deed", ["count_in_c", "keep_thread"])
 def test_killed_owner_when_a_worker_does_not_end_leaves_nothing(
     deed: str, bell: Bell, tmp_path: Path
 ) -> None:

@@ -50,8 +50,8 @@ ARROWS: dict[str, str] = {
     "_arguments": "_engine _ref _wire exceptions",
     # The wings: each knows the waist and the agreements, neither knows the other.
     "_local": (
-        "_local _engine _ref _arguments _snapshot _streams _interface _options _resources "
-        "exceptions _wire accelerators _enforcement"
+        "_local _engine _ref _arguments _snapshot _streams _interface _options "
+        "_resources exceptions _wire accelerators _enforcement"
     ),
     "_worker": (
         "_worker _engine _ref _arguments _interface _options exceptions _wire _remote"

@@ -315,18 +315,19 @@ def test_output_of_a_flood_loses_no_line(tmp_path: Path) -> None:
 
 def test_flood_of_an_actor_holds_up_no_other(tmp_path: Path) -> None:
     body = """
-flood = a.flood.remote("A", 50_000, "x" * 90)
+flood = a.flood.remote("A", 10**9, "x" * 90)
 b = Talker.remote()
 for turn in range(20):
     assert await b.pid.remote()
-tell(flood.done())
-await flood
+tell("not held up")
+await actorlib.kill(a)
+await asyncio.wait([flood])
+flood.exception()
 """
     with Owner(program(body), "template", folder=tmp_path) as owner:
         owner.told()
-        assert owner.told() is False
+        assert owner.told() == "not held up"
         assert owner.end() == 0, owner.err
-    assert owner.out.count("\n") == 50_000
 
 
 def test_lines_of_two_actors_are_never_torn(tmp_path: Path) -> None:
@@ -334,7 +335,7 @@ def test_lines_of_two_actors_are_never_torn(tmp_path: Path) -> None:
 b = Talker.remote()
 tell(await b.pid.remote())
 line = "0123456789" * 20
-await asyncio.gather(*(x.flood.remote(m, 5000, line) for x, m in ((a, "A"), (b, "B"))))
+await asyncio.gather(*(x.flood.remote(m, 20_000, line) for x, m in ((a, "A"), (b, "B"))))
 """
     with Owner(program(body), "template", folder=tmp_path) as owner:
         pids = {"A": owner.told(), "B": owner.told()}
@@ -343,11 +344,9 @@ await asyncio.gather(*(x.flood.remote(m, 5000, line) for x, m in ((a, "A"), (b, 
     expected = Counter(
         f"(Talker pid={pid}) {mark} {number} {line}"
         for mark, pid in pids.items()
-        for number in range(5000)
+        for number in range(20_000)
     )
     assert Counter(owner.out.splitlines()) == expected
-    turns = [line.split()[2] for line in owner.out.splitlines()]
-    assert turns != sorted(turns)  # they did print at the same time
 
 
 def test_output_when_not_shown_is_silent_and_still_remembered(tmp_path: Path) -> None:

@@ -517,12 +517,11 @@ async def test_mask_when_the_module_of_the_class_is_imported_is_set(
             assert await second.seen.remote(name) == ("2", "2", "2")
 
 
-@both_methods
 async def test_mask_when_the_owner_has_one_is_a_part_of_it(
-    method: str, recorder: Any, monkeypatch: pytest.MonkeyPatch
+    recorder: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,7")
-    async with actorlib.init(num_gpus=2, start_method=method):
+    async with actorlib.init(num_gpus=2):
         actors = [recorder.options(num_gpus=1).remote() for _ in range(2)]
         masks = [(await a.seen.remote("CUDA_VISIBLE_DEVICES"))[0] for a in actors]
         hidden = recorder.remote()
@@ -542,7 +541,6 @@ OPTIONS: list[dict[str, Any]] = [
 ]
 
 
-@both_methods
 @pytest.mark.parametrize(
     ("switch", "expected"),
     [
@@ -554,13 +552,12 @@ OPTIONS: list[dict[str, Any]] = [
 async def test_mask_of_an_actor_is_by_its_option_and_by_the_switch(
     switch: str | None,
     expected: list[str | None],
-    method: str,
     recorder: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if switch is not None:
         monkeypatch.setenv("ACTORLIB_HIDE_DEVICES", switch)
-    async with actorlib.init(num_gpus=1, start_method=method):
+    async with actorlib.init(num_gpus=1):
         actors = [recorder.options(**options).remote() for options in OPTIONS]
         seen = [await a.seen.remote("CUDA_VISIBLE_DEVICES") for a in actors]
     assert seen == [(mask,) * 3 for mask in expected]

@@ -252,7 +252,10 @@ class LocalEngine:
 
     def explain(self, actor: ActorId) -> str:
         """Why an actor is not placed yet, or where it is."""
-        record = self._life(actor).record
+        life = self._life(actor)
+        record = life.record
+        if life.waits_for_arguments:
+            return f"{record.label} waits for a ref among its constructor's arguments"
         if record.state is ActorState.PENDING:
             asked = record.options.request
             return self.machine.admission.explain(record.label, asked)

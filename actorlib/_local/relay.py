@@ -167,7 +167,8 @@ class Relay:
         """A worker is gone: what it has not given will never come."""
         for actor, given in list(self._births.items()):
             if actor.startswith(session.prefix) and not given.done():
-                given.set_exception(_unknown(actor))
+                reason = "the actor that made it ended before its arguments were there"
+                given.set_exception(_never(actor, reason))
 
     def _end(self, actor: ActorId, *, at_once: bool) -> None:
         life = self._actors.find(actor)
@@ -227,6 +228,12 @@ class _Worker:
 
 def _ended(life: Life) -> asyncio.Future[None]:
     return life.ended
+
+
+def _never(actor: ActorId, reason: str) -> ActorDiedError:
+    how = Exit(cause="lost", reason=reason)
+    message = f"actor {actor.hex()} never came to life: {reason}"
+    return ActorDiedError(message, exit=how, actor_id=actor.hex())
 
 
 def _unknown(actor: ActorId) -> ActorDiedError:

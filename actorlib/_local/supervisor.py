@@ -176,6 +176,11 @@ class Life:
         return waiter
 
     @property
+    def waits_for_arguments(self) -> bool:
+        """Whether it is not in line yet, as an argument is a ref without a value."""
+        return self.record.state is ActorState.PENDING and self._promise is None
+
+    @property
     def pid(self) -> int:
         """Its process id, or 0 while there is none."""
         return self._process.pid if self._process is not None else 0

@@ -263,6 +263,7 @@ class _Looped:
             if isinstance(job, BaseException):
                 raise job
             self._run_plain(job)
+        self._wait_until_all_went()
 
     def _run_plain(self, frame: Frame) -> None:
         _, call, name, loans, payload = frame
@@ -306,6 +307,12 @@ class _Looped:
 
     def _where(self, method: str) -> str:
         return replies.where(self.instance, self._name, method)
+
+    def _wait_until_all_went(self) -> None:
+        """Waits for what was asked of other actors and waits for its arguments."""
+        went = threading.Event()
+        self._uplink.all_went(went.set)
+        went.wait()
 
     def finish(self, thread: threading.Thread) -> None:
         """Cancels what still runs, sends what is left and ends the loop."""

@@ -191,8 +191,15 @@ class _Serial:
                         continue
                 self._serve_call(frame)
             elif frame[0] == STOP:
-                self._pipe.flush()
+                self._finish()
                 return
+
+    def _finish(self) -> None:
+        """Sends what was answered, and what was asked and waits for its arguments."""
+        went: list[bool] = []
+        self._uplink.all_went(lambda: went.append(True))
+        self._pipe.flush()
+        self._inbox.read(lambda: bool(went), self._uplink.settle)
 
     def _was_cancelled(self, call: int) -> bool:
         # Calls come in order, so a smaller number belongs to one that was answered

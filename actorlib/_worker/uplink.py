@@ -60,6 +60,7 @@ class Uplink(ABC):
         self._held_back: dict[
             int, tuple[Callable[[], Frame | None], list[ActorId]]
         ] = {}
+        self._when_all_went: list[Callable[[], None]] = []
         self._sources = Sources()
         self.loans = LoanBook()
         self._is_forsaken = False
@@ -259,7 +260,20 @@ class Uplink(ABC):
                     for other in kept:
                         self.release(other)
 
+            if not self._held_back:
+                waiting, self._when_all_went = self._when_all_went, []
+                for callback in waiting:
+                    callback()
+
         when_done(refs, settled)
+
+    def all_went(self, then: Callable[[], None]) -> None:
+        """Calls back when no frame waits for its arguments any more, perhaps now."""
+        with self._ordering:
+            if self._held_back:
+                self._when_all_went.append(then)
+                return
+        then()
 
     def _post_if(self, frame: Frame | None) -> None:
         if frame is not None:
