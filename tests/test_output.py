@@ -335,7 +335,8 @@ def test_lines_of_two_actors_are_never_torn(tmp_path: Path) -> None:
 b = Talker.remote()
 tell(await b.pid.remote())
 line = "0123456789" * 20
-await asyncio.gather(*(x.flood.remote(m, 20_000, line) for x, m in ((a, "A"), (b, "B"))))
+floods = [x.flood.remote(m, 20_000, line) for x, m in ((a, "A"), (b, "B"))]
+await asyncio.gather(*floods)
 """
     with Owner(program(body), "template", folder=tmp_path) as owner:
         pids = {"A": owner.told(), "B": owner.told()}

@@ -23,12 +23,16 @@ class Admission:
 
     Args:
         ledger: What is granted.
+        loop: Where promises are kept; None for the one that runs when they are made.
     """
 
-    __slots__ = ("_ledger", "_line", "_places", "_promised")
+    __slots__ = ("_ledger", "_line", "_loop", "_places", "_promised")
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(
+        self, ledger: Ledger, loop: asyncio.AbstractEventLoop | None = None
+    ) -> None:
         self._ledger = ledger
+        self._loop = loop
         self._line = Line(ledger)
         self._promised: dict[Waiter, asyncio.Future[Lease]] = {}
         self._places: dict[asyncio.Future[Lease], Waiter] = {}
@@ -46,7 +50,8 @@ class Admission:
             The lease, now or later. Whoever takes it gives it back to :meth:`release`;
             whoever wants it no more says so to :meth:`leave`.
         """
-        promise: asyncio.Future[Lease] = asyncio.get_running_loop().create_future()
+        loop = self._loop or asyncio.get_running_loop()
+        promise: asyncio.Future[Lease] = loop.create_future()
         lease = self._line.pass_by(request)
         if lease is not None:
             promise.set_result(lease)

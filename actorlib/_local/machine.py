@@ -55,7 +55,7 @@ class Machine:
     ) -> None:
         self.inventory = found
         self.ledger = Ledger(capacity, found.devices)
-        self.admission = Admission(self.ledger)
+        self.admission = Admission(self.ledger, asyncio.get_running_loop())
         self._host = host
         self._launcher = launcher
         self._oom_kills = _oom_kills(host)

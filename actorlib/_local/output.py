@@ -82,8 +82,9 @@ class OutputPipe:
             return False
         *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > _LONGEST_LINE:
-            lines.append(self._rest)
-            self._rest = b""
+            cut = _character_boundary(self._rest)
+            lines.append(self._rest[:cut])
+            self._rest = self._rest[cut:]
         if lines:
             self._show(lines)
         return True
@@ -101,3 +102,11 @@ class OutputPipe:
             stream.flush()
         except (OSError, ValueError):  # it is closed: there is nobody left to read it
             self._is_shown = False
+
+
+def _character_boundary(data: bytes) -> int:
+    """Where to cut text in UTF-8: before a last character that may not be whole."""
+    for back in range(1, min(4, len(data)) + 1):
+        if data[-back] & 0b1100_0000 != 0b1000_0000:  # where a character begins
+            return len(data) - back if data[-back] >= 0b1100_0000 else len(data)
+    return len(data)

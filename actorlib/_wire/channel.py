@@ -18,6 +18,8 @@ other for ever.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 from collections import deque
 from typing import TYPE_CHECKING, cast
 
@@ -25,7 +27,6 @@ from actorlib._wire.codec import FrameDecoder, encode
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable
 
     from actorlib._wire.frames import Buffer, Frame
@@ -138,6 +139,9 @@ class Channel:
             self._backlog.clear()
             self._gathered.clear()
             self._size = 0
+            # Closing is not enough: a fork of this process has a copy of the socket.
+            with contextlib.suppress(OSError):
+                self._sock.shutdown(socket.SHUT_RDWR)
             self._sock.close()
             self._tell_drained()
 

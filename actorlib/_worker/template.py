@@ -90,6 +90,7 @@ class Template:
         self._mark_address = find_mark()
         self._pids: dict[int, int] = {}
         self._workers: dict[int, int] = {}
+        self._orphans: dict[int, str] = {}
         self._leaving: dict[str, tuple[int, int, int, int]] = {}
         self._wakeup, wakeup = socket.socketpair()
         wakeup.setblocking(False)  # noqa: FBT003  # the socket API
@@ -229,6 +230,7 @@ class Template:
             has_reaped = True
             pid, status, peak = ended
             worker = self._workers.pop(pid, None)
+            self._orphans.pop(pid, None)
             if worker is not None:
                 del self._pids[worker]
                 mark = mark_of_worker(self._mark, worker)
@@ -244,7 +246,11 @@ class Template:
         """
         left: set[str] = set()
         for pid in children():
-            mark = "" if pid in self._workers else mark_of(pid)
+            if pid in self._workers:
+                continue
+            # Remembered, as one that is dying has no environment to be read any more.
+            mark = self._orphans.get(pid) or mark_of(pid)
+            self._orphans[pid] = mark
             if mark in self._leaving:
                 left.add(mark)
                 with contextlib.suppress(ProcessLookupError):

@@ -284,24 +284,24 @@ def ring(bell: str, value: int = 0) -> None:
         pipe.write(f"{value}\n")
 
 
-def _sleeping(*, new_session: bool = False, bare: bool = False) -> int:
-    """Starts a sleeping child, perhaps without any variable; gives its process id."""
-    child = subprocess.Popen(
-        ["sleep", "1000"],
-        start_new_session=new_session,
-        env={} if bare else None,
-    )
-    return _kept(child).pid
+# Said from within, so that by then its environment is in place. The last command
+# keeps the shell from becoming the sleep itself.
+_NAP = "echo $$; sleep 1000; :"
 
 
-def _saying(script: str, *, new_session: bool = False) -> int:
-    """Starts a shell; gives the process id that it says."""
+def _shell(
+    script: str = _NAP, *, new_session: bool = False, is_bare: bool = False
+) -> int:
+    """Starts a shell, perhaps without any variable; gives the pid that is said."""
     shell = subprocess.Popen(
-        ["sh", "-c", script], stdout=subprocess.PIPE, start_new_session=new_session
+        ["sh", "-c", script, _NAP],
+        stdout=subprocess.PIPE,
+        start_new_session=new_session,
+        env={} if is_bare else None,
     )
-    stdout = _kept(shell).stdout
-    assert stdout is not None
-    return int(stdout.readline())
+    _children.append(shell)  # or it would complain that nobody waits for it
+    assert shell.stdout is not None
+    return int(shell.stdout.readline())
 
 
 def _forked() -> int:
@@ -319,25 +319,17 @@ def _forked() -> int:
 
 
 DESCENDANTS: dict[str, Callable[[], int]] = {
-    "a child": _sleeping,
-    "a session": lambda: _sleeping(new_session=True),
-    "a session's child": lambda: _saying(
-        "sleep 1000 & echo $!; wait", new_session=True
-    ),
-    "a daemon": lambda: _saying("setsid sh -c 'echo $$; exec sleep 1000' &"),
-    "a daemon's child": lambda: _saying("setsid sh -c 'sleep 1000 & echo $!; wait' &"),
+    "a child": _shell,
+    "a session": lambda: _shell(new_session=True),
+    "a session's child": lambda: _shell('sh -c "$0" & wait', new_session=True),
+    "a daemon": lambda: _shell('setsid sh -c "$0" &'),
+    "a daemon's child": lambda: _shell("""setsid sh -c 'sh -c "$0" & wait' "$0" &"""),
     "a forked session": _forked,
-    "an unmarked session": lambda: _sleeping(new_session=True, bare=True),
+    "an unmarked session": lambda: _shell(new_session=True, is_bare=True),
 }
 """Ways for a process to have descendants; each gives the process id of one."""
 
 _children: list[subprocess.Popen[bytes]] = []
-
-
-def _kept(child: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
-    """Keeps a child that is never waited for from complaining."""
-    _children.append(child)
-    return child
 
 
 def start(descendants: Sequence[str]) -> dict[str, int]:
