@@ -50,6 +50,7 @@ class LocalEngine:
         self.context = RuntimeContext()
         self.machine = machine
         self.lives = Lives(machine, options)
+        self._living = self.lives.by_id  # at hand for every call
         self._grace = options.grace
         self._thread = threading.get_ident()
         self._sources = Sources()
@@ -86,7 +87,9 @@ class LocalEngine:
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
         """Sends a call; see Engine."""
-        life = self._life(actor)
+        life = self._living.get(actor)
+        if life is None or self._is_closed or threading.get_ident() != self._thread:
+            life = self._life(actor)  # it says what is wrong
         dispatch = life.dispatch
         ref: ObjectRef[Any] = ObjectRef(loop=self.loop)
         payload = None if kwargs or self._lanes else encode_plain_call(args)

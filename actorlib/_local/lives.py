@@ -47,6 +47,7 @@ class Lives:
         loans: Where handles in payloads are counted: here.
         registry: The actors and their states.
         holders: Who has a handle of which.
+        by_id: The lives that are lived, or that somebody holds.
     """
 
     def __init__(self, machine: Machine, options: RuntimeOptions) -> None:
@@ -57,13 +58,13 @@ class Lives:
         self.holders = Holders()
         self._machine = machine
         self._options = options
-        self._lives: dict[ActorId, Life] = {}
+        self.by_id: dict[ActorId, Life] = {}
         self._births: dict[ActorId, Birth] = {}
         self._sessions = itertools.count(1)
         self._relay = Relay(self)
 
     def __iter__(self) -> Iterator[Life]:
-        return iter(list(self._lives.values()))
+        return iter(list(self.by_id.values()))
 
     def bear(
         self,
@@ -81,7 +82,7 @@ class Lives:
         record = ActorRecord(id=actor, interface=birth.interface, options=birth.options)
         self.registry.add(record)
         self._births[actor] = birth
-        life = self._lives[actor] = Life(record, self, self._dispatch_of)
+        life = self.by_id[actor] = Life(record, self, self._dispatch_of)
         asked, ledger = birth.options.request, self._machine.ledger
         if self._options.infeasible == "fail" and not ledger.feasible(asked):
             refusal = ledger.refusal(record.label, asked)
@@ -107,7 +108,7 @@ class Lives:
 
     def find(self, actor: ActorId) -> Life | None:
         """The life of an actor; see Actors."""
-        return self._lives.get(actor)
+        return self.by_id.get(actor)
 
     def enter(self, record: ActorRecord) -> asyncio.Future[Lease]:
         """Asks for the actor's share; see Surroundings."""
@@ -195,7 +196,7 @@ class Lives:
             self._unheld(actor)
 
     def _unheld(self, actor: ActorId) -> None:
-        life = self._lives.get(actor)
+        life = self.by_id.get(actor)
         if life is None:
             return
         life.end_when_idle("nobody held a handle of it any more")
@@ -211,5 +212,5 @@ class Lives:
     def _forget_if_over(self, life: Life) -> None:
         actor = life.record.id
         if life.record.state is ActorState.DEAD and not self.holders.is_held(actor):
-            self._lives.pop(actor, None)
+            self.by_id.pop(actor, None)
             self.registry.forget(actor)
