@@ -17,6 +17,7 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 
 _libc = ctypes.CDLL(None)
+_ASKED = 8
 
 
 def watch(pid: int) -> int | None:
@@ -61,8 +62,33 @@ def kill_group(pid: int, number: int) -> None:
         os.kill(pid, number)  # so young that it has no group of its own yet
 
 
+def has_children() -> bool:
+    """Whether this process has a child, ended or not."""
+    try:
+        if hasattr(os, "waitid"):
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            return True
+    except ChildProcessError:
+        return False
+    return bool(children())
+
+
 def children() -> list[int]:
-    """The children of this process, ended or not; empty where nobody says."""
+    """The children of this process, ended or not; empty where nobody says.
+
+    The kernel may skip some while others end (proc(5)), so it is asked until it says
+    the same twice.
+    """
+    seen: list[int] | None = None
+    for _ in range(_ASKED):
+        found = _children()
+        if found == seen:
+            break
+        seen = found
+    return seen or []
+
+
+def _children() -> list[int]:
     me = os.getpid()
     try:
         with open(f"/proc/{me}/task/{me}/children", encoding="ascii") as children:  # noqa: PTH123  # no pathlib in the template

@@ -49,6 +49,7 @@ from actorlib._worker.processes import (
     PR_SET_PDEATHSIG,
     children,
     find_mark,
+    has_children,
     kill_group,
     mark_of,
     next_ended,
@@ -258,13 +259,12 @@ class Template:
         for mark in [mark for mark in self._leaving if mark not in left]:
             self._send(self._leaving.pop(mark))
 
-    def _kill_orphans(self) -> bool:
-        """Kills every child that is no worker; False if there was none."""
-        orphans = [pid for pid in children() if pid not in self._workers]
-        for pid in orphans:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        return bool(orphans)
+    def _kill_orphans(self) -> None:
+        """Kills every child that is no worker."""
+        for pid in children():
+            if pid not in self._workers:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
     def _before_reaping(self, pid: int) -> None:
         if pid in self._workers:
@@ -285,7 +285,8 @@ class Template:
             self._reap()
         # What an orphan leaves behind when it is killed comes here in its turn.
         deadline = time.monotonic() + FAREWELL
-        while self._kill_orphans() and time.monotonic() < deadline:
+        while has_children() and time.monotonic() < deadline:
+            self._kill_orphans()
             poller.poll(10)
             self._reap()
 
