@@ -24,7 +24,7 @@ from actorlib._wire.payload import decode_call, kept
 from actorlib._worker import replies
 from actorlib._worker.birth import construct
 from actorlib._worker.pace import Pace
-from actorlib._worker.uplink import Uplink
+from actorlib._worker.uplink import TOO_LATE, Uplink
 from actorlib.exceptions import GetTimeoutError
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from actorlib._wire.pipe import Pipe
     from actorlib._worker.birth import Start
 
-_TOO_LATE = "the result did not come in time; the call goes on"
 _PAUSE_ABOVE = 4 * 1024 * 1024
 
 
@@ -90,7 +89,7 @@ class LoopedUplink(Uplink):
 
         self._loop.call_soon_threadsafe(watch)
         if not done.wait(timeout):
-            raise GetTimeoutError(_TOO_LATE)
+            raise GetTimeoutError(TOO_LATE)
 
 
 def serve(start: Start, pipe: Pipe) -> None:

@@ -22,7 +22,7 @@ from actorlib._wire.payload import decode_call
 from actorlib._worker import replies
 from actorlib._worker.birth import construct
 from actorlib._worker.pace import Pace
-from actorlib._worker.uplink import Uplink
+from actorlib._worker.uplink import TOO_LATE, Uplink
 from actorlib.exceptions import GetTimeoutError
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from actorlib._ref import ObjectRef
     from actorlib._wire.pipe import Pipe
     from actorlib._worker.birth import Start
-
-_TOO_LATE = "the result did not come in time; the call goes on"
 
 
 class Inbox:
@@ -69,7 +67,7 @@ class Inbox:
             with self._turn:
                 if self._is_reading:
                     if not self._turn.wait(_left(deadline)):
-                        raise GetTimeoutError(_TOO_LATE)
+                        raise GetTimeoutError(TOO_LATE)
                     continue
                 self._is_reading = True
             try:
@@ -106,7 +104,7 @@ class Inbox:
 
     def _poll(self, deadline: float) -> None:
         if not self._has_more(max(0.0, deadline - time.monotonic())):
-            raise GetTimeoutError(_TOO_LATE)
+            raise GetTimeoutError(TOO_LATE)
 
     def _sort(self, frame: Frame, settle: Callable[[Frame], None]) -> None:
         kind = frame[0]

@@ -97,7 +97,6 @@ class Template:
         wakeup.setblocking(False)  # noqa: FBT003  # the socket API
         self._wakeup.setblocking(False)  # noqa: FBT003
         self._wakeup_in = wakeup
-        self._outbox = bytearray()
         self._owner_is_there = True
         self._fork_worker: Callable[[list[int], int], NoReturn] = (
             self._exec_worker if spawn else self._become_worker

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
     from actorlib._interface import Method
 
+TOO_LATE = "the result did not come in time; the call goes on"
+
 _count = struct.Struct(">I")
 _Entry = ObjectRef[Any] | weakref.ref[ObjectRef[Any]]
 
