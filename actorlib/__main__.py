@@ -1,4 +1,4 @@
-"""The command line: ``actorlib demo``, or ``python -m actorlib demo``."""
+"""The command line: ``actorlib devices``, or ``python -m actorlib devices``."""
 
 from __future__ import annotations
 
@@ -32,15 +32,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     asked = _parser().parse_args(argv)
     try:
-        from actorlib._cli import demo  # noqa: PLC0415  # it loads rich
-
-        demo(actors=asked.actors, gpus=asked.gpus, start_method=asked.start_method)
+        _run(asked)
     except KeyboardInterrupt:
         return _INTERRUPTED
     except (ActorlibError, ValueError, OSError) as error:
         sys.stderr.write(f"actorlib: error: {error}\n")
         return 1
     return 0
+
+
+def _run(asked: argparse.Namespace) -> None:
+    if asked.command == "devices":
+        from actorlib._devices import show  # noqa: PLC0415  # it loads rich
+
+        show(as_json=asked.json)
+    else:
+        from actorlib._cli import demo  # noqa: PLC0415  # it loads rich
+
+        demo(actors=asked.actors, gpus=asked.gpus, start_method=asked.start_method)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -78,6 +87,16 @@ def _parser() -> argparse.ArgumentParser:
         "--start-method",
         choices=START_METHODS,
         help="how workers are started (default: template on Linux, spawn elsewhere)",
+    )
+    devices = commands.add_parser(
+        "devices",
+        help="list the accelerators of this machine, and why others are not offered",
+        description="Lists the accelerators that actors on this machine may hold: "
+        "model, memory, links, what is visible; and what is not offered, with the "
+        "reason. Finding nothing is no error.",
+    )
+    devices.add_argument(
+        "--json", action="store_true", help="print one JSON document for machines"
     )
     return parser
 

@@ -1,6 +1,6 @@
-"""The commands of the command line, as they are shown.
+"""``actorlib demo``, as it is shown.
 
-Only the command line loads this room: it is the one place that imports rich.
+Only the command line loads this room, which imports rich.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rich.table import Table
 
 import actorlib
 from actorlib import _demo
-from actorlib.accelerators import FAMILIES, Device, Host, discover, inventory
+from actorlib.accelerators import Device, Host, discover, families, inventory
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -102,7 +102,7 @@ async def _found(console: Console, gpus: int | None) -> dict[str, Device]:
     detections = await asyncio.to_thread(discover, Host())
     devices = inventory(detections, {}).devices["GPU"]
     found = {device.id: device for device in devices}
-    reasons = "; ".join(found.reason for found in detections if found.reason)
+    reasons = "; ".join(dict.fromkeys(d.reason for d in detections if d.reason))
     why = f" ({reasons})" if reasons else ""
     if found:
         console.print(f"{', '.join(_named(device, found) for device in found)}{why}")
@@ -122,7 +122,7 @@ async def _end(handles: list[ActorHandle[Any]]) -> None:
 
 
 def _visible() -> list[str]:
-    return [family.visible_env for family in FAMILIES]
+    return [name for name in {f.visible_env: None for f in families()} if name]
 
 
 def _placed(reports: Sequence[_demo.Report], found: dict[str, Device]) -> Table:

@@ -8,17 +8,19 @@ keeps the two equal.
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from numbers import Real
 from typing import Any, Literal, TypedDict, TypeVar, cast
 
-from actorlib._resources import Resources, request, totals
+from actorlib._checks import module_names, one_of, seconds, text
+from actorlib._kinds import KINDS, UNITS
+from actorlib._resources import CPU, MEMORY, Resources, request, totals
 
 _Options = TypeVar("_Options", "ActorOptions", "RuntimeOptions")
 
 ACCELERATORS = ("hide", "inherit")
+PLACEMENTS = ("pack", "spread")
+MASK_FORMS = ("index", "uuid")
 START_METHODS = ("template", "spawn")
 INFEASIBLE = ("fail", "wait")
 
@@ -30,6 +32,11 @@ class ActorKeywords(TypedDict, total=False):
     num_gpus: float | None
     memory: float | None
     resources: Mapping[str, float] | None
+    accelerator_type: str | None
+    placement: Literal["pack", "spread"] | None
+    device: str | Sequence[str] | None
+    near: object
+    apart_from: object
     accelerators: Literal["hide", "inherit"] | None
 
 
@@ -42,7 +49,17 @@ class ActorOptions:
         num_gpus: GPUs it holds for life, below 1 a share of one device; 0 if not
             given.
         memory: Bytes of memory it is counted with; 0 if not given.
-        resources: Amounts of custom resources by name.
+        resources: Amounts of other devices (``{"TPU": 4}``) and of custom resources by
+            name.
+        accelerator_type: The model of its devices, one of
+            ``actorlib.accelerators.types`` or what ``actorlib devices`` calls them.
+        placement: ``"pack"`` shares the fullest device that has room, ``"spread"``
+            the emptiest. None is pack.
+        device: The id or UUID of the device that it has to be on, or a list of as many
+            as it asks for.
+        near: The handle of an actor: its own device is on the same device as one of
+            that actor's, or linked to one.
+        apart_from: The handle of an actor, or several: its devices are others.
         accelerators: ``"hide"`` closes every accelerator that the actor did not ask
             for; ``"inherit"`` leaves them as the owner sees them. None follows
             ``ACTORLIB_HIDE_DEVICES`` (hide, unless it is 0).
@@ -53,6 +70,11 @@ class ActorOptions:
     num_gpus: float | None = None
     memory: float | None = None
     resources: Mapping[str, float] | None = None
+    accelerator_type: str | None = None
+    placement: Literal["pack", "spread"] | None = None
+    device: str | Sequence[str] | None = None
+    near: object = None
+    apart_from: object = None
     accelerators: Literal["hide", "inherit"] | None = None
     request: Resources = field(init=False)
 
@@ -67,7 +89,39 @@ class ActorOptions:
         if self.resources is not None:  # theirs may change
             object.__setattr__(self, "resources", dict(self.resources))
         if self.accelerators is not None:
-            _one_of("accelerators", self.accelerators, ACCELERATORS)
+            one_of("accelerators", self.accelerators, ACCELERATORS)
+        if self.placement is not None:
+            one_of("placement", self.placement, PLACEMENTS)
+        if self.accelerator_type is not None:
+            text("accelerator_type", self.accelerator_type, "'H100'")
+        object.__setattr__(self, "device", _devices(self.device))
+        object.__setattr__(self, "near", _actors("near", self.near))
+        object.__setattr__(self, "apart_from", _actors("apart_from", self.apart_from))
+        _check_wishes(self)
+
+    @property
+    def has_wishes(self) -> bool:
+        """Whether it matters which of the devices with room it gets."""
+        return (
+            self.accelerator_type is not None
+            or self.placement == "spread"
+            or bool(self.device or self.near or self.apart_from)
+        )
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The devices that it has to be on, by id or UUID; empty for any."""
+        return cast("tuple[str, ...]", self.device) or ()
+
+    @property
+    def near_to(self) -> tuple[bytes, ...]:
+        """The actor that it has to be near to, by id; empty for none."""
+        return cast("tuple[bytes, ...]", self.near)
+
+    @property
+    def apart(self) -> tuple[bytes, ...]:
+        """The actors that it has to be apart from, by id."""
+        return cast("tuple[bytes, ...]", self.apart_from)
 
     def updated(self, given: Mapping[str, object]) -> ActorOptions:
         """These options with some of them replaced.
@@ -96,6 +150,7 @@ class RuntimeKeywords(TypedDict, total=False):
     log_to_driver: bool
     grace: float
     infeasible: Literal["fail", "wait"]
+    mask_form: Literal["index", "uuid"] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +162,8 @@ class RuntimeOptions:
         num_gpus: GPUs to give out, or None for those found. Resources are logical:
             more may be declared than there are.
         memory: Bytes to give out, or None for what this process may use.
-        resources: Custom resources by name, whole numbers.
+        resources: Devices of other kinds (``{"TPU": 4}``) and custom resources by
+            name, whole numbers. Devices that are not named are those found.
         preload: Modules that workers find imported already. They are imported once,
             in the template, and must not initialise an accelerator there. Where workers
             are spawned by default, they start without them.
@@ -118,6 +174,9 @@ class RuntimeOptions:
         grace: Seconds that a busy actor is given to end before it is killed.
         infeasible: What happens to an actor that asks for what this machine can
             never give: ``"fail"`` at once, or ``"wait"`` for ever as in Ray.
+        mask_form: How devices are named in the visibility variables of actors:
+            ``"index"`` or ``"uuid"``. None chooses: for NVIDIA indices, and UUIDs where
+            the models differ or this process was given UUIDs itself.
         capacity: The declared amounts together, exact; what was not declared is left
             out.
     """
@@ -131,6 +190,7 @@ class RuntimeOptions:
     log_to_driver: bool = True
     grace: float = 1.0
     infeasible: Literal["fail", "wait"] = "fail"
+    mask_form: Literal["index", "uuid"] | None = None
     capacity: Resources = field(init=False)
 
     def __post_init__(self) -> None:
@@ -141,16 +201,18 @@ class RuntimeOptions:
             resources=self.resources,
         )
         object.__setattr__(self, "capacity", declared)
-        object.__setattr__(self, "preload", _module_names(self.preload))
+        object.__setattr__(self, "preload", module_names(self.preload))
         if self.start_method is not None:
-            _one_of("start_method", self.start_method, START_METHODS)
-        _one_of("infeasible", self.infeasible, INFEASIBLE)
+            one_of("start_method", self.start_method, START_METHODS)
+        one_of("infeasible", self.infeasible, INFEASIBLE)
+        if self.mask_form is not None:
+            one_of("mask_form", self.mask_form, MASK_FORMS)
         if self.preload and self.start_method == "spawn":
             raise ValueError(
                 f"preload={list(self.preload)!r} and start_method='spawn' exclude each "
                 "other: a fresh interpreter imports everything anew"
             )
-        _seconds("grace", self.grace)
+        seconds("grace", self.grace)
         if not isinstance(cast("object", self.log_to_driver), bool):
             raise TypeError(
                 f"log_to_driver takes True or False, not {self.log_to_driver!r}"
@@ -181,37 +243,59 @@ def checked(kind: type[_Options], whose: str, given: Mapping[str, object]) -> _O
     return kind(**cast("dict[str, Any]", given))  # the class checks each value
 
 
-def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    if not isinstance(value, str):
+def _devices(value: object) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    several = [value] if isinstance(value, str) else value
+    if not isinstance(several, Sequence):
         raise TypeError(
-            f"{name} takes one of {', '.join(map(repr, allowed))}, not {value!r} "
-            f"({type(value).__name__})"
+            "device takes the id or UUID of a device as text, or a list of them, not "
+            f"{value!r} ({type(value).__name__})"
         )
-    if value not in allowed:
+    devices = tuple(cast("Sequence[str]", several))
+    for device in devices:
+        text("device", device, "'0' or 'GPU-8d2b...'")
+    if len(set(devices)) < len(devices):
+        raise ValueError(f"device names one device twice: {list(devices)!r}")
+    return devices
+
+
+def _actors(name: str, value: object) -> tuple[bytes, ...]:
+    """Ids, which the faces have put in the place of handles."""
+    if value is None:
+        return ()
+    ids = cast("tuple[object, ...]", value)
+    if isinstance(value, tuple) and all(isinstance(actor, bytes) for actor in ids):
+        return cast("tuple[bytes, ...]", ids)
+    raise TypeError(
+        f"{name} takes the handle of an actor, not {ids!r} ({type(ids).__name__})"
+    )
+
+
+def _check_wishes(options: ActorOptions) -> None:
+    """Whether what is wished of the devices goes with how many are asked for."""
+    wishes = {
+        "device": options.devices,
+        "near": options.near_to,
+        "apart_from": options.apart,
+    }
+    given = [name for name, value in wishes.items() if value]
+    counts = {
+        name: -(-amount // UNITS)
+        for name, amount in options.request.amounts.items()
+        if name not in (CPU, MEMORY)
+    }
+    if given and not counts:
         raise ValueError(
-            f"{name} takes one of {', '.join(map(repr, allowed))}, not {value!r}"
+            f"{given[0]} is about devices, and none are asked for: add num_gpus, or "
+            "resources for another kind"
         )
-
-
-def _seconds(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(
-            f"{name} takes a number of seconds, not {value!r} ({type(value).__name__})"
+    known = [count for name, count in counts.items() if name in KINDS]
+    named = len(options.devices)
+    if named and len(known) == len(counts) and named != sum(known):
+        raise ValueError(
+            f"device names {named} {'device' if named == 1 else 'devices'}, and "
+            f"{options.request} is on {sum(known)}: name as many"
         )
-    if not math.isfinite(value) or value < 0:
-        raise ValueError(f"{name} takes a finite number of seconds >= 0, not {value!r}")
-
-
-def _module_names(preload: object) -> tuple[str, ...]:
-    if isinstance(preload, str) or not isinstance(preload, Sequence):
-        raise TypeError(
-            f"preload takes a list of module names, for example ['torch'], not "
-            f"{preload!r}"
-        )
-    modules = cast("Sequence[object]", preload)
-    for module in modules:
-        if not isinstance(module, str):
-            raise TypeError(f"preload takes names of modules, not {module!r}")
-        if not all(part.isidentifier() for part in module.split(".")):
-            raise ValueError(f"preload={module!r} is no name of a module")
-    return tuple(cast("Sequence[str]", modules))
+    if set(options.near_to) & set(options.apart):
+        raise ValueError("near and apart_from name the same actor")

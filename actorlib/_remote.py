@@ -18,12 +18,12 @@ from typing import (
 )
 
 from actorlib._engine import ActorSpec, current_engine
-from actorlib._handle import ActorHandle, Hold
+from actorlib._handle import ActorHandle, Hold, hold_of
 from actorlib._interface import Interface, interface_of
 from actorlib._options import ActorKeywords, ActorOptions, checked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -86,7 +86,7 @@ class ActorClass(Generic[P, T]):
             TypeError: A value has the wrong type.
             ValueError: An option is unknown or its value out of range.
         """
-        updated = self._options.updated(options)
+        updated = self._options.updated(_with_ids(options))
         return ActorClass(self.__wrapped__, updated, self._interface, self._origin)
 
     def __getattr__(self, name: str) -> Any:
@@ -153,7 +153,7 @@ def remote(*given: object, **options: Any) -> object:
                 "write @remote without brackets, or give it options: "
                 "@remote(num_gpus=0.5)"
             )
-        checked_options = checked(ActorOptions, "an actor", options)
+        checked_options = checked(ActorOptions, "an actor", _with_ids(options))
 
         def decorate(cls: object) -> ActorClass[..., Any]:
             return _decorated(cls, options=checked_options)
@@ -177,6 +177,11 @@ def _decorated(cls: object, *, options: ActorOptions) -> ActorClass[..., Any]:
     return ActorClass(cls, options, interface_of(cls))
 
 
+def plan_of(cls: ActorClass[..., Any]) -> tuple[Interface, ActorOptions]:
+    """The face of an actor class and what each of its actors asks for."""
+    return cls._interface, cls._options  # pyright: ignore[reportPrivateUsage]  # of this file
+
+
 def class_of(source: object) -> type:
     """The user's class behind what a worker has unpickled."""
     return cast("type", getattr(source, "__wrapped__", source))
@@ -195,3 +200,18 @@ def _found_by_name(module: str, qualname: str) -> object:
 def _derived(origin: ActorClass[P, T], options: ActorOptions) -> ActorClass[P, T]:
     interface = origin._interface  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
     return ActorClass(origin.__wrapped__, options, interface, origin)
+
+
+def _with_ids(options: Mapping[str, object]) -> dict[str, object]:
+    """The options with ids in the place of handles: a wish keeps no actor alive."""
+    given = dict(options)
+    for name in ("near", "apart_from"):
+        if name not in given:
+            continue
+        actors: Sequence[object] = (given[name],)
+        if name == "apart_from" and isinstance(given[name], list | tuple):
+            actors = cast("Sequence[object]", given[name])
+        if actors and all(isinstance(actor, ActorHandle) for actor in actors):
+            handles = cast("Sequence[ActorHandle[Any]]", actors)
+            given[name] = tuple(hold_of(handle).actor_id for handle in handles)
+    return given

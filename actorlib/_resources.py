@@ -14,20 +14,12 @@ from dataclasses import dataclass
 from numbers import Real
 from types import MappingProxyType
 
-UNITS = 10_000
-"""Units in one whole CPU, device, or one of a custom resource."""
+from actorlib._kinds import GPU, KINDS, NEURON_CORES, UNITS
 
 CPU = "CPU"
 MEMORY = "memory"
 
-DEVICE_KINDS: tuple[str, ...] = ("GPU",)
-"""Resources that are made of devices with identities of their own.
-
-An amount of such a kind below one is a share of one device, an amount above one is
-a number of whole devices: half of one card and half of another are no card.
-"""
-
-OWN_KEYWORDS = {CPU: "num_cpus", "GPU": "num_gpus", MEMORY: "memory"}
+OWN_KEYWORDS = {CPU: "num_cpus", GPU.name: "num_gpus", MEMORY: "memory"}
 """The keyword that asks for a resource which has one of its own."""
 
 
@@ -51,10 +43,7 @@ class Resources:
         """The amounts as a user would write them: ``CPU=1, GPU=0.5``."""
         if not self.amounts:
             return "nothing"
-        return ", ".join(
-            f"{name}={format_amount(name, amount)}"
-            for name, amount in self.amounts.items()
-        )
+        return ", ".join(format_named(name, a) for name, a in self.amounts.items())
 
     def __reduce__(self) -> tuple[object, ...]:
         # A read-only view of a dict cannot be pickled; the dict can.
@@ -74,23 +63,26 @@ def request(
         num_cpus: CPUs; a number >= 0.
         num_gpus: GPUs; a number >= 0, whole above 1.
         memory: Bytes; a number >= 0, rounded down.
-        resources: Custom amounts by name, each a number >= 0.
+        resources: Amounts of other devices and of custom resources by name, each a
+            number >= 0.
 
     Raises:
         TypeError: An amount is no number, or a name is no string.
-        ValueError: An amount is negative, not finite, finer than 1/10 000, or a
-            fraction above one whole device; or a name has a keyword of its own.
+        ValueError: An amount is negative, not finite, finer than 1/10 000, or one that
+            its kind of device is never given in; a name has a keyword of its own; or
+            two kinds exclude each other.
     """
-    amounts: dict[str, int] = {}
-    for name, value in ((CPU, num_cpus), ("GPU", num_gpus)):
-        if value is not None:
-            amounts[name] = units_of(OWN_KEYWORDS[name], value)
-    if memory is not None:
-        amounts[MEMORY] = bytes_of(MEMORY, memory)
-    for name, value in _custom(resources).items():
-        amounts[name] = units_of(f"resources[{name!r}]", value)
-    for kind in DEVICE_KINDS:
-        _check_whole_above_one(kind, amounts.get(kind, 0))
+    amounts = _amounts(num_cpus, num_gpus, memory, resources)
+    for name, kind in KINDS.items():
+        if fault := kind.fault(amounts.get(name, 0)):
+            asked = format_amount(name, amounts[name])
+            raise ValueError(f"{asked} of {name} can never be given: {fault}")
+    if amounts.get(GPU.name) and amounts.get(NEURON_CORES.name):
+        # As in Ray: no machine has both, and a request for both is a slip.
+        raise ValueError(
+            f"num_gpus and resources[{NEURON_CORES.name!r}] exclude each other: an "
+            "actor computes on GPUs or on Neuron cores. Give it one of the two"
+        )
     return Resources.of(amounts)
 
 
@@ -107,9 +99,7 @@ def totals(
         TypeError: An amount is no number, or a name is no string.
         ValueError: An amount is negative, not finite, or (memory apart) not whole.
     """
-    declared = request(
-        num_cpus=num_cpus, num_gpus=num_gpus, memory=memory, resources=resources
-    )
+    declared = Resources.of(_amounts(num_cpus, num_gpus, memory, resources))
     for name, amount in declared.amounts.items():
         if name != MEMORY and amount % UNITS:
             raise ValueError(
@@ -157,6 +147,11 @@ def format_amount(name: str, amount: int) -> str:
     return f"{whole}.{part:04d}".rstrip("0") if part else str(whole)
 
 
+def format_named(name: str, amount: int) -> str:
+    """An amount with its name: ``GPU=0.5``, ``memory=1.5 GiB``."""
+    return f"{name}={format_amount(name, amount)}"
+
+
 def format_bytes(nbytes: int) -> str:
     """A number of bytes for people: ``512 B``, ``1.5 GiB``."""
     size = float(nbytes)
@@ -173,6 +168,20 @@ def add(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
     for name, amount in right.items():
         summed[name] = summed.get(name, 0) + amount
     return summed
+
+
+def _amounts(
+    num_cpus: object, num_gpus: object, memory: object, resources: object
+) -> dict[str, int]:
+    amounts: dict[str, int] = {}
+    for name, value in ((CPU, num_cpus), (GPU.name, num_gpus)):
+        if value is not None:
+            amounts[name] = units_of(OWN_KEYWORDS[name], value)
+    if memory is not None:
+        amounts[MEMORY] = bytes_of(MEMORY, memory)
+    for name, value in _custom(resources).items():
+        amounts[name] = units_of(f"resources[{name!r}]", value)
+    return amounts
 
 
 def _number(label: str, value: object) -> float:
@@ -207,13 +216,3 @@ def _custom(resources: object) -> dict[str, object]:
             )
         custom[name] = value
     return custom
-
-
-def _check_whole_above_one(kind: str, units: int) -> None:
-    if units > UNITS and units % UNITS:
-        asked = format_amount(kind, units)
-        raise ValueError(
-            f"{asked} of {kind} can never be given: below 1 it is a share of one "
-            f"device, above 1 a number of whole ones. Ask {units // UNITS} or "
-            f"{units // UNITS + 1}"
-        )

@@ -17,6 +17,7 @@ from actorlib._engine import (
 from actorlib._handle import ActorHandle, hold_of
 from actorlib._options import RuntimeKeywords, RuntimeOptions, checked
 from actorlib._ref import ObjectRef
+from actorlib._remote import ActorClass, plan_of
 from actorlib._streams import fill_standard_streams
 
 if TYPE_CHECKING:
@@ -98,13 +99,25 @@ class Runtime:
         """
         return self._running().machine.ledger.total()
 
-    def explain(self, handle: ActorHandle[Any]) -> str:
-        """Why an actor is not placed yet, or where it is.
+    def explain(self, actor: ActorHandle[Any] | ActorClass[..., Any]) -> str:
+        """Why an actor is not placed yet, or where it is; or where one would go.
+
+        Given a class, also one with other options (``A.options(num_gpus=0.5)``),
+        nothing is placed: the answer says which devices an actor of it would get now,
+        or what stands in its way, device by device.
+
+        Args:
+            actor: A handle, or an actor class.
 
         Raises:
             RuntimeError: The runtime is not running.
+            ValueError: It is neither.
         """
-        return self._running().explain(hold_of(_checked(handle)).actor_id)
+        engine = self._running()
+        if isinstance(actor, ActorClass):
+            interface, options = plan_of(actor)
+            return engine.survey(interface.class_name, options)
+        return engine.explain(hold_of(_checked(actor)).actor_id)
 
     def _running(self) -> LocalEngine:
         if self._engine is None:

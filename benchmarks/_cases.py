@@ -12,7 +12,11 @@ FLOOR: Final = "floor"
 RAY: Final = "Ray"
 POOL: Final = "process pool"
 FORKSERVER: Final = "forkserver pool"
-COLUMNS: Final = (OURS, FLOOR, RAY, POOL, FORKSERVER)
+SCAN: Final = "list scan"
+SMALLEST: Final = "10 devices"
+"""Ourselves on the smallest machine: to compare with, not to show."""
+
+COLUMNS: Final = (OURS, FLOOR, SCAN, RAY, POOL, FORKSERVER)
 """Who is measured, in the order in which they are shown."""
 
 
@@ -89,6 +93,24 @@ class Panel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """One part of a plot: how figures change with a size, both on a logarithmic scale.
+
+    Attributes:
+        title: What is drawn.
+        across: What the size counts.
+        unit: In what the figures are shown.
+        lines: By name, the first in front; each by size, whose figure stands there:
+            ``job/metric``.
+    """
+
+    title: str
+    across: str
+    unit: Unit
+    lines: Mapping[str, Mapping[int, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """A whole benchmark: what is run, and what is shown of it.
 
@@ -99,6 +121,7 @@ class Plan:
         jobs: What is run in each round, in this order.
         cases: The rows of the table.
         panels: The parts of the plot.
+        curves: More parts of the plot; drawn under the table, too.
     """
 
     name: str
@@ -107,11 +130,21 @@ class Plan:
     jobs: Sequence[Job]
     cases: Sequence[Case]
     panels: Sequence[Panel] = field(default_factory=list[Panel])
+    curves: Sequence[Curve] = field(default_factory=list[Curve])
 
 
 def spread(case: Case, column: str, samples: Samples) -> Spread | None:
     """What was measured for one cell, or None if nothing was."""
     return _spread([value for value in _values(case, column, samples) if value])
+
+
+def points(curve: Curve, line: str, samples: Samples) -> dict[int, Spread]:
+    """What was measured for one line, by size, ascending; what failed is left out."""
+    found = {
+        size: _spread([value for value in samples.figures.get(cell, []) if value])
+        for size, cell in sorted(curve.lines[line].items())
+    }
+    return {size: value for size, value in found.items() if value is not None}
 
 
 def ratio(case: Case, against: str, samples: Samples) -> Spread | None:

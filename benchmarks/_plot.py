@@ -9,15 +9,27 @@ mpl.use("agg")  # before pyplot, which would look for a display
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
-from benchmarks._cases import COLUMNS, FLOOR, OURS, Panel, Plan, spread
+from benchmarks._cases import (
+    COLUMNS,
+    FLOOR,
+    OURS,
+    Curve,
+    Panel,
+    Plan,
+    points,
+    spread,
+)
 from benchmarks._jobs import Samples
 
 _COLOURS = {OURS: "#d1495b", FLOOR: "#9a9a9a"}
+_DISTINCT = 10
+"""How many lines have colours of their own."""
+
 _OTHERS = ("#30638e", "#6a994e", "#a7c957")
 
 
 def draw(plan: Plan, samples: Samples, folder: Path, caption: str) -> Path:
-    """Draws every panel of a plan into one picture.
+    """Draws every panel and curve of a plan into one picture.
 
     Args:
         plan: What to draw.
@@ -29,10 +41,14 @@ def draw(plan: Plan, samples: Samples, folder: Path, caption: str) -> Path:
         The picture.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    size = (1.5 + 7.0 * len(plan.panels), 5.5)
-    figure, axes = plt.subplots(1, len(plan.panels), figsize=size, squeeze=False)
-    for panel, axis in zip(plan.panels, axes[0], strict=True):
-        _draw_panel(panel, samples, axis)
+    parts = (*plan.panels, *plan.curves)
+    size = (1.5 + 7.0 * len(parts), 5.5)
+    figure, axes = plt.subplots(1, len(parts), figsize=size, squeeze=False)
+    for part, axis in zip(parts, axes[0], strict=True):
+        if isinstance(part, Panel):
+            _draw_panel(part, samples, axis)
+        else:
+            _draw_curve(part, samples, axis)
     figure.suptitle(plan.question)
     figure.text(0.01, 0.01, caption, fontsize=6, color="#666666")
     figure.tight_layout(rect=(0, 0.03, 1, 1))
@@ -84,3 +100,32 @@ def _draw_panel(panel: Panel, samples: Samples, axis: Axes) -> None:
         frameon=False,
         fontsize=7,
     )
+
+
+def _draw_curve(curve: Curve, samples: Samples, axis: Axes) -> None:
+    scale = curve.unit.scale
+    lines = {name: points(curve, name, samples) for name in curve.lines}
+    for place, (name, found) in enumerate(lines.items()):
+        spreads = found.values()
+        axis.errorbar(
+            list(found),
+            [each.median * scale for each in spreads],
+            yerr=[
+                [(each.median - each.low) * scale for each in spreads],
+                [(each.high - each.median) * scale for each in spreads],
+            ],
+            color=_COLOURS.get(name),
+            marker="o",
+            markersize=4,
+            linestyle="-" if place < _DISTINCT else "--",
+            elinewidth=0.8,
+            label=name,
+        )
+    if any(lines.values()):
+        axis.set_xscale("log")
+        axis.set_yscale("log")
+    axis.set_xlabel(curve.across)
+    axis.set_ylabel(curve.unit.name)
+    axis.grid(visible=True, which="major", color="#e0e0e0", linewidth=0.6)
+    axis.set_title(curve.title, fontsize=10)
+    axis.legend(loc="best", frameon=False, fontsize=7)

@@ -8,6 +8,8 @@ from benchmarks._cases import (
     FLOOR,
     OURS,
     RAY,
+    SCAN,
+    SMALLEST,
     Case,
     Plan,
     describe,
@@ -15,9 +17,17 @@ from benchmarks._cases import (
     spread,
     verdict,
 )
+from benchmarks._curve import sketch
 from benchmarks._jobs import Samples
 
-_RATIOS = {FLOOR: "/ floor", RAY: "/ Ray"}
+_RATIOS = {
+    OURS: (SMALLEST, f"/ {SMALLEST}"),
+    FLOOR: (FLOOR, "/ floor"),
+    SCAN: (SCAN, "/ scan"),
+    RAY: (RAY, "/ Ray"),
+}
+"""By column, what ours is divided by in the column behind it, and its heading."""
+
 _WIDTH = 220
 _MARKS = {True: "[green]yes[/]", False: "[red]no[/]", None: "[dim]not measured[/]"}
 
@@ -28,6 +38,9 @@ def show(plan: Plan, samples: Samples, machine: str) -> None:
     if not console.is_terminal:
         console = Console(width=_WIDTH)
     console.print(_table(plan, samples))
+    for curve in plan.curves:
+        for line in sketch(curve, samples):
+            console.print(line, markup=False, highlight=False, no_wrap=True)
     for line in (*plan.notes, f"Machine: {machine}"):
         console.print(line, style="dim", markup=False, highlight=False)
     for name, failure in samples.failures.items():
@@ -39,13 +52,18 @@ def _table(plan: Plan, samples: Samples) -> Table:
         name for name in COLUMNS if any(name in case.cells for case in plan.cases)
     ]
     table = Table(title=plan.question, title_justify="left")
+    ratios = {
+        name: (against, heading)
+        for name, (against, heading) in _RATIOS.items()
+        if any(against in case.cells for case in plan.cases)
+    }
     table.add_column("case", no_wrap=True)
     table.add_column("unit")
     for name in columns:
         style = "bold" if name == OURS else ""
         table.add_column(name, justify="right", style=style, no_wrap=True)
-        if name in _RATIOS:
-            table.add_column(_RATIOS[name], justify="right")
+        if name in ratios:
+            table.add_column(ratios[name][1], justify="right")
     table.add_column("target")
     section = ""
     for case in plan.cases:
@@ -56,8 +74,8 @@ def _table(plan: Plan, samples: Samples) -> Table:
         cells: list[str] = []
         for name in columns:
             cells.append(_figure(case, name, samples))
-            if name in _RATIOS:
-                cells.append(_ratio(case, name, samples))
+            if name in ratios:
+                cells.append(_ratio(case, ratios[name][0], samples))
         table.add_row(
             f"  {case.title}", case.unit.name, *cells, _targets(case, samples)
         )

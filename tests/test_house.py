@@ -34,24 +34,26 @@ PACKAGES = {
 ARROWS: dict[str, str] = {
     # The ground: it knows nothing.
     "exceptions": "",
-    "_resources": "",
+    "_checks": "",
+    "_kinds": "",
+    "_resources": "_kinds",
     "_interface": "",
     "_snapshot": "",
     "_streams": "",
-    "_options": "_resources",
+    "_options": "_checks _kinds _resources",
     # The waist.
     "_ref": "exceptions",
     "_engine": "_interface _options _ref",
     # The agreements: with another process, with hardware, and how a lease is kept.
     "_wire": "_wire exceptions",
-    "accelerators": "accelerators _resources exceptions",
-    "_enforcement": "_enforcement accelerators _resources exceptions",
+    "accelerators": "accelerators _kinds exceptions",
+    "_enforcement": "_enforcement accelerators _kinds _resources exceptions",
     # What both wings do with the arguments of a call.
     "_arguments": "_engine _ref _wire exceptions",
     # The wings: each knows the waist and the agreements, neither knows the other.
     "_local": (
         "_local _engine _ref _arguments _snapshot _streams _interface _options "
-        "_resources exceptions _wire accelerators _enforcement"
+        "_kinds _resources exceptions _wire accelerators _enforcement"
     ),
     "_worker": (
         "_worker _engine _ref _arguments _interface _options exceptions _wire _remote"
@@ -59,31 +61,43 @@ ARROWS: dict[str, str] = {
     # The faces.
     "_handle": "_engine _interface _ref",
     "_remote": "_engine _handle _interface _options",
-    "_runtime": "_engine _handle _local _options _ref _snapshot _streams",
+    "_runtime": "_engine _handle _local _options _ref _remote _snapshot _streams",
     "": "exceptions _engine _handle _ref _remote _runtime _snapshot",
     "_demo": "_handle _remote _runtime",
     "_cli": " _demo accelerators",
-    "__main__": " _cli _options exceptions",
+    "_summary": " accelerators",
+    "_devices": "_summary accelerators",
+    "__main__": " _cli _devices _options exceptions",
 }
 """The rooms that each room may import; the empty name is ``actorlib`` itself."""
 
-ACTORLIB_ITSELF = {"_cli", "__main__"}
+ACTORLIB_ITSELF = {"_cli", "_summary", "__main__"}
 
 PURE = [
+    "_checks",
+    "_kinds",
     "_resources",
     "_options",
     "_interface",
     "_snapshot",
     "exceptions",
+    "accelerators.base",
     "accelerators.masks",
+    "accelerators.types",
     "_enforcement.caps",
     "_local.holders",
     "_local.ledger",
+    "_local.levels",
     "_local.line",
     "_local.mailbox",
     "_local.placement",
     "_local.postmortem",
+    "_local.reasons",
     "_local.registry",
+    "_local.scopes",
+    "_local.topology",
+    "_local.where",
+    "_local.wishes",
     "_wire.codec",
     "_wire.control",
     "_wire.frames",

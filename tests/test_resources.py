@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actorlib._kinds import UNITS
 from actorlib._resources import (
-    UNITS,
     Resources,
     add,
     bytes_of,

@@ -2,8 +2,12 @@
 
 What decides is pure and what acts is thin. In reading order:
 
-* ``placement``, ``ledger``, ``line``, ``admission``: which devices, who holds what,
-  who goes next, waiting for it.
+* ``where``, ``wishes``: which devices a request wishes for, and how the user's names
+  become such a wish.
+* ``levels``, ``topology``, ``scopes``, ``placement``: devices by what they have free;
+  those that belong together; those that a wish leaves; which of them a request gets.
+* ``ledger``, ``line``, ``admission``: who holds what, who goes next, waiting for it.
+* ``reasons``: why, in sentences for the user.
 * ``birth``: what an actor is made from.
 * ``registry``, ``holders``: the actors and their states; who has a handle of which.
 * ``mailbox``, ``dispatch``: which calls may go; where each answer goes.
@@ -12,7 +16,8 @@ What decides is pure and what acts is thin. In reading order:
 * ``machine``: what there is, who may have it, what starts there.
 * ``session``: one incarnation of a worker, from its first frame to its end.
 * ``postmortem``: how it ended, in words.
-* ``supervisor``: the life of one actor, top to bottom.
+* ``surroundings``, ``supervisor``: what a life needs; the life of one actor, top to
+  bottom.
 * ``relay``: what rises from workers: calls to other actors, creations, endings.
 * ``lives``: every life of the runtime, and who holds which actor.
 * ``engine``: the verbs.

@@ -7,6 +7,8 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, final
 
 from actorlib._local.line import Line, Waiter
+from actorlib._local.reasons import shortage, survey
+from actorlib._local.where import ANYWHERE, Where
 
 if TYPE_CHECKING:
     from actorlib._local.ledger import Ledger
@@ -37,7 +39,9 @@ class Admission:
         self._promised: dict[Waiter, asyncio.Future[Lease]] = {}
         self._places: dict[asyncio.Future[Lease], Waiter] = {}
 
-    def enter(self, label: str, request: Resources) -> asyncio.Future[Lease]:
+    def enter(
+        self, label: str, request: Resources, where: Where = ANYWHERE
+    ) -> asyncio.Future[Lease]:
         """Asks for a lease: granted at once if nobody has to wait for it, else in line.
 
         What can never be granted waits for ever and holds nobody up.
@@ -45,6 +49,7 @@ class Admission:
         Args:
             label: Who asks, for messages.
             request: What is asked.
+            where: What is wished of the devices.
 
         Returns:
             The lease, now or later. Whoever takes it gives it back to :meth:`release`;
@@ -52,11 +57,11 @@ class Admission:
         """
         loop = self._loop or asyncio.get_running_loop()
         promise: asyncio.Future[Lease] = loop.create_future()
-        lease = self._line.pass_by(request)
+        lease = self._line.pass_by(request, where)
         if lease is not None:
             promise.set_result(lease)
         else:
-            waiter = self._line.join(label, request)
+            waiter = self._line.join(label, request, where)
             self._promised[waiter] = promise
             self._places[promise] = waiter
         return promise
@@ -74,7 +79,9 @@ class Admission:
         elif promise.done() and not promise.cancelled():
             self.release(promise.result())
 
-    async def acquire(self, label: str, request: Resources) -> Lease:
+    async def acquire(
+        self, label: str, request: Resources, where: Where = ANYWHERE
+    ) -> Lease:
         """Waits for a lease; at once, without yielding, if nobody has to wait for it.
 
         Cancelled: leaves the line; a lease granted in the same turn is given back.
@@ -82,11 +89,12 @@ class Admission:
         Args:
             label: Who asks, for messages.
             request: What is asked.
+            where: What is wished of the devices.
 
         Returns:
             The lease; the caller gives it back to :meth:`release`.
         """
-        promise = self.enter(label, request)
+        promise = self.enter(label, request, where)
         try:
             return await promise
         except BaseException:  # GeneratorExit too: a closed coroutine waits no more
@@ -108,28 +116,61 @@ class Admission:
         """Who waits for what, in order of arrival."""
         return [(waiter.label, waiter.request) for waiter in self._line]
 
-    def explain(self, label: str, request: Resources) -> str:
+    def explain(
+        self,
+        label: str,
+        request: Resources,
+        where: Where = ANYWHERE,
+        promise: asyncio.Future[Lease] | None = None,
+    ) -> str:
         """Why a request is not granted now, and who is ahead of it in line.
 
         Args:
-            label: Who asks, as given to :meth:`acquire`.
-            request: What it asks; if it does not wait, it is explained as a newcomer.
+            label: Who asks, as given to :meth:`enter`.
+            request: What it asks.
+            where: What it wishes of the devices.
+            promise: What :meth:`enter` gave it; None for a newcomer.
         """
-        reason = self._ledger.explain(label, request)
-        if not self._ledger.feasible(request):
-            return reason
-        sought = (label, request)
-        earlier = takewhile(lambda w: (w.label, w.request) != sought, self._line)
-        ahead = [waiter for waiter in earlier if self._competes(waiter, request)]
+        reason = shortage(self._ledger, label, request, where)
+        return f"{reason}{self._behind(request, where, promise)}"
+
+    def survey(self, label: str, request: Resources, where: Where = ANYWHERE) -> str:
+        """Where a newcomer's request would go, or what stands in its way.
+
+        Args:
+            label: Who would ask.
+            request: What it would ask.
+            where: What it would wish of the devices.
+        """
+        lease = self._line.pass_by(request, where)
+        if lease is not None:
+            self._ledger.release(lease)
+            return survey(self._ledger, label, request, where, lease)
+        head, *lines = survey(self._ledger, label, request, where, None).splitlines()
+        return "\n".join([f"{head}{self._behind(request, where, None)}", *lines])
+
+    def _behind(
+        self, request: Resources, where: Where, promise: asyncio.Future[Lease] | None
+    ) -> str:
+        if not self._ledger.feasible(request, where):
+            return ""
+        place = None if promise is None else self._places.get(promise)
+        earlier = takewhile(lambda waiter: waiter is not place, self._line)
+        ahead = [w for w in earlier if self._competes(w, request, where)]
         if not ahead:
-            return reason
+            return ""
         others = f" and {len(ahead) - 1} more" if len(ahead) > 1 else ""
         first = f"{ahead[0].label} ({ahead[0].request})"
-        return f"{reason}. Ahead of it in line: {first}{others}"
+        return f". Ahead of it in line: {first}{others}"
 
-    def _competes(self, waiter: Waiter, request: Resources) -> bool:
-        overlaps = not waiter.request.amounts.keys().isdisjoint(request.amounts)
-        return overlaps and self._ledger.feasible(waiter.request)
+    def _competes(self, waiter: Waiter, request: Resources, where: Where) -> bool:
+        both = waiter.request.amounts.keys() & request.amounts.keys()
+        overlaps = any(
+            name not in self._ledger.pools
+            or self._ledger.pools[name].could_meet(waiter.where, where)
+            for name in both
+        )
+        return overlaps and self._ledger.feasible(waiter.request, waiter.where)
 
     def _serve(self) -> None:
         while granted := self._line.serve():

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from actorlib._arguments import Arguments, when_done
 from actorlib._engine import ActorId, ActorSpec, RuntimeContext
+from actorlib._kinds import UNITS
 from actorlib._local.birth import Birth, Sealed
 from actorlib._local.holders import OWNER
 from actorlib._local.lives import Lives
 from actorlib._local.machine import Machine, counted
 from actorlib._local.registry import ActorState
 from actorlib._ref import ObjectRef
-from actorlib._resources import UNITS, format_amount
+from actorlib._resources import format_amount
 from actorlib._snapshot import ActorInfo, Snapshot
 from actorlib._wire.blame import Sources
 from actorlib._wire.lanes import Lanes
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     from actorlib._interface import Method
     from actorlib._local.supervisor import Life
-    from actorlib._options import RuntimeOptions
+    from actorlib._options import ActorOptions, RuntimeOptions
 
 _PATIENCE = 5.0
 """Seconds beyond the grace after which an end is forced, whatever the template does."""
@@ -47,7 +48,8 @@ class LocalEngine:
 
     def __init__(self, machine: Machine, options: RuntimeOptions) -> None:
         self.loop = asyncio.get_running_loop()
-        self.context = RuntimeContext()
+        kinds = machine.inventory.devices
+        self.context = RuntimeContext(accelerator_ids={kind: [] for kind in kinds})
         self.machine = machine
         self.lives = Lives(machine, options)
         self._living = self.lives.by_id  # at hand for every call
@@ -259,9 +261,12 @@ class LocalEngine:
         record = life.record
         if life.waits_for_arguments:
             return f"{record.label} waits for a ref among its constructor's arguments"
+        if life.waits_for_neighbours:
+            return f"{record.label} waits until the actors that it names are placed"
         if record.state is ActorState.PENDING:
-            asked = record.options.request
-            return self.machine.admission.explain(record.label, asked)
+            asked = self.lives.demand(record.label, record.options)
+            admission = self.machine.admission
+            return admission.explain(record.label, *asked, promise=life.promise)
         if record.exit is not None:
             return f"{record.label} is dead: {record.exit}"
         held = ", ".join(
@@ -270,6 +275,11 @@ class LocalEngine:
             for share in (record.lease.shares if record.lease else ())
         )
         return f"{record.label} is {record.state.value} on {held or 'no device'}"
+
+    def survey(self, label: str, options: ActorOptions) -> str:
+        """Where an actor would go now, or what stands in its way, device by device."""
+        self._check_thread()
+        return self.lives.survey(label, options)
 
     def _info(self, life: Life) -> ActorInfo:
         record, lease = life.record, life.record.lease

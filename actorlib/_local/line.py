@@ -2,20 +2,22 @@
 
 The rule: someone later may pass someone who waits only if that delays nobody.
 
-* Devices: never, if both ask for the same kind. Which device becomes free next is
-  not known, so any share that a later one takes may be the one that was waited for.
+* Devices: never of those that the earlier one may get. Which of them becomes free next
+  is not known, so any share that a later one takes may be the one that was waited for.
+  Who waits for an H100 holds nobody up who can do with an A100.
 * What is merely counted (CPU, memory, custom): if it is enough for both, that is,
   after setting aside all that those earlier in line ask of it.
 * Who asks for what the machine can never give waits beside the line and delays nobody.
 
 So nobody starves, and a waiting giant does not stop those who need nothing of his.
 
-Those who ask for the same set of resources stand in one *lane*. A request that has
-to wait closes at least one resource to everyone behind it (it lacked devices, or what
-it asks sets aside more than is free), and with it its own lane: one look at the head
-of each lane tells what 100 000 waiters may do. Assumption: whoever may go has gone,
-which holds as :meth:`Line.serve` is called after every release and departure; so a
-newcomer needs no walk at all, only the sum of what those in line ask.
+Those who ask for the same set of resources, and wish for the same devices, stand in one
+*lane*. A request that has to wait closes at least one resource to everyone behind it
+(it bars the devices that it may get, or what it asks sets aside more than is free), and
+with it its own lane: one look at the head of each lane tells what 100 000 waiters may
+do. Assumption: whoever may go has gone, which holds as :meth:`Line.serve` is called
+after every release and departure; so a newcomer needs no walk at all, only the sum of
+what those in line ask and the devices that their lanes may get.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ from heapq import merge
 from itertools import count
 from operator import attrgetter
 from typing import TYPE_CHECKING, final
+
+from actorlib._local.where import ANYWHERE, Where
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,11 +50,13 @@ class Waiter:
         number: The order of arrival.
         label: Who asks, for messages.
         request: What is asked.
+        where: What is wished of the devices.
     """
 
     number: int
     label: str
     request: Resources
+    where: Where = ANYWHERE
 
 
 @final
@@ -66,34 +72,42 @@ class Line:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._numbers = count()
-        # An OrderedDict, as a dict that is emptied from its front gets slow: it looks
-        # for its first key among those that are gone.
-        self._lanes: dict[frozenset[str], OrderedDict[int, Waiter]] = {}
+        self._lanes: dict[tuple[frozenset[str], Where], _Lane] = {}
         self._beside: OrderedDict[int, Waiter] = OrderedDict()
         self._asked: Counter[str] = Counter()
 
     def __iter__(self) -> Iterator[Waiter]:
         """Everyone who waits, in order of arrival."""
-        lanes = (lane.values() for lane in self._lanes.values())
+        lanes = (lane.waiters.values() for lane in self._lanes.values())
         return merge(*lanes, self._beside.values(), key=_arrival)
 
-    def pass_by(self, request: Resources) -> Lease | None:
+    def pass_by(self, request: Resources, where: Where = ANYWHERE) -> Lease | None:
         """Grants a newcomer's request, if it need not stand in line.
 
         Returns:
             The lease, or None if it would delay someone or too little is free.
         """
-        return self._grant(request, self._asked)
+        if not self._lanes:
+            return self._ledger.try_acquire(request, where)
+        ahead = _Ahead(self._ledger)
+        ahead.asked = self._asked
+        for lane in self._lanes.values():
+            ahead.bar(lane)
+        return ahead.grant(request, where)
 
-    def join(self, label: str, request: Resources) -> Waiter:
+    def join(self, label: str, request: Resources, where: Where = ANYWHERE) -> Waiter:
         """Puts a request at the end: one that :meth:`pass_by` has just not granted."""
-        waiter = Waiter(number=next(self._numbers), label=label, request=request)
-        if self._ledger.feasible(request):
-            lane = self._lanes.setdefault(frozenset(request.amounts), OrderedDict())
-            lane[waiter.number] = waiter
+        number = next(self._numbers)
+        waiter = Waiter(number=number, label=label, request=request, where=where)
+        if self._ledger.feasible(request, where):
+            key = frozenset(request.amounts), where
+            lane = self._lanes.get(key)
+            if lane is None:
+                lane = self._lanes[key] = _Lane(self._ledger, *key)
+            lane.waiters[number] = waiter
             self._asked.update(request.amounts)
         else:
-            self._beside[waiter.number] = waiter
+            self._beside[number] = waiter
         return waiter
 
     def leave(self, waiter: Waiter) -> None:
@@ -104,10 +118,10 @@ class Line:
         """
         if self._beside.pop(waiter.number, None) is not None:
             return
-        names = frozenset(waiter.request.amounts)
-        del self._lanes[names][waiter.number]
-        if not self._lanes[names]:
-            del self._lanes[names]
+        key = frozenset(waiter.request.amounts), waiter.where
+        del self._lanes[key].waiters[waiter.number]
+        if not self._lanes[key].waiters:
+            del self._lanes[key]
         self._asked.subtract(waiter.request.amounts)
 
     def serve(self) -> list[tuple[Waiter, Lease]]:
@@ -122,38 +136,119 @@ class Line:
         return granted
 
     def _walk(self) -> Iterator[tuple[Waiter, Lease]]:
-        ahead: Counter[str] = Counter()  # what those ask who stay in line
-        closed: set[str] = set()  # the names of which they leave nothing
-        lanes = (_until(closed, *lane) for lane in self._lanes.items())
-        for waiter in merge(*lanes, key=_arrival):
-            asked = waiter.request.amounts
-            if closed.isdisjoint(asked):
-                lease = self._grant(waiter.request, ahead)
+        ahead = _Ahead(self._ledger)
+        lanes = list(self._lanes.values())
+        for _, waiter, lane in merge(*(_until(ahead, lane) for lane in lanes)):
+            if not ahead.closes(lane):
+                lease = ahead.grant(waiter.request, waiter.where)
                 if lease is not None:
                     yield waiter, lease
                     continue
-            elif not any(map(closed.isdisjoint, self._lanes)):
+            elif all(map(ahead.closes, lanes)):
                 return
-            ahead.update(asked)
-            closed.update(name for name in asked if not self._leaves(name, 1, ahead))
+            ahead.add(waiter, lane)
 
-    def _grant(self, request: Resources, ahead: Counter[str]) -> Lease | None:
+
+class _Lane:
+    """Those who ask for the same resources and wish for the same devices.
+
+    Attributes:
+        names: The resources.
+        where: The wish.
+        scopes: By kind of device, the indices that they may get; None for all.
+        waiters: Those in it by number. An OrderedDict, as a dict that is emptied from
+            its front gets slow: it looks for its first key among those that are gone.
+    """
+
+    __slots__ = ("names", "scopes", "waiters", "where")
+
+    def __init__(self, ledger: Ledger, names: frozenset[str], where: Where) -> None:
+        self.names = names
+        self.where = where
+        self.scopes = {
+            name: ledger.pools[name].scope(where)
+            for name in names
+            if name in ledger.pools
+        }
+        self.waiters: OrderedDict[int, Waiter] = OrderedDict()
+
+
+class _Ahead:
+    """What those ask who stay in line, and what they leave to those behind.
+
+    Attributes:
+        asked: The sums of what they ask.
+        closed: The names of which they leave nothing.
+        barred: The devices that they may get, of kinds of which they leave some.
+    """
+
+    __slots__ = ("_ledger", "asked", "barred", "closed")
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self.asked: Counter[str] = Counter()
+        self.closed: set[str] = set()
+        self.barred: dict[str, set[int]] = {}
+
+    def grant(self, request: Resources, where: Where) -> Lease | None:
+        """A lease on what is left, or None."""
+        pools = self._ledger.pools
         for name, amount in request.amounts.items():
-            if not self._leaves(name, amount, ahead):
+            if name in pools:
+                if name in self.closed:
+                    return None
+            elif amount > self._ledger.free(name) - self.asked[name]:
                 return None
-        return self._ledger.try_acquire(request)
+        return self._ledger.try_acquire(request, where, self.barred)
 
-    def _leaves(self, name: str, amount: int, ahead: Counter[str]) -> bool:
-        if name in self._ledger.kinds:
-            return not ahead[name]
-        return amount <= self._ledger.free(name) - ahead[name]
+    def add(self, waiter: Waiter, lane: _Lane) -> None:
+        """Someone stays in line."""
+        self.asked.update(waiter.request.amounts)
+        self.bar(lane)
+        self.closed.update(
+            name
+            for name in waiter.request.amounts
+            if name not in lane.scopes
+            and self._ledger.free(name) - self.asked[name] < 1
+        )
+
+    def bar(self, lane: _Lane) -> None:
+        """Keeps the devices that someone in a lane may get from all who come later."""
+        for name, scope in lane.scopes.items():
+            if name in self.closed:
+                continue
+            if scope is not None:
+                barred = self.barred.setdefault(name, set())
+                barred |= scope
+                if len(barred) < len(self._ledger.pools[name].devices):
+                    continue
+            self.closed.add(name)
+
+    def closes(self, lane: _Lane) -> bool:
+        """Whether nobody in a lane can go."""
+        return not self.closed.isdisjoint(lane.names) or any(
+            scope is not None and scope <= self.barred.get(name, _EMPTY)
+            for name, scope in lane.scopes.items()
+        )
+
+    def closes_all(self, lane: _Lane) -> bool:
+        """Whether nothing is left of all that a lane asks for."""
+        return all(
+            name in self.closed
+            or (
+                (scope := lane.scopes.get(name)) is not None
+                and scope <= self.barred.get(name, _EMPTY)
+            )
+            for name in lane.names
+        )
 
 
-def _until(
-    closed: set[str], names: frozenset[str], lane: OrderedDict[int, Waiter]
-) -> Iterator[Waiter]:
+_EMPTY: frozenset[int] = frozenset()
+
+
+def _until(ahead: _Ahead, lane: _Lane) -> Iterator[tuple[int, Waiter, _Lane]]:
     """The waiters of a lane, until all it asks for is closed: nobody behind matters."""
-    for waiter in lane.values():
-        if names <= closed:
+    for number, waiter in lane.waiters.items():
+        if ahead.closes_all(lane):
             return
-        yield waiter
+        yield number, waiter, lane

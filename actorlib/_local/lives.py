@@ -13,9 +13,11 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from actorlib._engine import ActorId
 from actorlib._local.dispatch import Dispatch
 from actorlib._local.holders import OWNER, Holders
 from actorlib._local.machine import Machine, counted
+from actorlib._local.reasons import refusal
 from actorlib._local.registry import ActorRecord, ActorState, Registry
 from actorlib._local.relay import Relay
 from actorlib._local.session import Session
@@ -26,11 +28,11 @@ from actorlib.exceptions import ActorUnschedulableError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from actorlib._engine import ActorId
     from actorlib._local.birth import Birth, Sealed
     from actorlib._local.dispatch import Loans
     from actorlib._local.launcher import WorkerProcess
-    from actorlib._options import RuntimeOptions
+    from actorlib._local.wishes import Demand
+    from actorlib._options import ActorOptions, RuntimeOptions
     from actorlib.accelerators.base import Lease
 
 
@@ -83,13 +85,12 @@ class Lives:
         self.registry.add(record)
         self._births[actor] = birth
         life = self.by_id[actor] = Life(record, self, self._dispatch_of)
-        asked, ledger = birth.options.request, self._machine.ledger
-        if self._options.infeasible == "fail" and not ledger.feasible(asked):
-            refusal = ledger.refusal(record.label, asked)
+        never = None if self.awaits_neighbours(record) else self._refusal(record)
+        if never is not None:
             # Whoever creates it has no handle yet, and it must not be forgotten before.
             self.holders.add(actor, OWNER)
             self.loop.call_soon(self.drop, actor, OWNER, 1)
-            error = ActorUnschedulableError(refusal, actor_id=actor.hex())
+            error = ActorUnschedulableError(never, actor_id=actor.hex())
             life.be_stillborn(error, arguments)
         else:
             life.begin(arguments)
@@ -110,13 +111,87 @@ class Lives:
         """The life of an actor; see Actors."""
         return self.by_id.get(actor)
 
+    def awaits_neighbours(self, record: ActorRecord) -> bool:
+        """Whether actors it is to be near to, or apart from, have no place yet."""
+        return self._is_awaited(record.options)
+
+    async def neighbours(self, record: ActorRecord) -> None:
+        """Done when they have a place, or are dead; see Surroundings."""
+        for life in self._neighbours(record.options):
+            await life.placed()
+
     def enter(self, record: ActorRecord) -> asyncio.Future[Lease]:
         """Asks for the actor's share; see Surroundings."""
-        asked = record.options.request
-        return self._machine.admission.enter(record.label, asked)
+        never = self._refusal(record)
+        if never is not None:
+            promise: asyncio.Future[Lease] = self.loop.create_future()
+            promise.set_exception(ActorUnschedulableError(never))
+            return promise
+        asked = self.demand(record.label, record.options)
+        return self._machine.admission.enter(record.label, *asked)
+
+    def demand(self, label: str, options: ActorOptions) -> Demand:
+        """What an actor with these options asks for, as things are now.
+
+        Raises:
+            ActorUnschedulableError: It names a device or an actor that is not here.
+        """
+        near = None
+        for actor in options.near_to:
+            life = self.by_id.get(ActorId(actor))
+            if life is None or life.lease is None:
+                raise ActorUnschedulableError(
+                    f"{label} is to be near an actor that is dead: keep a handle of "
+                    "that actor, so that it lives"
+                )
+            near = [share.device for share in life.lease.shares]
+        apart = [
+            share.device
+            for actor in options.apart
+            if (life := self.by_id.get(ActorId(actor))) and life.lease
+            for share in life.lease.shares
+        ]
+        return self._machine.catalogue.demand(label, options, near=near, apart=apart)
+
+    def survey(self, label: str, options: ActorOptions) -> str:
+        """Where an actor would go now, or what stands in its way, device by device."""
+        if self._is_awaited(options):
+            return f"{label} would wait until the actors that it names are placed"
+        try:
+            asked = self.demand(label, options)
+        except ActorUnschedulableError as error:
+            return str(error)
+        unknown = self._machine.catalogue.refusal(label, asked.request)
+        return unknown or self._machine.admission.survey(label, *asked)
+
+    def _is_awaited(self, options: ActorOptions) -> bool:
+        return any(
+            life.is_pending and life.lease is None for life in self._neighbours(options)
+        )
+
+    def _neighbours(self, options: ActorOptions) -> list[Life]:
+        named = (*options.near_to, *options.apart)
+        found = (self.by_id.get(ActorId(actor)) for actor in named)
+        return [life for life in found if life is not None]
+
+    def _refusal(self, record: ActorRecord) -> str | None:
+        """Why the machine can never give what is asked, unless that may wait."""
+        machine, label = self._machine, record.label
+        try:
+            request, where = self.demand(label, record.options)
+        except ActorUnschedulableError as error:
+            return str(error)
+        if self._options.infeasible == "wait" or machine.ledger.feasible(
+            request, where
+        ):
+            return None
+        unknown = machine.catalogue.refusal(label, request)
+        return unknown or refusal(machine.ledger, label, request, where)
 
     def leave(self, promise: asyncio.Future[Lease]) -> None:
         """Gives up a place in line, or a share that was not taken; see Surroundings."""
+        if promise.done() and not promise.cancelled() and promise.exception():
+            return
         self._machine.admission.leave(promise)
 
     def release_lease(self, lease: Lease) -> None:

@@ -9,19 +9,21 @@ import sys
 from typing import TYPE_CHECKING
 
 from actorlib._enforcement.caps import thread_caps
+from actorlib._kinds import GPU, KINDS, UNITS
 from actorlib._local.admission import Admission
 from actorlib._local.ledger import Ledger
 from actorlib._local.template import SpawnLauncher, TemplateLauncher
-from actorlib._resources import CPU, MEMORY, UNITS, Resources
+from actorlib._local.wishes import Catalogue
+from actorlib._resources import CPU, MEMORY, Resources
 from actorlib._streams import fill_standard_streams
 from actorlib.accelerators import (
-    FAMILIES,
     Host,
     Inventory,
     Lease,
     accelerator_ids,
     discover,
     environment,
+    families,
     inventory,
 )
 
@@ -45,6 +47,7 @@ class Machine:
         launcher: Starts workers.
 
     Attributes:
+        catalogue: What its types and devices are called.
         ledger: Who holds what.
         admission: Who waits for what.
         inventory: The devices that may be granted, and why not more.
@@ -54,7 +57,8 @@ class Machine:
         self, host: Host, found: Inventory, capacity: Resources, launcher: Launcher
     ) -> None:
         self.inventory = found
-        self.ledger = Ledger(capacity, found.devices)
+        self.catalogue = Catalogue(found.devices, capacity.amounts)
+        self.ledger = Ledger(capacity, found.devices, found.kinds)
         self.admission = Admission(self.ledger, asyncio.get_running_loop())
         self._host = host
         self._launcher = launcher
@@ -75,9 +79,9 @@ class Machine:
         starting = loop.create_task(launcher.start())
         try:
             detections = await asyncio.to_thread(_look_around, host)
-            declared = options.capacity.amounts.get("GPU")
-            count = options.num_gpus if declared is None else declared // UNITS
-            found = inventory(detections, {"GPU": count})
+            found = inventory(
+                detections, _declared(options), mask_form=options.mask_form
+            )
             capacity = _capacity(host, found, options)
             await starting
         except BaseException:
@@ -111,10 +115,13 @@ class Machine:
     def mask(self, lease: Lease, options: ActorOptions) -> str | None:
         """What the visibility variable of a worker with this lease says."""
         environment = self.environment(lease, options)
-        for family in FAMILIES:
-            if family.visible_env in environment:
-                return environment[family.visible_env]
-        return None
+        held = {share.device.family for share in lease.shares}
+        masks = [
+            environment.get(family.visible_env)
+            for family in self.inventory.families
+            if family.family in held
+        ]
+        return next(iter(masks), None)
 
     def accelerator_ids(self, lease: Lease) -> dict[str, list[int | str]]:
         """The ids of a lease's devices by kind, as the user is told them."""
@@ -147,6 +154,15 @@ def _launcher(
     return TemplateLauncher(loop, preload=options.preload, is_output_shown=is_shown)
 
 
+def _declared(options: RuntimeOptions) -> dict[str, int]:
+    """How many devices there are to be, by kind; what is not said is found."""
+    said = dict(options.resources or {})
+    if options.num_gpus is not None:
+        said[GPU.name] = options.num_gpus
+    known = {kind.name for kind in (*KINDS.values(), *(f.kind for f in families()))}
+    return {name: int(count) for name, count in said.items() if name in known}
+
+
 def _capacity(host: Host, found: Inventory, options: RuntimeOptions) -> Resources:
     there: dict[str, int] = {
         kind: len(devices) * UNITS for kind, devices in found.devices.items()
@@ -155,7 +171,8 @@ def _capacity(host: Host, found: Inventory, options: RuntimeOptions) -> Resource
         there[CPU] = host.cpu_count() * UNITS
     if options.memory is None:
         there[MEMORY] = host.memory()
-    return Resources.of({**options.capacity.amounts, **there})
+    types = dict.fromkeys(Catalogue(found.devices, ()).types(), UNITS)
+    return Resources.of({**types, **options.capacity.amounts, **there})
 
 
 def counted(amounts: Mapping[str, int]) -> dict[str, float]:

@@ -1,36 +1,48 @@
-"""Which devices a request gets: best fit, lowest index first.
+"""Which devices a request gets: best fit, lowest index first, and what it wishes.
 
 A share of one device comes from the device that it leaves with the least, so that
 devices fill one after another and whole ones stay whole for those who ask for whole
-ones. Several devices are the first wholly free ones. A share never spans two
-devices: half of one card and half of another are no card.
+ones; who asks to be spread gets the device with the most free. Several devices are
+wholly free ones of one make if there are enough, of one vendor at the least; where
+devices are linked or share by number, those that belong together (``topology``). A
+share never spans two devices: half of one card and half of another are no card.
 
 Guarantees: the choice depends only on what is free now, never on how it came about.
-A decision takes the same time for ten devices as for 100 000.
-
-A device has one of 10 001 amounts free, its *level*, so best fit is two look-ups:
-the lowest level in use that is high enough, then the lowest index on it. The levels
-in use are the bits of one ``int``; shift, isolate the lowest bit, and the interpreter
-has scanned them all in C. Rejected: one list sorted by (free, index), which moves
-half of itself at every decision; a heap per level without the set beside it, where
-an index that left a level and came back is found twice.
+Without wishes a decision takes the same time for ten devices as for 100 000
+(``levels``); a wish costs what it names: the makes of a type, the devices it is to be
+near to or apart from.
 """
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
+from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, final
 
-from actorlib._resources import UNITS
+from actorlib._kinds import UNITS
+from actorlib._local.levels import Levels
+from actorlib._local.scopes import Scopes
+from actorlib._local.topology import LOOK, aligned, linked
+from actorlib._local.where import ANYWHERE, Make, Where, make_of
+from actorlib._resources import format_amount
 from actorlib.accelerators.base import Share
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Generator, Iterable, Sequence
 
+    from actorlib._kinds import Kind
     from actorlib.accelerators.base import Device
 
-_SPARE = 16
-"""Stale entries a heap may always keep, so that small ones are not rebuilt at once."""
+NOBODY: frozenset[int] = frozenset()
+
+LISTED = 8
+"""What a message names one by one; the rest is counted."""
+
+
+def listed(texts: Iterable[str], count: int) -> str:
+    """The first few of so many, and how many more there are."""
+    some = ", ".join(islice(texts, LISTED))
+    return f"{some} and {count - LISTED} more" if count > LISTED else some
 
 
 @final
@@ -38,53 +50,103 @@ class DevicePool:
     """The free units of every device of one kind.
 
     Args:
+        kind: What may be asked for.
         devices: In index order, numbered from 0.
 
     Attributes:
+        kind: As given.
         devices: As given.
 
     Raises:
         ValueError: The devices are not numbered 0, 1, 2, ...
     """
 
-    __slots__ = ("_free", "_in_use", "_levels", "devices")
+    __slots__ = (
+        "_free",
+        "_has_links",
+        "_levels",
+        "_levels_of",
+        "_scopes",
+        "_sole",
+        "devices",
+        "kind",
+    )
 
-    def __init__(self, devices: Sequence[Device]) -> None:
+    def __init__(self, kind: Kind, devices: Sequence[Device]) -> None:
         if any(device.index != place for place, device in enumerate(devices)):
             raise ValueError("devices have to come in index order, numbered from 0")
+        self.kind = kind
         self.devices = tuple(devices)
         self._free = [UNITS] * len(devices)
-        self._levels = {UNITS: _Indices(range(len(devices)))} if devices else {}
-        self._in_use = sum(1 << level for level in self._levels)
+        self._has_links = any(device.peers for device in devices)
+        self._scopes = Scopes(kind, self.devices)
+        self._levels: dict[Make, Levels] = {}
+        self._levels_of: list[Levels] = [Levels()] * len(devices)
+        for make, indices in self._scopes.by_make.items():
+            levels = self._levels[make] = Levels()
+            levels.fill(UNITS, indices)
+            for index in indices:
+                self._levels_of[index] = levels
+        # The usual machine: one make, and any share or single device will do.
+        is_usual = len(self._levels) == 1 and kind.divisible and not kind.counts
+        self._sole = next(iter(self._levels.values())) if is_usual else None
 
-    def fits(self, units: int) -> bool:
-        """Whether :meth:`take` would find room now."""
-        if units <= UNITS:
-            return units < self._in_use.bit_length()
-        return not units % UNITS and units // UNITS <= self.wholly_free
-
-    def could_fit(self, units: int) -> bool:
-        """Whether :meth:`take` would find room if nothing were taken."""
-        if units <= UNITS:
-            return bool(self.devices)
-        return not units % UNITS and units // UNITS <= len(self.devices)
-
-    def take(self, units: int) -> tuple[Share, ...] | None:
-        """Takes a share of one device, or several whole ones.
+    def choose(
+        self, units: int, where: Where = ANYWHERE, barred: Collection[int] = NOBODY
+    ) -> list[int] | None:
+        """The devices that :meth:`take` would take now; nothing is taken.
 
         Args:
             units: Positive. Up to one whole device, or a multiple of whole ones.
+            where: Which of them are wished for.
+            barred: Indices of devices that are spoken for.
+
+        Returns:
+            Indices, ascending; None if there is no room.
+        """
+        if self.kind.fault(units):
+            return None
+        if where is ANYWHERE and not barred:
+            return self._of_makes(units, where)
+        named = self._scopes.named(where)
+        if named is not None:
+            usable = [index for index in named if index not in barred]
+            return self._of_named(units, usable, where)
+        with self._without({*barred, *self._scopes.apart(where)}):
+            return self._of_makes(units, where)
+
+    def take(
+        self, units: int, where: Where = ANYWHERE, barred: Collection[int] = NOBODY
+    ) -> tuple[Share, ...] | None:
+        """Takes a share of one device, or several whole ones.
+
+        Args:
+            units: As for :meth:`choose`, and the rest likewise.
+            where: Which of them are wished for.
+            barred: Indices of devices that are spoken for.
 
         Returns:
             The shares in index order, or None if there is no room: nothing is taken.
         """
-        if not self.fits(units):
+        is_plain = where is ANYWHERE and not barred and units <= UNITS
+        if is_plain and self._sole is not None:
+            return self._take_share(self._sole, units)
+        chosen = self.choose(units, where, barred)
+        if chosen is None:
             return None
-        if units > UNITS:
-            return tuple(self._cut(UNITS, UNITS) for _ in range(units // UNITS))
-        roomy = self._in_use >> units
-        tightest = units + (roomy & -roomy).bit_length() - 1
-        return (self._cut(tightest, units),)
+        each = min(units, UNITS)
+        for index in chosen:
+            self._move(index, self._free[index] - each)
+        return tuple(Share(self.devices[index], each) for index in chosen)
+
+    def _take_share(self, levels: Levels, units: int) -> tuple[Share, ...] | None:
+        level = levels.tightest(units)
+        if level < 0:
+            return None
+        index = levels.lowest(level)
+        levels.move(index, level, level - units)
+        self._free[index] = level - units
+        return (Share(self.devices[index], units),)
 
     def give(self, shares: Iterable[Share]) -> None:
         """Takes shares of these devices back.
@@ -100,6 +162,19 @@ class DevicePool:
                 raise ValueError(f"{share} was not taken: {self._free[index]} are free")
             self._move(index, level)
 
+    def could_fit(self, units: int, where: Where = ANYWHERE) -> bool:
+        """Whether :meth:`take` would find room if nothing were taken."""
+        return not self.kind.fault(units) and self._scopes.has_room(units, where)
+
+    def scope(self, where: Where) -> frozenset[int] | None:
+        """The devices that a request may get at all; None for every one."""
+        return self._scopes.scope(where)
+
+    def could_meet(self, one: Where, other: Where) -> bool:
+        """Whether there is a device that two requests may both get."""
+        mine, theirs = self.scope(one), self.scope(other)
+        return mine is None or theirs is None or not mine.isdisjoint(theirs)
+
     def free(self, device: Device) -> int:
         """The units of one device that nobody has taken."""
         return self._free[device.index]
@@ -107,83 +182,117 @@ class DevicePool:
     @property
     def free_units(self) -> int:
         """The units free on all devices together."""
-        return sum(level * len(there) for level, there in self._levels.items())
+        return sum(levels.units() for levels in self._levels.values())
 
-    @property
-    def wholly_free(self) -> int:
-        """The number of devices of which nothing is taken."""
-        return len(self._levels.get(UNITS, ()))
-
-    def largest(self) -> Share:
-        """The largest share that could be taken of one device; of zero if none could.
-
-        Raises:
-            LookupError: There are no devices.
-        """
-        level = self._in_use.bit_length() - 1
-        return Share(self.devices[self._levels[level].lowest()], level)
+    def state(self) -> str:
+        """What every device has free, by id: ``0: 0.5, 1: 1``."""
+        each = (
+            f"{device.id}: {format_amount(device.kind, self._free[device.index])}"
+            for device in self.devices
+        )
+        return listed(each, len(self.devices))
 
     def check(self) -> None:
         """Raises AssertionError unless every device is found under what it has free."""
         for index, level in enumerate(self._free):
-            if not 0 <= level <= UNITS or index not in self._levels.get(level, ()):
+            if not 0 <= level <= UNITS or not self._levels_of[index].has(index, level):
                 raise AssertionError(f"device {index} is not on its level, {level}")
         if sum(map(len, self._levels.values())) != len(self.devices):
             raise AssertionError("a device is on a level that it has left")
-        if self._in_use != sum(1 << level for level in self._levels):
-            raise AssertionError("the levels in use are not the levels that exist")
+        for levels in self._levels.values():
+            levels.check()
 
-    def _cut(self, level: int, units: int) -> Share:
-        index = self._levels[level].lowest()
-        self._move(index, level - units)
-        return Share(self.devices[index], units)
+    # Choosing among all devices, by make.
+
+    def _of_makes(self, units: int, where: Where) -> list[int] | None:
+        if units > UNITS:
+            return self._several(units, where)
+        best: tuple[int, int] | None = None
+        for make in self._scopes.makes(where):
+            levels = self._levels[make]
+            level = levels.highest if where.spread else levels.tightest(units)
+            if level < units:
+                continue
+            found = (-level if where.spread else level, levels.lowest(level))
+            if best is None or found < best:
+                best = found
+        if best is None:
+            return None
+        if units == UNITS and self.kind.aligned:
+            return self._together(1, self._wholly_free(where, LOOK))
+        return [best[1]]
+
+    def _several(self, units: int, where: Where) -> list[int] | None:
+        count, part = divmod(units, UNITS)
+        if part:
+            return None
+        look = max(count, LOOK) if self._has_links or self.kind.aligned else count
+        free = self._wholly_free(where, look, with_parts=False)
+        return self._together(count, free)
+
+    def _wholly_free(
+        self, where: Where, count: int, *, with_parts: bool = True
+    ) -> list[int]:
+        """The first wholly free devices of every make, ascending."""
+        return sorted(
+            index
+            for make in self._scopes.makes(where)
+            if with_parts or not make.is_part
+            for index in self._levels[make].first(UNITS, count)
+        )
+
+    def _together(self, count: int, free: Sequence[int]) -> list[int] | None:
+        """So many of the free devices: of one make, else of one family, or None."""
+        alike: dict[object, list[Device]] = {}
+        for index in free:
+            device = self.devices[index]
+            alike.setdefault(make_of(device), []).append(device)
+        for group in self._scopes.by_family(free):
+            alike.setdefault(group[0].family, group)
+        for group in alike.values():
+            if len(group) >= count:
+                break
+        else:
+            return None
+        if self.kind.aligned:
+            group = aligned(count, group)
+        elif self._has_links and count > 1:
+            group = linked(count, group)
+        return sorted(device.index for device in group[:count])
+
+    # Choosing among a few that are named.
+
+    def _of_named(
+        self, units: int, named: Sequence[int], where: Where
+    ) -> list[int] | None:
+        if units > UNITS:
+            count = units // UNITS
+            usable = self._scopes.joinable(count, named, where)
+            free = [index for index in usable if self._free[index] == UNITS]
+            return self._together(count, free)
+        roomy = [index for index in named if self._free[index] >= units]
+        if not roomy:
+            return None
+        if where.near is not None:  # the same device is best, then a linked one
+            mine = {device.index for device in where.near if self._scopes.has(device)}
+            roomy = [index for index in roomy if index in mine] or roomy
+        sign = -1 if where.spread else 1
+        return [min(roomy, key=lambda index: (sign * self._free[index], index))]
+
+    # Moving.
+
+    @contextmanager
+    def _without(self, indices: Iterable[int]) -> Generator[None]:
+        """Nobody finds these devices inside the block."""
+        gone = list(indices)
+        for index in gone:
+            self._levels_of[index].drop(index, self._free[index])
+        try:
+            yield
+        finally:
+            for index in gone:
+                self._levels_of[index].put(index, self._free[index])
 
     def _move(self, index: int, level: int) -> None:
-        left = self._free[index]
-        there = self._levels[left]
-        there.remove(index)
-        if not there:
-            del self._levels[left]
-            self._in_use ^= 1 << left
+        self._levels_of[index].move(index, self._free[index], level)
         self._free[index] = level
-        if level in self._levels:
-            self._levels[level].add(index)
-        else:
-            self._levels[level] = _Indices((index,))
-            self._in_use ^= 1 << level
-
-
-@final
-class _Indices:
-    """A set of device indices that knows its lowest.
-
-    The heap may hold indices that have left, some of them twice: what counts is the
-    set. They are at most as many as the members and a few, else the heap is rebuilt.
-    """
-
-    __slots__ = ("_heap", "_members")
-
-    def __init__(self, ascending: Iterable[int]) -> None:
-        self._heap = list(ascending)
-        self._members = set(self._heap)
-
-    def __len__(self) -> int:
-        return len(self._members)
-
-    def __contains__(self, index: int) -> bool:
-        return index in self._members
-
-    def add(self, index: int) -> None:
-        self._members.add(index)
-        heappush(self._heap, index)
-
-    def remove(self, index: int) -> None:
-        self._members.remove(index)
-        if len(self._heap) > 2 * len(self._members) + _SPARE:
-            self._heap = list(self._members)
-            heapify(self._heap)
-
-    def lowest(self) -> int:
-        while self._heap[0] not in self._members:
-            heappop(self._heap)
-        return self._heap[0]

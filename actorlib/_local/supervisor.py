@@ -11,7 +11,7 @@ import asyncio
 import logging
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from actorlib._local.postmortem import Remains, exit_of
 from actorlib._local.registry import ActorState
@@ -30,56 +30,11 @@ if TYPE_CHECKING:
     from actorlib._local.launcher import ProcessExit, WorkerProcess
     from actorlib._local.registry import ActorRecord
     from actorlib._local.session import Session
-    from actorlib._wire.frames import Frame
+    from actorlib._local.surroundings import Surroundings
     from actorlib.accelerators.base import Lease
 
 V = TypeVar("V")
 _log = logging.getLogger("actorlib")
-
-
-class Surroundings(Protocol):
-    """What a life needs of the engine it is lived in."""
-
-    loop: asyncio.AbstractEventLoop
-    grace: float
-
-    def enter(self, record: ActorRecord) -> asyncio.Future[Lease]:
-        """Asks for the actor's share: done at once, or when its turn has come."""
-        ...
-
-    def leave(self, promise: asyncio.Future[Lease]) -> None:
-        """Gives up a place in line, or a share that was not taken."""
-        ...
-
-    def release_lease(self, lease: Lease) -> None:
-        """Gives a share back."""
-        ...
-
-    def launch(self, record: ActorRecord, lease: Lease) -> WorkerProcess:
-        """Starts a worker for the actor."""
-        ...
-
-    def open_session(self, life: Life, process: WorkerProcess) -> Session:
-        """Opens the pipe to the worker."""
-        ...
-
-    def start_frame(
-        self, life: Life, session: Session, lease: Lease, arguments: Sealed
-    ) -> Frame:
-        """What the worker is told first."""
-        ...
-
-    def close_session(self, session: Session) -> None:
-        """Forgets what the worker held."""
-        ...
-
-    def is_memory_short(self) -> bool:
-        """Whether the kernel has killed for lack of memory since the last look."""
-        ...
-
-    def buried(self, life: Life) -> None:
-        """The actor is dead and everything it had is back."""
-        ...
 
 
 class Life:
@@ -96,12 +51,14 @@ class Life:
         dispatch: Its calls.
         unsent: The constructor's arguments, while they wait to be sent.
         ended: Done when its process is gone and its share is back.
+        waits_for_neighbours: Whether it is not in line yet, as an actor that it has
+            to be near to, or apart from, has no place.
     """
 
     def __init__(
         self,
         record: ActorRecord,
-        surroundings: Surroundings,
+        surroundings: Surroundings[Life],
         make_dispatch: Callable[[Life], Dispatch],
     ) -> None:
         loop = surroundings.loop
@@ -120,6 +77,8 @@ class Life:
         self._session: Session | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_waiting = False
+        self.waits_for_neighbours = False
+        self._awaiting_place: list[asyncio.Future[None]] = []
         self._patience: asyncio.TimerHandle | None = None
 
     def begin(self, arguments: Sealed | BaseException | asyncio.Future[Sealed]) -> None:
@@ -128,7 +87,12 @@ class Life:
         Args:
             arguments: For the constructor, why there are none, or a future of them.
         """
-        if not isinstance(arguments, BaseException) and not asyncio.isfuture(arguments):
+        is_there = not isinstance(arguments, BaseException)
+        if (
+            is_there
+            and not asyncio.isfuture(arguments)
+            and not self._surroundings.awaits_neighbours(self.record)
+        ):
             # Now, and not when the task begins: who is made first is first in line.
             self._promise = self._surroundings.enter(self.record)
         self._task = self._surroundings.loop.create_task(self._live(arguments))
@@ -178,7 +142,36 @@ class Life:
     @property
     def waits_for_arguments(self) -> bool:
         """Whether it is not in line yet, as an argument is a ref without a value."""
-        return self.record.state is ActorState.PENDING and self._promise is None
+        is_in_line = self._promise is not None or self.waits_for_neighbours
+        return self.is_pending and not is_in_line
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether it has no process yet, and may get one."""
+        return self.record.state is ActorState.PENDING
+
+    @property
+    def lease(self) -> Lease | None:
+        """Its share, from the moment that it is granted until it is given back."""
+        promise = self._promise
+        if not self.is_pending or promise is None or not promise.done():
+            return self.record.lease
+        has_failed = promise.cancelled() or promise.exception() is not None
+        return None if has_failed else promise.result()
+
+    @property
+    def promise(self) -> asyncio.Future[Lease] | None:
+        """Its place in line, once it has one."""
+        return self._promise
+
+    def placed(self) -> asyncio.Future[None]:
+        """Done when it has a place, or never will have one."""
+        waiter: asyncio.Future[None] = self._surroundings.loop.create_future()
+        if self.is_pending and self.lease is None:
+            self._awaiting_place.append(waiter)
+        else:
+            waiter.set_result(None)
+        return waiter
 
     @property
     def pid(self) -> int:
@@ -240,11 +233,17 @@ class Life:
         try:
             sealed = self.unsent = await self._waited(_value(arguments))
             if self._promise is None:
+                self.waits_for_neighbours = True
+                await self._waited(self._surroundings.neighbours(self.record))
+                self.waits_for_neighbours = False
                 self._promise = self._surroundings.enter(self.record)
             lease = await self._waited(_result(self._promise))
             how = await self._be(lease, sealed)
         except _Asked:
             how = Exit(cause="asked", reason=self._asked)
+        except ActorUnschedulableError as error:
+            self._cause = error
+            how = Exit(cause="failed to start", reason=str(error))
         except _Unborn as error:
             self._cause = error.__cause__
             how = Exit(cause="failed to start", reason=f"{error.__cause__}")
@@ -276,6 +275,7 @@ class Life:
         surroundings, record = self._surroundings, self.record
         record.lease = lease
         record.move(ActorState.STARTING)
+        self._tell_placed()
         if self._asked:
             raise _Asked
         try:
@@ -300,6 +300,12 @@ class Life:
         self._was_ready = True
         self._tell_ready(None)
         self.idle()
+
+    def _tell_placed(self) -> None:
+        waiters, self._awaiting_place = self._awaiting_place, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
     def _tell_ready(self, died: Callable[[], BaseException] | None) -> None:
         waiters, self._awaiting_ready = self._awaiting_ready, []
@@ -339,6 +345,7 @@ class Life:
             record.move(ActorState.DRAINING)
         record.lease = None
         record.move(ActorState.DEAD)
+        self._tell_placed()
         self.dispatch.over()
         self._tell_ready(self.died)
         if lease is not None:

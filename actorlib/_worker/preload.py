@@ -57,10 +57,18 @@ def accelerator_taken() -> str:
     return device_file_among(_open_files())
 
 
+_DEVICE_FILES = (
+    *("/dev/nvidia-uvm", "/dev/kfd", "/dev/dri/renderD", "/dev/mxcd"),
+    *("/dev/accel", "/dev/vfio/", "/dev/neuron", "/dev/hl", "/dev/davinci"),
+    *("/dev/rbln", "/dev/rngd", "/dev/aries", "/dev/regulus", "/dev/tenstorrent"),
+)
+"""How the files begin that a vendor's driver keeps open once it is initialised."""
+
+
 def device_file_among(files: list[str]) -> str:
     """The first file that only an initialised accelerator driver keeps open."""
     for name in files:
-        if name.startswith(("/dev/nvidia-uvm", "/dev/kfd", "/dev/dri/renderD")):
+        if name.startswith(_DEVICE_FILES):
             return f"it holds {name} open"
     return ""
 

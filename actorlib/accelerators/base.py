@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
 
-from actorlib.accelerators.masks import Mask, read_mask
+from actorlib.accelerators.masks import PLAIN, Mask, Syntax, choose, read_mask
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from actorlib._kinds import Kind
     from actorlib.accelerators.host import Host
 
 
@@ -23,22 +24,50 @@ class Device:
         family: The vendor's family, for example ``"nvidia"``.
         kind: The resource it counts as, for example ``"GPU"``.
         index: Its place among the devices of its kind that the owner may use, from 0.
-        id: How the vendor's visibility variable names it: an index of the machine,
-            or a UUID. Stable for the life of the runtime.
+        id: What the user is told it is called: a number of the machine, a UUID, or the
+            word of the owner's own visibility variable. Stable for the life of the
+            runtime.
+        entry: What the visibility variable of a process says for it; empty if that is
+            ``id``.
         uuid: The vendor's own identity, or None if unknown.
+        pci: Its PCI address, for example ``"0000:3b:00.0"``, or None if unknown.
         model: The product name, or None if unknown.
+        type: What ``accelerator_type`` calls the model, or None if unknown.
         memory: Its memory in bytes, or None if unknown.
+        parent: The UUID of the card it is a part of, or None if it is whole.
+        peers: The UUIDs (ids, where those are unknown) of the devices that it reaches
+            without passing through the host: over NVLink, XGMI and the like.
+        integrated: Whether it is part of a CPU and shares the machine's memory. Such a
+            device is granted only where its kind has no other.
         logical: True for a device that was declared and not found.
+        source: How it was found, for example ``"NVML"``.
     """
 
     family: str
     kind: str
     index: int
     id: str
+    entry: str = ""
     uuid: str | None = None
+    pci: str | None = None
     model: str | None = None
+    type: str | None = None
     memory: int | None = None
+    parent: str | None = None
+    peers: frozenset[str] = frozenset()
+    integrated: bool = False
     logical: bool = False
+    source: str = ""
+
+    @property
+    def written(self) -> str:
+        """What the visibility variable of a process says for it."""
+        return self.entry or self.id
+
+    @property
+    def key(self) -> str:
+        """What other devices call it among their ``peers``."""
+        return self.uuid or self.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +96,21 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rejected:
+    """Something that might have been a device to grant, and why it is none.
+
+    Attributes:
+        name: What it is called, for example ``"/dev/accel0"`` or ``"GPU 2"``.
+        why: Why it is left out, for people.
+        model: The product name, or None if unknown.
+    """
+
+    name: str
+    why: str
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Detection:
     """What a probe of one family found.
 
@@ -78,45 +122,42 @@ class Detection:
             unset: the universe from which ids are given to actors.
         reason: Why there is nothing, or why something was left out; empty if all is
             plain.
+        rejected: What was looked at and is not offered, each with its reason.
     """
 
     family: str
     devices: tuple[Device, ...] = ()
     outer: tuple[str, ...] | None = None
     reason: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inventory:
-    """Every device that one runtime may grant, of every family, and why not more.
-
-    Attributes:
-        devices: By kind, in index order.
-        detections: One per family, in the order of the families.
-    """
-
-    devices: Mapping[str, tuple[Device, ...]] = field(
-        default_factory=dict[str, tuple[Device, ...]]
-    )
-    detections: tuple[Detection, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
 
 
 class Accelerator(ABC):
     """A vendor's family: how its devices are found, named and masked.
 
+    A family is stateless: one instance serves every runtime of a process.
+
     Attributes:
         family: One word, for example ``"nvidia"``.
-        kind: The resource name its devices count as.
-        visible_env: The variable that tells its frameworks what they may see.
-        noset_env: The variable by which a user forbids us to write ``visible_env``.
-        divisible: Whether a share below one device may be asked for.
+        kind: The resource that its devices count as.
+        visible_env: The variable that tells its frameworks what they may see, or the
+            empty string if there is none.
+        syntax: How that variable is written.
+        nosets: The variables by which a user forbids us to write ``visible_env``, as
+            Ray's users know them.
     """
 
-    family: str
-    kind: str
-    visible_env: str
-    noset_env: str
-    divisible: bool
+    family: ClassVar[str]
+    kind: ClassVar[Kind]
+    visible_env: ClassVar[str]
+    syntax: ClassVar[Syntax] = PLAIN
+    nosets: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        """Derives ``nosets`` from ``visible_env`` where a family does not say."""
+        variable = cls.__dict__.get("visible_env")
+        if variable and "nosets" not in cls.__dict__:
+            cls.nosets = (f"RAY_EXPERIMENTAL_NOSET_{variable}",)
 
     @abstractmethod
     def detect(self, host: Host) -> Detection:
@@ -127,8 +168,78 @@ class Accelerator(ABC):
         """
 
     def mask(self, environ: Mapping[str, str]) -> Mask | None:
-        """What the owner may see, going by the variable alone; None for all."""
-        return read_mask(self.visible_env, environ.get(self.visible_env))
+        """What the owner may see, going by its variables alone; None for all."""
+        if not self.visible_env:
+            return None
+        value = environ.get(self.visible_env)
+        return read_mask(self.visible_env, value, self.syntax)
+
+    def select(
+        self,
+        found: Sequence[Device],
+        environ: Mapping[str, str],
+        *,
+        rejected: Iterable[Rejected] = (),
+        reason: str = "",
+    ) -> Detection:
+        """What the owner's own mask leaves of the devices that were found.
+
+        Args:
+            found: Every device of the machine, in the order of the vendor's numbers;
+                their ``id`` is what a mask calls them.
+            environ: The owner's environment.
+            rejected: What was found and cannot be offered.
+            reason: Why there is nothing, or what went wrong.
+
+        Returns:
+            The devices that may be granted, in the mask's order; the others among the
+            rejected.
+        """
+        mask = self.mask(environ)
+        places, cut = list(range(len(found))), ""
+        outer = None
+        if mask is not None:
+            outer, cut = mask.entries, mask.reason
+            if found:
+                chosen, cut = choose(mask, [_names(device) for device in found])
+                places, outer = list(chosen), mask.entries[: len(chosen)]
+        hidden = set(range(len(found))).difference(places)
+        return Detection(
+            family=self.family,
+            devices=tuple(
+                replace(found[place], index=index) for index, place in enumerate(places)
+            ),
+            outer=outer,
+            reason="; ".join(filter(None, (reason, cut))),
+            rejected=(
+                *rejected,
+                *(
+                    Rejected(
+                        name=f"{found[place].kind} {found[place].id}",
+                        model=found[place].model,
+                        why=f"hidden by {mask.said}" if mask else "",
+                    )
+                    for place in sorted(hidden)
+                ),
+            ),
+        )
+
+    def formed(self, devices: Sequence[Device], form: str | None) -> tuple[Device, ...]:
+        """The devices with their ``entry`` in the form that masks are to be written.
+
+        Args:
+            devices: All of the family that may be granted.
+            form: ``"index"`` or ``"uuid"``; None for what is best here.
+
+        Raises:
+            ValueError: The family cannot write that form.
+        """
+        if form == "uuid" and devices:
+            raise ValueError(
+                f"mask_form='uuid': {self.visible_env or self.family} takes no UUIDs. "
+                "Leave mask_form out"
+            )
+        return tuple(devices)
 
     def declare(self, count: int, detection: Detection) -> tuple[Device, ...]:
         """The devices of a runtime that was told it has ``count`` of them.
@@ -144,7 +255,7 @@ class Accelerator(ABC):
         if outer is not None and count > len(outer):
             why = f" ({detection.reason})" if detection.reason else ""
             raise ValueError(
-                f"{count} {self.kind} declared, but {self.visible_env} lets this "
+                f"{count} {self.kind.name} declared, but {self.visible_env} lets this "
                 f"process use {len(outer)}: {','.join(outer) or 'none'}{why}. "
                 f"Declare at most {len(outer)}, or set the variable to more"
             )
@@ -155,7 +266,12 @@ class Accelerator(ABC):
         missing = range(len(found), count)
         return found + tuple(
             Device(
-                family=self.family, kind=self.kind, index=index, id=name, logical=True
+                family=self.family,
+                kind=self.kind.name,
+                index=index,
+                id=name,
+                logical=True,
+                source="declared",
             )
             for index, name in zip(missing, free, strict=False)
         )
@@ -164,14 +280,23 @@ class Accelerator(ABC):
         self,
         devices: Sequence[Device],
         environ: Mapping[str, str],  # noqa: ARG002  # for families with several variables
+        every: Sequence[Device],  # noqa: ARG002  # for families that must know the rest
     ) -> dict[str, str | None]:
         """The variables that make frameworks see exactly these devices.
 
         Args:
             devices: In index order; empty to hide the whole family.
             environ: What the actor's process would have without them.
+            every: All devices of the family that the runtime may grant.
 
         Returns:
             Values by name; None where a variable has to be removed.
         """
-        return {self.visible_env: ",".join(device.id for device in devices)}
+        if not self.visible_env:
+            return {}
+        return {self.visible_env: ",".join(device.written for device in devices)}
+
+
+def _names(device: Device) -> tuple[str, ...]:
+    """What a mask may call a device: its number, or its UUID."""
+    return (device.id,) if device.uuid is None else (device.id, device.uuid)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import os
+import platform
+import subprocess
 import sys
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -42,6 +44,59 @@ class Host:
         """
         found = Path("/").glob(pattern.removeprefix("/"))
         return sorted(str(path) for path in found)
+
+    def is_device(self, path: str) -> bool:
+        """Whether there is a character device by this path."""
+        try:
+            return Path(path).is_char_device()
+        except OSError:
+            return False
+
+    def can_open(self, path: str) -> bool:
+        """Whether this process may read and write what is there."""
+        return os.access(path, os.R_OK | os.W_OK)
+
+    def link(self, path: str) -> str | None:
+        """Where a symbolic link leads, resolved, or None if it is none.
+
+        The last part of ``/sys/.../device/driver`` is the driver's name, that of
+        ``/sys/.../device`` the PCI address.
+        """
+        if not Path(path).is_symlink():
+            return None
+        return os.path.realpath(path)
+
+    @property
+    def system(self) -> str:
+        """The operating system as ``sys.platform`` names it, for example ``linux``."""
+        return sys.platform
+
+    @property
+    def architecture(self) -> str:
+        """The processor as ``uname -m`` names it, for example ``x86_64``."""
+        return platform.machine()
+
+    def output(self, *command: str, limit: float = 2.0) -> str | None:
+        """What a command prints, or None if it is missing, fails or takes too long.
+
+        Args:
+            *command: The program and its arguments.
+            limit: Seconds after which it is killed.
+        """
+        try:
+            ended = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                timeout=limit,
+                check=True,
+                text=True,
+                errors="replace",
+            )
+        except (OSError, subprocess.SubprocessError):
+            return None
+        return ended.stdout
 
     def sdk(self, name: str) -> ModuleType:
         """Imports a vendor's module, at the time it is asked for and not before.

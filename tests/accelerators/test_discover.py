@@ -1,120 +1,87 @@
-"""All families are asked side by side, and a lease shows its own devices only."""
+"""All families are asked side by side, and strangers' families are held to theirs."""
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING, final
+from textwrap import dedent
+from typing import TYPE_CHECKING, Protocol, final
 
 import pytest
-from helpers.host import Card, RecordedHost, nvidia_host
+from helpers.host import RecordedHost
+from helpers.nvml import Card, nvidia_host
 
-from actorlib._resources import UNITS
+from actorlib._kinds import UNITS, Kind
 from actorlib.accelerators import (
-    FAMILIES,
     Accelerator,
     Detection,
     Device,
-    Inventory,
     Lease,
     Share,
     accelerator_ids,
     discover,
     environment,
+    families,
     inventory,
 )
+from actorlib.accelerators.nvidia import Nvidia
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
 
-    from actorlib.accelerators import Host
+    from actorlib.accelerators import Host, Mask
 
-A, B = Card(uuid="GPU-aaa"), Card(uuid="GPU-bbb")
-MASK = "CUDA_VISIBLE_DEVICES"
-ORDER = "CUDA_DEVICE_ORDER"
-NOSET = "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES"
+A = Card(uuid="GPU-aaa")
+
+
+def nothing() -> None:
+    """A probe without surprises."""
 
 
 @final
 class Other(Accelerator):
     """A family that does as it is told."""
 
+    family = "other"
+    kind = Kind("OTHER")
     visible_env = "OTHER_VISIBLE"
-    noset_env = "NOSET_OTHER_VISIBLE"
-    divisible = True
 
     def __init__(
         self,
         *,
-        devices: int = 0,
+        ids: tuple[str, ...] = (),
         kind: str = "OTHER",
-        probe: Callable[[], object] = lambda: None,
+        probe: Callable[[], object] = nothing,
+        reader: Callable[[], object] = nothing,
     ) -> None:
-        self.family = "other"
-        self.kind = kind
-        self._devices = devices
+        self._ids = ids
+        self._kind = kind
         self._probe = probe
+        self._reader = reader
 
-    def detect(self, host: Host) -> Detection:  # noqa: ARG002
+    def detect(self, host: Host) -> Detection:
         self._probe()
-        return Detection(
-            family=self.family,
-            devices=tuple(
-                Device(family=self.family, kind=self.kind, index=i, id=str(i))
-                for i in range(self._devices)
-            ),
-        )
+        found = [
+            Device(family=self.family, kind=self._kind, index=0, id=name)
+            for name in self._ids
+        ]
+        return self.select(found, host.environ)
+
+    def mask(self, environ: Mapping[str, str]) -> Mask | None:
+        self._reader()
+        return super().mask(environ)
 
 
-def inventory_of(
-    *cards: Card, environ: Mapping[str, str] | None = None, gpus: int | None = None
-) -> Inventory:
-    found = discover(nvidia_host(*cards, environ=environ))
-    return inventory(found, {"GPU": gpus})
+def fail() -> None:
+    raise RuntimeError("card on fire")
 
 
-def lease_of(*devices: Device) -> Lease:
-    shares = tuple(Share(device, UNITS) for device in devices)
-    amounts = {device.kind: UNITS * len(devices) for device in devices}
-    return Lease(amounts=amounts, shares=shares)
-
-
-def show(
-    lease: Lease,
-    known: Inventory,
-    *,
-    hide: bool = True,
-    environ: Mapping[str, str] | None = None,
-) -> dict[str, str | None]:
-    return environment(lease, known, hide=hide, environ=environ or {})
-
-
-NOTHING = lease_of()
-
-
-def test_import_when_the_room_is_loaded_then_no_sdk_is() -> None:
-    code = "import sys, actorlib.accelerators; sys.exit('pynvml' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_discover_when_all_answer_then_one_detection_each_in_order() -> None:
-    families = (Other(devices=1), *FAMILIES)
-
-    found = discover(nvidia_host(A), families)
-
-    assert [detection.family for detection in found] == ["other", "nvidia"]
-    assert [len(detection.devices) for detection in found] == [1, 1]
-
-
-def test_discover_when_a_probe_raises_then_only_its_family_is_lost() -> None:
-    def fail() -> None:
-        raise RuntimeError("card on fire")
-
-    other, nvidia = discover(nvidia_host(A), (Other(probe=fail), *FAMILIES))
-
-    assert other == Detection(family="other", reason="RuntimeError: card on fire")
-    assert len(nvidia.devices) == 1
+def leave() -> None:
+    sys.exit("the SDK is not happy here")
 
 
 @pytest.fixture
@@ -125,135 +92,292 @@ def held() -> Iterator[threading.Event]:
     event.set()
 
 
+def test_import_when_the_room_is_loaded_then_no_family_and_no_sdk_is() -> None:
+    late = {"pynvml", "actorlib.accelerators.nvidia"}
+    code = (
+        f"import sys, actorlib.accelerators; sys.exit(bool({late} & set(sys.modules)))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_families_when_several_are_gpus_then_their_order_is_rays() -> None:
+    gpus = [family.family for family in families() if family.kind.name == "GPU"]
+    assert gpus == ["amd", "intel", "apple", "metax", "nvidia"]
+
+
+def test_families_when_listed_then_each_has_its_own_name_and_an_opt_out() -> None:
+    every = families()
+
+    assert len({family.family for family in every}) == len(every) >= 13
+    for family in every:
+        assert bool(family.nosets) is bool(family.visible_env)
+
+
+def test_discover_when_the_machine_is_bare_then_nobody_finds_anything() -> None:
+    found = discover(RecordedHost.load("bare"))
+
+    assert [detection.family for detection in found] == [f.family for f in families()]
+    for detection in found:
+        assert (detection.devices, detection.rejected) == ((), ())
+        assert detection.outer is None
+        assert not detection.reason.startswith("no answer")
+
+
+def test_discover_when_all_answer_then_one_detection_each_in_order() -> None:
+    found = discover(nvidia_host(A), (Other(ids=("0", "1")), Nvidia()))
+
+    assert [detection.family for detection in found] == ["other", "nvidia"]
+    assert [len(detection.devices) for detection in found] == [2, 1]
+
+
+def test_discover_when_nobody_is_asked_then_there_is_nothing() -> None:
+    assert discover(RecordedHost(), ()) == ()
+
+
+@pytest.mark.parametrize(
+    ("probe", "reason"),
+    [
+        (fail, "RuntimeError: card on fire"),
+        (leave, "SystemExit: the SDK is not happy here"),
+    ],
+)
+def test_discover_when_a_probe_raises_then_only_its_family_is_lost(
+    probe: Callable[[], object], reason: str
+) -> None:
+    other, nvidia = discover(nvidia_host(A), (Other(probe=probe), Nvidia()))
+
+    assert other == Detection(family="other", reason=reason)
+    assert len(nvidia.devices) == 1
+
+
 def test_discover_when_a_probe_hangs_then_only_its_family_is_lost(
     held: threading.Event,
 ) -> None:
-    families = (Other(devices=1), Other(probe=held.wait))
+    asked = (Other(ids=("0",)), Other(probe=held.wait))
 
-    quick, hung = discover(RecordedHost(), families, limit=0.2)
+    quick, hung = discover(RecordedHost(), asked, limit=0.2)
 
     assert len(quick.devices) == 1
     assert hung == Detection(family="other", reason="no answer within 0.2 s")
+    left = [t for t in threading.enumerate() if t.name == "actorlib-detect-other"]
+    assert [thread.daemon for thread in left] == [True]
 
 
-def test_discover_when_a_probe_fails_then_the_owners_mask_still_holds() -> None:
-    def fail() -> None:
-        raise OSError("no")
-
+@pytest.mark.parametrize("limit", [0.05, 5.0])
+def test_discover_when_a_probe_fails_then_the_owners_mask_still_holds(
+    held: threading.Event, limit: float
+) -> None:
+    probe = held.wait if limit < 1 else fail
     host = RecordedHost(environ={"OTHER_VISIBLE": "1,3"})
 
-    (found,) = discover(host, (Other(probe=fail),))
+    (found,) = discover(host, (Other(probe=probe),), limit)
 
     assert found.outer == ("1", "3")
 
 
-def test_inventory_when_nothing_is_declared_then_is_what_was_found() -> None:
-    found = discover(nvidia_host(A, B))
-    assert inventory(found, {}).devices == {"GPU": found[0].devices}
-    assert inventory(found, {"GPU": None}).devices == {"GPU": found[0].devices}
+def test_discover_when_its_mask_cannot_be_read_either_then_both_are_told() -> None:
+    (found,) = discover(RecordedHost(), (Other(probe=leave, reader=fail),))
+
+    assert found == Detection(
+        family="other",
+        reason="SystemExit: the SDK is not happy here; RuntimeError: card on fire",
+    )
 
 
-def test_inventory_when_nothing_is_there_then_the_kind_is_empty() -> None:
-    known = inventory_of()
-    assert known.devices == {"GPU": ()}
-    assert [detection.reason for detection in known.detections] == ["NVML finds no GPU"]
+def test_discover_when_a_family_answers_for_another_kind_then_it_is_not_believed() -> (
+    None
+):
+    (found,) = discover(RecordedHost(), (Other(ids=("0",), kind="GPU"),))
+
+    assert found.devices == ()
+    assert "answers for ('other', 'GPU')" in found.reason
 
 
-def test_inventory_when_more_is_declared_then_the_rest_is_logical() -> None:
-    devices = inventory_of(A, gpus=2).devices["GPU"]
-    assert [device.logical for device in devices] == [False, True]
+class Install(Protocol):
+    """Installs a package of one module into this interpreter's path."""
+
+    def __call__(self, module: str, source: str, **points: str) -> None:
+        """Makes it.
+
+        Args:
+            module: The module's name, which is the package's as well.
+            source: What is in it.
+            **points: Its entry points: classes by name.
+        """
 
 
-def test_inventory_when_the_mask_names_fewer_then_refuses() -> None:
-    with pytest.raises(ValueError, match="2 GPU declared"):
-        inventory_of(A, B, environ={MASK: "0"}, gpus=2)
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Packages that are installed until the test is over."""
+    installed: list[str] = []
+
+    def make(module: str, source: str, **points: str) -> None:
+        (tmp_path / f"{module}.py").write_text(dedent(source))
+        told = tmp_path / f"{module}-1.0.dist-info"
+        told.mkdir()
+        (told / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n"
+        )
+        lines = [f"{name} = {module}:{value}" for name, value in points.items()]
+        (told / "entry_points.txt").write_text(
+            "\n".join(["[actorlib.accelerators]", *lines])
+        )
+        installed.append(module)
+        families.cache_clear()
+
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield make
+    families.cache_clear()
+    for module in installed:
+        sys.modules.pop(module, None)
+
+
+ACME = """
+    from actorlib.accelerators import Accelerator, Device, Kind
+
+    class Acme(Accelerator):
+        family = "acme"
+        kind = Kind("ACME", divisible=False)
+        visible_env = "ACME_VISIBLE"
+
+        def detect(self, host):
+            paths = [p for p in host.glob("/dev/acme[0-9]*") if host.can_open(p)]
+            found = [
+                Device(family="acme", kind="ACME", index=0, id=p[len("/dev/acme"):])
+                for p in paths
+            ]
+            return self.select(found, host.environ)
+"""
+
+
+def test_family_when_a_package_brings_it_then_it_is_one_like_ours(
+    install: Install,
+) -> None:
+    install("acme_npu", ACME, acme="Acme")
+    devices = {"/dev/acme0": True, "/dev/acme1": False, "/dev/acme2": True}
+    host = RecordedHost(devices=devices)
+
+    known = inventory(discover(host), {})
+
+    assert [device.id for device in known.devices["ACME"]] == ["0", "2"]
+    assert known.kinds["ACME"].fault(5_000) == "ACME is given in whole ones. Ask 1"
+    lease = Lease(amounts={}, shares=(Share(known.devices["ACME"][1], UNITS),))
+    assert accelerator_ids(lease, known)["ACME"] == [2]
+    assert environment(lease, known, hide=True, environ={}) == {"ACME_VISIBLE": "2"}
+    switch = {"RAY_EXPERIMENTAL_NOSET_ACME_VISIBLE": "1"}
+    assert environment(lease, known, hide=True, environ=switch) == {}
+
+
+def test_family_when_a_package_brings_it_then_it_can_be_masked_and_declared(
+    install: Install,
+) -> None:
+    install("acme_npu", ACME, acme="Acme")
+    found = discover(RecordedHost(environ={"ACME_VISIBLE": "4,7"}))
+
+    assert [d.id for d in inventory(found, {"ACME": 2}).devices["ACME"]] == ["4", "7"]
+    with pytest.raises(ValueError, match="3 ACME declared, but ACME_VISIBLE"):
+        inventory(found, {"ACME": 3})
+
+
+def in_another_interpreter(path: str, asked: str) -> str:
+    """What a fresh interpreter with this on its path prints of an expression."""
+    code = f"import sys; from actorlib.accelerators import families; print({asked})"
+    path = os.pathsep.join([path, *filter(None, sys.path)])
+    ended = subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        check=True,
+        env={"PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    return ended.stdout.strip()
+
+
+def test_family_when_its_package_is_an_archive_then_it_is_found_all_the_same(
+    install: Install, tmp_path: Path
+) -> None:
+    install("acme_zipped", ACME, acme="Acme")
+    archive = shutil.make_archive(str(tmp_path.parent / "acme"), "zip", tmp_path)
+    assert in_another_interpreter(archive, "families()[-1].family") == "acme"
+
+
+def test_families_when_no_package_brings_one_then_metadata_are_not_imported(
+    install: Install, tmp_path: Path
+) -> None:
+    install("acme_other", "", nothing="x")
+    told = tmp_path / "acme_other-1.0.dist-info" / "entry_points.txt"
+    told.write_text("[console_scripts]\nacme = acme_other:main\n")
+
+    asked = "len(families()), 'importlib.metadata' in sys.modules"
+    assert in_another_interpreter(str(tmp_path), asked) == "13 False"
+
+
+BROKEN = """
+    from actorlib.accelerators import Accelerator, Detection, Kind
+
+    class NoAccelerator:
+        pass
+
+    class NoDetect(Accelerator):
+        family, kind, visible_env = "nd", Kind("ND"), ""
+
+    class NoKind(Accelerator):
+        family, visible_env = "nk", ""
+        def detect(self, host): ...
+
+    class NoEnv(Accelerator):
+        family, kind = "ne", Kind("NE")
+        def detect(self, host): ...
+
+    class Taken(Accelerator):
+        family, kind, visible_env = "nvidia", Kind("GPU"), "X"
+        def detect(self, host): ...
+
+    class Silent(Accelerator):
+        family, kind, visible_env = "broken", Kind("SI"), ""
+        def detect(self, host): ...
+"""
 
 
 @pytest.mark.parametrize(
-    ("cards", "others", "family"),
+    ("value", "why"),
     [
-        ((A,), 1, "nvidia"),
-        ((), 1, "other"),
-        ((), 0, "nvidia"),
+        ("Missing", "AttributeError: module 'acme_bad' has no attribute 'Missing'"),
+        ("NoAccelerator", "acme_bad:NoAccelerator is no Accelerator"),
+        ("NoDetect", "TypeError: Can't instantiate abstract class NoDetect"),
+        ("NoKind", "AttributeError: 'NoKind' object has no attribute 'kind'"),
+        ("NoEnv", "acme_bad:NoEnv lacks a family, a kind or a visible_env"),
+        ("Taken", "there is a family 'nvidia' already"),
+        ("Silent", "AttributeError: 'NoneType' object has no attribute 'family'"),
     ],
 )
-def test_inventory_when_families_share_a_kind_then_the_first_that_found_answers(
-    cards: tuple[Card, ...], others: int, family: str
+def test_family_when_it_is_broken_then_it_costs_itself_alone_and_tells_why(
+    install: Install, value: str, why: str
 ) -> None:
-    families = (*FAMILIES, Other(kind="GPU", devices=others))
-    found = discover(nvidia_host(*cards), families)
+    ours = [family.family for family in families()]
+    install("acme_bad", BROKEN, broken=value)
+    install("acme_npu", ACME, acme="Acme")
 
-    devices = inventory(found, {"GPU": 1}, families).devices
+    found = discover(RecordedHost(devices={"/dev/acme0": True}))
 
-    assert [device.family for device in devices["GPU"]] == [family]
+    by_family = {detection.family: detection for detection in found}
+    assert set(by_family) == {*ours, "broken", "acme"}
+    assert why in by_family["broken"].reason
+    assert by_family["broken"].devices == ()
+    known = inventory(found, {})
+    assert len(known.devices["ACME"]) == 1
+    assert "" not in {*known.devices, *known.kinds}
 
 
-def test_environment_when_devices_are_held_then_only_they_are_shown() -> None:
-    known = inventory_of(A, B)
-    lease = lease_of(known.devices["GPU"][1])
-    assert show(lease, known) == {MASK: "1", ORDER: "PCI_BUS_ID"}
-    assert show(lease, known, hide=False) == {MASK: "1", ORDER: "PCI_BUS_ID"}
-
-
-@pytest.mark.parametrize(("cards", "gpus"), [((A,), None), ((), 1), ((A,), 0)])
-def test_environment_when_nothing_is_held_then_what_is_here_is_hidden(
-    cards: tuple[Card, ...], gpus: int | None
+def test_family_when_its_module_cannot_be_imported_then_it_tells_why(
+    install: Install,
 ) -> None:
-    assert show(NOTHING, inventory_of(*cards, gpus=gpus)) == {MASK: ""}
+    install("acme_gone", "import acme_runtime_that_is_not_here", nvidia="Gone")
 
+    found = discover(RecordedHost())
 
-def test_environment_when_not_hiding_then_the_owners_view_stays() -> None:
-    assert show(NOTHING, inventory_of(A), hide=False) == {}
-
-
-@pytest.mark.parametrize("gpus", [None, 0])
-def test_environment_when_a_family_is_not_here_then_it_is_left_alone(
-    gpus: int | None,
-) -> None:
-    assert show(NOTHING, inventory_of(gpus=gpus)) == {}
-
-
-@pytest.mark.parametrize(
-    ("switch", "left_alone"),
-    [("1", True), ("true", True), ("True", True), ("0", False), ("false", False)],
-)
-def test_environment_when_the_noset_switch_is_there_then_it_is_read_as_a_boolean(
-    switch: str, *, left_alone: bool
-) -> None:
-    known = inventory_of(A)
-    lease = lease_of(*known.devices["GPU"])
-    for held in (lease, NOTHING):
-        assert (show(held, known, environ={NOSET: switch}) == {}) is left_alone
-
-
-def test_environment_when_the_noset_switch_is_empty_then_the_mask_is_written() -> None:
-    assert show(NOTHING, inventory_of(A), environ={NOSET: ""}) == {MASK: ""}
-
-
-def test_environment_when_two_families_are_here_then_the_other_one_is_closed() -> None:
-    families = (*FAMILIES, Other(kind="GPU", devices=1))
-    known = inventory(discover(nvidia_host(A), families), {}, families)
-    lease = lease_of(*known.devices["GPU"])
-
-    changes = environment(lease, known, hide=True, environ={}, families=families)
-
-    assert changes == {MASK: "0", ORDER: "PCI_BUS_ID", "OTHER_VISIBLE": ""}
-
-
-def test_accelerator_ids_when_there_is_no_mask_then_they_are_ints() -> None:
-    known = inventory_of(A, gpus=3)
-    lease = lease_of(*known.devices["GPU"][1:])
-    assert accelerator_ids(lease, known) == {"GPU": [1, 2]}
-
-
-@pytest.mark.parametrize("value", ["1,0", "GPU-b,GPU-aaa"])
-def test_accelerator_ids_when_there_is_a_mask_then_they_are_its_words(
-    value: str,
-) -> None:
-    known = inventory_of(A, B, environ={MASK: value})
-    lease = lease_of(*known.devices["GPU"])
-    assert accelerator_ids(lease, known) == {"GPU": value.split(",")}
-
-
-def test_accelerator_ids_when_nothing_is_held_then_the_kind_is_empty() -> None:
-    assert accelerator_ids(NOTHING, inventory_of()) == {"GPU": []}
+    assert found[-1].family == "nvidia = acme_gone:Gone"
+    assert found[-1].reason == (
+        "entry point nvidia = acme_gone:Gone: ModuleNotFoundError: "
+        "No module named 'acme_runtime_that_is_not_here'"
+    )

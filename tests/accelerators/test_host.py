@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -35,18 +36,105 @@ def test_host_when_asked_about_this_machine_then_answers(tmp_path: Path) -> None
     assert 0 < host.memory() <= host.physical_memory()
 
 
+def test_is_device_when_it_is_no_character_device_then_it_is_none(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "to_null").symlink_to("/dev/null")
+    host = Host()
+
+    assert host.is_device("/dev/null")
+    assert host.is_device(str(tmp_path / "to_null"))
+    for path in ("file", "", "none", "file/below"):
+        assert not host.is_device(str(tmp_path / path))
+
+
+def test_can_open_when_reading_and_writing_are_allowed_then_and_only_then(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "mine").touch()
+    host = Host()
+
+    assert host.can_open("/dev/null")
+    assert host.can_open(str(tmp_path / "mine"))
+    assert not host.can_open(str(tmp_path / "none"))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may open everything")
+@pytest.mark.parametrize("mode", [0o000, 0o200, 0o400])
+def test_can_open_when_a_right_is_missing_then_it_cannot(
+    tmp_path: Path, mode: int
+) -> None:
+    path = tmp_path / "file"
+    path.touch(mode)
+    assert not Host().can_open(str(path))
+
+
+def test_link_when_it_leads_over_others_then_is_where_it_ends(tmp_path: Path) -> None:
+    real = tmp_path.resolve() / "devices" / "0000:3b:00.0"
+    real.mkdir(parents=True)
+    (tmp_path / "class").symlink_to("devices")
+    (tmp_path / "device").symlink_to("class/0000:3b:00.0")
+    (tmp_path / "broken").symlink_to("nowhere")
+    host = Host()
+
+    assert host.link(str(tmp_path / "device")) == str(real)
+    assert host.link(str(tmp_path / "broken")) == str(real.parent.parent / "nowhere")
+    assert host.link(str(real)) is None
+    assert host.link(str(tmp_path / "none")) is None
+
+
+@pytest.mark.parametrize(
+    ("command", "printed"),
+    [
+        (("echo", "Apple M1"), "Apple M1\n"),
+        (("cat",), ""),
+        (("false",), None),
+        (("no-such-command",), None),
+        (("printf", r"\377"), "\ufffd"),
+    ],
+)
+def test_output_when_a_command_ends_then_is_what_a_good_one_printed(
+    command: tuple[str, ...], printed: str | None
+) -> None:
+    assert Host().output(*command) == printed
+
+
+def test_output_when_a_command_takes_too_long_then_is_none() -> None:
+    assert Host().output("tail", "-f", "/dev/null", limit=0.05) is None
+
+
+def test_host_when_asked_what_it_runs_then_says_what_uname_says() -> None:
+    assert Host().system == sys.platform
+    assert Host().architecture == os.uname().machine
+
+
 def test_sdk_when_it_is_not_installed_then_import_error() -> None:
     with pytest.raises(ImportError, match="no_such_sdk"):
         Host().sdk("no_such_sdk")
 
 
 def test_recorded_host_when_files_are_recorded_then_answers_as_a_host_does() -> None:
-    host = RecordedHost(files={"/dev/nvidia0": "", "/sys/class/drm/card0/vendor": "x"})
+    host = RecordedHost(
+        files={"/sys/class/drm/card0/vendor": "x"},
+        devices={"/dev/nvidia0": True, "/dev/nvidia1": False},
+        links={"/sys/class/drm/card0/device": "/sys/devices/0000:3b:00.0"},
+        folders=["/dev/nvidia-caps"],
+        commands={"uname -s": "Linux\n"},
+    )
 
     assert host.read_text("/sys/class/drm/card0/vendor") == "x"
     assert host.read_text("/sys/class/drm/card0") is None
-    assert host.glob("/dev/nvidia[0-9]*") == ["/dev/nvidia0"]
+    assert host.glob("/dev/nvidia[0-9]*") == ["/dev/nvidia0", "/dev/nvidia1"]
+    assert host.glob("/dev/nvidia-*") == ["/dev/nvidia-caps"]
     assert host.glob("/sys/class/drm/card*") == ["/sys/class/drm/card0"]
+    assert [host.can_open(f"/dev/nvidia{i}") for i in range(3)] == [True, False, False]
+    assert [host.is_device(f"/dev/nvidia{i}") for i in range(3)] == [True, True, False]
+    assert host.link("/sys/class/drm/card0/device") == "/sys/devices/0000:3b:00.0"
+    assert host.link("/sys/class/drm/card0") is None
+    assert host.output("uname", "-s") == "Linux\n"
+    assert host.output("uname") is None
+    assert (host.system, host.architecture) == ("linux", "x86_64")
     with pytest.raises(ImportError, match="json"):
         host.sdk("json")
 

@@ -6,7 +6,8 @@ import importlib
 from typing import TYPE_CHECKING
 
 import pytest
-from helpers.host import GIB, Card, FakeNvml, RecordedHost, nvidia_host
+from helpers.host import GIB, RecordedHost
+from helpers.nvml import Card, FakeNvml, Part, nvidia_host, nvidia_machine
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,7 +16,7 @@ from actorlib.accelerators.host import Host
 from actorlib.accelerators.nvidia import Nvidia
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from types import ModuleType
 
 A, B, C = (Card(uuid=f"GPU-{letter}") for letter in ("aaa", "bbb", "ccc"))
@@ -31,11 +32,37 @@ def ids(detection: Detection) -> list[tuple[str, str | None]]:
     return [(device.id, device.uuid) for device in detection.devices]
 
 
+def written(detection: Detection, form: str | None = None) -> list[str]:
+    """What the mask of a process says that holds every device."""
+    devices = Nvidia().formed(detection.devices, form)
+    mask = Nvidia().environment(devices, {}, devices)[MASK]
+    return (mask or "").split(",")
+
+
+def why_not(detection: Detection) -> dict[str, str]:
+    return {rejected.name: rejected.why for rejected in detection.rejected}
+
+
 def logical(*names: str) -> tuple[Device, ...]:
     return tuple(
-        Device(family="nvidia", kind="GPU", index=index, id=name, logical=True)
+        Device(
+            family="nvidia",
+            kind="GPU",
+            index=index,
+            id=name,
+            logical=True,
+            source="declared",
+        )
         for index, name in enumerate(names)
     )
+
+
+def change(
+    devices: Sequence[Device], environ: Mapping[str, str], form: str | None = None
+) -> dict[str, str | None]:
+    """What is changed for a process that holds all of some devices."""
+    formed = Nvidia().formed(devices, form)
+    return Nvidia().environment(formed, environ, formed)
 
 
 @pytest.fixture(params=["fake", "real"])
@@ -80,7 +107,9 @@ def test_detect_when_there_is_no_mask_then_finds_every_card_by_pci_address() -> 
                 id="0",
                 uuid="GPU-aaa",
                 model="NVIDIA H100 80GB HBM3",
+                type="H100",
                 memory=80 * GIB,
+                source="NVML",
             ),
             Device(
                 family="nvidia",
@@ -89,7 +118,9 @@ def test_detect_when_there_is_no_mask_then_finds_every_card_by_pci_address() -> 
                 id="1",
                 uuid="GPU-ddd",
                 model="NVIDIA L4",
+                type="L4",
                 memory=24 * GIB,
+                source="NVML",
             ),
         ),
     )
@@ -119,12 +150,48 @@ def test_detect_when_there_is_a_mask_then_filters_and_orders_by_it(
     assert found.reason == ""
 
 
-@pytest.mark.parametrize("value", ["", "NoDevFiles", "-1", "0,0"])
-def test_detect_when_the_mask_hides_all_then_nvml_is_not_asked(value: str) -> None:
-    found = Nvidia().detect(RecordedHost(environ={MASK: value}))
+@pytest.mark.parametrize(
+    "value", ["", "NoDevFiles", "-1", "abc", "none", "all", "0,0", "GPU-aaa,GPU-aaa"]
+)
+def test_detect_when_the_mask_hides_all_then_every_card_is_rejected_for_it(
+    value: str,
+) -> None:
+    found = detect(A, B, environ={MASK: value})
 
     assert (found.devices, found.outer) == ((), ())
     assert found.reason.startswith(f"{MASK}={value!r}")
+    hidden = f"hidden by {MASK}={value!r}"
+    assert why_not(found) == {"GPU 0": hidden, "GPU 1": hidden}
+
+
+@pytest.mark.parametrize(
+    ("value", "names"),
+    [
+        ("0,1", "0 1"),
+        ("0,2,-1,1", "0 2"),
+        ("0, 1", "0 1"),
+        (" 1", "1"),
+        ("+1", "1"),
+        ("1gpu2,2ampere", "1 2"),
+        ("GPU-aaa,GPU-bbb", "GPU-aaa GPU-bbb"),
+        ("GPU-aaa,1", "GPU-aaa"),
+        ("1,GPU-aaa", "1"),
+        ("0,,1", "0"),
+        ("0,1,", "0 1"),
+        ("0,1,8,2", "0 1"),
+    ],
+)
+def test_detect_when_there_is_a_mask_then_it_is_read_as_cuda_does(
+    value: str, names: str
+) -> None:
+    found = detect(A, B, C, environ={MASK: value})
+    assert [device.id for device in found.devices] == names.split()
+
+
+def test_detect_when_cards_are_hidden_then_each_says_by_what() -> None:
+    found = detect(A, B, C, environ={MASK: "1"})
+    hidden = f"hidden by {MASK}='1'"
+    assert why_not(found) == {"GPU 0": hidden, "GPU 2": hidden}
 
 
 def test_detect_when_the_mask_names_a_missing_card_then_it_ends_there() -> None:
@@ -133,15 +200,6 @@ def test_detect_when_the_mask_names_a_missing_card_then_it_ends_there() -> None:
     assert ids(found) == [("1", "GPU-bbb")]
     assert found.outer == ("1",)
     assert found.reason == (f"{MASK}='1,8,0' ends before '8': there is no such device")
-
-
-def test_detect_when_the_mask_names_mig_instances_then_takes_them_at_their_word() -> (
-    None
-):
-    found = detect(A, environ={MASK: "MIG-x,MIG-y"})
-
-    assert ids(found) == [("MIG-x", "MIG-x"), ("MIG-y", "MIG-y")]
-    assert [device.memory for device in found.devices] == [None, None]
 
 
 @pytest.mark.parametrize("order", [{}, {ORDER: "PCI_BUS_ID"}])
@@ -183,14 +241,16 @@ def test_detect_when_a_masked_card_is_lost_then_the_rest_of_the_mask_stays() -> 
     assert ids(found) == [("2", "GPU-ccc"), ("0", "GPU-aaa")]
     assert found.outer == ("2", "1", "0")
     assert found.reason == "GPU 1 is left out: GPU is lost"
+    assert why_not(found) == {"GPU 1": "GPU is lost"}
+    assert written(found) == ["GPU-ccc", "GPU-aaa"]
 
 
 @pytest.mark.parametrize(
     ("broken", "text"),
     [
-        ("LIBRARY_NOT_FOUND", "NVML Shared Library Not Found"),
         ("DRIVER_NOT_LOADED", "Driver Not Loaded"),
         ("LIB_RM_VERSION_MISMATCH", "RM has detected an NVML/RM version mismatch."),
+        ("UNKNOWN", "Unknown Error"),
     ],
 )
 def test_detect_when_nvml_does_not_start_then_there_is_nothing_and_a_reason(
@@ -205,12 +265,13 @@ def test_detect_when_nvml_does_not_start_then_there_is_nothing_and_a_reason(
     )
 
 
-def test_detect_when_pynvml_is_missing_then_there_is_nothing_and_a_reason() -> None:
-    found = Nvidia().detect(RecordedHost())
-
-    assert found == Detection(
-        family="nvidia", reason="NVML cannot be asked: No module named 'pynvml'"
-    )
+@pytest.mark.parametrize(
+    "host", [RecordedHost(), nvidia_host(broken="LIBRARY_NOT_FOUND")]
+)
+def test_detect_when_there_is_no_trace_of_a_card_then_there_is_nothing_to_say(
+    host: RecordedHost,
+) -> None:
+    assert Nvidia().detect(host) == Detection(family="nvidia")
 
 
 def test_detect_when_nvml_knows_no_card_then_says_so() -> None:
@@ -310,30 +371,302 @@ def test_declare_when_it_returns_then_ids_are_unique_and_indices_in_a_row(
 
 def test_environment_when_ids_are_indices_then_their_order_goes_with_them() -> None:
     devices = detect(A, B).devices
-    assert Nvidia().environment(devices, {}) == {MASK: "0,1", ORDER: "PCI_BUS_ID"}
+    assert change(devices, {}) == {MASK: "0,1", ORDER: "PCI_BUS_ID"}
 
 
 def test_environment_when_ids_are_uuids_then_the_mask_is_enough() -> None:
     environ = {MASK: "GPU-b,GPU-a"}
     devices = detect(A, B, environ=environ).devices
-    assert Nvidia().environment(devices, environ) == environ
+    assert change(devices, environ) == environ
 
 
 def test_environment_when_there_are_no_devices_then_all_are_hidden() -> None:
-    assert Nvidia().environment((), {}) == {MASK: ""}
+    assert change((), {}) == {MASK: ""}
 
 
 def test_environment_when_the_owner_ordered_its_mask_then_its_words_are_kept() -> None:
     environ = {MASK: "1,0", ORDER: "FASTEST_FIRST"}
     devices = detect(A, B, environ=environ).devices
-    assert Nvidia().environment(devices[:1], environ) == {MASK: "1"}
+    assert change(devices[:1], environ) == {MASK: "1"}
 
 
 def test_environment_when_the_owner_has_an_order_and_no_mask_then_ours_holds() -> None:
     environ = {ORDER: "FASTEST_FIRST"}
     devices = detect(A, environ=environ).devices
-    changes = Nvidia().environment(devices, environ)
-    assert changes == {MASK: "0", ORDER: "PCI_BUS_ID"}
+    assert change(devices, environ) == {MASK: "0", ORDER: "PCI_BUS_ID"}
+
+
+def test_environment_when_the_owners_order_is_for_uuids_then_ours_holds() -> None:
+    environ = {MASK: "GPU-b", ORDER: "FASTEST_FIRST"}
+    devices = detect(A, B, environ=environ).devices
+    assert change(devices, environ, "index") == {MASK: "1", ORDER: "PCI_BUS_ID"}
+
+
+def test_environment_when_devices_are_logical_then_they_are_numbers_of_pci() -> None:
+    devices = Nvidia().declare(2, detect())
+    assert change(devices, {}) == {MASK: "0,1", ORDER: "PCI_BUS_ID"}
+
+
+@pytest.mark.parametrize(
+    ("environ", "form", "expected"),
+    [
+        ({}, None, ["0", "1", "2"]),
+        ({MASK: "2,0"}, None, ["2", "0"]),
+        ({MASK: "GPU-c,GPU-aaa"}, None, ["GPU-c", "GPU-aaa"]),
+        ({}, "uuid", ["GPU-aaa", "GPU-bbb", "GPU-ccc"]),
+        ({MASK: "2,0"}, "uuid", ["GPU-ccc", "GPU-aaa"]),
+        ({MASK: "GPU-c,GPU-aaa"}, "uuid", ["GPU-c", "GPU-aaa"]),
+        ({MASK: "GPU-c,GPU-aaa"}, "index", ["2", "0"]),
+    ],
+)
+def test_formed_when_all_are_of_one_model_then_by_index_unless_told_otherwise(
+    environ: Mapping[str, str], form: str | None, expected: list[str]
+) -> None:
+    found = detect(A, B, C, environ=environ)
+    told = [device.id for device in found.devices]
+
+    assert written(found, form) == expected
+    assert [device.id for device in Nvidia().formed(found.devices, form)] == told
+
+
+def test_formed_when_models_are_mixed_then_by_uuid_and_ids_stay() -> None:
+    found = Nvidia().detect(nvidia_machine("nvidia_mixed"))
+
+    devices = Nvidia().formed(found.devices, None)
+
+    assert [device.id for device in devices] == ["0", "1", "2"]
+    assert [device.written for device in devices] == [d.uuid for d in devices]
+    assert change(devices[1:2], {}) == {MASK: devices[1].uuid}
+    assert written(found, "index") == ["0", "1", "2"]
+
+
+def test_formed_when_an_order_hides_the_card_then_it_has_no_uuid() -> None:
+    environ = {MASK: "1", ORDER: "FASTEST_FIRST"}
+    devices = detect(A, B, environ=environ).devices
+
+    assert Nvidia().formed(devices, "index") == devices
+    with pytest.raises(ValueError, match=r"mask_form='uuid': GPU 1 has no uuid"):
+        Nvidia().formed(devices, "uuid")
+
+
+@pytest.mark.parametrize("form", [None, "index", "uuid"])
+def test_formed_when_devices_are_logical_then_they_keep_their_ids(
+    form: str | None,
+) -> None:
+    devices = Nvidia().declare(3, detect(A, B))
+    assert Nvidia().formed(devices, form)[2] == devices[2]
+
+
+def test_detect_when_cards_are_joined_by_nvlink_then_each_knows_its_peers() -> None:
+    found = Nvidia().detect(nvidia_machine("nvidia_h100x8"))
+
+    uuids = {device.key for device in found.devices}
+    assert len(uuids) == 8
+    for device in found.devices:
+        assert device.peers == uuids - {device.key}
+        assert (device.type, device.memory) == ("H100", 81559 * 2**20)
+    assert found.devices[0].pci == "0000:18:00.0"
+    assert (found.reason, found.rejected) == ("", ())
+
+
+def test_detect_when_only_some_are_joined_then_the_others_have_no_peers() -> None:
+    one, other = (
+        Card(uuid=f"GPU-{i}", linked=[f"GPU-{1 - i}"], minor=i) for i in (0, 1)
+    )
+    peers = [sorted(device.peers) for device in detect(one, other, C).devices]
+    assert peers == [["GPU-1"], ["GPU-0"], []]
+
+
+def test_detect_when_the_module_is_from_before_mig_then_cards_are_found() -> None:
+    host = RecordedHost(sdks={"pynvml": FakeNvml(A, B, old=True)})
+    assert ids(Nvidia().detect(host)) == [("0", "GPU-aaa"), ("1", "GPU-bbb")]
+
+
+EMPTY = "it is in MIG mode and has no instance"
+
+
+def test_detect_when_cards_are_in_mig_mode_then_their_instances_are_devices() -> None:
+    found = Nvidia().detect(nvidia_machine("nvidia_mig"))
+
+    *parts, whole = found.devices
+    assert [part.model for part in parts] == [
+        "NVIDIA A100-SXM4-80GB MIG 3g.40gb",
+        "NVIDIA A100-SXM4-80GB MIG 1g.10gb",
+        "NVIDIA A100-SXM4-80GB MIG 1g.10gb",
+    ]
+    assert {part.parent for part in parts} == {
+        "GPU-5d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a77"
+    }
+    assert [part.memory for part in parts] == [
+        mib * 2**20 for mib in (40192, 9728, 9728)
+    ]
+    assert all(part.id == part.uuid == part.written for part in parts)
+    assert {device.type for device in found.devices} == {"A100"}
+    assert (whole.id, whole.parent) == ("2", None)
+    assert why_not(found) == {"GPU 1": EMPTY}
+    assert found.reason == f"GPU 1 is left out: {EMPTY}"
+    assert written(found) == [device.uuid for device in found.devices]
+
+
+BIG = "MIG-c6d4f1ef-42e4-5de3-91c7-45d71c87eb3f"
+SMALL = "MIG-5cf89db4-7b5d-5d5c-8c0d-6a5a6a4f0ea1"
+CARD = "GPU-5d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a77"
+
+
+@pytest.mark.parametrize(
+    ("value", "uuids", "as_written"),
+    [
+        (BIG, [BIG], [BIG]),
+        ("MIG-5cf,MIG-c6", [SMALL, BIG], ["MIG-5cf", "MIG-c6"]),
+        (f"MIG-{CARD}/11/0", [SMALL], [f"MIG-{CARD}/11/0"]),
+        ("0", [BIG], [BIG]),
+        ("2,0", ["GPU-7e9b7a8f-6ed8-8ad8-9b43-2fb0ea5b0e30", BIG], None),
+    ],
+)
+def test_detect_when_a_mask_leads_to_instances_then_they_have_its_words(
+    value: str, uuids: list[str], as_written: list[str] | None
+) -> None:
+    found = Nvidia().detect(nvidia_machine("nvidia_mig", environ={MASK: value}))
+
+    assert [device.uuid for device in found.devices] == uuids
+    assert [device.id for device in found.devices] == value.split(",")
+    assert written(found) == (as_written or uuids)
+
+
+@pytest.mark.parametrize("value", [CARD, "MIG-0000", f"MIG-{CARD}/1/0", "MIG-c", "1"])
+def test_detect_when_a_mask_leads_to_no_instance_then_there_is_no_device(
+    value: str,
+) -> None:
+    found = Nvidia().detect(nvidia_machine("nvidia_mig", environ={MASK: value}))
+
+    assert found.devices == ()
+    assert why_not(found)["GPU 1"] == EMPTY
+    assert why_not(found)["GPU 2"] == f"hidden by {MASK}={value!r}"
+
+
+def test_formed_when_there_are_instances_then_none_is_written_by_index() -> None:
+    part = Part(uuid="MIG-a")
+    found = detect(Card(uuid="GPU-aaa", mig=True, parts=[part]), environ={MASK: "0"})
+
+    assert written(found, "uuid") == ["MIG-a"]
+    with pytest.raises(ValueError, match=r"mask_form='index': GPU 0 has no index"):
+        Nvidia().formed(found.devices, "index")
+
+
+def test_detect_when_a_card_in_mig_mode_is_lost_then_the_others_stay() -> None:
+    lost = Card(uuid="GPU-aaa", mig=True, parts=[Part(uuid="MIG-a")], lost=True)
+    whole = Card(uuid="GPU-bbb", mig=True, parts=[Part(uuid="MIG-b", slot=6)])
+    assert ids(detect(lost, whole)) == [("MIG-b", "MIG-b")]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        (
+            "nvidia_upgraded",
+            "NVML does not start: RM has detected an NVML/RM version mismatch.",
+        ),
+        ("nvidia_no_driver", "NVML does not start: NVML Shared Library Not Found"),
+    ],
+)
+def test_detect_when_no_driver_is_behind_device_files_then_each_is_rejected(
+    name: str, reason: str
+) -> None:
+    found = Nvidia().detect(nvidia_machine(name))
+
+    assert (found.devices, found.reason) == ((), reason)
+    assert why_not(found) == {"/dev/nvidia0": reason, "/dev/nvidia1": reason}
+
+
+def test_detect_when_a_device_file_may_not_be_opened_then_its_card_is_rejected() -> (
+    None
+):
+    found = Nvidia().detect(nvidia_machine("nvidia_closed"))
+
+    assert [device.id for device in found.devices] == ["0"]
+    assert why_not(found) == {"GPU 1": "this process may not open /dev/nvidia1"}
+    assert written(found) == ["GPU-10aa0000-1111-2222-3333-444455556666"]
+
+
+def test_detect_when_it_is_wsl2_then_nvml_alone_is_enough() -> None:
+    (device,) = Nvidia().detect(nvidia_machine("nvidia_wsl2")).devices
+    assert (device.id, device.type) == ("0", "GeForce-RTX-3070")
+
+
+def test_detect_when_it_is_wsl2_without_nvml_then_says_so() -> None:
+    found = Nvidia().detect(nvidia_machine("nvidia_wsl2_no_library"))
+
+    assert (found.devices, found.rejected) == ((), ())
+    assert "WSL2" in found.reason
+    assert "NVML Shared Library Not Found" in found.reason
+
+
+def test_detect_when_slurm_gave_no_device_then_there_is_none() -> None:
+    found = Nvidia().detect(nvidia_machine("nvidia_slurm_nodevfiles"))
+
+    assert (found.devices, found.outer) == ((), ())
+    assert found.reason == f"{MASK}='NoDevFiles' hides every device"
+
+
+def test_detect_when_memory_is_shared_then_the_card_is_found_all_the_same() -> None:
+    (device,) = Nvidia().detect(nvidia_machine("nvidia_gb10")).devices
+    assert (device.type, device.memory, device.pci) == ("GB10", None, "000f:01:00.0")
+
+
+@pytest.mark.parametrize("without", ["library", "module"])
+def test_detect_when_nvml_is_missing_then_the_driver_is_asked(without: str) -> None:
+    host = (
+        nvidia_machine("nvidia_proc_only")
+        if without == "library"
+        else RecordedHost.load("nvidia_proc_only")
+    )
+
+    found = Nvidia().detect(host)
+
+    first, never_used = found.devices
+    assert (first.id, first.uuid, first.pci, first.model, first.type) == (
+        "0",
+        "GPU-0a111111-2b3c-4d5e-6f70-8192a3b4c5d6",
+        "0000:07:00.0",
+        "NVIDIA A100-SXM4-40GB",
+        "A100",
+    )
+    assert (never_used.id, never_used.uuid) == ("1", None)
+    assert (never_used.pci, never_used.memory) == ("0000:47:00.0", None)
+    assert why_not(found) == {
+        "GPU at 0000:0f:00.0": "there is no /dev/nvidia1",
+        "GPU at 0000:4e:00.0": "this process may not open /dev/nvidia3",
+        "GPU at 0000:87:00.0": "it is in MIG mode, and only NVML knows its instances",
+        "GPU at 0000:90:00.0": "its information may not be read",
+    }
+    assert found.reason.startswith("NVML ")
+    assert found.reason.endswith("memory and MIG instances are unknown")
+    assert written(found) == ["0", "1"]
+
+
+def test_detect_when_nvml_is_missing_then_instances_are_taken_at_the_masks_word() -> (
+    None
+):
+    environ = {MASK: "MIG-x,MIG-y"}
+
+    found = Nvidia().detect(nvidia_machine("nvidia_proc_only", environ=environ))
+
+    assert ids(found) == [("MIG-x", "MIG-x"), ("MIG-y", "MIG-y")]
+    assert written(found) == ["MIG-x", "MIG-y"]
+
+
+def test_detect_when_it_is_a_jetson_then_its_own_gpu_is_offered() -> None:
+    (device,) = Nvidia().detect(nvidia_machine("nvidia_jetson")).devices
+
+    assert (device.id, device.integrated) == ("0", True)
+    assert device.model == "NVIDIA Jetson AGX Orin Developer Kit"
+
+
+def test_detect_when_a_jetsons_gpu_may_not_be_opened_then_it_is_rejected() -> None:
+    found = Nvidia().detect(RecordedHost(devices={"/dev/nvhost-gpu": False}))
+
+    assert found.devices == ()
+    assert why_not(found) == {"/dev/nvhost-gpu": "this process may not open it"}
 
 
 @pytest.mark.accelerator

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actorlib._enforcement.caps import thread_caps
-from actorlib._resources import UNITS
+from actorlib._kinds import UNITS
 
 
 @pytest.mark.parametrize(

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
-from dataclasses import dataclass
-from pathlib import PurePosixPath
-from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any, final
+import tomllib
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, final
 
 from actorlib.accelerators.host import Host
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from types import ModuleType
 
 GIB = 2**30
 
-# The real package needs no driver to be imported, so its error classes are at hand.
-_real = importlib.import_module("pynvml")
+HOSTS = Path(__file__).parent.parent / "accelerators" / "hosts"
 
 
 @final
@@ -26,9 +24,16 @@ class RecordedHost(Host):
     Args:
         environ: The environment of the process.
         files: Texts by absolute path; their folders exist too.
+        devices: Character devices by path, and whether this process may open them.
+        links: Where symbolic links lead, by path; what lies behind one is found by
+            its path through the link, as it was recorded.
+        folders: Folders that would not exist for the sake of a file.
+        commands: What commands print, by the words of the command.
         sdks: Modules by name; no other can be imported.
         cpus: Logical CPUs that the scheduler allows.
         memory: Physical memory in bytes.
+        system: As ``sys.platform``.
+        architecture: As ``uname -m``.
     """
 
     def __init__(
@@ -36,15 +41,55 @@ class RecordedHost(Host):
         *,
         environ: Mapping[str, str] | None = None,
         files: Mapping[str, str] | None = None,
+        devices: Mapping[str, bool] | None = None,
+        links: Mapping[str, str] | None = None,
+        folders: Sequence[str] = (),
+        commands: Mapping[str, str] | None = None,
         sdks: Mapping[str, ModuleType] | None = None,
         cpus: int = 8,
         memory: int = 16 * GIB,
+        system: str = "linux",
+        architecture: str = "x86_64",
     ) -> None:
         self._environ = dict(environ or {})
         self._files = dict(files or {})
+        self._devices = dict(devices or {})
+        self._links = dict(links or {})
+        self._folders = tuple(folders)
+        self._commands = dict(commands or {})
         self._sdks = dict(sdks or {})
         self._cpus = cpus
         self._memory = memory
+        self._system = system
+        self._architecture = architecture
+
+    @classmethod
+    def load(
+        cls,
+        name: str,
+        *,
+        environ: Mapping[str, str] | None = None,
+        sdks: Mapping[str, ModuleType] | None = None,
+    ) -> RecordedHost:
+        """One of the machines in ``tests/accelerators/hosts``.
+
+        Args:
+            name: The file's name without its ending.
+            environ: Variables besides the recorded ones.
+            sdks: Modules that can be imported there.
+        """
+        told = tomllib.loads((HOSTS / f"{name}.toml").read_text(encoding="utf-8"))
+        return cls(
+            environ={**told.get("environ", {}), **(environ or {})},
+            files=told.get("files"),
+            devices=told.get("devices"),
+            links=told.get("links"),
+            folders=told.get("folders", ()),
+            commands=told.get("commands"),
+            sdks=sdks,
+            system=told.get("system", "linux"),
+            architecture=told.get("architecture", "x86_64"),
+        )
 
     @property
     def environ(self) -> Mapping[str, str]:
@@ -56,10 +101,37 @@ class RecordedHost(Host):
         return self._files.get(path)
 
     def glob(self, pattern: str) -> list[str]:
-        """The recorded files and their folders that match, sorted."""
-        files = [PurePosixPath(path) for path in self._files]
-        paths = {path for file in files for path in (file, *file.parents)}
+        """The recorded files, devices, links and folders that match, sorted."""
+        named = [*self._files, *self._devices, *self._links, *self._folders]
+        ends = [PurePosixPath(path) for path in named]
+        paths = {path for end in ends for path in (end, *end.parents)}
         return sorted(str(path) for path in paths if path.match(pattern))
+
+    def is_device(self, path: str) -> bool:
+        """Whether it was recorded as one."""
+        return path in self._devices
+
+    def can_open(self, path: str) -> bool:
+        """As it was recorded."""
+        return self._devices.get(path, False)
+
+    def link(self, path: str) -> str | None:
+        """The recorded target, or None."""
+        return self._links.get(path)
+
+    @property
+    def system(self) -> str:
+        """The recorded name."""
+        return self._system
+
+    @property
+    def architecture(self) -> str:
+        """The recorded name."""
+        return self._architecture
+
+    def output(self, *command: str, limit: float = 2.0) -> str | None:  # noqa: ARG002
+        """What was recorded for the command, or None."""
+        return self._commands.get(" ".join(command))
 
     def sdk(self, name: str) -> ModuleType:
         """The recorded module."""
@@ -75,113 +147,3 @@ class RecordedHost(Host):
     def physical_memory(self) -> int:
         """The recorded number of bytes."""
         return self._memory
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
-    """One GPU as NVML describes it.
-
-    Attributes:
-        uuid: With its ``GPU-``.
-        name: The product name.
-        memory: Bytes, or None where NVML says that it is not supported.
-        lost: Whether it has fallen off the bus.
-    """
-
-    uuid: str
-    name: str = "NVIDIA H100 80GB HBM3"
-    memory: int | None = 80 * GIB
-    lost: bool = False
-
-
-@final
-class FakeNvml(ModuleType):
-    """The module ``pynvml`` on a machine with these cards, raising its real errors.
-
-    Like the real one it answers only between ``nvmlInit`` and ``nvmlShutdown``, counts
-    cards by PCI address, and does not care for ``CUDA_VISIBLE_DEVICES``.
-
-    Attributes:
-        open: How many times it was started and not shut down.
-    """
-
-    def __init__(self, *cards: Card, broken: str = "") -> None:
-        """Makes the module.
-
-        Args:
-            cards: The machine's cards by PCI address.
-            broken: Why ``nvmlInit`` fails, as the end of an error code's name, for
-                example ``DRIVER_NOT_LOADED``; empty if it works.
-        """
-        super().__init__("pynvml")
-        self.open = 0
-        self._cards: Sequence[Card] = cards
-        self._broken = broken
-        self.nvmlInit = self._init
-        self.nvmlShutdown = self._shutdown
-        self.nvmlDeviceGetCount = self._count
-        self.nvmlDeviceGetHandleByIndex = self._handle
-        self.nvmlDeviceGetUUID = self._uuid
-        self.nvmlDeviceGetName = self._name
-        self.nvmlDeviceGetMemoryInfo = self._memory_info
-
-    def __getattr__(self, name: str) -> Any:
-        # Errors and constants are the real module's own.
-        if name.startswith(("NVMLError", "NVML_")):
-            return getattr(_real, name)
-        raise AttributeError(name)
-
-    def _init(self) -> None:
-        if self._broken:
-            raise _error(self._broken)
-        self.open += 1
-
-    def _shutdown(self) -> None:
-        self._check_open()
-        self.open -= 1
-
-    def _count(self) -> int:
-        self._check_open()
-        return len(self._cards)
-
-    def _handle(self, index: int) -> Card:
-        self._check_open()
-        if not 0 <= index < len(self._cards):
-            raise _error("INVALID_ARGUMENT")
-        return self._answering(self._cards[index])
-
-    def _uuid(self, handle: Card) -> str:
-        return self._answering(handle).uuid
-
-    def _name(self, handle: Card) -> str:
-        return self._answering(handle).name
-
-    def _memory_info(self, handle: Card, version: int | None = None) -> SimpleNamespace:
-        total = self._answering(handle).memory
-        if total is None:
-            raise _error("NOT_SUPPORTED")
-        second = {} if version is None else {"version": version, "reserved": 0}
-        return SimpleNamespace(total=total, free=total, used=0, **second)
-
-    def _answering(self, card: Card) -> Card:
-        self._check_open()
-        if card.lost:
-            raise _error("GPU_IS_LOST")
-        return card
-
-    def _check_open(self) -> None:
-        if not self.open:
-            raise _error("UNINITIALIZED")
-
-
-def nvidia_host(
-    *cards: Card, environ: Mapping[str, str] | None = None, broken: str = ""
-) -> RecordedHost:
-    """A machine on which NVML answers for these cards."""
-    nvml = FakeNvml(*cards, broken=broken)
-    return RecordedHost(environ=environ, sdks={"pynvml": nvml})
-
-
-def _error(code: str) -> Exception:
-    error: Exception = _real.NVMLError(getattr(_real, f"NVML_ERROR_{code}"))
-    return error

@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from actorlib._local.admission import Admission
 from actorlib._local.ledger import Ledger
+from actorlib._local.where import ANYWHERE, Where
 from actorlib._resources import Resources, request, totals
 from actorlib.accelerators.base import Device, Lease
 
@@ -37,12 +38,17 @@ class Crowd:
         self.ledger = ledger
         self.admission = Admission(ledger)
         self.tasks: dict[str, asyncio.Task[Lease]] = {}
+        self.promises: list[asyncio.Future[Lease]] = []
 
     async def ask(self, label: str, asked: Resources) -> asyncio.Task[Lease]:
         task = asyncio.create_task(self.admission.acquire(label, asked))
         self.tasks[label] = task
         await turn()
         return task
+
+    def enter(self, label: str, asked: Resources) -> asyncio.Future[Lease]:
+        self.promises.append(self.admission.enter(label, asked))
+        return self.promises[-1]
 
     def waiting(self) -> list[str]:
         return [label for label, _ in self.admission.waiting()]
@@ -65,6 +71,9 @@ async def crowd() -> AsyncIterator[Crowd]:
     for task in crowd.tasks.values():
         task.cancel()
     await asyncio.gather(*crowd.tasks.values(), return_exceptions=True)
+    for promise in crowd.promises:
+        if not promise.done():
+            crowd.admission.leave(promise)
     crowd.ledger.check()
     assert crowd.waiting() == []
 
@@ -218,27 +227,139 @@ async def test_waiting_when_many_wait_then_in_order_of_arrival(crowd: Crowd) -> 
 
 
 async def test_explain_when_first_in_line_then_what_is_lacking(crowd: Crowd) -> None:
-    await crowd.admission.acquire("A", GPU)
-    await crowd.ask("B", GPU)
-    await crowd.ask("C", GPU)
+    crowd.enter("A", GPU)
+    promise = crowd.enter("B", GPU)
+    crowd.enter("C", GPU)
 
-    assert crowd.admission.explain("B", GPU) == ("B asks GPU=1; all of GPU=1 is taken")
+    assert crowd.admission.explain("B", GPU, promise=promise) == (
+        "B asks GPU=1; all of GPU=1 is taken"
+    )
 
 
 async def test_explain_when_others_came_first_then_names_them(crowd: Crowd) -> None:
     half = request(num_gpus=0.5)
-    await crowd.admission.acquire("A", half)
+    crowd.enter("A", half)
     for label, asked in (("Big", GPU), ("Huge", request(num_gpus=2)), ("B", CPU)):
-        await crowd.ask(label, asked)
-    await crowd.ask("Small", half)
-    await crowd.ask("Later", half)
+        crowd.enter(label, asked)
+    small = crowd.enter("Small", half)
+    later = crowd.enter("Later", half)
 
-    assert crowd.admission.explain("Small", half) == (
+    assert crowd.admission.explain("Small", half, promise=small) == (
         "Small asks GPU=0.5; that is free. Ahead of it in line: Big (GPU=1)"
     )
-    assert crowd.admission.explain("Later", half) == (
+    assert crowd.admission.explain("Later", half, promise=later) == (
         "Later asks GPU=0.5; that is free. Ahead of it in line: Big (GPU=1) and 1 more"
     )
+
+
+async def test_explain_when_it_is_a_newcomer_then_all_are_ahead(crowd: Crowd) -> None:
+    for label in "ABC":
+        crowd.enter(label, GPU)
+
+    assert crowd.admission.explain("D", GPU).endswith(
+        "Ahead of it in line: B (GPU=1) and 1 more"
+    )
+
+
+async def test_explain_when_its_likes_are_in_line_then_only_those_ahead_count(
+    crowd: Crowd,
+) -> None:
+    promises = [crowd.enter("B", GPU) for _ in range(4)]
+
+    text = crowd.admission.explain("B", GPU, promise=promises[2])
+
+    assert text.endswith("Ahead of it in line: B (GPU=1)")
+
+
+async def test_leave_when_it_was_not_taken_then_it_is_free(crowd: Crowd) -> None:
+    promise = crowd.enter("A", GPU)
+    assert promise.done()
+
+    crowd.admission.leave(promise)
+
+    assert crowd.ledger.available() == crowd.ledger.total()
+
+
+async def test_leave_when_it_waits_then_those_behind_may_go(crowd: Crowd) -> None:
+    half = request(num_gpus=0.5)
+    crowd.enter("A", half)
+    whole, behind = crowd.enter("B", GPU), crowd.enter("C", half)
+
+    crowd.admission.leave(whole)
+
+    assert not whole.done()
+    assert behind.done()
+    assert crowd.waiting() == []
+
+
+async def test_leave_when_it_was_granted_meanwhile_then_the_next_has_it(
+    crowd: Crowd,
+) -> None:
+    held, first, second = (crowd.enter(label, GPU) for label in "ABC")
+    crowd.admission.leave(held)
+    assert first.done()
+
+    crowd.admission.leave(first)
+
+    assert second.done()
+
+
+async def test_enter_when_wished_then_only_those_who_compete_wait() -> None:
+    admission = Admission(machine(gpus=2))
+    ledger = admission._ledger
+    first, second = ledger.pools["GPU"].devices
+    on_first, on_second = (Where(only=frozenset({one})) for one in (first, second))
+    lease = admission.enter("A", GPU, on_first).result()
+
+    waits = admission.enter("B", GPU, on_first)
+    passes = admission.enter("C", request(num_gpus=0.5))
+
+    assert not waits.done()
+    assert passes.result().shares[0].device is second
+    admission.release(lease)
+    assert waits.result().shares[0].device is first
+    assert admission.explain("D", request(num_gpus=0.5), on_second) == (
+        "D asks GPU=0.5 on GPU 1; that is free"
+    )
+
+
+async def test_explain_when_those_ahead_wish_for_others_then_they_are_not_named() -> (
+    None
+):
+    admission = Admission(machine(gpus=2))
+    first, second = admission._ledger.pools["GPU"].devices
+    on_first, on_second = (Where(only=frozenset({one})) for one in (first, second))
+    for where in (on_first, on_second, on_first):
+        admission.enter("A", GPU, where)
+
+    text = admission.explain("B", GPU, on_second)
+
+    assert "Ahead of it" not in text
+
+
+async def test_survey_when_it_would_go_then_nothing_is_taken() -> None:
+    admission = Admission(machine(gpus=2))
+
+    text = admission.survey("A", request(num_gpus=0.5), Where(spread=True))
+
+    assert text.startswith("A asks GPU=0.5; it would go to GPU 0\n  GPU 0 (nvidia): 1")
+    assert admission._ledger.available() == admission._ledger.total()
+
+
+async def test_survey_when_others_came_first_then_names_them_in_the_first_line() -> (
+    None
+):
+    admission = Admission(machine(gpus=2))
+    admission.enter("A", request(num_gpus=0.5))
+    admission.enter("Big", request(num_gpus=2))
+
+    head, *devices = admission.survey("B", request(num_gpus=0.5)).splitlines()
+
+    assert head == ("B asks GPU=0.5; that is free. Ahead of it in line: Big (GPU=2)")
+    assert devices == [
+        "  GPU 0 (nvidia): 0.5 free, would do",
+        "  GPU 1 (nvidia): 1 free, would do",
+    ]
 
 
 async def test_explain_when_infeasible_then_the_refusal(crowd: Crowd) -> None:
@@ -266,9 +387,13 @@ class AdmissionMachine(RuleBasedStateMachine):
         self.asking: list[asyncio.Task[Lease]] = []
         self.held: list[Lease] = []
 
-    @rule(asked=st.sampled_from(REQUESTS))
-    def ask(self, asked: Resources) -> None:
-        self.asking.append(self.loop.create_task(self.admission.acquire("A", asked)))
+    @rule(asked=st.sampled_from(REQUESTS), places=st.sampled_from(["", "0", "1", "01"]))
+    def ask(self, asked: Resources, places: str) -> None:
+        devices = self.ledger.pools["GPU"].devices
+        only = frozenset(device for device in devices if device.id in places)
+        where = Where(only=only) if only else ANYWHERE
+        asking = self.admission.acquire("A", asked, where)
+        self.asking.append(self.loop.create_task(asking))
 
     @rule(data=st.data())
     def cancel(self, data: st.DataObject) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -12,7 +14,10 @@ from hypothesis.stateful import (
     rule,
 )
 
+from actorlib._kinds import Kind
 from actorlib._local.ledger import Ledger
+from actorlib._local.reasons import shortage
+from actorlib._local.where import Where
 from actorlib._resources import Resources, request, totals
 from actorlib.accelerators.base import Device, Lease
 
@@ -185,97 +190,58 @@ def test_feasible_when_there_are_no_devices_then_false() -> None:
     assert not machine(devices=()).feasible(request(num_gpus=0.1))
 
 
-@pytest.mark.parametrize(
-    ("asked", "text"),
-    [
-        (
-            request(num_gpus=4),
-            "Model asks GPU=4; this machine has GPU=2 (0: NVIDIA H100, 1: NVIDIA "
-            "H100). Lower num_gpus, or give init() more.",
-        ),
-        (
-            request(num_cpus=80, num_gpus=0.5),
-            "Model asks CPU=80; this machine has CPU=2. Lower num_cpus, or give init() "
-            "more.",
-        ),
-        (
-            request(num_cpus=80, memory=64 * GIB),
-            "Model asks CPU=80, memory=64 GiB; this machine has CPU=2, memory=24 GiB. "
-            "Lower num_cpus and memory, or give init() more.",
-        ),
-        (
-            request(resources={"desk": 8}),
-            "Model asks desk=8; this machine has desk=4. Lower resources['desk'], or "
-            "give init() more.",
-        ),
-        (
-            request(resources={"licence": 1.5}),
-            "Model asks licence=1.5; this machine has no licence, only CPU=2, GPU=2, "
-            "memory=24 GiB, desk=4. Ask for what there is, or write "
-            "init(resources={'licence': 2}).",
-        ),
-    ],
-    ids=lambda value: str(value) if isinstance(value, Resources) else "",
-)
-def test_refusal_when_infeasible_then_says_what_there_is_and_what_to_do(
-    asked: Resources, text: str
-) -> None:
-    assert machine(desk=4).refusal("Model", asked) == text
+def test_acquire_when_two_kinds_and_one_is_taken_then_the_other_stays_free() -> None:
+    chips = tuple(replace(chip, kind="TPU") for chip in gpus(4))
+    ledger = Ledger(Resources.of({}), {"GPU": gpus(2), "TPU": chips})
+    granted(ledger, request(resources={"TPU": 4}))
+
+    assert ledger.try_acquire(request(num_gpus=1, resources={"TPU": 1})) is None
+    assert ledger.free("GPU") == 20_000
+    ledger.check()
 
 
-def test_refusal_when_there_are_no_devices_then_says_so() -> None:
-    assert machine(devices=()).refusal("Model", request(num_gpus=1)) == (
-        "Model asks GPU=1; this machine has no GPU. Lower num_gpus, or give init() "
-        "more."
-    )
+def test_acquire_when_wished_or_barred_then_the_placement_follows() -> None:
+    ledger = machine(devices=gpus(3))
+    apart = Where(apart=frozenset(gpus(1)))
+
+    lease = ledger.try_acquire(request(num_gpus=1), apart, {"GPU": {1}})
+
+    assert lease is not None
+    assert [device.id for device in lease.devices("GPU")] == ["2"]
+    assert ledger.try_acquire(request(num_gpus=2), apart, {"GPU": {1}}) is None
+    ledger.check()
 
 
-def test_refusal_when_there_are_many_devices_then_the_rest_is_counted() -> None:
-    text = machine(devices=gpus(100, model=None)).refusal("M", request(num_gpus=101))
+def test_feasible_when_wished_then_only_of_what_is_left() -> None:
+    ledger = machine(devices=gpus(3))
+    apart = Where(apart=frozenset(gpus(1)))
 
-    assert "(0: nvidia, 1: nvidia, " in text
-    assert "7: nvidia and 92 more)" in text
+    assert ledger.feasible(request(num_gpus=2, num_cpus=2), apart)
+    assert not ledger.feasible(request(num_gpus=3), apart)
+    assert ledger.never(request(num_gpus=3, num_cpus=3), apart) == {
+        "CPU": 30_000,
+        "GPU": 30_000,
+    }
 
 
-def test_explain_when_a_fraction_is_lacking_then_names_the_largest_slice() -> None:
+def test_lacking_when_wished_then_what_is_taken_of_that() -> None:
     ledger = machine()
-    granted(ledger, request(num_gpus=0.8))
+    only = Where(only=frozenset(gpus(1)))
     granted(ledger, request(num_gpus=0.5))
 
-    assert ledger.explain("Model", request(num_cpus=1, num_gpus=0.6)) == (
-        "Model asks GPU=0.6; the largest free slice is GPU=0.5 on device 1 "
-        "(free: 0: 0.2, 1: 0.5)"
-    )
+    assert ledger.lacking(request(num_gpus=1, num_cpus=1)) == {}
+    assert ledger.lacking(request(num_gpus=1, num_cpus=1), only) == {"GPU": 10_000}
 
 
-def test_explain_when_whole_devices_are_lacking_then_counts_the_free_ones() -> None:
-    ledger = machine()
-    granted(ledger, request(num_gpus=0.8))
+def test_ledger_when_a_kind_is_a_third_partys_then_its_rules_count() -> None:
+    kind = Kind("X", divisible=False, counts=(1, 2))
+    devices = tuple(replace(one, kind="X") for one in gpus(4))
+    ledger = Ledger(Resources.of({}), {"X": devices}, {"X": kind})
 
-    assert ledger.explain("Model", request(num_gpus=2)) == (
-        "Model asks GPU=2; GPU=1 is wholly free (free: 0: 0.2, 1: 1)"
-    )
-
-
-def test_explain_when_several_are_lacking_then_names_each() -> None:
-    ledger = machine()
-    granted(ledger, request(num_cpus=1.5, num_gpus=2))
-
-    assert ledger.explain("Model", request(num_cpus=1, num_gpus=1, memory=GIB)) == (
-        "Model asks CPU=1, GPU=1; CPU=0.5 of 2 is free, all of GPU=2 is taken"
-    )
-
-
-def test_explain_when_it_is_free_then_says_so() -> None:
-    assert machine().explain("Model", request(num_gpus=1)) == (
-        "Model asks GPU=1; that is free"
-    )
-
-
-def test_explain_when_infeasible_then_the_refusal() -> None:
-    ledger, asked = machine(), request(num_gpus=3)
-
-    assert ledger.explain("Model", asked) == ledger.refusal("Model", asked)
+    for units, allowed in ((5_000, False), (20_000, True), (30_000, False)):
+        asked = Resources.of({"X": units})
+        assert ledger.feasible(asked) == allowed
+        assert (ledger.try_acquire(asked) is not None) == allowed
 
 
 def test_available_when_shares_are_held_then_in_the_users_terms() -> None:
@@ -320,7 +286,7 @@ def test_check_when_something_leaked_then_raises() -> None:
 
 def test_check_when_a_device_leaked_then_raises() -> None:
     ledger = machine()
-    ledger._pools["GPU"].take(1)
+    ledger.pools["GPU"].take(1)
 
     with pytest.raises(AssertionError, match="GPU does not add up"):
         ledger.check()
@@ -392,7 +358,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(asked=requests())
     def explain(self, asked: Resources) -> None:
-        assert self.ledger.explain("M", asked).startswith("M asks ")
+        assert shortage(self.ledger, "M", asked).startswith("M asks ")
 
     @invariant()
     def adds_up(self) -> None:

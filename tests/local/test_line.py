@@ -1,27 +1,52 @@
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from actorlib._kinds import UNITS
 from actorlib._local.ledger import Ledger
 from actorlib._local.line import Line, Waiter
-from actorlib._resources import UNITS, Resources, request, totals
+from actorlib._local.where import ANYWHERE, Where, make_of
+from actorlib._resources import Resources, request, totals
 from actorlib.accelerators.base import Device, Lease
 
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
 
-def machine(*, cpus: int = 4, gpus: int = 2, **custom: int) -> Ledger:
-    devices = tuple(
-        Device(family="nvidia", kind="GPU", index=index, id=str(index))
-        for index in range(gpus)
+    from actorlib._local.placement import DevicePool
+
+
+def cards(*models: str, links: Iterable[tuple[int, int]] = ()) -> tuple[Device, ...]:
+    return tuple(
+        Device(
+            family="nvidia",
+            kind="GPU",
+            index=index,
+            id=str(index),
+            model=model,
+            peers=frozenset(str(sum(link) - index) for link in links if index in link),
+        )
+        for index, model in enumerate(models)
     )
-    capacity = totals(num_cpus=cpus, num_gpus=gpus, memory=100, resources=custom)
+
+
+def machine(
+    *, cpus: int = 4, gpus: int = 2, devices: tuple[Device, ...] = (), **custom: int
+) -> Ledger:
+    devices = devices or cards(*["L4"] * gpus)
+    capacity = totals(
+        num_cpus=cpus, num_gpus=len(devices), memory=100, resources=custom
+    )
     return Ledger(capacity, {"GPU": devices})
 
 
-def granted(ledger: Ledger, asked: Resources) -> Lease:
-    lease = ledger.try_acquire(asked)
+def granted(ledger: Ledger, asked: Resources, where: Where = ANYWHERE) -> Lease:
+    lease = ledger.try_acquire(asked, where)
     assert lease is not None
     return lease
 
@@ -249,26 +274,160 @@ def test_iteration_when_many_wait_then_in_order_of_arrival() -> None:
     assert labels(line) == ["A", "B", "C", "D"]
 
 
+# Wishes: an H100, two A100s that are linked, and an L4.
+
+FOUR = cards("H100", "A100", "A100", "L4", links=[(1, 2)])
+H100 = Where(makes=frozenset({make_of(FOUR[0])}))
+A100 = Where(makes=frozenset({make_of(FOUR[1])}))
+WHOLE, PART = request(num_gpus=1), request(num_gpus=0.5)
+
+
+def on(*indices: int) -> Where:
+    return Where(only=frozenset(FOUR[index] for index in indices))
+
+
+def near(*indices: int) -> Where:
+    return Where(near=frozenset(FOUR[index] for index in indices))
+
+
+def apart(*indices: int) -> Where:
+    return Where(apart=frozenset(FOUR[index] for index in indices))
+
+
+def got(lease: Lease | None) -> list[int] | None:
+    return None if lease is None else [d.index for d in lease.devices("GPU")]
+
+
+@pytest.mark.parametrize(
+    ("waits", "comes", "asked", "chosen"),
+    [
+        (H100, A100, WHOLE, [1]),
+        (H100, ANYWHERE, PART, [1]),
+        (H100, ANYWHERE, request(num_gpus=3), [1, 2, 3]),
+        (H100, ANYWHERE, request(num_gpus=4), None),
+        (H100, H100, PART, None),
+        (H100, on(0), PART, None),
+        (H100, on(0, 3), PART, [3]),
+        (on(0, 1), A100, WHOLE, [2]),
+        (apart(1, 2), A100, WHOLE, [1]),
+        (apart(1, 2), ANYWHERE, PART, [1]),
+        (apart(1, 2), apart(1), PART, [2]),
+        (near(1), A100, PART, None),
+        (near(1), ANYWHERE, PART, [0]),
+        (near(0), near(1), PART, [1]),
+        (Where(spread=True), H100, PART, None),
+        (ANYWHERE, H100, PART, None),
+    ],
+)
+def test_pass_by_when_an_earlier_one_wishes_then_only_what_that_one_never_gets(
+    waits: Where, comes: Where, asked: Resources, chosen: list[int] | None
+) -> None:
+    ledger = machine(devices=FOUR)
+    line = Line(ledger)
+    line.join("A", request(num_gpus=1, num_cpus=4), waits)
+
+    assert got(line.pass_by(asked, comes)) == chosen
+
+
+def test_serve_when_one_waits_for_a_type_then_those_behind_have_the_others() -> None:
+    ledger = machine(devices=FOUR)
+    line = Line(ledger)
+    h100 = granted(ledger, PART, H100)
+    rest = granted(ledger, request(num_gpus=3))
+    line.join("H", WHOLE, H100)
+    line.join("any", PART)
+    line.join("A", WHOLE, A100)
+    line.join("L", WHOLE, on(3))
+
+    ledger.release(rest)
+
+    # "any" went to an A100 and not to the half of the H100 that is free.
+    assert served(line) == ["any", "A", "L"]
+    ledger.release(h100)
+    assert served(line) == ["H"]
+
+
+def test_serve_when_others_would_do_with_its_type_then_it_does_not_starve() -> None:
+    ledger = machine(devices=FOUR[:2])
+    line = Line(ledger)
+    halves = [granted(ledger, PART, H100), granted(ledger, PART, H100)]
+    granted(ledger, WHOLE)
+    line.join("H", WHOLE, H100)
+
+    ledger.release(halves[0])
+    assert served(line) == []
+    assert line.pass_by(PART) is None
+    line.join("behind", PART)
+    ledger.release(halves[1])
+
+    assert served(line) == ["H"]
+
+
+def test_serve_when_all_devices_are_barred_piece_by_piece_then_nobody_passes() -> None:
+    ledger = machine(devices=FOUR)
+    line = Line(ledger)
+    line.join("cpus", request(num_cpus=5))
+    granted(ledger, request(num_cpus=1))
+    for name, where in (("H", H100), ("A", A100), ("L", on(3))):
+        line.join(name, request(num_gpus=1, num_cpus=4), where)
+
+    assert line.pass_by(request(num_gpus=0.1)) is None
+    assert line.pass_by(request(num_gpus=0.1), on(3)) is None
+    assert served(line) == []
+
+
+def test_serve_when_the_wish_can_never_be_granted_then_it_holds_nobody_up() -> None:
+    line = Line(machine(devices=FOUR))
+    line.join("two", request(num_gpus=2), H100)
+    line.join("none", PART, Where(makes=H100.makes, apart=apart(0).apart))
+
+    assert got(line.pass_by(PART, H100)) == [0]
+    assert labels(line) == ["two", "none"]
+
+
+def test_pass_by_when_its_kind_never_gives_that_then_refused() -> None:
+    line = Line(machine())
+
+    assert line.pass_by(Resources.of({"GPU": UNITS + 1})) is None
+
+
+def test_leave_when_of_many_wishes_then_lanes_go_with_the_last_of_them() -> None:
+    line = Line(machine(devices=FOUR))
+    waiters = [
+        line.join(str(number), request(num_gpus=1), on(number % 2))
+        for number in range(6)
+    ]
+
+    for waiter in waiters:
+        line.leave(waiter)
+
+    assert labels(line) == []
+    assert not line._lanes
+
+
+@dataclass
 class CountingLedger:
     """A ledger that counts how often it was asked anything about leases."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self.ledger = ledger
-        self.feasible = ledger.feasible
-        self.asked = 0
+    ledger: Ledger
+    asked: int = field(default=0)
+
+    def feasible(self, asked: Resources, where: Where = ANYWHERE) -> bool:
+        return self.ledger.feasible(asked, where)
 
     @property
-    def kinds(self) -> frozenset[str]:
-        self.asked += 1
-        return self.ledger.kinds
+    def pools(self) -> Mapping[str, DevicePool]:
+        return self.ledger.pools
 
     def free(self, name: str) -> int:
         self.asked += 1
         return self.ledger.free(name)
 
-    def try_acquire(self, asked: Resources) -> Lease | None:
+    def try_acquire(
+        self, asked: Resources, where: Where, barred: Mapping[str, Collection[int]]
+    ) -> Lease | None:
         self.asked += 1
-        return self.ledger.try_acquire(asked)
+        return self.ledger.try_acquire(asked, where, barred)
 
 
 @pytest.mark.parametrize(
@@ -296,6 +455,32 @@ def test_serve_when_thousands_wait_then_only_the_heads_are_looked_at(
     assert ledger.asked < 30
 
 
+@pytest.mark.parametrize(
+    "wishes",
+    [
+        [H100, A100, on(3)],
+        [H100, ANYWHERE],
+        [apart(0), near(1), on(1, 3), Where(spread=True)],
+    ],
+    ids=["disjoint", "one and all", "overlapping"],
+)
+@pytest.mark.parametrize("asked", [WHOLE, request(num_gpus=1, num_cpus=0.1)], ids=str)
+def test_serve_when_ten_thousand_wish_then_only_the_heads_are_looked_at(
+    asked: Resources, wishes: list[Where]
+) -> None:
+    ledger = CountingLedger(machine(devices=FOUR))
+    line = Line(ledger)
+    leases = [granted(ledger.ledger, WHOLE) for _ in FOUR]
+    for number in range(10_000):
+        line.join(str(number), asked, wishes[number % len(wishes)])
+
+    assert line.pass_by(asked, on(0, 1, 2, 3)) is None
+    assert ledger.asked < 5
+    ledger.ledger.release(leases.pop(1))
+    assert len(line.serve()) == 1
+    assert ledger.asked < 100
+
+
 @st.composite
 def requests(draw: st.DrawFn) -> Resources:
     return request(
@@ -305,19 +490,36 @@ def requests(draw: st.DrawFn) -> Resources:
     )
 
 
+WISHES = [
+    H100,
+    A100,
+    on(3),
+    on(0, 3),
+    on(1, 2),
+    apart(0),
+    apart(1, 3),
+    near(1),
+    near(0, 3),
+    Where(spread=True),
+    Where(makes=A100.makes, apart=apart(1).apart),
+]
+wishes = st.just(ANYWHERE) | st.sampled_from(WISHES)
+"""Everybody's wish, of devices that are not there save by index."""
+
+
 class World:
     """A line and its ledger, driven by arrivals and ends, as a shell would."""
 
     def __init__(self) -> None:
-        self.ledger = machine(cpus=4, gpus=3, x=2)
+        self.ledger = machine(cpus=4, devices=FOUR, x=2)
         self.line = Line(self.ledger)
         self.waiting: dict[int, Waiter] = {}
         self.leases: dict[int, Lease] = {}
 
-    def arrive(self, number: int, asked: Resources) -> None:
-        lease = self.line.pass_by(asked)
+    def arrive(self, number: int, asked: Resources, where: Where) -> None:
+        lease = self.line.pass_by(asked, where)
         if lease is None:
-            self.waiting[number] = self.line.join(str(number), asked)
+            self.waiting[number] = self.line.join(str(number), asked, where)
         else:
             self.leases[number] = lease
 
@@ -333,64 +535,61 @@ class World:
         return [int(waiter.label) for waiter, _ in served]
 
 
+def allowed(where: Where) -> set[int]:
+    """What a wish leaves of the four."""
+    near = where.near or frozenset()
+    keys = {device.key for device in near}
+    return {
+        device.index
+        for device in FOUR
+        if (where.makes is None or make_of(device) in where.makes)
+        and (where.only is None or device in where.only)
+        and (where.near is None or device in near or device.peers & keys)
+        and device not in where.apart
+    }
+
+
 class LineMachine(RuleBasedStateMachine):
     """A line beside one that asks everyone, in order, after everything."""
 
     def __init__(self) -> None:
         super().__init__()
         self.world = World()
-        self.arrivals: list[Resources] = []
-        self.free = dict(self.world.ledger.capacity.amounts)
-        self.devices = [UNITS] * 3
+        self.ledger = World().ledger
+        self.arrivals: list[tuple[Resources, Where]] = []
         self.waiting: list[int] = []
-        self.shares: dict[int, dict[int, int]] = {}
-
-    def choose(self, units: int) -> dict[int, int] | None:
-        if not units:
-            return {}
-        if units <= UNITS:
-            fits = [(f - units, i) for i, f in enumerate(self.devices) if f >= units]
-            return {min(fits)[1]: units} if fits else None
-        wholly_free = [i for i, f in enumerate(self.devices) if f == UNITS]
-        chosen = wholly_free[: units // UNITS]
-        return dict.fromkeys(chosen, UNITS) if len(chosen) == units // UNITS else None
-
-    def delays_somebody(self, number: int) -> bool:
-        asked = self.arrivals[number].amounts
-        ahead = [self.arrivals[n] for n in self.waiting if n < number]
-        ahead = [a for a in ahead if self.world.ledger.feasible(a)]
-        for name, amount in asked.items():
-            theirs = sum(a.amounts.get(name, 0) for a in ahead)
-            if name == "GPU":
-                if theirs:
-                    return True
-            elif amount > self.free[name] - theirs:
-                return True
-        return False
+        self.leases: dict[int, Lease] = {}
 
     def settle(self) -> list[int]:
+        """Lets everyone go whom those ahead leave enough; who went."""
+        barred: set[int] = set()
+        aside: dict[str, int] = {}
         gone: list[int] = []
-        for number in list(self.waiting):
-            chosen = self.choose(self.arrivals[number].amounts.get("GPU", 0))
-            if chosen is None or self.delays_somebody(number):
+        for number in self.waiting:
+            asked, where = self.arrivals[number]
+            if not self.ledger.feasible(asked, where):
                 continue
-            self.waiting.remove(number)
-            self.move(number, chosen, sign=-1)
-            self.shares[number] = chosen
-            gone.append(number)
+            enough = all(
+                name == "GPU" or amount <= self.ledger.free(name) - aside.get(name, 0)
+                for name, amount in asked.amounts.items()
+            )
+            lease = enough and self.ledger.try_acquire(asked, where, {"GPU": barred})
+            if lease:
+                self.leases[number] = lease
+                gone.append(number)
+                continue
+            for name, amount in asked.amounts.items():
+                aside[name] = aside.get(name, 0) + amount
+            if "GPU" in asked.amounts:
+                barred |= allowed(where)
+        self.waiting = [number for number in self.waiting if number not in gone]
         return gone
 
-    def move(self, number: int, chosen: dict[int, int], *, sign: int) -> None:
-        for name, amount in self.arrivals[number].amounts.items():
-            self.free[name] = self.free.get(name, 0) + sign * amount
-        for index, units in chosen.items():
-            self.devices[index] += sign * units
-
-    @rule(asked=requests())
-    def arrive(self, asked: Resources) -> None:
+    @rule(asked=requests(), where=wishes)
+    def arrive(self, asked: Resources, where: Where) -> None:
         number = len(self.arrivals)
-        self.arrivals.append(asked)
-        self.world.arrive(number, asked)
+        self.arrivals.append((asked, where))
+        self.world.arrive(number, asked, where)
 
         self.waiting.append(number)
         self.settle()
@@ -402,8 +601,8 @@ class LineMachine(RuleBasedStateMachine):
         number = data.draw(st.integers(0, len(self.arrivals) - 1))
         served = self.world.end(number)
 
-        if number in self.shares:
-            self.move(number, self.shares.pop(number), sign=1)
+        if number in self.leases:
+            self.ledger.release(self.leases.pop(number))
         elif number in self.waiting:
             self.waiting.remove(number)
         assert served == self.settle()
@@ -412,25 +611,22 @@ class LineMachine(RuleBasedStateMachine):
     def agree(self) -> None:
         self.world.ledger.check()
         assert [int(waiter.label) for waiter in self.world.line] == self.waiting
-        assert self.shares == {
-            number: {share.device.index: share.units for share in lease.shares}
-            for number, lease in self.world.leases.items()
-        }
+        assert self.world.leases == self.leases
 
     @invariant()
     def nobody_is_left_behind(self) -> None:
         assert self.world.line.serve() == []
-        assert all(self.world.line._lanes.values())
+        assert all(lane.waiters for lane in self.world.line._lanes.values())
 
 
 LineMachine.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None
+    max_examples=100, stateful_step_count=40, deadline=None
 )
 TestLineAgainstANaiveOne = LineMachine.TestCase
 
 
 def play(
-    script: list[Resources | int], *, coming: int, watched: int
+    script: list[tuple[Resources, Where] | int], *, coming: int, watched: int
 ) -> list[dict[int, Lease | None]]:
     """Plays arrivals and ends as if only the first ``coming`` of them had come.
 
@@ -446,7 +642,7 @@ def play(
                 world.end(event)
         else:
             if arrived < coming:
-                world.arrive(arrived, event)
+                world.arrive(arrived, *event)
             arrived += 1
         states = {**dict.fromkeys(world.waiting), **world.leases}
         seen.append({n: state for n, state in states.items() if n < watched})
@@ -455,11 +651,13 @@ def play(
 
 @settings(max_examples=150, deadline=None)
 @given(
-    script=st.lists(st.one_of(requests(), st.integers(0, 12)), max_size=40),
+    script=st.lists(
+        st.one_of(st.tuples(requests(), wishes), st.integers(0, 12)), max_size=40
+    ),
     first=st.integers(1, 8),
 )
 def test_line_when_others_come_later_then_nobody_before_them_notices(
-    script: list[Resources | int], first: int
+    script: list[tuple[Resources, Where] | int], first: int
 ) -> None:
     alone = play(script, coming=first, watched=first)
 

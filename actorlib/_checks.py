@@ -1,0 +1,58 @@
+"""What an option may be: each check raises TypeError or ValueError and names it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from numbers import Real
+from typing import cast
+
+
+def one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    """One of a few words."""
+    if not isinstance(value, str):
+        raise TypeError(
+            f"{name} takes one of {', '.join(map(repr, allowed))}, not {value!r} "
+            f"({type(value).__name__})"
+        )
+    if value not in allowed:
+        raise ValueError(
+            f"{name} takes one of {', '.join(map(repr, allowed))}, not {value!r}"
+        )
+
+
+def text(name: str, value: object, example: str) -> None:
+    """A name that is not empty."""
+    if not isinstance(value, str):
+        raise TypeError(
+            f"{name} takes a name, for example {example}, not {value!r} "
+            f"({type(value).__name__})"
+        )
+    if not value.strip():
+        raise ValueError(f"{name} takes a name, for example {example}, not {value!r}")
+
+
+def seconds(name: str, value: object) -> None:
+    """A finite number of seconds, at least 0."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(
+            f"{name} takes a number of seconds, not {value!r} ({type(value).__name__})"
+        )
+    if not math.isfinite(value) or value < 0:
+        raise ValueError(f"{name} takes a finite number of seconds >= 0, not {value!r}")
+
+
+def module_names(preload: object) -> tuple[str, ...]:
+    """The names of modules to be imported."""
+    if isinstance(preload, str) or not isinstance(preload, Sequence):
+        raise TypeError(
+            f"preload takes a list of module names, for example ['torch'], not "
+            f"{preload!r}"
+        )
+    modules = cast("Sequence[object]", preload)
+    for module in modules:
+        if not isinstance(module, str):
+            raise TypeError(f"preload takes names of modules, not {module!r}")
+        if not all(part.isidentifier() for part in module.split(".")):
+            raise ValueError(f"preload={module!r} is no name of a module")
+    return tuple(cast("Sequence[str]", modules))

@@ -1,0 +1,225 @@
+"""Why a request is granted, waits, or never will be, in sentences for the user.
+
+Every sentence names what was asked, what there is, and what to do about it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from actorlib._kinds import UNITS
+from actorlib._local.placement import LISTED, listed
+from actorlib._local.where import ANYWHERE, Where
+from actorlib._resources import (
+    OWN_KEYWORDS,
+    Resources,
+    format_amount,
+    format_named,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from actorlib._local.ledger import Ledger
+    from actorlib._local.placement import DevicePool
+    from actorlib.accelerators.base import Device, Lease
+
+
+def refusal(
+    ledger: Ledger, label: str, request: Resources, where: Where = ANYWHERE
+) -> str:
+    """Why a request that is not feasible never will be, and what to do about it.
+
+    Args:
+        ledger: What it was asked of.
+        label: Who asks, for example the name of a class.
+        request: What is asked.
+        where: What is wished of the devices.
+    """
+    lacking = ledger.never(request, where)
+    if len(lacking) > len(ledger.never(request)):
+        return _unwished(ledger, label, lacking, where)
+    amounts = ledger.capacity.amounts
+    for name, amount in lacking.items():
+        fault = ledger.pools[name].kind.fault(amount) if name in ledger.pools else ""
+        if fault:
+            asked = format_amount(name, amount)
+            return f"{label} asks {asked} of {name}, which is never given: {fault}."
+        if name in ledger.pools and amount <= amounts.get(name, 0):
+            return (
+                f"{label} asks {format_named(name, amount)}; this machine has "
+                f"{_inventory(ledger, name)}, but an actor gets devices of one vendor "
+                "only, and one part of a card unless it names them with device=. "
+                "Ask for less."
+            )
+    there = ", ".join(_inventory(ledger, name) for name in lacking)
+    known = [name for name in lacking if name in OWN_KEYWORDS or name in amounts]
+    unknown = {n: -(-lacking[n] // UNITS) for n in lacking if n not in known}
+    text = f"{label} asks {Resources(lacking)}; this machine has {there}."
+    if known:
+        keywords = " and ".join(OWN_KEYWORDS.get(n, f"resources[{n!r}]") for n in known)
+        text += f" Lower {keywords}, or give init() more."
+    if unknown:
+        text += f" Ask for what there is, or write init(resources={unknown})."
+    return text
+
+
+def shortage(
+    ledger: Ledger, label: str, request: Resources, where: Where = ANYWHERE
+) -> str:
+    """Why a request is not granted now: what it lacks, and what is free.
+
+    Args:
+        ledger: What it is asked of.
+        label: Who asks, for example the name of a class.
+        request: What is asked.
+        where: What is wished of the devices.
+    """
+    if not ledger.feasible(request, where):
+        return refusal(ledger, label, request, where)
+    lacking = ledger.lacking(request, where)
+    if not lacking:
+        return f"{label} asks {request}{_wish(where)}; that is free"
+    each = ", ".join(_short(ledger, n, amount, where) for n, amount in lacking.items())
+    return f"{label} asks {Resources(lacking)}{_wish(where)}; {each}"
+
+
+def survey(
+    ledger: Ledger,
+    label: str,
+    request: Resources,
+    where: Where,
+    lease: Lease | None,
+) -> str:
+    """Where a request would go now, or what stands in its way, device by device.
+
+    Args:
+        ledger: What it would be asked of.
+        label: Who would ask, for example the name of a class.
+        request: What would be asked.
+        where: What would be wished of the devices.
+        lease: What it would get now (and does not hold), or None if it would wait.
+
+    Returns:
+        A sentence, and below it a line for each device of the kinds that are asked.
+    """
+    chosen = [share.device for share in lease.shares] if lease is not None else []
+    if lease is not None:
+        there = f"go to {named(chosen)}" if chosen else "be placed now"
+        head = f"{label} asks {request}{_wish(where)}; it would {there}"
+    else:
+        head = shortage(ledger, label, request, where)
+    lines = [
+        line
+        for name, amount in request.amounts.items()
+        if name in ledger.pools
+        for line in _verdicts(ledger.pools[name], amount, where, chosen)
+    ]
+    return "\n".join([head, *lines])
+
+
+def named(devices: Iterable[Device]) -> str:
+    """Devices as the user knows them: ``GPU 0 and GPU 1``."""
+    ordered = sorted(devices, key=lambda device: (device.kind, device.index))
+    return " and ".join(f"{device.kind} {device.id}" for device in ordered)
+
+
+def models(devices: Collection[Device]) -> str:
+    """Devices by id with their models: ``0: NVIDIA H100, 1: logical``."""
+    return listed(
+        (f"{device.id}: {_model(device)}" for device in devices), len(devices)
+    )
+
+
+def _unwished(ledger: Ledger, label: str, lacking: dict[str, int], where: Where) -> str:
+    anyway = ledger.never(Resources(lacking))
+    kind = next(name for name in lacking if name not in anyway)
+    pool = ledger.pools[kind]
+    scope = pool.scope(where)
+    left = [d for d in pool.devices if scope is None or d.index in scope]
+    those = models(left) if left else "no device"
+    return (
+        f"{label} asks {Resources(lacking)}{_wish(where)}; of this machine's "
+        f"{_inventory(ledger, kind)} that leaves {those}. Ask for less, or wish for "
+        "other devices."
+    )
+
+
+def _wish(where: Where) -> str:
+    wishes: list[str] = []
+    if where.makes is not None:
+        types = sorted({make.type or make.model or make.family for make in where.makes})
+        wishes.append(f"of type {' or '.join(types)}")
+    if where.only is not None:
+        wishes.append(f"on {named(where.only)}")
+    if where.near is not None:
+        wishes.append(f"near {named(where.near)}")
+    if where.apart:
+        wishes.append(f"apart from {named(where.apart)}")
+    return f" {', '.join(wishes)}" if wishes else ""
+
+
+def _inventory(ledger: Ledger, name: str) -> str:
+    amounts = ledger.capacity.amounts
+    if name in amounts:
+        devices = ledger.pools[name].devices if name in ledger.pools else ()
+        shown = f" ({models(devices)})" if devices else ""
+        return f"{format_named(name, amounts[name])}{shown}"
+    rest = (
+        listed((format_named(n, a) for n, a in amounts.items()), len(amounts))
+        or "nothing"
+    )
+    return f"no {name}" if name in OWN_KEYWORDS else f"no {name}, only {rest}"
+
+
+def _short(ledger: Ledger, name: str, amount: int, where: Where) -> str:
+    total = format_amount(name, ledger.capacity.amounts[name])
+    pool, free = ledger.pools.get(name), ledger.free(name)
+    if not free:
+        return f"all of {name}={total} is taken"
+    if pool is None:
+        return f"{format_named(name, free)} of {total} is free"
+    scope = pool.scope(where)
+    open_to = [d for d in pool.devices if scope is None or d.index in scope]
+    if amount > UNITS:
+        whole = max(
+            Counter(
+                device.family
+                for device in open_to
+                if pool.free(device) == UNITS
+                and (device.parent is None or where.only is not None)
+            ).values(),
+            default=0,
+        )
+        return f"{name}={whole} is wholly free (free: {pool.state()})"
+    most = max(open_to, key=lambda device: (pool.free(device), -device.index))
+    if not pool.free(most):
+        return f"nothing of that is free (free: {pool.state()})"
+    where_it_is = f"{format_named(name, pool.free(most))} on device {most.id}"
+    return f"the largest free slice is {where_it_is} (free: {pool.state()})"
+
+
+def _verdicts(
+    pool: DevicePool, amount: int, where: Where, chosen: Collection[Device]
+) -> Iterator[str]:
+    scope = pool.scope(where)
+    need = min(amount, UNITS)
+    for device in pool.devices[:LISTED]:
+        free = pool.free(device)
+        said = f"{format_amount(device.kind, free)} free"
+        if device in chosen:
+            verdict = "chosen"
+        elif scope is not None and device.index not in scope:
+            verdict = "not wished for"
+        elif free < need:
+            verdict = "too little"
+        else:
+            verdict = "would do"
+        yield f"  {device.kind} {device.id} ({_model(device)}): {said}, {verdict}"
+    if len(pool.devices) > LISTED:
+        yield f"  and {len(pool.devices) - LISTED} more"
+
+
+def _model(device: Device) -> str:
+    return "logical" if device.logical else device.model or device.family

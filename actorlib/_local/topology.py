@@ -1,0 +1,109 @@
+"""Which devices belong together: linked ones, and aligned runs of numbers.
+
+Several devices of one actor talk to each other. Where some of them are linked (NVLink,
+XGMI) the ones with the most links among them are chosen; where a kind shares things by
+number (the cores of a Neuron device, Gaudi's groups of two and four, the rows of a TPU
+board) an aligned run is. Both are wishes: if there is no such set, any will do.
+
+To choose the best of all sets would take time that grows with their number. A set is
+grown device by device instead, from each of the first free ones, which finds the
+cliques that machines have; and only so many free devices are looked at.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from actorlib.accelerators.base import Device
+
+LOOK = 64
+"""How many free devices are considered, so that a decision has an end."""
+
+
+def linked(count: int, free: Sequence[Device]) -> list[Device]:
+    """Of the free devices, some that have the most links among them.
+
+    Args:
+        count: How many; at most as many as there are free ones.
+        free: In index order.
+
+    Returns:
+        They in index order; the lowest ones where several sets are as good.
+    """
+    most = count * (count - 1) // 2
+    best: tuple[int, list[Device]] | None = None
+    for ahead, start in product((False, True), free):
+        grown = _grown(count, start, free, ahead=ahead)
+        if best is None or grown[0] > best[0]:
+            best = grown
+        if best[0] == most:
+            break
+    chosen = best[1] if best is not None else []
+    return sorted(chosen, key=_index)
+
+
+def aligned(count: int, free: Sequence[Device]) -> list[Device]:
+    """Of the free devices, an aligned run by number, or what comes nearest to it.
+
+    One device is taken where its neighbours are taken already, so that runs stay whole.
+
+    Args:
+        count: How many; at most as many as there are free ones.
+        free: In index order.
+
+    Returns:
+        They in index order.
+    """
+    by_number = {_number(device): device for device in free}
+    if len(by_number) < len(free):
+        return list(free[:count])
+    numbers = sorted(by_number)
+    if count == 1:
+        return [by_number[min(numbers, key=lambda n: (*_company(n, by_number), n))]]
+    size = 1 << (count - 1).bit_length()
+    runs = [n for n in numbers if all(n + step in by_number for step in range(count))]
+    starts = [n for n in runs if not n % size] or runs
+    start = min(starts, key=lambda n: (*_company(n, by_number), n), default=None)
+    chosen = numbers[:count] if start is None else range(start, start + count)
+    return sorted((by_number[number] for number in chosen), key=_index)
+
+
+def _grown(
+    count: int, start: Device, free: Sequence[Device], *, ahead: bool
+) -> tuple[int, list[Device]]:
+    chosen, links = [start], 0
+    left = [device for device in free if device is not start]
+    while len(chosen) < count:
+        added = max(
+            left,
+            key=lambda d: (_links(d, chosen), _links(d, left) if ahead else 0),
+        )
+        links += _links(added, chosen)
+        chosen.append(added)
+        left.remove(added)
+    return links, chosen
+
+
+def _links(device: Device, others: Sequence[Device]) -> int:
+    return sum(other.key in device.peers for other in others)
+
+
+def _company(number: int, free: Collection[int]) -> tuple[int, ...]:
+    """How many are free in the aligned blocks of 2, 4 and 8 around a number."""
+    return tuple(
+        sum(block + step in free for step in range(size))
+        for size in (2, 4, 8)
+        for block in (number - number % size,)
+    )
+
+
+def _number(device: Device) -> int:
+    return int(device.id) if device.id.isdecimal() else device.index
+
+
+def _index(device: Device) -> int:
+    return device.index

@@ -1,0 +1,105 @@
+"""Huawei Ascend NPUs: ``/dev/davinci<N>``, masked by ``ASCEND_RT_VISIBLE_DEVICES``.
+
+The variable takes numbers between commas that ascend, and no blanks: the list ends
+before anything else (hiascend.com, CANN environment variables; CANN 6.3 allowed other
+orders, and what ends a list there does no harm here). An empty list leaves no NPU, by
+reports of Ray's users. The numbers are logical ones: a container that is given
+``davinci3`` to ``davinci7`` counts them from 0 (vllm-ascend#16256), so an NPU is called
+by its place among the files, and ``source`` tells which file that is.
+
+``ASCEND_DEVICE_ID`` is an index into the owner's list and means nothing in an actor's,
+where it is removed. ``ASCEND_VISIBLE_DEVICES`` is for the container runtime and left
+alone. The SoC's full name (``Ascend910B4``) is told by the SDK alone, whose import is
+slow and may hang: the type is the series, and only where Ray's names have it. The PCI
+ids of the series are from public deployment scripts and are not verified.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, final
+
+from actorlib._kinds import NPU
+from actorlib.accelerators.base import Accelerator, Detection, Device
+from actorlib.accelerators.masks import Mask, Syntax, read_mask
+from actorlib.accelerators.nodes import find_nodes
+from actorlib.accelerators.pci import read_pci
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from actorlib.accelerators.host import Host
+
+_VENDOR = "0x19e5"
+# What acl would call a 310 is its series' name, a 910B's begins with it.
+_SERIES = {
+    "0xd100": ("Ascend 310", "Ascend310"),
+    "0xd500": ("Ascend 310P", None),
+    "0xd801": ("Ascend 910", None),
+    "0xd802": ("Ascend 910B", "Ascend910B"),
+    "0xd803": ("Ascend 910C", None),
+}
+
+
+@final
+class Ascend(Accelerator):
+    """Huawei's family: whole NPUs, or virtual ones that a container is given."""
+
+    family = "ascend"
+    kind = NPU
+    visible_env = "ASCEND_RT_VISIBLE_DEVICES"
+
+    def mask(self, environ: Mapping[str, str]) -> Mask | None:
+        """What the owner may see, up to the first number that does not ascend."""
+        last = -1
+
+        def read(text: str, _: str) -> Sequence[str] | None:
+            nonlocal last
+            if not (text.isascii() and text.isdecimal()) or int(text) <= last:
+                return None
+            last = int(text)
+            return (str(last),)
+
+        syntax = Syntax(wanted="higher number without blanks", read=read)
+        return read_mask(self.visible_env, environ.get(self.visible_env), syntax)
+
+    def detect(self, host: Host) -> Detection:
+        """Finds the NPUs whose device files may be opened."""
+        nodes = find_nodes(host, "/dev/davinci")
+        model, kind = _series(host)
+        found = [
+            Device(
+                family=self.family,
+                kind=self.kind.name,
+                index=0,
+                id=str(place),
+                model=model,
+                type=kind,
+                source=path,
+            )
+            for place, (number, path) in enumerate(nodes.present)
+            if (number, path) in nodes.usable
+        ]
+        rejected = [replace(lost, model=model) for lost in nodes.rejected]
+        reason = nodes.reason
+        if not nodes.present and host.is_device("/dev/davinci_manager"):
+            reason = "there is /dev/davinci_manager, but no /dev/davinci<N>"
+        return self.select(found, host.environ, rejected=rejected, reason=reason)
+
+    def environment(
+        self,
+        devices: Sequence[Device],
+        environ: Mapping[str, str],
+        every: Sequence[Device],
+    ) -> dict[str, str | None]:
+        """The numbers in ascending order, and no index into the owner's list."""
+        ascending = sorted(devices, key=lambda device: int(device.written))
+        changes = super().environment(ascending, environ, every)
+        return changes | {"ASCEND_DEVICE_ID": None}
+
+
+def _series(host: Host) -> tuple[str | None, str | None]:
+    """The model and type of all NPUs, unknown where the machine has several series."""
+    found = [read_pci(host, path) for path in host.glob("/sys/bus/pci/devices/*")]
+    kinds = {_SERIES.get(pci.device) for pci in found if pci.vendor == _VENDOR} - {None}
+    return (kinds.pop() or (None, None)) if len(kinds) == 1 else (None, None)

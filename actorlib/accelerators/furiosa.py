@@ -1,0 +1,97 @@
+"""FuriosaAI's NPUs, found in ``/dev/rngd`` and masked by ``FURIOSA_DEVICES``.
+
+The variable names cards as ``npu:0,npu:3``. Bare numbers are read as well, and
+``npu:0:0-3``, some processing elements of card 0, is read as all of it: a card is
+granted whole, as in Ray. The ``furiosa_llm.LLM`` class takes every card whatever the
+variable says, unless it is handed over: ``devices=os.environ["FURIOSA_DEVICES"]``.
+That an empty variable hides every card is what Ray expects, and is not documented.
+
+The driver makes files per processing element and per fused run of them
+(``/dev/rngd/npu0pe0``, ``npu0pe0-3``) beside others such as ``npu0mgmt``; address and
+UUID are in ``/sys/class/rngd_mgmt``, as the vendor's furiosa-smi-go reads them. That
+library calls everything under ``/dev/rngd`` an RNGD, and so does this: the larger
+cards (RNGD-S, RNGD-Max, RNGD+) are told apart by the SDK alone.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, final
+
+from actorlib._kinds import FURIOSA
+from actorlib.accelerators.base import Accelerator, Detection, Device, Rejected
+from actorlib.accelerators.masks import Mask, Syntax
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from actorlib.accelerators.host import Host
+
+_ELEMENT = re.compile(r"/dev/rngd/npu(\d+)pe\d+(?:-\d+)?")
+_ENTRY = re.compile(r"\s*(?:npu:)?(\d+)(:[\d*-]+)?\s*", re.ASCII)
+
+
+def _read(text: str, _: str) -> Sequence[str] | None:
+    match = _ENTRY.fullmatch(text)
+    return (str(int(match[1])),) if match else None
+
+
+@final
+class Furiosa(Accelerator):
+    """FuriosaAI's family: whole cards of the RNGD generation."""
+
+    family = "furiosa"
+    kind = FURIOSA
+    visible_env = "FURIOSA_DEVICES"
+    syntax = Syntax(wanted="card such as npu:0", read=_read)
+
+    def detect(self, host: Host) -> Detection:
+        """Finds the cards of which a processing element may be opened."""
+        elements: dict[int, list[str]] = {}
+        for path in host.glob("/dev/rngd/npu[0-9]*"):
+            match = _ELEMENT.fullmatch(path)
+            if match and host.is_device(path):
+                elements.setdefault(int(match[1]), []).append(path)
+        found: list[Device] = []
+        rejected: list[Rejected] = []
+        for number, paths in sorted(elements.items()):
+            if any(map(host.can_open, paths)):
+                found.append(self._card(host, number))
+            else:
+                why = f"no permission to read and write {paths[0]}"
+                rejected.append(Rejected(name=f"npu:{number}", why=why))
+        reason = rejected[0].why if rejected and not found else ""
+        return self.select(found, host.environ, rejected=rejected, reason=reason)
+
+    def _card(self, host: Host, number: int) -> Device:
+        def told(name: str) -> str | None:
+            text = host.read_text(f"/sys/class/rngd_mgmt/rngd!npu{number}mgmt/{name}")
+            return (text or "").strip() or None
+
+        return Device(
+            family=self.family,
+            kind=self.kind.name,
+            index=number,
+            id=str(number),
+            uuid=told("device_uuid"),
+            pci=told("busname"),
+            model="FuriosaAI RNGD",
+            type="FURIOSA_RNGD",
+            source=f"/dev/rngd/npu{number}pe*",
+        )
+
+    def mask(self, environ: Mapping[str, str]) -> Mask | None:
+        """What the owner may see; whole cards, also where it names parts of them."""
+        mask = super().mask(environ)
+        pieces = (mask and environ[self.visible_env].split(",")) or ()
+        parts = [p for p in pieces if (match := _ENTRY.fullmatch(p)) and match[2]]
+        if mask is None or not (parts and mask.entries):
+            return mask
+        why = f"{parts[0].strip()} is read as all of its card, as no less is granted"
+        return replace(mask, reason="; ".join(filter(None, (mask.reason, why))))
+
+    def formed(self, devices: Sequence[Device], form: str | None) -> tuple[Device, ...]:
+        """The devices with ``npu:`` before their numbers, which are the only form."""
+        checked = super().formed(devices, form)
+        return tuple(replace(card, entry=f"npu:{card.id}") for card in checked)

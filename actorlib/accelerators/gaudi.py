@@ -1,0 +1,113 @@
+"""Intel Gaudi: ``/dev/accel/accel<N>``, or ``/dev/hl<N>`` of older drivers.
+
+``HABANA_VISIBLE_MODULES`` takes module ids, the places on the board, and not the
+numbers of the files: card 0 may be module 5, and numbers change at a restart while
+modules stay (Gaudi documentation). The driver's sysfs maps one to the other, so cards
+are named by their module and stand in that order. Where it does not (older drivers; in
+a container without it), the number has to do as the module's, and the reason says so.
+
+``HLS_MODULE_ID``, which forces one module, is removed from actors: one variable says
+what they have. ``HABANA_VISIBLE_DEVICES`` is for the container runtime and left alone.
+PCI ids are those of the habanalabs driver. Ray's own list has ``Intel-GAUDI`` alone;
+the other types are made as Ray makes them, of what PyTorch calls the cards.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, final
+
+from actorlib._kinds import HPU
+from actorlib.accelerators.base import Accelerator, Detection, Device, Rejected
+from actorlib.accelerators.masks import number
+from actorlib.accelerators.nodes import find_nodes
+from actorlib.accelerators.pci import read_pci
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from actorlib.accelerators.host import Host
+
+_VENDOR = "0x1da3"
+_DRIVER = "habanalabs"
+_GOYA = "0x0001"
+_NAMES = {
+    "0x1000": "GAUDI",
+    "0x1001": "GAUDI",
+    "0x1010": "GAUDI",
+    "0x1011": "GAUDI",
+    "0x1020": "GAUDI2",
+    "0x1021": "GAUDI2",
+    "0x1030": "GAUDI2",
+    "0x1060": "GAUDI3",
+    "0x1063": "GAUDI3",
+}
+
+
+@final
+class Gaudi(Accelerator):
+    """Intel's family of Gaudi cards, by their modules."""
+
+    family = "gaudi"
+    kind = HPU
+    visible_env = "HABANA_VISIBLE_MODULES"
+
+    def detect(self, host: Host) -> Detection:
+        """Finds the cards that may be opened, in the order of their modules."""
+        cards: list[tuple[str | None, Device]] = []
+        rejected: list[Rejected] = []
+        for path, folder, place in _files(host):
+            address = (host.read_text(f"{folder}/pci_addr") or "").strip()
+            pci = read_pci(host, folder)
+            if not pci.vendor:
+                pci = read_pci(host, f"/sys/bus/pci/devices/{address}")
+            name = _NAMES.get(pci.device)
+            card = Device(
+                family=self.family,
+                kind=self.kind.name,
+                index=0,
+                id=str(place),
+                pci=pci.address or address or None,
+                model=f"Intel {name}" if name else None,
+                type=f"Intel-{name}" if name else None,
+                source=path,
+            )
+            why = "" if host.can_open(path) else "no permission to read and write it"
+            why = "a Goya card, which is no HPU" if pci.device == _GOYA else why
+            if why:
+                rejected.append(Rejected(name=path, why=why, model=card.model))
+            else:
+                cards.append(
+                    (number(host.read_text(f"{folder}/module_id") or ""), card)
+                )
+        reason = ""
+        if rejected and not cards:
+            reason = f"{rejected[0].name}: {rejected[0].why}"
+        # All by module or none: a number could be another card's module.
+        if all(module is not None for module, _ in cards):
+            cards = [(module, replace(card, id=module or "")) for module, card in cards]
+        else:
+            reason = "the driver tells no module ids: cards are named by their number"
+        found = sorted((card for _, card in cards), key=lambda card: int(card.id))
+        return self.select(found, host.environ, rejected=rejected, reason=reason)
+
+    def environment(
+        self,
+        devices: Sequence[Device],
+        environ: Mapping[str, str],
+        every: Sequence[Device],
+    ) -> dict[str, str | None]:
+        """The modules, and nothing that would force one of them."""
+        changes = super().environment(devices, environ, every)
+        return changes | {"HLS_MODULE_ID": None}
+
+
+def _files(host: Host) -> Iterator[tuple[str, str, int]]:
+    """The files of Gaudi cards, each with its folder in sysfs and its number."""
+    for place, path in find_nodes(host, "/dev/accel/accel").present:
+        folder = f"/sys/class/accel/accel{place}/device"
+        driver = (host.link(f"{folder}/driver") or "").rpartition("/")[2]
+        if read_pci(host, folder).vendor == _VENDOR or driver == _DRIVER:
+            yield path, folder, place
+    for place, path in find_nodes(host, "/dev/hl").present:
+        yield path, f"/sys/class/habanalabs/hl{place}", place

@@ -1,0 +1,275 @@
+"""What one runtime may grant, and how a process is shown what it was granted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import inf
+from typing import TYPE_CHECKING
+
+from actorlib._kinds import KINDS, Kind
+from actorlib.accelerators.base import Rejected
+from actorlib.accelerators.discovery import families
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from actorlib.accelerators.base import Accelerator, Detection, Device, Lease
+
+_STAND_IN = "nvidia"
+"""The family of logical GPUs on a machine that has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """Every device that one runtime may grant, of every family, and why not more.
+
+    Attributes:
+        devices: By kind, in index order; every kind is there.
+        kinds: What each kind allows, by name.
+        detections: One per family, in the order of the families.
+        families: The families that have devices here, those that are not granted
+            included: their masks are the ones to write.
+        by_family: All devices that may be granted, by the name of their family.
+        masked: The names of the families whose mask the owner has set.
+    """
+
+    devices: Mapping[str, tuple[Device, ...]] = field(
+        default_factory=dict[str, "tuple[Device, ...]"]
+    )
+    kinds: Mapping[str, Kind] = field(default_factory=lambda: dict(KINDS))
+    detections: tuple[Detection, ...] = ()
+    families: tuple[Accelerator, ...] = ()
+    by_family: Mapping[str, tuple[Device, ...]] = field(
+        default_factory=dict[str, "tuple[Device, ...]"]
+    )
+    masked: frozenset[str] = frozenset()
+
+
+def inventory(
+    detections: Sequence[Detection],
+    declared: Mapping[str, int | None],
+    asked: Sequence[Accelerator] | None = None,
+    mask_form: str | None = None,
+) -> Inventory:
+    """Draws up what one runtime may grant, from what was found and what was declared.
+
+    Devices of several families that count as one kind are numbered one family after
+    another. Those that are part of a CPU count only where their kind has no others.
+
+    Args:
+        detections: What ``discover`` returned for the same families.
+        declared: How many devices of a kind the user says there are; None, or a
+            missing kind, for what was found.
+        asked: The families that were asked; None for every family.
+        mask_form: How masks are to be written, ``"index"`` or ``"uuid"``; None for
+            what is best for each family.
+
+    Raises:
+        ValueError: More is declared than the owner's visibility variable names, or a
+            mask cannot be written in that form.
+    """
+    every = families() if asked is None else asked
+    here = {detection.family for detection in detections if detection.devices}
+    detections = _without_integrated(detections)
+    found = {detection.family: detection for detection in detections}
+    kinds: dict[str, Kind] = {}
+    for family in every:
+        if family.kind.name:  # one that cannot be loaded has no kind
+            kinds.setdefault(family.kind.name, family.kind)
+    devices = {
+        name: _granted(
+            [family for family in every if family.kind.name == name],
+            found,
+            declared.get(name),
+            mask_form,
+        )
+        for name in kinds
+    }
+    by_family: dict[str, list[Device]] = {}
+    for granted in devices.values():
+        for device in granted:
+            by_family.setdefault(device.family, []).append(device)
+    return Inventory(
+        devices=devices,
+        kinds={**kinds, **KINDS},
+        detections=detections,
+        families=tuple(
+            family for family in every if family.family in {*here, *by_family}
+        ),
+        by_family={name: tuple(listed) for name, listed in by_family.items()},
+        masked=frozenset(d.family for d in detections if d.outer is not None),
+    )
+
+
+def environment(
+    lease: Lease, inventory: Inventory, *, hide: bool, environ: Mapping[str, str]
+) -> dict[str, str | None]:
+    """The variables that show a process the devices of its lease.
+
+    Families that are not on this machine are left alone, since an empty mask breaks
+    programs that read a number from it; so are those that the user has forbidden us to
+    write, by one of their ``nosets``.
+
+    Args:
+        lease: What the process holds.
+        inventory: What its runtime may grant.
+        hide: Whether to close the families it holds nothing of. If not, it sees of
+            them what the owner sees.
+        environ: What the process would have otherwise.
+
+    Returns:
+        Values by name; None where a variable has to be removed.
+    """
+    opened: dict[str, str | None] = {}
+    hidden: dict[str, str | None] = {}
+    settled: set[str] = set()
+    forbidden: set[str] = set()
+    for family in inventory.families:
+        held = [s.device for s in lease.shares if s.device.family == family.family]
+        if any(_is_true(environ, name) for name in family.nosets):
+            forbidden.add(family.visible_env)
+            continue
+        if not (held or hide):
+            continue
+        every = inventory.by_family.get(family.family, ())
+        shown = family.environment(held, environ, every)
+        if held:
+            opened |= shown
+            settled.add(family.visible_env)
+        else:
+            hidden |= shown
+    # Two families can read one variable (CUDA_VISIBLE_DEVICES is NVIDIA's, MetaX's and,
+    # at need, AMD's): what opens a device by its own variable is not undone by one that
+    # hides, and what hides by its own is not undone by one that merely adjusts it.
+    changes = opened | {name: v for name, v in hidden.items() if name not in settled}
+    return {name: v for name, v in changes.items() if name not in forbidden}
+
+
+def accelerator_ids(lease: Lease, inventory: Inventory) -> dict[str, list[int | str]]:
+    """The ids of a lease's devices by kind, as the user is told them.
+
+    They are the machine's ids, not the numbers a process counts behind its mask: ints
+    where the owner had no mask, and its mask's own words where it had one.
+
+    Returns:
+        Every kind that the inventory knows, with an empty list if nothing is held.
+    """
+    told: dict[str, list[int | str]] = {kind: [] for kind in inventory.devices}
+    for share in lease.shares:
+        device = share.device
+        is_number = device.id.isdecimal() and device.family not in inventory.masked
+        told[device.kind].append(int(device.id) if is_number else device.id)
+    return told
+
+
+def _granted(
+    rivals: Sequence[Accelerator],
+    found: Mapping[str, Detection],
+    count: int | None,
+    form: str | None,
+) -> tuple[Device, ...]:
+    """The devices of one kind, of all families that count as it."""
+    offered = {family.family: found[family.family].devices for family in rivals}
+    missing = (count or 0) - sum(map(len, offered.values()))
+    if missing > 0:
+        offered |= _declared(missing, _declaring(rivals, found), found)
+    every = [
+        device
+        for family in rivals
+        for device in family.formed(offered[family.family], form)
+    ]
+    return tuple(
+        device if device.index == index else replace(device, index=index)
+        for index, device in enumerate(every[:count])
+    )
+
+
+def _declaring(
+    rivals: Sequence[Accelerator], found: Mapping[str, Detection]
+) -> list[Accelerator]:
+    """Whose devices those may be that were declared and are not there.
+
+    They are of the families that are here; where none is, of the one whose mask says
+    that there is something, and else of NVIDIA or the only one of its kind.
+    """
+    usual = sorted(rivals, key=lambda family: family.family != _STAND_IN)
+    here = [family for family in rivals if found[family.family].devices]
+    named = [family for family in usual if found[family.family].outer]
+    return here or [*named, *usual][:1]
+
+
+def _declared(
+    missing: int, declaring: Sequence[Accelerator], found: Mapping[str, Detection]
+) -> dict[str, tuple[Device, ...]]:
+    """The devices of these families, and so many logical ones among them.
+
+    Raises:
+        ValueError: Their masks name fewer.
+    """
+    rooms = {family: _room(found[family.family]) for family in declaring}
+    if len(declaring) > 1 and missing > sum(rooms.values()):
+        names = "; ".join(
+            f"{family.visible_env} names {','.join(found[family.family].outer or ())}"
+            for family in declaring
+        )
+        have = sum(len(found[family.family].devices) for family in declaring)
+        most = have + int(sum(rooms.values()))
+        raise ValueError(
+            f"{have + missing} {declaring[0].kind.name} declared, but the visibility "
+            f"variables let this process use {most}: {names}. "
+            f"Declare at most {most}, or set the variables to more"
+        )
+    offered: dict[str, tuple[Device, ...]] = {}
+    for family, room in rooms.items():
+        detection = found[family.family]
+        # The only one refuses by itself, and says what its mask has.
+        more = missing if len(rooms) == 1 else int(min(missing, room))
+        offered[family.family] = family.declare(
+            len(detection.devices) + more, detection
+        )
+        missing -= more
+    return offered
+
+
+def _room(detection: Detection) -> float:
+    """How many logical devices the owner's mask has names for."""
+    if detection.outer is None:
+        return inf
+    return len(detection.outer) - len(detection.devices)
+
+
+def _without_integrated(detections: Sequence[Detection]) -> tuple[Detection, ...]:
+    """Rejects what is part of a CPU where its kind has devices of their own."""
+    apart = {
+        device.kind
+        for detection in detections
+        for device in detection.devices
+        if not device.integrated
+    }
+
+    def is_kept(device: Device) -> bool:
+        return not device.integrated or device.kind not in apart
+
+    return tuple(
+        replace(
+            detection,
+            devices=tuple(filter(is_kept, detection.devices)),
+            rejected=(
+                *detection.rejected,
+                *(
+                    Rejected(
+                        name=f"{device.kind} {device.id}",
+                        model=device.model,
+                        why="part of the CPU; this machine has other devices",
+                    )
+                    for device in detection.devices
+                    if not is_kept(device)
+                ),
+            ),
+        )
+        for detection in detections
+    )
+
+
+def _is_true(environ: Mapping[str, str], switch: str) -> bool:
+    return environ.get(switch, "").lower() in ("1", "true")

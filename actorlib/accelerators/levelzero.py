@@ -1,0 +1,206 @@
+"""What Level Zero sees of a machine: which Intel GPUs there are, and their numbers.
+
+Level Zero opens the render nodes of the drivers ``xe`` and ``i915`` and numbers those
+it could open: by PCI address if ``ZE_ENABLE_PCI_ID_DEVICE_ORDER`` is 1, and otherwise
+with the one in the CPU last. In the hierarchies ``FLAT``, the default of every card
+that has several tiles, and ``COMBINED`` an index is a tile; in ``COMPOSITE`` it is a
+card, and ``0.1`` a tile (intel/compute-runtime, execution_environment.cpp).
+
+A device has the owner's number, and as its ``entry`` the one by PCI address, which is
+the order that our processes are given. No tile has a ``parent``: unlike MIG instances,
+one process opens many. Models are those of compute-runtime's devices_base.inl; a type
+is the last two words of one, as in Ray.
+
+Nothing in sysfs says that a GPU is part of the CPU. It is taken for one where CPUs have
+theirs, at 00:02.0, unless its model or memory is a card's. The upstream i915 does not
+say how much memory a card has. Its ``gt`` folders are tiles on cards alone: in newer
+CPUs the second one is for media.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from actorlib._kinds import GPU
+from actorlib.accelerators.base import Device, Rejected
+from actorlib.accelerators.pci import Pci, read_pci
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from actorlib.accelerators.host import Host
+
+ORDER = "ZE_ENABLE_PCI_ID_DEVICE_ORDER"
+
+_CARD = re.compile(r"/sys/class/drm/card\d+")
+_MODELS = {
+    "0x0bd5": "Data Center GPU Max 1550",
+    "0x0bd6": "Data Center GPU Max 1550",
+    "0x0b69": "Data Center GPU Max 1450",
+    "0x0bd7": "Data Center GPU Max 1350",
+    "0x0bd8": "Data Center GPU Max 1350",
+    "0x0bd9": "Data Center GPU Max 1100",
+    "0x0bda": "Data Center GPU Max 1100",
+    "0x0bdb": "Data Center GPU Max 1100",
+    "0x56c0": "Data Center GPU Flex 170",
+    "0x56c1": "Data Center GPU Flex 140",
+    "0x56a0": "Arc(TM) A770 Graphics",
+    "0x56a1": "Arc(TM) A750 Graphics",
+    "0x56a2": "Arc(TM) A580 Graphics",
+    "0x56a5": "Arc(TM) A380 Graphics",
+    "0xe20b": "Arc(TM) B580 Graphics",
+    "0xe20c": "Arc(TM) B570 Graphics",
+    "0xe211": "Arc(TM) Pro B60 Graphics",
+    "0xe212": "Arc(TM) Pro B50 Graphics",
+}
+"""By PCI device id: the cards that people compute on. Others are known by the id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gpus:
+    """The GPUs of a machine by the owner's numbers.
+
+    Attributes:
+        counted: What a plain index counts: tiles, or cards in ``COMPOSITE``.
+        tiles: The tiles of each of them, if it has several.
+    """
+
+    counted: tuple[Device, ...]
+    tiles: tuple[tuple[Device, ...], ...]
+
+    def named(self, name: str) -> Device:
+        """The device that a mask calls ``0`` or ``0.1``."""
+        place, _, tile = name.partition(".")
+        return self.tiles[int(place)][int(tile)] if tile else self.counted[int(place)]
+
+    def parts(self, names: Iterable[str]) -> list[Device]:
+        """The smallest devices that some names stand for."""
+        parts: list[Device] = []
+        for name in names:
+            tiles = self.tiles[int(name)] if name.isdecimal() else ()
+            parts += tiles or (self.named(name),)
+        return parts
+
+
+@dataclass(frozen=True, slots=True)
+class _Card:
+    device: Device
+    tiles: tuple[int | None, ...]
+    """The memory of each."""
+
+
+def find_gpus(host: Host, family: str, *, is_flat: bool) -> tuple[Gpus, list[Rejected]]:
+    """Finds the GPUs that Level Zero can open, and those that it cannot.
+
+    Args:
+        host: The machine.
+        family: Whose they are.
+        is_flat: Whether an index counts tiles, and not cards.
+    """
+    cards: list[_Card] = []
+    rejected: list[Rejected] = []
+    for folder in filter(_CARD.fullmatch, host.glob("/sys/class/drm/card*")):
+        driver = (host.link(f"{folder}/device/driver") or "").rpartition("/")[2]
+        pci = read_pci(host, f"{folder}/device")
+        if pci.vendor != "0x8086":
+            continue
+        card = _card(host, folder, pci, family)
+        why = _closed(host, driver, host.glob(f"{folder}/device/drm/renderD*"))
+        if why:
+            name, model = pci.address or folder, card.device.model
+            rejected.append(Rejected(name=name, why=why, model=model))
+        else:
+            cards.append(card)
+    cards.sort(key=lambda card: card.device.pci or "")
+    entries = _starts(cards, is_flat=is_flat)
+    if host.environ.get(ORDER, "0") in ("", "0"):
+        cards.sort(key=lambda card: card.device.integrated)
+    starts = _starts(cards, is_flat=is_flat)
+    tiles = [_tiles(card, starts, entries, is_flat=is_flat) for card in cards]
+    if is_flat:
+        counted = tuple(tile for several in tiles for tile in several)
+        return Gpus(counted, ((),) * len(counted)), rejected
+    counted = tuple(_named(c.device, starts[c], entries[c]) for c in cards)
+    several = tuple(each if len(each) > 1 else () for each in tiles)
+    return Gpus(counted, several), rejected
+
+
+def _starts(cards: Sequence[_Card], *, is_flat: bool) -> dict[_Card, int]:
+    """The number of each card, or of its first tile where tiles are counted."""
+    sizes = [len(card.tiles) if is_flat else 1 for card in cards]
+    return dict(zip(cards, accumulate(sizes, initial=0), strict=False))
+
+
+def _tiles(
+    card: _Card,
+    starts: Mapping[_Card, int],
+    entries: Mapping[_Card, int],
+    *,
+    is_flat: bool,
+) -> tuple[Device, ...]:
+    def name(numbers: Mapping[_Card, int], tile: int) -> str:
+        start = numbers[card]
+        return str(start + tile) if is_flat else f"{start}.{tile}"
+
+    names = [name(starts, tile) for tile in range(len(card.tiles))]
+    return tuple(
+        replace(
+            _named(card.device, own, name(entries, tile)),
+            memory=memory,
+            peers=frozenset(names) - {own},
+        )
+        for tile, (own, memory) in enumerate(zip(names, card.tiles, strict=True))
+    )
+
+
+def _named(device: Device, name: object, entry: object) -> Device:
+    return replace(device, id=str(name), entry="" if name == entry else str(entry))
+
+
+def _card(host: Host, folder: str, pci: Pci, family: str) -> _Card:
+    """A card with its tiles, whichever of the two drivers it has."""
+    xe = host.glob(f"{folder}/device/tile[0-9]*")
+    listed = [_size(host, f"{tile}/physical_vram_size_bytes") for tile in xe]
+    whole = _size(host, f"{folder}/lmem_total_bytes") or sum(map(int, listed)) or None
+    model = _MODELS.get(pci.device)
+    place = pci.address or ""
+    integrated = place.endswith(":00:02.0") and model is None and whole is None
+    count = (
+        len(xe) or (0 if integrated else len(host.glob(f"{folder}/gt/gt[0-9]*"))) or 1
+    )
+    share = whole and whole // count
+    device = Device(
+        family=family,
+        kind=GPU.name,
+        index=0,
+        id="",
+        pci=pci.address,
+        model=f"Intel(R) {model}" if model else f"Intel graphics {pci.device}",
+        type="-".join(("Intel-GPU", *model.split()[-2:])) if model else None,
+        memory=whole,
+        integrated=integrated,
+        source="DRM",
+    )
+    return _Card(device, tuple(size or share for size in listed) or (share,) * count)
+
+
+def _size(host: Host, path: str) -> int:
+    text = (host.read_text(path) or "").strip()
+    return int(text) if text.isdecimal() else 0
+
+
+def _closed(host: Host, driver: str, renders: Sequence[str]) -> str:
+    """Why a GPU is of no use here, or the empty string."""
+    if driver not in ("i915", "xe"):
+        return f"its driver is {driver or 'missing'}, and Level Zero needs xe or i915"
+    files = [f"/dev/dri/{path.rpartition('/')[2]}" for path in renders]
+    if any(host.can_open(path) for path in files):
+        return ""
+    here = next(filter(host.is_device, files), None)
+    if here is not None:
+        return f"no permission to read and write {here}; join the group of that file"
+    named = files[0] if files else "render node"
+    return f"there is no {named} here; give it to the container"

@@ -1,0 +1,119 @@
+"""MetaX GPUs, found through sysfs and masked by ``CUDA_VISIBLE_DEVICES``.
+
+Their software, MACA, passes for CUDA and reads CUDA's variable (ray#58338). It has its
+own besides, ``MACA_VISIBLE_DEVICES``, and counts the fastest first unless
+``MACA_DEVICE_ORDER=PCI_BUS_ID`` (MetaX's list of variables). How two masks combine is
+not documented: we write one and remove the other, and they have to agree if set.
+
+Cards are told from NVIDIA's by the vendor of their render nodes, 0x9999 on PCI; every
+process opens ``/dev/mxcd`` as well. Models by PCI device are those of public code;
+MetaX's library adds exact names, UUIDs and memory. None of it was tried on a card.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, final
+
+from actorlib._kinds import GPU
+from actorlib.accelerators.base import Accelerator, Detection, Device, Rejected
+from actorlib.accelerators.masks import CUDA, Mask, read_mask
+from actorlib.accelerators.pci import read_pci
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from actorlib.accelerators.host import Host
+
+_CONTROL = "/dev/mxcd"
+_MASK = "MACA_VISIBLE_DEVICES"
+_ORDER = "MACA_DEVICE_ORDER"
+_MODELS = {"0x4000": "MXC550", "0x4001": "MXC500"}
+
+
+@final
+class Metax(Accelerator):
+    """MetaX's family; a type is the name of the product, as in Ray."""
+
+    family = "metax"
+    kind = GPU
+    visible_env = "CUDA_VISIBLE_DEVICES"
+    syntax = CUDA
+
+    def detect(self, host: Host) -> Detection:
+        """Finds the GPUs the owner may use, in its mask's order or by PCI address."""
+        cards = {
+            node.rpartition("/")[2]: pci
+            for node in host.glob("/sys/class/drm/renderD*")
+            if (pci := read_pci(host, f"{node}/device")).vendor == "0x9999"
+        }
+        if not cards and not host.is_device(_CONTROL):
+            return self.select((), host.environ)
+        told, why = _told(host)
+        found = [] if cards else list(told.values())
+        rejected: list[Rejected] = []
+        for node, pci in sorted(cards.items(), key=lambda card: card[1].address or ""):
+            at, model = pci.address, _MODELS.get(pci.device)
+            card = replace(_BARE, pci=at, model=model, type=model, source="sysfs")
+            name = f"/dev/dri/{node}"
+            if closed := [p for p in (_CONTROL, name) if not host.can_open(p)]:
+                fault = f"this process may not open {' and '.join(closed)}"
+                rejected.append(Rejected(name=name, why=fault, model=model))
+            else:
+                found.append(told.get(at, card))
+        reason = "" if found or rejected else f"{_CONTROL} leads to no card: {why}"
+        numbered = [replace(card, id=str(n)) for n, card in enumerate(found)]
+        return self.select(numbered, host.environ, rejected=rejected, reason=reason)
+
+    def mask(self, environ: Mapping[str, str]) -> Mask | None:
+        """What the owner may see, by CUDA's variable or by MACA's own."""
+        names = [name for name in (self.visible_env, _MASK) if name in environ]
+        if len({environ[name] for name in names}) > 1:
+            said = " and ".join(f"{name}={environ[name]!r}" for name in names)
+            return Mask(said=said, entries=(), reason=f"{said} disagree: set one")
+        return read_mask(names[0], environ[names[0]], CUDA) if names else None
+
+    def environment(
+        self,
+        devices: Sequence[Device],
+        environ: Mapping[str, str],
+        every: Sequence[Device],
+    ) -> dict[str, str | None]:
+        """One mask and the order of its numbers; both masks empty to hide all."""
+        changes = super().environment(devices, environ, every)
+        changes[_MASK] = None if devices else ""
+        if devices and not (_ORDER in environ and self.mask(environ)):
+            changes[_ORDER] = "PCI_BUS_ID"
+        return changes
+
+
+_BARE = Device(family=Metax.family, kind=Metax.kind.name, index=0, id="")
+
+
+def _told(host: Host) -> tuple[dict[str | None, Device], str]:
+    """The cards by PCI address as MetaX's library knows them, and why no more."""
+    told: dict[str | None, Device] = {}
+    try:
+        library = host.sdk("pymxsml.mxsml_extension")
+    except ImportError as error:
+        return told, str(error)
+    try:
+        library.mxSmlExInit()
+        for number in range(library.mxSmlExDeviceGetCount()):
+            handle = library.mxSmlExDeviceGetHandleByIndex(number)
+            at = library.mxSmlExDeviceGetPciInfo(handle)
+            pci = f"{at.domain:04x}:{at.bus:02x}:{at.device:02x}.0"
+            model = library.mxSmlExDeviceGetName(handle)
+            told[pci] = replace(
+                _BARE,
+                uuid=library.mxSmlExDeviceGetUUID(handle),
+                pci=pci,
+                model=model,
+                type=model,
+                memory=library.mxSmlExDeviceGetMemoryInfo(handle).total,
+                source="MXSML",
+            )
+        library.mxSmlExShutdown()
+    except library.MXSMLEXError as error:
+        return told, f"MetaX's library fails: {error}"
+    return told, "MetaX's library knows none"

@@ -1,0 +1,115 @@
+"""AWS Inferentia and Trainium: cores of ``/dev/neuron<N>``, counted across devices.
+
+A process that names no cores reserves all of them until it ends, so the list is set for
+every actor, and ``NEURON_RT_NUM_CORES`` ("any n cores") is removed from them. It is
+written as a comma list, as in Ray: programs split it at commas. The runtime reads
+lists since 2.16.18 (aws-neuron-sdk#1024), a single core at all times. What it makes of
+an empty list is not documented; torch_neuronx then takes core 0 (aws-neuron-sdk#869).
+
+The counts and names are those of the driver's sysfs (Neuron Sysfs User Guide). From
+Trainium2 on the runtime counts logical cores of two physical ones, or of as many as
+``NEURON_LOGICAL_NC_CONFIG`` says, and so do the variable and we. Cores are counted over
+the devices in ``/dev``; that a container's runtime does so too is not verified.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from actorlib._kinds import NEURON_CORES
+from actorlib.accelerators.base import Accelerator, Detection, Device, Rejected
+from actorlib.accelerators.masks import Syntax, number
+from actorlib.accelerators.nodes import find_nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from actorlib.accelerators.host import Host
+
+_SYSFS = "/sys/devices/virtual/neuron_device/neuron"
+_PAIRED = ("Trainium2", "Trainium3")
+_MOST = 4096
+"""More cores than any machine has: no range is spelled out further."""
+
+
+def _cores(text: str, _: str) -> Sequence[str] | None:
+    first, dash, last = (part.strip() for part in text.partition("-"))
+    low, high = number(first), number(last if dash else first)
+    if low is None or high is None or not 0 <= int(high) - int(low) < _MOST:
+        return None
+    return [str(core) for core in range(int(low), int(high) + 1)]
+
+
+@final
+class Neuron(Accelerator):
+    """AWS's family: the logical cores that its runtime counts."""
+
+    family = "neuron"
+    kind = NEURON_CORES
+    visible_env = "NEURON_RT_VISIBLE_CORES"
+    syntax = Syntax(wanted="core or range of cores", read=_cores)
+
+    def detect(self, host: Host) -> Detection:
+        """Finds the cores of the devices that may be opened."""
+        nodes = find_nodes(host, "/dev/neuron", _SYSFS)
+        counts = {place: _count(host, place) for place, _ in nodes.present}
+        # The devices of one machine are alike, and later ones count on from earlier.
+        usual = max(counts.values(), default=0)
+        found: list[Device] = []
+        rejected = list(nodes.rejected)
+        first = 0
+        for place, path in nodes.present:
+            model = _model(host, place)
+            cores = (counts[place] or usual) // _fused(host, model)
+            names = frozenset(str(core) for core in range(first, first + cores))
+            first += cores
+            if (place, path) not in nodes.usable:
+                continue
+            if not cores:
+                why = f"{_SYSFS}{place} does not say how many cores it has"
+                rejected.append(Rejected(name=path, why=why, model=model))
+            found += [
+                Device(
+                    family=self.family,
+                    kind=self.kind.name,
+                    index=0,
+                    id=name,
+                    model=model,
+                    type="aws-neuron-core",
+                    peers=names - {name},
+                    source=path,
+                )
+                for name in sorted(names, key=int)
+            ]
+        reason = ""
+        if rejected and not found:
+            reason = f"{rejected[-1].name}: {rejected[-1].why}"
+        return self.select(found, host.environ, rejected=rejected, reason=reason)
+
+    def environment(
+        self,
+        devices: Sequence[Device],
+        environ: Mapping[str, str],
+        every: Sequence[Device],
+    ) -> dict[str, str | None]:
+        """The cores; the other variable, which names none, would be a second owner."""
+        changes = super().environment(devices, environ, every)
+        return changes | {"NEURON_RT_NUM_CORES": None}
+
+
+def _count(host: Host, place: int) -> int:
+    """A device's physical cores, or 0 if unknown."""
+    told = number(host.read_text(f"{_SYSFS}{place}/core_count") or "")
+    listed = host.glob(f"{_SYSFS}{place}/neuron_core[0-9]*")
+    return len(listed) if told is None else int(told)
+
+
+def _model(host: Host, place: int) -> str | None:
+    told = host.read_text(f"{_SYSFS}{place}/info/architecture/device_name")
+    return (told or "").strip() or None
+
+
+def _fused(host: Host, model: str | None) -> int:
+    """How many physical cores a logical one is made of."""
+    told = number(host.environ.get("NEURON_LOGICAL_NC_CONFIG", ""))
+    return int(told or 0) or (2 if model in _PAIRED else 1)

@@ -1,0 +1,80 @@
+"""How a mask of CUDA's names NVIDIA's devices, and how ours are written.
+
+An index means a card only together with an order. CUDA's own, ``FASTEST_FIRST``, is not
+told by anything that can be asked without starting CUDA, so under it an index is passed
+on as it is and its card stays unknown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from actorlib.accelerators.nvidia_driver import BARE, Place, Sight
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from actorlib.accelerators.base import Device
+    from actorlib.accelerators.masks import Mask
+
+ORDER = "CUDA_DEVICE_ORDER"
+BY_PCI = "PCI_BUS_ID"
+
+
+def as_meant(mask: Mask, seen: Sight, order: str) -> Sequence[Place]:
+    """What a mask chooses from: the places as far as its own words lead to them."""
+    if seen.is_blind and mask.entries and mask.entries[0].startswith("MIG-"):
+        return [Place((word,), replace(BARE, uuid=word)) for word in mask.entries]
+    if mask.entries and mask.ordinal and order != BY_PCI:
+        usable = [place for place in seen.places if place.device]
+        return [Place((str(number),), BARE) for number, _ in enumerate(usable)]
+    return seen.places
+
+
+def named(device: Device, word: str) -> Device:
+    """A device as the owner calls it, with its index at hand if that is its UUID."""
+    index = "" if word.startswith("MIG-") else device.id
+    return replace(device, id=word, entry=device.entry if word.isdecimal() else index)
+
+
+def formed(devices: Sequence[Device], form: str | None) -> tuple[Device, ...]:
+    """The devices with the entries that masks are to have for them.
+
+    By index if all are of one model, the owner named none by UUID, and none is missing:
+    then CUDA counts as we do, and programs that read a number find one. What the owner
+    called by its UUID is otherwise written in the same words.
+
+    Args:
+        devices: All that may be granted.
+        form: ``"index"`` or ``"uuid"``; None for the better one.
+
+    Raises:
+        ValueError: A device has no such name, or it is not known.
+    """
+    models = {device.model for device in devices if not device.logical}
+    plain = all(device.id.isdecimal() and not device.entry for device in devices)
+    best = "index" if plain and len(models) <= 1 else "uuid"
+    written: list[Device] = []
+    for device in devices:
+        entry = _entry(device, form or best)
+        if form and entry is None:
+            raise ValueError(
+                f"mask_form={form!r}: GPU {device.id} has no {form} that is known here "
+                f"(a MIG instance has no index; where {ORDER} is not {BY_PCI}, an "
+                "index tells no card). Leave mask_form out"
+            )
+        written.append(replace(device, entry=entry or ""))
+    return tuple(written)
+
+
+def _entry(device: Device, form: str) -> str | None:
+    """What a mask of that form says for a device if not its id; None if it cannot."""
+    is_part = (device.uuid or device.id).startswith("MIG-")
+    if device.logical:
+        return ""
+    if form == "uuid":
+        return device.uuid if device.id.isdecimal() else ""
+    if device.id.isdecimal():
+        return None if is_part else ""
+    return device.entry if device.entry.isdecimal() else None

@@ -1,0 +1,117 @@
+"""What NVML says of NVIDIA's cards, whatever a mask says of them.
+
+A card in MIG mode is no device: CUDA sees the instances on it, or nothing. What is
+wrong with one card costs that card alone. Its number stays taken, but CUDA may count on
+without it, so then the others are written by UUID.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from actorlib.accelerators.base import Device, Rejected
+from actorlib.accelerators.nvidia_driver import BARE, Place
+from actorlib.accelerators.types import of_nvidia
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from types import ModuleType
+
+    from actorlib.accelerators.host import Host
+
+
+def look(host: Host, nvml: ModuleType) -> tuple[list[Place], list[Rejected]]:
+    """Asks NVML, which was started, about every card, in the order of its numbers."""
+    places: list[Place] = []
+    rejected: list[Rejected] = []
+    whole: dict[Device, object] = {}
+    for number in range(nvml.nvmlDeviceGetCount()):
+        card = replace(BARE, id=str(number), source="NVML")
+        try:
+            handle = nvml.nvmlDeviceGetHandleByIndex(number)
+            card = _described(nvml, handle, card)
+            there, why = _usable(host, nvml, handle, card)
+            if there and there[0].device == card:
+                whole[card] = handle
+        except nvml.NVMLError as error:
+            there, why = [], str(error)
+        if why:
+            rejected.append(Rejected(name=f"GPU {number}", why=why, model=card.model))
+        places += there or [Place((card.id,), None)]
+    finished = [_finished(nvml, place, whole, exact=bool(rejected)) for place in places]
+    return finished, rejected
+
+
+def _ask(nvml: ModuleType, question: str, *about: object) -> Any:
+    """An answer, or None where the card, or an old version, cannot give it."""
+    try:
+        return getattr(nvml, question)(*about) if hasattr(nvml, question) else None
+    except nvml.NVMLError:
+        return None
+
+
+def _described(nvml: ModuleType, handle: object, card: Device) -> Device:
+    # The second version of the memory call differs in what it says is used, not in the
+    # total. Cards that share the machine's memory (GB10) support neither.
+    memory = _ask(nvml, "nvmlDeviceGetMemoryInfo", handle)
+    model = nvml.nvmlDeviceGetName(handle)
+    at = _ask(nvml, "nvmlDeviceGetPciInfo", handle)
+    return replace(
+        card,
+        uuid=nvml.nvmlDeviceGetUUID(handle),
+        model=model,
+        type=of_nvidia(model),
+        memory=memory and memory.total,
+        pci=f"{at.domain:04x}:{at.bus:02x}:{at.device:02x}.0" if at else card.pci,
+    )
+
+
+def _usable(
+    host: Host, nvml: ModuleType, handle: object, card: Device
+) -> tuple[list[Place], str]:
+    """The card or the instances on it; or nothing, and why."""
+    node = f"/dev/nvidia{_ask(nvml, 'nvmlDeviceGetMinorNumber', handle)}"
+    if host.is_device(node) and not host.can_open(node):
+        return [], f"this process may not open {node}"
+    mode = _ask(nvml, "nvmlDeviceGetMigMode", handle)
+    if not mode or mode[0] != nvml.NVML_DEVICE_MIG_ENABLE:
+        return [Place((card.id, card.key), card)], ""
+    parts = list(_parts(nvml, handle, card))
+    if not parts:
+        return [], "it is in MIG mode and has no instance"
+    parts[0] = Place((*parts[0].names, card.id), parts[0].device)
+    return parts, ""
+
+
+def _parts(nvml: ModuleType, handle: object, card: Device) -> Iterator[Place]:
+    for slot in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
+        try:
+            part = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, slot)
+        except nvml.NVMLError_NotFound:
+            continue  # the numbers have holes
+        uuid = nvml.nvmlDeviceGetUUID(part)
+        instance = replace(card, id=uuid, entry=uuid, parent=card.uuid)
+        gpu = _ask(nvml, "nvmlDeviceGetGpuInstanceId", part)
+        compute = _ask(nvml, "nvmlDeviceGetComputeInstanceId", part)
+        names = (uuid, f"MIG-{card.uuid}/{gpu}/{compute}")
+        yield Place(names, _described(nvml, part, instance))
+
+
+def _finished(
+    nvml: ModuleType, place: Place, whole: Mapping[Device, object], *, exact: bool
+) -> Place:
+    """A whole card together with what is known once all of them are."""
+    card = place.device
+    if card is None or card not in whole:
+        return place
+    by_nvlink = nvml.NVML_P2P_CAPS_INDEX_NVLINK
+    peers = {
+        other.key
+        for other, handle in whole.items()
+        if other != card
+        and _ask(nvml, "nvmlDeviceGetP2PStatus", whole[card], handle, by_nvlink)
+        == nvml.NVML_P2P_STATUS_OK
+    }
+    entry = card.key if exact else ""
+    return Place(place.names, replace(card, entry=entry, peers=frozenset(peers)))

@@ -1,0 +1,95 @@
+"""Rebellions' NPUs, found in ``/dev`` and masked by ``RBLN_DEVICES``.
+
+The variable has two names. Ray and older SDKs say ``RBLN_DEVICES``; newer ones (0.11.1)
+have ``RBLN_VISIBLE_DEVICES`` as well, which the newer vLLM plugin reads alone. Both are
+written, with one value. As the owner's mask the older name goes first (which of two
+that differ the SDK follows is not documented), and ``all`` in the newer one is what
+the container toolkit writes and hides nothing.
+
+An entry counts the files ``/dev/rbln<n>`` that are here, and not their numbers: in a
+container with ``rbln4`` to ``rbln7`` they are 0 to 3. This was measured and written
+down in the tests of Rebellions' own vLLM plugin; on a whole machine both are the same.
+
+An empty variable hides nothing from the vendor's software, but a number that no
+machine has hides everything; the tests of torch-rbln rely on it, and so does this.
+
+The driver tells model and memory in ``/sys/class/rebellions``, where a container sees
+every card of the machine. That ``device`` there leads to the PCI address, as it does
+for other drivers, could not be verified.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from actorlib._kinds import RBLN
+from actorlib.accelerators.base import Accelerator, Detection, Device
+from actorlib.accelerators.masks import Mask, read_mask
+from actorlib.accelerators.nodes import find_nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from actorlib.accelerators.host import Host
+
+_ALIAS = "RBLN_VISIBLE_DEVICES"
+_NO_SUCH = "99999"
+_CLASS = "/sys/class/rebellions/rbln"
+
+
+@final
+class Rbln(Accelerator):
+    """Rebellions' family: whole cards."""
+
+    family = "rbln"
+    kind = RBLN
+    visible_env = "RBLN_DEVICES"
+    nosets = (
+        "RAY_EXPERIMENTAL_NOSET_RBLN_RT_VISIBLE_DEVICES",
+        "RAY_EXPERIMENTAL_NOSET_RBLN_DEVICES",
+    )
+
+    def detect(self, host: Host) -> Detection:
+        """Finds the cards whose device files are here and may be opened."""
+        nodes = find_nodes(host, "/dev/rbln", _CLASS)
+        found = [
+            self._card(host, place, *node)
+            for place, node in enumerate(nodes.present)
+            if node in nodes.usable
+        ]
+        return self.select(
+            found, host.environ, rejected=nodes.rejected, reason=nodes.reason
+        )
+
+    def _card(self, host: Host, place: int, number: int, path: str) -> Device:
+        model = (host.read_text(f"{_CLASS}{number}/card_name") or "").strip() or None
+        memory = (host.read_text(f"{_CLASS}{number}/dram_total") or "").strip()
+        pci = host.link(f"{_CLASS}{number}/device")
+        return Device(
+            family=self.family,
+            kind=self.kind.name,
+            index=place,
+            id=str(place),
+            pci=pci and pci.rpartition("/")[2],
+            model=model,
+            type=model,
+            memory=int(memory) if memory.isdecimal() else None,
+            source=path,
+        )
+
+    def mask(self, environ: Mapping[str, str]) -> Mask | None:
+        """What the owner may see, by the first of the two names that says anything."""
+        alias = environ.get(_ALIAS)
+        if self.visible_env in environ or alias in {None, "", "all"}:
+            return super().mask(environ)
+        return read_mask(_ALIAS, alias, self.syntax)
+
+    def environment(
+        self,
+        devices: Sequence[Device],
+        environ: Mapping[str, str],
+        every: Sequence[Device],
+    ) -> dict[str, str | None]:
+        """Both names, with a number that leads nowhere to hide every card."""
+        shown = super().environment(devices, environ, every)[self.visible_env]
+        return dict.fromkeys((self.visible_env, _ALIAS), shown or _NO_SUCH)

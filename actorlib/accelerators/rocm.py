@@ -1,0 +1,207 @@
+"""What ROCm sees of a machine: which GPUs it numbers, and how it reads its masks.
+
+The kernel's compute driver, KFD, keeps a folder for every CPU and GPU in
+``/sys/class/kfd/kfd/topology/nodes``. ROCm numbers the GPUs in that order and leaves
+out those it cannot use, which are those whose properties a container may not read and
+those whose render node does not open (libhsakmt, topology.c): a container that was
+given one GPU of eight calls it 0. So do we. The partitions of an MI300 are GPUs of
+their own here. They have no ``parent``: unlike MIG instances, one process opens many.
+
+The kernel does not say which GPU is part of a CPU. Those without memory of their own
+are, those that share a folder with CPU cores, and those of the kinds that LLVM's list
+of AMD targets calls APUs: they may have a carved-out piece of the machine's memory.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from actorlib._kinds import GPU
+from actorlib.accelerators.base import Device, Rejected
+from actorlib.accelerators.masks import Mask, Syntax, number, read_mask
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from actorlib.accelerators.host import Host
+
+ROCR = "ROCR_VISIBLE_DEVICES"
+
+_FOLDERS = "/sys/class/kfd/kfd/topology/nodes"
+_XGMI = 11
+_OF_THE_CARD = (1, 2)
+"""Heaps that are a card's memory: what a CPU can reach of it, and what it cannot."""
+
+_APUS = frozenset(
+    f"gfx{target}"
+    for target in (
+        *("801", "810", "902", "909", "90c", "1013", "1033", "1035", "1036"),
+        *("1103", "1150", "1151", "1152", "1153"),
+    )
+)
+_TYPES = {
+    0x66A1: "AMD-Instinct-MI50",
+    0x738C: "AMD-Instinct-MI100",
+    0x7408: "AMD-Instinct-MI250X",
+    0x740C: "AMD-Instinct-MI250X-MI250",
+    0x740F: "AMD-Instinct-MI210",
+    0x74A0: "AMD-Instinct-MI300A",
+    0x74A1: "AMD-Instinct-MI300X-OAM",
+    0x74A2: "AMD-Instinct-MI308X-OAM",
+    0x74A5: "AMD-Instinct-MI325X-OAM",
+    0x74A9: "AMD-Instinct-MI300X-HF",
+    0x75A0: "AMD-Instinct-MI350X-OAM",
+    0x75A3: "AMD-Instinct-MI355X-OAM",
+    0x6798: "AMD-Radeon-R9-200-HD-7900",
+    0x6799: "AMD-Radeon-HD-7900",
+    0x679A: "AMD-Radeon-HD-7900",
+    0x679B: "AMD-Radeon-HD-7900",
+}
+"""By PCI device id, as Ray calls them. Others are called by their target: gfx1100."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    place: int
+    device: Device
+    links: frozenset[int]
+
+
+def find_gpus(host: Host, family: str) -> tuple[tuple[Device, ...], list[Rejected]]:
+    """Finds the GPUs that ROCm can use, by its numbers, and those that it cannot."""
+    found: list[_Found] = []
+    rejected: list[Rejected] = []
+    paths = map(PurePosixPath, host.glob(f"{_FOLDERS}/*/properties"))
+    for place, folder in sorted((int(path.parent.name), path.parent) for path in paths):
+        text = host.read_text(f"{folder}/properties")
+        if text is None:
+            why = "the kernel does not show it to this container"
+            rejected.append(Rejected(name=f"KFD node {place}", why=why))
+            continue
+        facts = _facts(text)
+        if not facts.get("simd_count"):
+            continue  # a CPU
+        render = f"/dev/dri/renderD{facts.get('drm_render_minor', 0)}"
+        device = _device(host, facts, str(folder), family)
+        why = _closed(host, "/dev/kfd") or _closed(host, render)
+        if why:
+            rejected.append(Rejected(name=render, why=why, model=device.model))
+        else:
+            found.append(_Found(place, device, _links(host, facts, str(folder))))
+    return _linked(found), rejected
+
+
+def read_layer(name: str, environ: Mapping[str, str]) -> Mask | None:
+    """Reads one layer of masks, or None if the variable is unset.
+
+    ROCr takes blanks and UUIDs in any case, and ends before a repeated entry
+    (ROCR-Runtime, amd_filter_device.cpp). HIP and OpenCL take neither blanks nor
+    leading zeros, and a repeated entry counts once (clr, rocdevice.cpp).
+    """
+    is_lowest = name == ROCR
+    seen: set[str] = set()
+
+    def read(text: str, _: str) -> Sequence[str] | None:
+        text = text.strip() if is_lowest else text
+        is_uuid = text[:4].upper() == "GPU-" and len(text) > 4
+        entry = f"GPU-{text[4:].lower()}" if is_uuid else number(text)
+        is_plain = is_uuid or entry == text
+        if entry is None or not is_plain or (is_lowest and entry in seen):
+            return None
+        seen.add(entry)
+        return (entry,)
+
+    wanted = "new index or UUID" if is_lowest else "plain index or UUID"
+    return read_mask(name, environ.get(name), Syntax(wanted=wanted, read=read))
+
+
+def _linked(found: list[_Found]) -> tuple[Device, ...]:
+    # What several share names none of them: older kernels gave all the partitions of
+    # a card the card's own id.
+    shared = Counter(one.device.uuid for one in found)
+    named = {
+        one.place: replace(
+            one.device,
+            id=str(number),
+            uuid=one.device.uuid if shared[one.device.uuid] == 1 else None,
+        )
+        for number, one in enumerate(found)
+    }
+    return tuple(
+        replace(
+            named[one.place],
+            peers=frozenset(
+                named[p].key for p in one.links - {one.place} if p in named
+            ),
+        )
+        for one in found
+    )
+
+
+def _device(host: Host, facts: dict[str, int], folder: str, family: str) -> Device:
+    version, spot = facts.get("gfx_target_version", 0), facts.get("location_id", 0)
+    target = f"gfx{version // 10_000}{version // 100 % 100:x}{version % 100:x}"
+    kind = _TYPES.get(facts.get("device_id", 0), target)
+    drm = f"/sys/class/drm/renderD{facts.get('drm_render_minor', 0)}/device"
+    name = (host.read_text(f"{drm}/product_name") or "").strip()
+    memory = _memory(host, facts, folder, drm)
+    return Device(
+        family=family,
+        kind=GPU.name,
+        index=0,
+        id="",
+        # As ROCr writes it; devices without one have no way to be told by UUID.
+        uuid=f"GPU-{unique:016x}" if (unique := facts.get("unique_id", 0)) else None,
+        pci=f"{facts.get('domain', 0):04x}:{spot >> 8 & 0xFF:02x}"
+        f":{spot >> 3 & 0x1F:02x}.{spot & 7}",
+        model=name or kind.replace("-", " "),
+        type=kind,
+        memory=memory,
+        integrated=not memory or target in _APUS or bool(facts.get("cpu_cores_count")),
+        source="KFD",
+    )
+
+
+def _memory(host: Host, facts: dict[str, int], folder: str, drm: str) -> int | None:
+    listed = sum(
+        bank.get("size_in_bytes", 0)
+        for bank in _parts(host, facts, folder, "mem_banks")
+        if bank.get("heap_type") in _OF_THE_CARD
+    )
+    driver = (host.read_text(f"{drm}/mem_info_vram_total") or "").strip()
+    return listed or (int(driver) if driver.isdecimal() else 0) or None
+
+
+def _links(host: Host, facts: dict[str, int], folder: str) -> frozenset[int]:
+    """The folders that XGMI leads to, CPUs included where they have it as well."""
+    links = _parts(host, facts, folder, "io_links")
+    return frozenset(link["node_to"] for link in links if link.get("type") == _XGMI)
+
+
+def _parts(
+    host: Host, facts: dict[str, int], folder: str, name: str
+) -> Iterator[dict[str, int]]:
+    for place in range(facts.get(f"{name}_count", 0)):
+        yield _facts(host.read_text(f"{folder}/{name}/{place}/properties") or "")
+
+
+def _closed(host: Host, path: str) -> str:
+    """Why a device file is of no use here, or the empty string."""
+    if not host.is_device(path):
+        return f"there is no {path} here; give it to the container"
+    if not host.can_open(path):
+        return f"no permission to read and write {path}; join the group of that file"
+    return ""
+
+
+def _facts(text: str) -> dict[str, int]:
+    """The lines of a KFD file: a name and a number each."""
+    words = (line.split() for line in text.splitlines())
+    return {
+        pair[0]: int(pair[1])
+        for pair in words
+        if len(pair) == 2 and pair[1].isdecimal()
+    }

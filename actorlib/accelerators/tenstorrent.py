@@ -1,0 +1,101 @@
+"""Tenstorrent's cards, found in ``/dev/tenstorrent`` and masked by TT_VISIBLE_DEVICES.
+
+The driver makes a file per chip, ``/dev/tenstorrent/0``, beside a folder ``by-id``; in
+sysfs it tells the card's type and its PCI address (tt-kmd's documentation). A board
+with two chips, such as a p300, is two devices here and to the variable, although
+tt-metal may refuse to work with one half of it.
+
+The variable lists numbers of files or PCI addresses, in any mixture, and an empty one
+hides every chip (tt-umd, ``pci_device.cpp``; before 2025 it hid none). Its order is of
+no meaning: a process counts its chips by address. tt-umd stops the whole program at an
+entry that leads nowhere; here the list ends there, with a reason.
+
+``TT_METAL_VISIBLE_DEVICES`` is a second list, which tt-metal follows behind the first.
+Where the owner sets it alone it is the mask, with the numbers taken to be the same,
+and in actors only the first one is left.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, final
+
+from actorlib._kinds import TTNPU
+from actorlib.accelerators.base import Accelerator, Detection, Device
+from actorlib.accelerators.masks import Mask, Syntax, number, read_mask
+from actorlib.accelerators.nodes import find_nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from actorlib.accelerators.host import Host
+
+_SECOND = "TT_METAL_VISIBLE_DEVICES"
+_CLASS = "/sys/class/tenstorrent/tenstorrent!"
+_ADDRESS = re.compile(r"(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+
+
+def _read(text: str, _: str) -> Sequence[str] | None:
+    text = text.strip()
+    entry = text if _ADDRESS.fullmatch(text) else number(text)
+    return None if entry is None else (entry,)
+
+
+@final
+class Tenstorrent(Accelerator):
+    """Tenstorrent's family: whole chips."""
+
+    family = "tenstorrent"
+    kind = TTNPU
+    visible_env = "TT_VISIBLE_DEVICES"
+    syntax = Syntax(wanted="number or PCI address", read=_read)
+    nosets = (
+        "RAY_EXPERIMENTAL_NOSET_TENSTORRENT_VISIBLE_DEVICES",
+        "RAY_EXPERIMENTAL_NOSET_TT_VISIBLE_DEVICES",
+    )
+
+    def detect(self, host: Host) -> Detection:
+        """Finds the chips whose device files may be opened."""
+        nodes = find_nodes(host, "/dev/tenstorrent/", _CLASS)
+        mask = self.mask(host.environ)
+        words = mask.entries if mask else ()
+        found = [_as_said(self._chip(host, *node), words) for node in nodes.usable]
+        return self.select(
+            found, host.environ, rejected=nodes.rejected, reason=nodes.reason
+        )
+
+    def _chip(self, host: Host, number: int, path: str) -> Device:
+        pci = host.link(f"{_CLASS}{number}/device")
+        model = (host.read_text(f"{_CLASS}{number}/tt_card_type") or "").strip()
+        return Device(
+            family=self.family,
+            kind=self.kind.name,
+            index=number,
+            id=str(number),
+            pci=pci and pci.rpartition("/")[2],
+            model=f"Tenstorrent {model}" if model else None,
+            source=path,
+        )
+
+    def mask(self, environ: Mapping[str, str]) -> Mask | None:
+        """What the owner may see, by the first of the two lists that is set."""
+        if self.visible_env not in environ and _SECOND in environ:
+            return read_mask(_SECOND, environ[_SECOND], self.syntax)
+        return super().mask(environ)
+
+    def environment(
+        self,
+        devices: Sequence[Device],
+        environ: Mapping[str, str],
+        every: Sequence[Device],
+    ) -> dict[str, str | None]:
+        """The mask, and no second list that would choose from what it leaves."""
+        shown = super().environment(devices, environ, every)
+        return {**shown, _SECOND: None} if _SECOND in environ else shown
+
+
+def _as_said(chip: Device, words: Sequence[str]) -> Device:
+    """The chip by its PCI address, if that is what the owner's mask calls it."""
+    said = [word for word in words if ":" in word and (chip.pci or "").endswith(word)]
+    return replace(chip, id=said[0]) if said and chip.id not in words else chip

@@ -1,0 +1,118 @@
+"""Google TPUs: chips behind ``/dev/accel<N>`` or ``/dev/vfio/<group>``.
+
+NPUs, Gaudis and whatever is passed through have such files too (ray#45302, #65034): a
+chip counts if its PCI ids, as in JAX and ``tpu-info``, say TPU. The metadata server is
+not asked: that can stall. That chips count from 0 in the order of their files is not
+verified where a container is given some. A part of a host needs what JAX's own tests
+set: bounds (in two generations of names), a port, leave to load libtpu twice. An empty
+list is not documented, so JAX and PyTorch/XLA, which take a TPU unasked, are sent to
+the CPU as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, final
+
+from actorlib._kinds import TPU
+from actorlib.accelerators.base import Accelerator, Detection, Device, Rejected
+from actorlib.accelerators.masks import Mask, read_mask
+from actorlib.accelerators.nodes import find_nodes
+from actorlib.accelerators.pci import read_pci
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from actorlib.accelerators.host import Host
+
+_ACCEL = "/sys/class/accel/accel{}/device"
+_VFIO = "/sys/kernel/iommu_groups/{}/devices/*"
+_PLACES = {"/dev/accel": _ACCEL, "/dev/accel/accel": _ACCEL, "/dev/vfio/": _VFIO}
+# By PCI device id; by subsystem id for the first two, which share a device id.
+_OLDER = {"0x004e": "V2", "0x004f": "V3", "0x005e": "V4", "0x0062": "V5P"}
+_TYPES = _OLDER | {"0x0063": "V5LITEPOD", "0x006f": "V6E", "0x0076": "V7X"}
+_BOUNDS = {1: "1,1,1", 2: "1,2,1", 4: "2,2,1", 8: "2,4,1"}
+_CHIPS = ("TPU_CHIPS_PER_HOST_BOUNDS", "TPU_CHIPS_PER_PROCESS_BOUNDS")
+_ALIAS = "TPU_VISIBLE_DEVICES"
+
+
+@final
+class Tpu(Accelerator):
+    """Google's family: the chips of one host."""
+
+    family = "tpu"
+    kind = TPU
+    visible_env = "TPU_VISIBLE_CHIPS"
+
+    def mask(self, environ: Mapping[str, str]) -> Mask | None:
+        """What the owner may see, by the newer name or else the older one."""
+        name = self.visible_env if self.visible_env in environ else _ALIAS
+        return read_mask(name, environ.get(name))
+
+    def detect(self, host: Host) -> Detection:
+        """Finds the chips whose PCI ids say TPU and that this process may open."""
+        looked = [
+            _look(host, path, behind.format(number))
+            for prefix, behind in _PLACES.items()
+            for number, path in find_nodes(host, prefix).present
+        ]
+        rejected = [other for other in looked if isinstance(other, Rejected)]
+        chips = [chip for chip in looked if isinstance(chip, Device)]
+        names = frozenset(str(place) for place in range(len(chips)))
+        found: list[Device] = []
+        for name, chip in zip(sorted(names, key=int), chips, strict=True):
+            if host.can_open(chip.source):
+                found.append(replace(chip, id=name, peers=names - {name}))
+            else:
+                why = "no permission to read and write it"
+                rejected.append(Rejected(name=chip.source, why=why, model=chip.model))
+        reason = "no TPU chip may be opened" if chips and not found else ""
+        return self.select(found, host.environ, rejected=rejected, reason=reason)
+
+    def environment(
+        self,
+        devices: Sequence[Device],
+        environ: Mapping[str, str],
+        every: Sequence[Device],
+    ) -> dict[str, str | None]:
+        """The chips, and for a part of the host what keeps its processes apart."""
+        changes = super().environment(devices, environ, every)
+        if not devices:
+            # Unset, JAX would say "tpu,cpu" here, and PyTorch/XLA TPU.
+            asked = (environ.get("JAX_PLATFORMS") or "tpu").split(",")
+            kept = ",".join(name for name in asked if name != "tpu") or "cpu"
+            torch = environ.get("PJRT_DEVICE", "TPU").replace("TPU", "CPU")
+            return changes | {_ALIAS: "", "JAX_PLATFORMS": kept, "PJRT_DEVICE": torch}
+        bounds = _BOUNDS.get(len(devices), "")
+        # Two actors never share a chip, so neither do they a port.
+        port = str(8476 + min(int(chip.written) for chip in devices))
+        part = dict.fromkeys(_CHIPS, bounds)
+        part |= {"TPU_HOST_BOUNDS": "1,1,1", "TPU_PROCESS_BOUNDS": "1,1,1"}
+        part |= {"TPU_PROCESS_PORT": port, "TPU_PROCESS_ADDRESSES": f"localhost:{port}"}
+        part |= {"CLOUD_TPU_TASK_ID": "0", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
+        there = {chip.key for chip in every}.union(*(chip.peers for chip in every))
+        if len(devices) < len(there):
+            return changes | part | {_ALIAS: changes[self.visible_env]}
+        # What GKE or a slice of several hosts says about the whole host has to stay.
+        if any(sorted(environ.get(n, bounds)) != sorted(bounds) for n in _CHIPS):
+            changes |= dict.fromkeys(part)
+        return changes | {_ALIAS: None}
+
+
+def _look(host: Host, path: str, behind: str) -> Device | Rejected:
+    """The chip that a file leads to, or why it leads to none."""
+    found = [read_pci(host, folder) for folder in host.glob(behind)]
+    for pci in found:
+        told = _TYPES.get(pci.subsystem if pci.device == "0x0027" else pci.device)
+        # A newer chip is told from Google's network cards by the driver that has it.
+        if pci.maker == "Google" and (told or behind.startswith("/sys/class/accel")):
+            gke = host.environ.get("TPU_ACCELERATOR_TYPE", "").partition("-")[0]
+            name = told or gke.upper().replace("TPU", "V")
+            bare = Device(family=Tpu.family, kind=TPU.name, index=0, id="", source=path)
+            model, kind = (
+                (f"TPU {name.lower()}", f"TPU-{name}") if name else (None, None)
+            )
+            return replace(bare, pci=pci.address, model=model, type=kind)
+    makers = ", ".join(sorted({pci.maker for pci in found} - {""}))
+    why = f"no TPU: it is of {makers}" if makers else "its PCI vendor cannot be read"
+    return Rejected(name=path, why=why)

@@ -1,0 +1,262 @@
+"""NVML as it answers on a machine with the given cards, raising its real errors."""
+
+from __future__ import annotations
+
+import importlib
+import tomllib
+from dataclasses import dataclass
+from types import ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING, Any, TypeVar, final
+
+from helpers.host import GIB, HOSTS, RecordedHost
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+# The real package needs no driver to be imported, so its error classes are at hand.
+_real = importlib.import_module("pynvml")
+
+MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One MIG instance as NVML describes it.
+
+    Attributes:
+        uuid: With its ``MIG-``.
+        name: The product name.
+        memory: Bytes.
+        slot: Its index within its card; there can be holes.
+        gi: The id of its GPU instance.
+        ci: The id of its compute instance within that.
+    """
+
+    uuid: str
+    name: str = "NVIDIA H100 80GB HBM3 MIG 1g.10gb"
+    memory: int = 10 * GIB
+    slot: int = 0
+    gi: int = 1
+    ci: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """One GPU as NVML describes it.
+
+    Attributes:
+        uuid: With its ``GPU-``.
+        name: The product name.
+        memory: Bytes, or None where NVML says that it is not supported.
+        lost: Whether it has fallen off the bus.
+        minor: The number of its device file, or None where that is not supported.
+        pci: Domain, bus and device, or None where that is not supported.
+        mig: Whether its MIG mode is on, or None where it has none.
+        parts: Its MIG instances.
+        linked: The UUIDs of the cards that it reaches over NVLink.
+    """
+
+    uuid: str
+    name: str = "NVIDIA H100 80GB HBM3"
+    memory: int | None = 80 * GIB
+    lost: bool = False
+    minor: int | None = None
+    pci: tuple[int, int, int] | None = None
+    mig: bool | None = None
+    parts: Sequence[Part] = ()
+    linked: Sequence[str] = ()
+
+
+_Handle = TypeVar("_Handle", bound=Card | Part)
+_Value = TypeVar("_Value")
+
+
+@final
+class FakeNvml(ModuleType):
+    """The module ``pynvml`` on a machine with these cards, raising its real errors.
+
+    Like the real one it answers only between ``nvmlInit`` and ``nvmlShutdown``, counts
+    cards by PCI address, and does not care for ``CUDA_VISIBLE_DEVICES``.
+
+    Attributes:
+        open: How many times it was started and not shut down.
+    """
+
+    def __init__(self, *cards: Card, broken: str = "", old: bool = False) -> None:
+        """Makes the module.
+
+        Args:
+            cards: The machine's cards by PCI address.
+            broken: Why ``nvmlInit`` fails, as the end of an error code's name, for
+                example ``DRIVER_NOT_LOADED``; empty if it works.
+            old: Whether it is from before there were MIG and NVLink.
+        """
+        super().__init__("pynvml")
+        self.open = 0
+        self._cards: Sequence[Card] = cards
+        self._broken = broken
+        self.nvmlInit = self._init
+        self.nvmlShutdown = self._shutdown
+        self.nvmlDeviceGetCount = self._count
+        self.nvmlDeviceGetHandleByIndex = self._handle
+        self.nvmlDeviceGetUUID = self._uuid
+        self.nvmlDeviceGetName = self._name
+        self.nvmlDeviceGetMemoryInfo = self._memory_info
+        self.nvmlDeviceGetMinorNumber = self._minor
+        self.nvmlDeviceGetPciInfo = self._pci_info
+        if not old:
+            self.nvmlDeviceGetMigMode = self._mig_mode
+            self.nvmlDeviceGetMaxMigDeviceCount = self._most_parts
+            self.nvmlDeviceGetMigDeviceHandleByIndex = self._part
+            self.nvmlDeviceGetGpuInstanceId = self._gpu_instance
+            self.nvmlDeviceGetComputeInstanceId = self._compute_instance
+            self.nvmlDeviceGetP2PStatus = self._p2p_status
+
+    def __getattr__(self, name: str) -> Any:
+        # Errors and constants are the real module's own.
+        if name.startswith(("NVMLError", "NVML_")):
+            return getattr(_real, name)
+        raise AttributeError(name)
+
+    def _init(self) -> None:
+        if self._broken:
+            raise _error(self._broken)
+        self.open += 1
+
+    def _shutdown(self) -> None:
+        self._check_open()
+        self.open -= 1
+
+    def _count(self) -> int:
+        self._check_open()
+        return len(self._cards)
+
+    def _handle(self, index: int) -> Card:
+        self._check_open()
+        if not 0 <= index < len(self._cards):
+            raise _error("INVALID_ARGUMENT")
+        return self._answering(self._cards[index])
+
+    def _uuid(self, handle: Card | Part) -> str:
+        return self._answering(handle).uuid
+
+    def _name(self, handle: Card | Part) -> str:
+        return self._answering(handle).name
+
+    def _memory_info(
+        self, handle: Card | Part, version: int | None = None
+    ) -> SimpleNamespace:
+        total = _supported(self._answering(handle).memory)
+        second = {} if version is None else {"version": version, "reserved": 0}
+        return SimpleNamespace(total=total, free=total, used=0, **second)
+
+    def _minor(self, handle: Card) -> int:
+        return _supported(self._answering(handle).minor)
+
+    def _pci_info(self, handle: Card | Part) -> SimpleNamespace:
+        address = handle.pci if isinstance(handle, Card) else None
+        domain, bus, device = _supported(self._answering(handle) and address)
+        return SimpleNamespace(
+            domain=domain,
+            bus=bus,
+            device=device,
+            busId=f"{domain:08X}:{bus:02X}:{device:02X}.0",
+        )
+
+    def _mig_mode(self, handle: Card) -> list[int]:
+        on = _supported(self._answering(handle).mig)
+        return [int(on), int(on)]
+
+    def _most_parts(self, handle: Card) -> int:
+        return 0 if self._answering(handle).mig is None else 7
+
+    def _part(self, handle: Card, index: int) -> Part:
+        there = {part.slot: part for part in self._answering(handle).parts}
+        if index not in there:
+            raise _error("NOT_FOUND")
+        return there[index]
+
+    def _gpu_instance(self, handle: Part) -> int:
+        return self._answering(handle).gi
+
+    def _compute_instance(self, handle: Part) -> int:
+        return self._answering(handle).ci
+
+    def _p2p_status(self, one: Card, other: Card, index: int) -> int:
+        is_linked = other.uuid in one.linked and one.uuid in other.linked
+        if index != _real.NVML_P2P_CAPS_INDEX_NVLINK or not is_linked:
+            return int(_real.NVML_P2P_STATUS_NOT_SUPPORTED)
+        return int(_real.NVML_P2P_STATUS_OK)
+
+    def _answering(self, handle: _Handle) -> _Handle:
+        self._check_open()
+        if isinstance(handle, Card) and handle.lost:
+            raise _error("GPU_IS_LOST")
+        return handle
+
+    def _check_open(self) -> None:
+        if not self.open:
+            raise _error("UNINITIALIZED")
+
+
+def nvidia_host(
+    *cards: Card, environ: Mapping[str, str] | None = None, broken: str = ""
+) -> RecordedHost:
+    """A machine on which NVML answers for these cards."""
+    nvml = FakeNvml(*cards, broken=broken)
+    return RecordedHost(environ=environ, sdks={"pynvml": nvml})
+
+
+def nvidia_machine(
+    name: str, *, environ: Mapping[str, str] | None = None
+) -> RecordedHost:
+    """A recorded machine together with the NVML that was recorded there.
+
+    Its file has one table ``[[nvml]]`` per card: ``uuid``, ``name``, ``mib`` of memory,
+    ``minor``, ``pci``, ``lost``, ``mig``, ``linked`` (the places of other cards in the
+    file) and ``parts`` with ``uuid``, ``name``, ``mib``, ``slot``, ``gi`` and ``ci``.
+    ``nvml_broken`` says why NVML does not start; without either, its library is not
+    installed.
+
+    Args:
+        name: The file's name without its ending.
+        environ: Variables besides the recorded ones.
+    """
+    told = tomllib.loads((HOSTS / f"{name}.toml").read_text(encoding="utf-8"))
+    tables: list[dict[str, Any]] = told.get("nvml", [])
+    missing = "" if tables else "LIBRARY_NOT_FOUND"
+    cards = [_card(table, tables) for table in tables]
+    nvml = FakeNvml(*cards, broken=told.get("nvml_broken", missing))
+    return RecordedHost.load(name, environ=environ, sdks={"pynvml": nvml})
+
+
+def _card(table: Mapping[str, Any], tables: Sequence[Mapping[str, Any]]) -> Card:
+    parts: list[dict[str, Any]] = table.get("parts", [])
+    linked: list[int] = table.get("linked", [])
+    return Card(
+        uuid=table["uuid"],
+        name=table["name"],
+        memory=table["mib"] * MIB if "mib" in table else None,
+        lost=table.get("lost", False),
+        minor=table.get("minor"),
+        pci=_address(table["pci"]) if "pci" in table else None,
+        mig=table.get("mig"),
+        parts=[Part(memory=part.pop("mib") * MIB, **part) for part in parts],
+        linked=[tables[place]["uuid"] for place in linked],
+    )
+
+
+def _address(pci: str) -> tuple[int, int, int]:
+    domain, bus, rest = pci.split(":")
+    return int(domain, 16), int(bus, 16), int(rest.partition(".")[0], 16)
+
+
+def _supported(value: _Value | None) -> _Value:
+    if value is None:
+        raise _error("NOT_SUPPORTED")
+    return value
+
+
+def _error(code: str) -> Exception:
+    error: Exception = _real.NVMLError(getattr(_real, f"NVML_ERROR_{code}"))
+    return error
