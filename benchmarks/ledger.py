@@ -31,7 +31,7 @@ _QUICK = (10, 1_000, 100_000)
 
 _FLAT: Final = Target(bound=0.5, against=SMALLEST)
 """A lease of a large machine is seldom in a cache of the CPU, and a heap is deeper: the
-floor loses half of its rate to that alone."""
+floor loses about half of its rate to that alone."""
 
 _FAST: Final = Target(bound=100_000)
 
@@ -59,7 +59,7 @@ class _Situation:
 
 
 _SHARES = _Situation(
-    title="shares of 0.1 to 1 and pairs, packed",
+    title="0.1 to 2 devices, packed",
     machine="plain",
     figure="shares",
     beside=_BOTH,
@@ -127,7 +127,7 @@ def make_plan(scale: Scale) -> Plan:
         name="ledger",
         question="Placement decisions a second on one core",
         notes=_NOTES,
-        jobs=list(_jobs(sizes, 0.08 if scale.is_quick else 0.5)),
+        jobs=list(_jobs(sizes, 0.05 if scale.is_quick else 0.5)),
         cases=[case for each in cases.values() for case in each],
         curves=[
             Curve(

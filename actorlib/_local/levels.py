@@ -1,15 +1,17 @@
 """Devices of one make by what they have free, found in two look-ups.
 
 A device has one of 10 001 amounts free, its *level*, so best fit is two look-ups: the
-lowest level in use that is high enough, then the lowest index on it. The levels in use
-are the bits of one ``int``; shift, isolate the lowest bit, and the interpreter has
-scanned them all in C. Rejected: one list sorted by (free, index), which moves half of
-itself at every decision; a heap per level without the set beside it, where an index
-that left a level and came back is found twice.
+lowest level in use that is high enough, by bisection of the sorted levels in use, then
+the lowest index on it. Rejected: one list sorted by (free, index), which moves half of
+itself at every decision; the levels in use as the bits of one ``int``, of which every
+look-up copies up to 1.3 KB (0.53 us against 0.13, CPython 3.11); a heap per level
+without the set beside it, where an index that left a level and came back is found
+twice.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, final
 
@@ -28,17 +30,17 @@ class Levels:
 
     def __init__(self) -> None:
         self._at: dict[int, _Indices] = {}
-        self._in_use = 0
+        self._in_use: list[int] = []
 
     @property
     def highest(self) -> int:
         """The highest level in use; -1 if nothing is here."""
-        return self._in_use.bit_length() - 1
+        return self._in_use[-1] if self._in_use else -1
 
     def tightest(self, units: int) -> int:
         """The lowest level in use that is at least ``units``; -1 if there is none."""
-        roomy = self._in_use >> units
-        return units + (roomy & -roomy).bit_length() - 1 if roomy else -1
+        place = bisect_left(self._in_use, units)
+        return self._in_use[place] if place < len(self._in_use) else -1
 
     def lowest(self, level: int) -> int:
         """The lowest index on a level in use."""
@@ -59,7 +61,7 @@ class Levels:
     def fill(self, level: int, ascending: Iterable[int]) -> None:
         """Puts many on a level that is not in use yet."""
         self._at[level] = _Indices(ascending)
-        self._in_use |= 1 << level
+        insort(self._in_use, level)
 
     def put(self, index: int, level: int) -> None:
         """Puts one on a level."""
@@ -74,21 +76,26 @@ class Levels:
         there.remove(index)
         if not there:
             del self._at[level]
-            self._in_use ^= 1 << level
+            del self._in_use[bisect_left(self._in_use, level)]
 
     def move(self, index: int, left: int, level: int) -> None:
         """Takes one off a level and puts it on another."""
         at = self._at
         there = at[left]
-        there.remove(index)
-        if not there:
+        members = there.members
+        members.remove(index)
+        if not members:
             del at[left]
-            self._in_use ^= 1 << left
+            del self._in_use[bisect_left(self._in_use, left)]
+        elif len(there.heap) > 2 * len(members) + _SPARE:
+            there.rebuild()
         if level in at:
-            at[level].add(index)
+            there = at[level]
+            there.members.add(index)
+            heappush(there.heap, index)
         else:
             at[level] = _Indices((index,))
-            self._in_use ^= 1 << level
+            insort(self._in_use, level)
 
     def has(self, index: int, level: int) -> bool:
         """Whether one is on a level."""
@@ -99,7 +106,7 @@ class Levels:
 
     def check(self) -> None:
         """Raises AssertionError unless the levels in use are those that exist."""
-        if self._in_use != sum(1 << level for level in self._at):
+        if self._in_use != sorted(self._at):
             raise AssertionError("the levels in use are not the levels that exist")
 
 
@@ -111,39 +118,43 @@ class _Indices:
     set. They are at most as many as the members and a few, else the heap is rebuilt.
     """
 
-    __slots__ = ("_heap", "_members")
+    __slots__ = ("heap", "members")
 
     def __init__(self, ascending: Iterable[int]) -> None:
-        self._heap = list(ascending)
-        self._members = set(self._heap)
+        self.heap: list[int] = list(ascending)
+        self.members = set(self.heap)
 
     def __len__(self) -> int:
-        return len(self._members)
+        return len(self.members)
 
     def __contains__(self, index: int) -> bool:
-        return index in self._members
+        return index in self.members
 
     def add(self, index: int) -> None:
-        self._members.add(index)
-        heappush(self._heap, index)
+        self.members.add(index)
+        heappush(self.heap, index)
 
     def remove(self, index: int) -> None:
-        self._members.remove(index)
-        if len(self._heap) > 2 * len(self._members) + _SPARE:
-            self._heap = list(self._members)
-            heapify(self._heap)
+        self.members.remove(index)
+        if len(self.heap) > 2 * len(self.members) + _SPARE:
+            self.rebuild()
+
+    def rebuild(self) -> None:
+        self.heap = list(self.members)
+        heapify(self.heap)
 
     def lowest(self) -> int:
-        while self._heap[0] not in self._members:
-            heappop(self._heap)
-        return self._heap[0]
+        heap, members = self.heap, self.members
+        while heap[0] not in members:
+            heappop(heap)
+        return heap[0]
 
     def first(self, count: int) -> list[int]:
         found: dict[int, None] = {}
-        while self._heap and len(found) < count:
-            index = heappop(self._heap)
-            if index in self._members:
+        while self.heap and len(found) < count:
+            index = heappop(self.heap)
+            if index in self.members:
                 found[index] = None
         for index in found:
-            heappush(self._heap, index)
+            heappush(self.heap, index)
         return list(found)

@@ -23,7 +23,7 @@ from actorlib._kinds import UNITS
 from actorlib._local.levels import Levels
 from actorlib._local.scopes import Scopes
 from actorlib._local.topology import LOOK, aligned, linked
-from actorlib._local.where import ANYWHERE, Make, Where, make_of
+from actorlib._local.where import ANYWHERE, Make, Where
 from actorlib._resources import format_amount
 from actorlib.accelerators.base import Share
 
@@ -112,6 +112,8 @@ class DevicePool:
         if named is not None:
             usable = [index for index in named if index not in barred]
             return self._of_named(units, usable, where)
+        if not barred and not where.apart:
+            return self._of_makes(units, where)
         with self._without({*barred, *self._scopes.apart(where)}):
             return self._of_makes(units, where)
 
@@ -226,6 +228,10 @@ class DevicePool:
         count, part = divmod(units, UNITS)
         if part:
             return None
+        if self._sole is not None and not self._has_links:
+            (make,) = self._scopes.makes(where) or (None,)
+            found = self._sole.first(UNITS, count) if make and not make.is_part else []
+            return found if len(found) == count else None
         look = max(count, LOOK) if self._has_links or self.kind.aligned else count
         free = self._wholly_free(where, look, with_parts=False)
         return self._together(count, free)
@@ -245,15 +251,17 @@ class DevicePool:
         """So many of the free devices: of one make, else of one family, or None."""
         alike: dict[object, list[Device]] = {}
         for index in free:
-            device = self.devices[index]
-            alike.setdefault(make_of(device), []).append(device)
-        for group in self._scopes.by_family(free):
-            alike.setdefault(group[0].family, group)
+            make = self._scopes.make_of[index]
+            alike.setdefault(make, []).append(self.devices[index])
         for group in alike.values():
             if len(group) >= count:
                 break
         else:
-            return None
+            for group in self._scopes.by_family(free):
+                if len(group) >= count:
+                    break
+            else:
+                return None
         if self.kind.aligned:
             group = aligned(count, group)
         elif self._has_links and count > 1:

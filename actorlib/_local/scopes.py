@@ -29,17 +29,25 @@ class Scopes:
     Attributes:
         by_make: The indices of the devices of each make, ascending; the makes in the
             order of their first devices.
+        make_of: The make of each device, by index.
     """
 
-    __slots__ = ("_devices", "_has_links", "_kind", "by_make")
+    __slots__ = ("_devices", "_kind", "_linked_to", "by_make", "make_of")
 
     def __init__(self, kind: Kind, devices: Sequence[Device]) -> None:
         self._kind = kind
         self._devices = devices
-        self._has_links = any(device.peers for device in devices)
+        self._linked_to: dict[tuple[str, str], list[int]] = {}
         self.by_make: dict[Make, list[int]] = {}
         for device in devices:
             self.by_make.setdefault(make_of(device), []).append(device.index)
+            for key in device.peers:
+                whom = device.family, key
+                self._linked_to.setdefault(whom, []).append(device.index)
+        # One object for each make: a look-up is far cheaper than a make anew.
+        self.make_of = {
+            index: make for make, indices in self.by_make.items() for index in indices
+        }
 
     def has(self, device: Device) -> bool:
         """Whether a device is one of these."""
@@ -87,12 +95,10 @@ class Scopes:
         ranks: dict[int, int] | None = None
         near = [device for device in where.near or () if self.has(device)]
         if near:
-            keys = {(device.family, device.key) for device in near}
-            looked = self._devices if self._has_links else ()
             ranks = {
-                device.index: 1
-                for device in looked
-                if any((device.family, key) in keys for key in device.peers)
+                index: 1
+                for device in near
+                for index in self._linked_to.get((device.family, device.key), ())
             }
             ranks.update((device.index, 0) for device in near)
         only = {device.index for device in where.only or () if self.has(device)}
@@ -105,7 +111,7 @@ class Scopes:
         wished = [
             index
             for index in sorted(ranks)
-            if index not in apart and make_of(self._devices[index]) in makes
+            if index not in apart and self.make_of[index] in makes
         ]
         return sorted(wished, key=ranks.__getitem__)
 

@@ -35,15 +35,23 @@ def linked(count: int, free: Sequence[Device]) -> list[Device]:
         They in index order; the lowest ones where several sets are as good.
     """
     most = count * (count - 1) // 2
-    best: tuple[int, list[Device]] | None = None
-    for ahead, start in product((False, True), free):
-        grown = _grown(count, start, free, ahead=ahead)
+    places = {device.key: place for place, device in enumerate(free)}
+    reached = [{places[key] for key in device.peers & places.keys()} for device in free]
+    reached_by: list[list[int]] = [[] for _ in free]
+    for place, others in enumerate(reached):
+        for other in others:
+            reached_by[other].append(place)
+    best: tuple[int, list[int]] | None = None
+    # Of two, looking ahead finds nothing more.
+    passes = (False, True) if count > 2 else (False,)
+    for ahead, start in product(passes, range(len(free))):
+        grown = _grown(count, start, reached, reached_by, ahead=ahead)
         if best is None or grown[0] > best[0]:
             best = grown
         if best[0] == most:
             break
     chosen = best[1] if best is not None else []
-    return sorted(chosen, key=_index)
+    return [free[place] for place in sorted(chosen)]
 
 
 def aligned(count: int, free: Sequence[Device]) -> list[Device]:
@@ -73,23 +81,33 @@ def aligned(count: int, free: Sequence[Device]) -> list[Device]:
 
 
 def _grown(
-    count: int, start: Device, free: Sequence[Device], *, ahead: bool
-) -> tuple[int, list[Device]]:
-    chosen, links = [start], 0
-    left = [device for device in free if device is not start]
+    count: int,
+    start: int,
+    reached: Sequence[set[int]],
+    reached_by: Sequence[Sequence[int]],
+    *,
+    ahead: bool,
+) -> tuple[int, list[int]]:
+    """A set grown from one place: how many links it has, and the places."""
+    chosen, links, added = [start], 0, start
+    reach: dict[int, int] = {}
     while len(chosen) < count:
-        added = max(
-            left,
-            key=lambda d: (_links(d, chosen), _links(d, left) if ahead else 0),
-        )
-        links += _links(added, chosen)
+        for place in reached_by[added]:
+            if place not in chosen:
+                reach[place] = reach.get(place, 0) + 1
+        most = max(reach.values(), default=0)
+        best = [place for place, ties in reach.items() if ties == most]
+        if not best:
+            left = (place for place in range(len(reached)) if place not in chosen)
+            best = list(left) if ahead else [next(left)]
+        if ahead:
+            added = max(best, key=lambda p: (len(reached[p].difference(chosen)), -p))
+        else:
+            added = min(best)
+        reach.pop(added, None)
+        links += most
         chosen.append(added)
-        left.remove(added)
     return links, chosen
-
-
-def _links(device: Device, others: Sequence[Device]) -> int:
-    return sum(other.key in device.peers for other in others)
 
 
 def _company(number: int, free: Collection[int]) -> tuple[int, ...]:

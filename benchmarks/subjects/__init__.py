@@ -10,5 +10,7 @@ prints its figures as another, in seconds, bytes and actors or calls a second.
 * ``whole_*``: programs that start a library, ask one actor once and end;
   ``whole_process`` takes their time;
 * ``calls_*``: calls of one actor, alone and in windows. ``_floor`` is the floor
-  (``bare_echo`` is its other half).
+  (``bare_echo`` is its other half);
+* ``ledger_*``: decisions on machines of simulated devices. ``_floor`` is the floor,
+  ``_scan`` what one writes first; ``_decisions`` is what they share.
 """

@@ -30,10 +30,8 @@ SPREAD: Final = (0.25, 0.5, 0.75)
 Block = Callable[[int], None]
 """Makes so many decisions."""
 
-
 _BLOCK = 0.0005
-"""Seconds between two looks at the clock, at the least: a look takes half of one
-thousandth of that."""
+"""Seconds between two looks at the clock, about: a look takes a thousandth of that."""
 
 
 class Load(NamedTuple):
@@ -52,7 +50,7 @@ class Load(NamedTuple):
 
 def some_asks(amounts: Sequence[float], devices: int) -> list[float]:
     """Amounts in random order, the same ones every time; enough to fill half of it."""
-    return random.Random(0).choices(amounts, k=max(ASKS, 2 * devices))
+    return random.Random(0).choices(amounts, k=max(ASKS, devices * 5 // 4))
 
 
 def up_to(limit: float, asks: Sequence[float]) -> list[float]:

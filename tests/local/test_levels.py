@@ -69,7 +69,7 @@ def test_indices_when_one_comes_and_goes_then_stay_small() -> None:
         indices.remove(50)
         indices.add(50)
 
-    assert len(indices._heap) <= 2 * 100 + 17
+    assert len(indices.heap) <= 2 * 100 + 17
 
 
 def test_indices_when_many_have_left_then_the_lowest_is_known() -> None:
