@@ -103,6 +103,12 @@ class Catalogue:
             request = Resources.of(amounts)
             _check_kinds(label, name, options, {make.kind for make in makes}, kinds)
         only = [self._device(label, name, kinds) for name in options.devices]
+        if len({device.parent is None for device in only}) > 1:
+            # CUDA's mask is of one kind, and ends where the other begins.
+            raise ActorUnschedulableError(
+                f"{label} asks device={list(options.devices)!r}, whole cards and parts "
+                "of cards: one process is shown the one or the other"
+            )
         if near is not None:
             near = frozenset(device for device in near if device.kind in kinds)
             if not near:

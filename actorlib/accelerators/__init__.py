@@ -10,12 +10,12 @@ The rooms, in reading order:
 * ``discovery``: every family is asked what it has, side by side.
 * ``inventory``: what a runtime may grant; a lease becomes an environment, and the ids
   that the user is told.
-* ``pci``, ``nodes``: what sysfs says of a PCI device; device files with numbers.
+* ``files``, ``pci``: which device files open; what sysfs says of a PCI device.
 * ``nvidia``, ``amd``, ``intel``, ``apple``, ``metax``: the families of GPUs, one file
   each. What their own software sees of a machine, and how it reads its masks:
 * ``nvml``, ``nvidia_driver``, ``nvidia_masks``: NVIDIA's.
 * ``rocm``: AMD's.
-* ``levelzero``, ``oneapi``: Intel's.
+* ``levelzero``, ``intel_masks``: Intel's.
 * ``tpu``, ``neuron``, ``gaudi``, ``ascend``, ``rbln``, ``furiosa``, ``mobilint``,
   ``tenstorrent``: the other families.
 

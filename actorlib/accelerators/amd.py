@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, final
 
 from actorlib._kinds import GPU
 from actorlib.accelerators.base import Accelerator, Detection, Device, Rejected
+from actorlib.accelerators.files import why_none
 from actorlib.accelerators.masks import Mask, choose
 from actorlib.accelerators.rocm import ROCR, find_gpus, read_layer
 
@@ -49,8 +50,8 @@ class Amd(Accelerator):
         environ = host.environ
         found, rejected = find_gpus(host, self.family)
         if not found:
-            why = rejected[0].why if rejected else ""
-            return self.select((), environ, rejected=rejected, reason=why)
+            reason = why_none(found, rejected)
+            return self.select(found, environ, rejected=rejected, reason=reason)
         upper = next((name for name in (_HIP, *_SHARED) if name in environ), _HIP)
         layers = [read_layer(name, environ) for name in (ROCR, upper)]
         masks = [mask for mask in layers if mask is not None]

@@ -1,11 +1,12 @@
-"""Huawei Ascend NPUs: ``/dev/davinci<N>``, masked by ``ASCEND_RT_VISIBLE_DEVICES``.
+"""Huawei's Ascends, found in ``/dev`` and masked by ``ASCEND_RT_VISIBLE_DEVICES``.
 
-The variable takes numbers between commas that ascend, and no blanks: the list ends
-before anything else (hiascend.com, CANN environment variables; CANN 6.3 allowed other
-orders, and what ends a list there does no harm here). An empty list leaves no NPU, by
-reports of Ray's users. The numbers are logical ones: a container that is given
-``davinci3`` to ``davinci7`` counts them from 0 (vllm-ascend#16256), so an NPU is called
-by its place among the files, and ``source`` tells which file that is.
+An NPU is ``/dev/davinci<N>``. The variable takes numbers between commas that ascend,
+and no blanks: the list ends before anything else (hiascend.com, CANN environment
+variables; CANN 6.3 allowed other orders, and what ends a list there does no harm here).
+An empty list leaves no NPU, by reports of Ray's users. The numbers are logical ones: a
+container that is given ``davinci3`` to ``davinci7`` counts them from 0
+(vllm-ascend#16256), so an NPU is called by its place among the files, and ``source``
+tells which file that is.
 
 ``ASCEND_DEVICE_ID`` is an index into the owner's list and means nothing in an actor's,
 where it is removed. ``ASCEND_VISIBLE_DEVICES`` is for the container runtime and left
@@ -21,8 +22,8 @@ from typing import TYPE_CHECKING, final
 
 from actorlib._kinds import NPU
 from actorlib.accelerators.base import Accelerator, Detection, Device
-from actorlib.accelerators.masks import Mask, Syntax, read_mask
-from actorlib.accelerators.nodes import find_nodes
+from actorlib.accelerators.files import find_files, why_none
+from actorlib.accelerators.masks import Mask, Syntax, number, read_mask
 from actorlib.accelerators.pci import read_pci
 
 if TYPE_CHECKING:
@@ -49,24 +50,10 @@ class Ascend(Accelerator):
     kind = NPU
     visible_env = "ASCEND_RT_VISIBLE_DEVICES"
 
-    def mask(self, environ: Mapping[str, str]) -> Mask | None:
-        """What the owner may see, up to the first number that does not ascend."""
-        last = -1
-
-        def read(text: str, _: str) -> Sequence[str] | None:
-            nonlocal last
-            if not (text.isascii() and text.isdecimal()) or int(text) <= last:
-                return None
-            last = int(text)
-            return (str(last),)
-
-        syntax = Syntax(wanted="higher number without blanks", read=read)
-        return read_mask(self.visible_env, environ.get(self.visible_env), syntax)
-
     def detect(self, host: Host) -> Detection:
         """Finds the NPUs whose device files may be opened."""
-        nodes = find_nodes(host, "/dev/davinci")
-        model, kind = _series(host)
+        files = find_files(host, "/dev/davinci")
+        model, kind = _series(host) if files.present else (None, None)
         found = [
             Device(
                 family=self.family,
@@ -75,16 +62,30 @@ class Ascend(Accelerator):
                 id=str(place),
                 model=model,
                 type=kind,
-                source=path,
+                source=file[1],
             )
-            for place, (number, path) in enumerate(nodes.present)
-            if (number, path) in nodes.usable
+            for place, file in enumerate(files.present)
+            if file in files.usable
         ]
-        rejected = [replace(lost, model=model) for lost in nodes.rejected]
-        reason = nodes.reason
-        if not nodes.present and host.is_device("/dev/davinci_manager"):
+        rejected = [replace(lost, model=model) for lost in files.rejected]
+        reason = why_none(found, rejected)
+        if not files.present and host.is_device("/dev/davinci_manager"):
             reason = "there is /dev/davinci_manager, but no /dev/davinci<N>"
         return self.select(found, host.environ, rejected=rejected, reason=reason)
+
+    def mask(self, environ: Mapping[str, str]) -> Mask | None:
+        """What the owner may see, up to the first number that does not ascend."""
+        last = -1
+
+        def read(text: str, _: str) -> Sequence[str] | None:
+            nonlocal last
+            if number(text) is None or text != text.strip() or int(text) <= last:
+                return None
+            last = int(text)
+            return (str(last),)
+
+        syntax = Syntax(wanted="higher number without blanks", read=read)
+        return read_mask(self.visible_env, environ.get(self.visible_env), syntax)
 
     def environment(
         self,

@@ -261,6 +261,9 @@ class Accelerator(ABC):
             )
         found = detection.devices[:count]
         taken = {device.id for device in detection.devices}
+        if outer is None:
+            # A logical device is written as it is called: not as a real one is.
+            taken |= {device.written for device in detection.devices}
         names = map(str, itertools.count()) if outer is None else iter(outer)
         free = (name for name in names if name not in taken)
         missing = range(len(found), count)

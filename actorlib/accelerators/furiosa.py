@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, final
 
 from actorlib._kinds import FURIOSA
 from actorlib.accelerators.base import Accelerator, Detection, Device, Rejected
+from actorlib.accelerators.files import closed, why_none
 from actorlib.accelerators.masks import Mask, Syntax
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from actorlib.accelerators.host import Host
 
 _ELEMENT = re.compile(r"/dev/rngd/npu(\d+)pe\d+(?:-\d+)?")
-_ENTRY = re.compile(r"\s*(?:npu:)?(\d+)(:[\d*-]+)?\s*", re.ASCII)
+_ENTRY = re.compile(r"\s*(?:npu:)?(\d{1,20})(:[\d*-]+)?\s*", re.ASCII)
 
 
 def _read(text: str, _: str) -> Sequence[str] | None:
@@ -57,29 +58,12 @@ class Furiosa(Accelerator):
         rejected: list[Rejected] = []
         for number, paths in sorted(elements.items()):
             if any(map(host.can_open, paths)):
-                found.append(self._card(host, number))
+                found.append(_card(host, number))
             else:
-                why = f"no permission to read and write {paths[0]}"
+                why = closed(host, paths[0])
                 rejected.append(Rejected(name=f"npu:{number}", why=why))
-        reason = rejected[0].why if rejected and not found else ""
+        reason = why_none(found, rejected)
         return self.select(found, host.environ, rejected=rejected, reason=reason)
-
-    def _card(self, host: Host, number: int) -> Device:
-        def told(name: str) -> str | None:
-            text = host.read_text(f"/sys/class/rngd_mgmt/rngd!npu{number}mgmt/{name}")
-            return (text or "").strip() or None
-
-        return Device(
-            family=self.family,
-            kind=self.kind.name,
-            index=number,
-            id=str(number),
-            uuid=told("device_uuid"),
-            pci=told("busname"),
-            model="FuriosaAI RNGD",
-            type="FURIOSA_RNGD",
-            source=f"/dev/rngd/npu{number}pe*",
-        )
 
     def mask(self, environ: Mapping[str, str]) -> Mask | None:
         """What the owner may see; whole cards, also where it names parts of them."""
@@ -95,3 +79,18 @@ class Furiosa(Accelerator):
         """The devices with ``npu:`` before their numbers, which are the only form."""
         checked = super().formed(devices, form)
         return tuple(replace(card, entry=f"npu:{card.id}") for card in checked)
+
+
+def _card(host: Host, number: int) -> Device:
+    folder = f"/sys/class/rngd_mgmt/rngd!npu{number}mgmt"
+    return Device(
+        family=Furiosa.family,
+        kind=Furiosa.kind.name,
+        index=0,
+        id=str(number),
+        uuid=host.read_word(f"{folder}/device_uuid"),
+        pci=host.read_word(f"{folder}/busname"),
+        model="FuriosaAI RNGD",
+        type="FURIOSA_RNGD",
+        source=f"/dev/rngd/npu{number}pe*",
+    )

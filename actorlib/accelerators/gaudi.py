@@ -1,10 +1,11 @@
-"""Intel Gaudi: ``/dev/accel/accel<N>``, or ``/dev/hl<N>`` of older drivers.
+"""Intel's Gaudis, found in ``/dev`` and masked by ``HABANA_VISIBLE_MODULES``.
 
-``HABANA_VISIBLE_MODULES`` takes module ids, the places on the board, and not the
-numbers of the files: card 0 may be module 5, and numbers change at a restart while
-modules stay (Gaudi documentation). The driver's sysfs maps one to the other, so cards
-are named by their module and stand in that order. Where it does not (older drivers; in
-a container without it), the number has to do as the module's, and the reason says so.
+A card is ``/dev/accel/accel<N>``, or ``/dev/hl<N>`` of older drivers. The variable
+takes module ids, the places on the board, and not the numbers of the files: card 0 may
+be module 5, and numbers change at a restart while modules stay (Gaudi documentation).
+The driver's sysfs maps one to the other, so cards are named by their module and stand
+in that order. Where it does not (older drivers; in a container without it), the number
+has to do as the module's, and the reason says so.
 
 ``HLS_MODULE_ID``, which forces one module, is removed from actors: one variable says
 what they have. ``HABANA_VISIBLE_DEVICES`` is for the container runtime and left alone.
@@ -19,12 +20,11 @@ from typing import TYPE_CHECKING, final
 
 from actorlib._kinds import HPU
 from actorlib.accelerators.base import Accelerator, Detection, Device, Rejected
-from actorlib.accelerators.masks import number
-from actorlib.accelerators.nodes import find_nodes
+from actorlib.accelerators.files import closed, find_files, why_none
 from actorlib.accelerators.pci import read_pci
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from actorlib.accelerators.host import Host
 
@@ -54,12 +54,11 @@ class Gaudi(Accelerator):
 
     def detect(self, host: Host) -> Detection:
         """Finds the cards that may be opened, in the order of their modules."""
-        cards: list[tuple[str | None, Device]] = []
+        cards: list[tuple[int | None, Device]] = []
         rejected: list[Rejected] = []
         for path, folder, place in _files(host):
-            address = (host.read_text(f"{folder}/pci_addr") or "").strip()
-            pci = read_pci(host, folder)
-            if not pci.vendor:
+            pci, address = read_pci(host, folder), host.read_word(f"{folder}/pci_addr")
+            if address and not pci.vendor:
                 pci = read_pci(host, f"/sys/bus/pci/devices/{address}")
             name = _NAMES.get(pci.device)
             card = Device(
@@ -67,28 +66,26 @@ class Gaudi(Accelerator):
                 kind=self.kind.name,
                 index=0,
                 id=str(place),
-                pci=pci.address or address or None,
+                pci=pci.address or address,
                 model=f"Intel {name}" if name else None,
                 type=f"Intel-{name}" if name else None,
                 source=path,
             )
-            why = "" if host.can_open(path) else "no permission to read and write it"
-            why = "a Goya card, which is no HPU" if pci.device == _GOYA else why
+            is_goya = pci.device == _GOYA
+            why = "a Goya card, which is no HPU" if is_goya else closed(host, path)
             if why:
                 rejected.append(Rejected(name=path, why=why, model=card.model))
             else:
-                cards.append(
-                    (number(host.read_text(f"{folder}/module_id") or ""), card)
-                )
-        reason = ""
-        if rejected and not cards:
-            reason = f"{rejected[0].name}: {rejected[0].why}"
+                cards.append((host.read_number(f"{folder}/module_id"), card))
+        found = [card for _, card in cards]
+        reason = why_none(found, rejected)
         # All by module or none: a number could be another card's module.
-        if all(module is not None for module, _ in cards):
-            cards = [(module, replace(card, id=module or "")) for module, card in cards]
+        modules = {module for module, _ in cards}
+        if None not in modules and len(modules) == len(cards):
+            found = [replace(card, id=str(module)) for module, card in cards]
         else:
             reason = "the driver tells no module ids: cards are named by their number"
-        found = sorted((card for _, card in cards), key=lambda card: int(card.id))
+        found.sort(key=lambda card: int(card.id))
         return self.select(found, host.environ, rejected=rejected, reason=reason)
 
     def environment(
@@ -102,12 +99,16 @@ class Gaudi(Accelerator):
         return changes | {"HLS_MODULE_ID": None}
 
 
-def _files(host: Host) -> Iterator[tuple[str, str, int]]:
+def _files(host: Host) -> list[tuple[str, str, int]]:
     """The files of Gaudi cards, each with its folder in sysfs and its number."""
-    for place, path in find_nodes(host, "/dev/accel/accel").present:
+    found: list[tuple[str, str, int]] = []
+    for place, path in find_files(host, "/dev/accel/accel").present:
         folder = f"/sys/class/accel/accel{place}/device"
         driver = (host.link(f"{folder}/driver") or "").rpartition("/")[2]
         if read_pci(host, folder).vendor == _VENDOR or driver == _DRIVER:
-            yield path, folder, place
-    for place, path in find_nodes(host, "/dev/hl").present:
-        yield path, f"/sys/class/habanalabs/hl{place}", place
+            found.append((path, folder, place))
+    # Never both, which would be two cards of one number.
+    return found or [
+        (path, f"/sys/class/habanalabs/hl{place}", place)
+        for place, path in find_files(host, "/dev/hl").present
+    ]

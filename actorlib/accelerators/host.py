@@ -33,8 +33,20 @@ class Host:
         """The text of a file, or None if it is missing or may not be read."""
         try:
             return Path(path).read_text(encoding="utf-8", errors="replace")
-        except OSError:
+        except (OSError, ValueError):
+            # Part of the path may be what another file says, a NUL among it.
             return None
+
+    def read_word(self, path: str) -> str | None:
+        """The text of a file without the blanks around it, or None if that is none."""
+        return (self.read_text(path) or "").strip() or None
+
+    def read_number(self, path: str) -> int | None:
+        """The number that is all a file says, in plain decimal, or None."""
+        word = self.read_word(path) or ""
+        # Drivers count in 64 bits. Python refuses to read a very long number.
+        is_number = word.isascii() and word.isdecimal() and len(word) <= 20
+        return int(word) if is_number else None
 
     def glob(self, pattern: str) -> list[str]:
         """The paths that match an absolute pattern, sorted as text.
@@ -142,9 +154,9 @@ class Host:
     def _memory_limits(self) -> Iterator[int]:
         for folder in self._cgroups("memory"):
             for name in ("memory.max", "memory.limit_in_bytes"):
-                limit = (self.read_text(f"{folder}/{name}") or "").strip()
-                if limit.isdecimal():
-                    yield int(limit)
+                limit = self.read_number(f"{folder}/{name}")
+                if limit is not None:
+                    yield limit
 
     def _cgroups(self, controller: str) -> Iterator[str]:
         """The folders whose limits bind this process, its own cgroup's first.

@@ -20,14 +20,15 @@ from typing import TYPE_CHECKING, final
 
 from actorlib._kinds import GPU
 from actorlib.accelerators.base import Accelerator, Detection, Device, Rejected
-from actorlib.accelerators.levelzero import ORDER, find_gpus
-from actorlib.accelerators.oneapi import (
+from actorlib.accelerators.files import why_none
+from actorlib.accelerators.intel_masks import (
     HIERARCHY,
     MASK,
     SELECTOR,
     hierarchy,
     read_layers,
 )
+from actorlib.accelerators.levelzero import ORDER, find_gpus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,8 +55,8 @@ class Intel(Accelerator):
         is_flat = hierarchy(environ) != "COMPOSITE"
         gpus, rejected = find_gpus(host, self.family, is_flat=is_flat)
         if not gpus.counted:
-            why = rejected[0].why if rejected else ""
-            return self.select((), environ, rejected=rejected, reason=why)
+            reason = why_none((), rejected)
+            return self.select((), environ, rejected=rejected, reason=reason)
         layers = read_layers(environ, [len(tiles) or 1 for tiles in gpus.tiles])
         left = [device.id for device in gpus.counted]
         for layer in layers:

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 
 from actorlib._kinds import GPU
 from actorlib.accelerators.base import Device, Rejected
+from actorlib.accelerators.files import closed
 from actorlib.accelerators.pci import Pci, read_pci
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class Gpus:
         return parts
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # those that tell nothing are not one
 class _Card:
     device: Device
     tiles: tuple[int | None, ...]
@@ -163,8 +164,8 @@ def _named(device: Device, name: object, entry: object) -> Device:
 def _card(host: Host, folder: str, pci: Pci, family: str) -> _Card:
     """A card with its tiles, whichever of the two drivers it has."""
     xe = host.glob(f"{folder}/device/tile[0-9]*")
-    listed = [_size(host, f"{tile}/physical_vram_size_bytes") for tile in xe]
-    whole = _size(host, f"{folder}/lmem_total_bytes") or sum(map(int, listed)) or None
+    listed = [host.read_number(f"{tile}/physical_vram_size_bytes") or 0 for tile in xe]
+    whole = host.read_number(f"{folder}/lmem_total_bytes") or sum(listed) or None
     model = _MODELS.get(pci.device)
     place = pci.address or ""
     integrated = place.endswith(":00:02.0") and model is None and whole is None
@@ -187,20 +188,10 @@ def _card(host: Host, folder: str, pci: Pci, family: str) -> _Card:
     return _Card(device, tuple(size or share for size in listed) or (share,) * count)
 
 
-def _size(host: Host, path: str) -> int:
-    text = (host.read_text(path) or "").strip()
-    return int(text) if text.isdecimal() else 0
-
-
 def _closed(host: Host, driver: str, renders: Sequence[str]) -> str:
     """Why a GPU is of no use here, or the empty string."""
     if driver not in ("i915", "xe"):
         return f"its driver is {driver or 'missing'}, and Level Zero needs xe or i915"
     files = [f"/dev/dri/{path.rpartition('/')[2]}" for path in renders]
-    if any(host.can_open(path) for path in files):
-        return ""
-    here = next(filter(host.is_device, files), None)
-    if here is not None:
-        return f"no permission to read and write {here}; join the group of that file"
-    named = files[0] if files else "render node"
-    return f"there is no {named} here; give it to the container"
+    # In this order: one that opens, "no permission", "there is no".
+    return min(closed(host, path) for path in files or ["render node"])

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 _UUID_KINDS = ("GPU-", "MIG-")
 # What C's strtoul takes: leading blanks, a sign; the rest of the text is ignored.
-_ORDINAL = re.compile(r"\s*([+-]?\d+)", re.ASCII)
+_ORDINAL = re.compile(r"\s*([+-]?\d{1,20})", re.ASCII)
+_NUMBER = re.compile(r"\s*(\d{1,20})\s*", re.ASCII)
+"""No device has a longer one, and Python refuses to read a very long one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +71,8 @@ class Mask:
 
 def number(text: str) -> str | None:
     """A plain decimal number without its leading zeros and blanks, or None."""
-    text = text.strip()
-    return str(int(text)) if text.isascii() and text.isdecimal() else None
+    match = _NUMBER.fullmatch(text)
+    return str(int(match[1])) if match else None
 
 
 def _plain(text: str, _: str) -> Sequence[str] | None:

@@ -1,4 +1,4 @@
-"""MetaX GPUs, found through sysfs and masked by ``CUDA_VISIBLE_DEVICES``.
+"""MetaX's GPUs, found in sysfs and masked by ``CUDA_VISIBLE_DEVICES``.
 
 Their software, MACA, passes for CUDA and reads CUDA's variable (ray#58338). It has its
 own besides, ``MACA_VISIBLE_DEVICES``, and counts the fastest first unless
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, final
 
 from actorlib._kinds import GPU
 from actorlib.accelerators.base import Accelerator, Detection, Device, Rejected
+from actorlib.accelerators.files import closed, why_none
 from actorlib.accelerators.masks import CUDA, Mask, read_mask
 from actorlib.accelerators.pci import read_pci
 
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
     from actorlib.accelerators.host import Host
 
 _CONTROL = "/dev/mxcd"
-_MASK = "MACA_VISIBLE_DEVICES"
-_ORDER = "MACA_DEVICE_ORDER"
+_MASK, _ORDER = "MACA_VISIBLE_DEVICES", "MACA_DEVICE_ORDER"
 _MODELS = {"0x4000": "MXC550", "0x4001": "MXC500"}
 
 
@@ -56,12 +56,12 @@ class Metax(Accelerator):
             at, model = pci.address, _MODELS.get(pci.device)
             card = replace(_BARE, pci=at, model=model, type=model, source="sysfs")
             name = f"/dev/dri/{node}"
-            if closed := [p for p in (_CONTROL, name) if not host.can_open(p)]:
-                fault = f"this process may not open {' and '.join(closed)}"
+            if fault := closed(host, _CONTROL) or closed(host, name):
                 rejected.append(Rejected(name=name, why=fault, model=model))
             else:
                 found.append(told.get(at, card))
-        reason = "" if found or rejected else f"{_CONTROL} leads to no card: {why}"
+        lost = "" if cards or found else f"{_CONTROL} leads to no card: {why}"
+        reason = lost or why_none(found, rejected)
         numbered = [replace(card, id=str(n)) for n, card in enumerate(found)]
         return self.select(numbered, host.environ, rejected=rejected, reason=reason)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, final
 
 from actorlib._kinds import MBLT
 from actorlib.accelerators.base import Accelerator, Detection, Device, Rejected
-from actorlib.accelerators.nodes import find_nodes
+from actorlib.accelerators.files import closed, find_files, why_none
 
 if TYPE_CHECKING:
     from actorlib.accelerators.host import Host
@@ -38,38 +38,34 @@ class Mobilint(Accelerator):
 
     def detect(self, host: Host) -> Detection:
         """Finds the cards whose device files may be opened."""
-        aries = find_nodes(host, "/dev/aries")
-        regulus = find_nodes(host, _SOLE)
-        found = {n: self._card(n, path, "ARIES") for n, path in aries.usable}
+        aries, regulus = find_files(host, "/dev/aries"), find_files(host, _SOLE)
         rejected = [*aries.rejected, *regulus.rejected]
-        taken = {number for number, _ in aries.present}
         others = regulus.usable
         if host.is_device(_SOLE):
-            if host.can_open(_SOLE):
-                others = ((0, _SOLE), *others)
-            else:
-                why = "no permission to read and write it"
-                rejected.append(Rejected(name=_SOLE, why=why))
+            why = closed(host, _SOLE)
+            rejected += [Rejected(name=_SOLE, why=why)] if why else []
+            others = others if why else ((0, _SOLE), *others)
+        cards = {number: _card(number, path, "ARIES") for number, path in aries.usable}
+        taken = {number for number, _ in aries.present}
         for number, path in others:
             if number in taken:
                 why = f"another card has the number {number}"
                 rejected.append(Rejected(name=path, why=why))
                 continue
             taken.add(number)
-            found[number] = self._card(number, path, "REGULUS")
-        reason = ""
-        if rejected and not found:
-            reason = f"{rejected[0].name}: {rejected[0].why}"
-        listed = [found[number] for number in sorted(found)]
-        return self.select(listed, host.environ, rejected=rejected, reason=reason)
+            cards[number] = _card(number, path, "REGULUS")
+        found = [cards[number] for number in sorted(cards)]
+        reason = why_none(found, rejected)
+        return self.select(found, host.environ, rejected=rejected, reason=reason)
 
-    def _card(self, number: int, path: str, chip: str) -> Device:
-        return Device(
-            family=self.family,
-            kind=self.kind.name,
-            index=number,
-            id=str(number),
-            model=f"Mobilint {chip}",
-            type=f"MOBILINT_{chip}",
-            source=path,
-        )
+
+def _card(number: int, path: str, chip: str) -> Device:
+    return Device(
+        family=Mobilint.family,
+        kind=Mobilint.kind.name,
+        index=0,
+        id=str(number),
+        model=f"Mobilint {chip}",
+        type=f"MOBILINT_{chip}",
+        source=path,
+    )

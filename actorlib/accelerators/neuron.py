@@ -1,10 +1,11 @@
-"""AWS Inferentia and Trainium: cores of ``/dev/neuron<N>``, counted across devices.
+"""AWS's Neuron cores, found in ``/dev`` and masked by ``NEURON_RT_VISIBLE_CORES``.
 
-A process that names no cores reserves all of them until it ends, so the list is set for
+They are those of every ``/dev/neuron<N>``, Inferentia or Trainium, counted on. A
+process that names no cores reserves all of them until it ends, so the list is set for
 every actor, and ``NEURON_RT_NUM_CORES`` ("any n cores") is removed from them. It is
-written as a comma list, as in Ray: programs split it at commas. The runtime reads
-lists since 2.16.18 (aws-neuron-sdk#1024), a single core at all times. What it makes of
-an empty list is not documented; torch_neuronx then takes core 0 (aws-neuron-sdk#869).
+written as a comma list, as in Ray: programs split it at commas. The runtime reads lists
+since 2.16.18 (aws-neuron-sdk#1024), a single core at all times. What it makes of an
+empty list is not documented; torch_neuronx then takes core 0 (aws-neuron-sdk#869).
 
 The counts and names are those of the driver's sysfs (Neuron Sysfs User Guide). From
 Trainium2 on the runtime counts logical cores of two physical ones, or of as many as
@@ -18,8 +19,8 @@ from typing import TYPE_CHECKING, final
 
 from actorlib._kinds import NEURON_CORES
 from actorlib.accelerators.base import Accelerator, Detection, Device, Rejected
+from actorlib.accelerators.files import find_files, why_none
 from actorlib.accelerators.masks import Syntax, number
-from actorlib.accelerators.nodes import find_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,6 +31,9 @@ _SYSFS = "/sys/devices/virtual/neuron_device/neuron"
 _PAIRED = ("Trainium2", "Trainium3")
 _MOST = 4096
 """More cores than any machine has: no range is spelled out further."""
+
+_MOST_OF_ONE = 64
+"""More physical cores than any device has: who says so tells nonsense."""
 
 
 def _cores(text: str, _: str) -> Sequence[str] | None:
@@ -51,19 +55,19 @@ class Neuron(Accelerator):
 
     def detect(self, host: Host) -> Detection:
         """Finds the cores of the devices that may be opened."""
-        nodes = find_nodes(host, "/dev/neuron", _SYSFS)
-        counts = {place: _count(host, place) for place, _ in nodes.present}
+        files = find_files(host, "/dev/neuron", _SYSFS)
+        counts = {place: _count(host, place) for place, _ in files.present}
         # The devices of one machine are alike, and later ones count on from earlier.
         usual = max(counts.values(), default=0)
         found: list[Device] = []
-        rejected = list(nodes.rejected)
+        rejected = list(files.rejected)
         first = 0
-        for place, path in nodes.present:
-            model = _model(host, place)
+        for place, path in files.present:
+            model = host.read_word(f"{_SYSFS}{place}/info/architecture/device_name")
             cores = (counts[place] or usual) // _fused(host, model)
             names = frozenset(str(core) for core in range(first, first + cores))
             first += cores
-            if (place, path) not in nodes.usable:
+            if (place, path) not in files.usable:
                 continue
             if not cores:
                 why = f"{_SYSFS}{place} does not say how many cores it has"
@@ -81,9 +85,7 @@ class Neuron(Accelerator):
                 )
                 for name in sorted(names, key=int)
             ]
-        reason = ""
-        if rejected and not found:
-            reason = f"{rejected[-1].name}: {rejected[-1].why}"
+        reason = why_none(found, rejected)
         return self.select(found, host.environ, rejected=rejected, reason=reason)
 
     def environment(
@@ -99,14 +101,10 @@ class Neuron(Accelerator):
 
 def _count(host: Host, place: int) -> int:
     """A device's physical cores, or 0 if unknown."""
-    told = number(host.read_text(f"{_SYSFS}{place}/core_count") or "")
-    listed = host.glob(f"{_SYSFS}{place}/neuron_core[0-9]*")
-    return len(listed) if told is None else int(told)
-
-
-def _model(host: Host, place: int) -> str | None:
-    told = host.read_text(f"{_SYSFS}{place}/info/architecture/device_name")
-    return (told or "").strip() or None
+    told = host.read_number(f"{_SYSFS}{place}/core_count")
+    if told is None or told > _MOST_OF_ONE:
+        return len(host.glob(f"{_SYSFS}{place}/neuron_core[0-9]*"))
+    return told
 
 
 def _fused(host: Host, model: str | None) -> int:

@@ -1,4 +1,4 @@
-"""NVIDIA GPUs: found through NVML, masked by ``CUDA_VISIBLE_DEVICES``.
+"""NVIDIA's GPUs, found through NVML and masked by ``CUDA_VISIBLE_DEVICES``.
 
 NVML counts cards by PCI address and ignores the mask. CUDA counts the fastest first
 unless ``CUDA_DEVICE_ORDER=PCI_BUS_ID`` says otherwise, so on a machine of mixed cards
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, final
 from actorlib._kinds import GPU
 from actorlib.accelerators.base import Accelerator, Detection, Device, Rejected
 from actorlib.accelerators.masks import CUDA, choose
-from actorlib.accelerators.nvidia_driver import Sight, listed, unlisted
+from actorlib.accelerators.nvidia_driver import Sight, is_traced, listed, unlisted
 from actorlib.accelerators.nvidia_masks import BY_PCI, ORDER, as_meant, formed, named
 from actorlib.accelerators.nvml import look
 
@@ -94,6 +94,8 @@ class Nvidia(Accelerator):
 
 def _seen(host: Host) -> Sight:
     """The machine as NVML tells it or, without NVML, the kernel."""
+    if not is_traced(host):
+        return Sight()
     try:
         nvml = host.sdk("pynvml")
     except ImportError as error:

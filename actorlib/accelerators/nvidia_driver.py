@@ -11,11 +11,13 @@ driver is Windows', behind ``/dev/dxg``.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from actorlib._kinds import GPU
 from actorlib.accelerators.base import Device, Rejected
+from actorlib.accelerators.files import closed
 from actorlib.accelerators.types import of_nvidia
 
 if TYPE_CHECKING:
@@ -27,6 +29,9 @@ BARE = Device(family="nvidia", kind=GPU.name, index=0, id="")
 
 _PROC = "/proc/driver/nvidia"
 _JETSON = ("/dev/nvhost-gpu", "/dev/nvgpu/igpu*/ctrl")
+_TRACES = ("/dev/nvidiactl", "/dev/nvidia[0-9]*", "/dev/dxg", _PROC, *_JETSON)
+_ON_PCI = re.compile(r"^[0-9a-f]{4}\t10de", re.MULTILINE)
+_UUID = re.compile(r"GPU-[0-9a-f-]+")
 
 
 class Place(NamedTuple):
@@ -48,6 +53,16 @@ class Sight(NamedTuple):
     is_blind: bool = False
 
 
+def is_traced(host: Host) -> bool:
+    """Whether NVML may start here, so that it is worth the time to import it.
+
+    It needs its driver, or a card on PCI for which it has the driver loaded and the
+    device files made (nvidia-modprobe).
+    """
+    on_pci = host.read_text("/proc/bus/pci/devices") or ""
+    return any(map(host.glob, _TRACES)) or bool(_ON_PCI.search(on_pci))
+
+
 def listed(host: Host, why: str) -> Sight:
     """What there is without NVML, which is missing for the reason given."""
     found: list[Device] = []
@@ -57,25 +72,27 @@ def listed(host: Host, why: str) -> Sight:
         said = {
             key: value.strip() for key, _, value in (x.partition(":") for x in lines)
         }
-        address, model = path.split("/")[-2], said.get("Model")
+        address, model = path.split("/")[-2], said.get("Model") or None
         fault = _fault(host, said.get("Device Minor"))
         if fault:
             name = f"GPU at {address}"
             rejected.append(Rejected(name=name, why=fault, model=model))
             continue
-        uuid = said.get("GPU UUID", "?")
+        uuid = said.get("GPU UUID", "")
         known = replace(BARE, pci=address, model=model, type=model and of_nvidia(model))
-        found.append(replace(known, uuid=None if "?" in uuid else uuid, source=_PROC))
-    for node in [node for pattern in _JETSON for node in host.glob(pattern)][:1]:
-        if host.can_open(node):
+        found.append(
+            replace(known, uuid=uuid if _UUID.fullmatch(uuid) else None, source=_PROC)
+        )
+    for file in [file for pattern in _JETSON for file in host.glob(pattern)][:1]:
+        if fault := closed(host, file):
+            rejected.append(Rejected(name=file, why=fault))
+        else:
             board = (host.read_text("/proc/device-tree/model") or "").strip("\0\n")
             found.append(
-                replace(BARE, model=board or None, integrated=True, source=node)
+                replace(BARE, model=board or None, integrated=True, source=file)
             )
-        else:
-            rejected.append(Rejected(name=node, why="this process may not open it"))
     if not found and not rejected:
-        return unlisted(host, why, is_traced=False)
+        return unlisted(host, why)
     places = [
         Place((str(number), card.uuid or ""), replace(card, id=str(number)))
         for number, card in enumerate(found)
@@ -84,31 +101,20 @@ def listed(host: Host, why: str) -> Sight:
     return Sight(places, rejected, lacking, is_blind=True)
 
 
-def unlisted(host: Host, why: str, *, is_traced: bool = True) -> Sight:
-    """Nothing, and why; what there is of device files leads nowhere.
-
-    Args:
-        host: The machine.
-        why: What is wrong with NVML.
-        is_traced: Whether that says in itself that there should be something.
-    """
+def unlisted(host: Host, why: str) -> Sight:
+    """Nothing, and why; what there is of device files leads nowhere."""
     rejected = [Rejected(name=n, why=why) for n in host.glob("/dev/nvidia[0-9]*")]
     if host.is_device("/dev/dxg"):
         why += "; under WSL2 (/dev/dxg) nothing else knows the cards"
-    elif not rejected and not is_traced:
-        why = ""
     return Sight(rejected=rejected, reason=why)
 
 
 def _fault(host: Host, minor: str | None) -> str:
     """Why a card of that minor number is of no use, or the empty string."""
-    node = f"/dev/nvidia{minor}"
     if minor is None:
         return "its information may not be read"
-    if not host.is_device(node):
-        return f"there is no {node}"
-    if not host.can_open(node):
-        return f"this process may not open {node}"
+    if fault := closed(host, f"/dev/nvidia{minor}"):
+        return fault
     if host.glob(f"{_PROC}/capabilities/gpu{minor}/mig/gi*"):
         return "it is in MIG mode, and only NVML knows its instances"
     return ""

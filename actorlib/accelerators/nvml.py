@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from actorlib.accelerators.base import Device, Rejected
+from actorlib.accelerators.files import closed
 from actorlib.accelerators.nvidia_driver import BARE, Place
 from actorlib.accelerators.types import of_nvidia
 
@@ -71,9 +72,9 @@ def _usable(
     host: Host, nvml: ModuleType, handle: object, card: Device
 ) -> tuple[list[Place], str]:
     """The card or the instances on it; or nothing, and why."""
-    node = f"/dev/nvidia{_ask(nvml, 'nvmlDeviceGetMinorNumber', handle)}"
-    if host.is_device(node) and not host.can_open(node):
-        return [], f"this process may not open {node}"
+    file = f"/dev/nvidia{_ask(nvml, 'nvmlDeviceGetMinorNumber', handle)}"
+    if host.is_device(file) and (why := closed(host, file)):
+        return [], why
     mode = _ask(nvml, "nvmlDeviceGetMigMode", handle)
     if not mode or mode[0] != nvml.NVML_DEVICE_MIG_ENABLE:
         return [Place((card.id, card.key), card)], ""
@@ -85,9 +86,9 @@ def _usable(
 
 
 def _parts(nvml: ModuleType, handle: object, card: Device) -> Iterator[Place]:
-    for slot in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
+    for number in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
         try:
-            part = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, slot)
+            part = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, number)
         except nvml.NVMLError_NotFound:
             continue  # the numbers have holes
         uuid = nvml.nvmlDeviceGetUUID(part)

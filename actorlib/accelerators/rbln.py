@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, final
 
 from actorlib._kinds import RBLN
 from actorlib.accelerators.base import Accelerator, Detection, Device
+from actorlib.accelerators.files import find_files, why_none
 from actorlib.accelerators.masks import Mask, read_mask
-from actorlib.accelerators.nodes import find_nodes
+from actorlib.accelerators.pci import read_pci
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,31 +52,14 @@ class Rbln(Accelerator):
 
     def detect(self, host: Host) -> Detection:
         """Finds the cards whose device files are here and may be opened."""
-        nodes = find_nodes(host, "/dev/rbln", _CLASS)
+        files = find_files(host, "/dev/rbln", _CLASS)
         found = [
-            self._card(host, place, *node)
-            for place, node in enumerate(nodes.present)
-            if node in nodes.usable
+            _card(host, place, *file)
+            for place, file in enumerate(files.present)
+            if file in files.usable
         ]
-        return self.select(
-            found, host.environ, rejected=nodes.rejected, reason=nodes.reason
-        )
-
-    def _card(self, host: Host, place: int, number: int, path: str) -> Device:
-        model = (host.read_text(f"{_CLASS}{number}/card_name") or "").strip() or None
-        memory = (host.read_text(f"{_CLASS}{number}/dram_total") or "").strip()
-        pci = host.link(f"{_CLASS}{number}/device")
-        return Device(
-            family=self.family,
-            kind=self.kind.name,
-            index=place,
-            id=str(place),
-            pci=pci and pci.rpartition("/")[2],
-            model=model,
-            type=model,
-            memory=int(memory) if memory.isdecimal() else None,
-            source=path,
-        )
+        reason = why_none(found, files.rejected)
+        return self.select(found, host.environ, rejected=files.rejected, reason=reason)
 
     def mask(self, environ: Mapping[str, str]) -> Mask | None:
         """What the owner may see, by the first of the two names that says anything."""
@@ -93,3 +77,19 @@ class Rbln(Accelerator):
         """Both names, with a number that leads nowhere to hide every card."""
         shown = super().environment(devices, environ, every)[self.visible_env]
         return dict.fromkeys((self.visible_env, _ALIAS), shown or _NO_SUCH)
+
+
+def _card(host: Host, place: int, number: int, path: str) -> Device:
+    folder = f"{_CLASS}{number}"
+    model = host.read_word(f"{folder}/card_name")
+    return Device(
+        family=Rbln.family,
+        kind=Rbln.kind.name,
+        index=0,
+        id=str(place),
+        pci=read_pci(host, f"{folder}/device").address,
+        model=model,
+        type=model,
+        memory=host.read_number(f"{folder}/dram_total"),
+        source=path,
+    )

@@ -14,6 +14,7 @@ of AMD targets calls APUs: they may have a carved-out piece of the machine's mem
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from actorlib._kinds import GPU
 from actorlib.accelerators.base import Device, Rejected
+from actorlib.accelerators.files import closed
 from actorlib.accelerators.masks import Mask, Syntax, number, read_mask
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 ROCR = "ROCR_VISIBLE_DEVICES"
 
 _FOLDERS = "/sys/class/kfd/kfd/topology/nodes"
+_FACT = re.compile(r"^(\w+) +(\d{1,20})$", re.ASCII | re.MULTILINE)
 _XGMI = 11
 _OF_THE_CARD = (1, 2)
 """Heaps that are a card's memory: what a CPU can reach of it, and what it cannot."""
@@ -86,11 +89,11 @@ def find_gpus(host: Host, family: str) -> tuple[tuple[Device, ...], list[Rejecte
             continue  # a CPU
         render = f"/dev/dri/renderD{facts.get('drm_render_minor', 0)}"
         device = _device(host, facts, str(folder), family)
-        why = _closed(host, "/dev/kfd") or _closed(host, render)
+        why = closed(host, "/dev/kfd") or closed(host, render)
         if why:
             rejected.append(Rejected(name=render, why=why, model=device.model))
         else:
-            found.append(_Found(place, device, _links(host, facts, str(folder))))
+            found.append(_Found(place, device, _links(host, str(folder))))
     return _linked(found), rejected
 
 
@@ -146,8 +149,8 @@ def _device(host: Host, facts: dict[str, int], folder: str, family: str) -> Devi
     target = f"gfx{version // 10_000}{version // 100 % 100:x}{version % 100:x}"
     kind = _TYPES.get(facts.get("device_id", 0), target)
     drm = f"/sys/class/drm/renderD{facts.get('drm_render_minor', 0)}/device"
-    name = (host.read_text(f"{drm}/product_name") or "").strip()
-    memory = _memory(host, facts, folder, drm)
+    name = host.read_word(f"{drm}/product_name")
+    memory = _memory(host, folder, drm)
     return Device(
         family=family,
         kind=GPU.name,
@@ -165,43 +168,30 @@ def _device(host: Host, facts: dict[str, int], folder: str, family: str) -> Devi
     )
 
 
-def _memory(host: Host, facts: dict[str, int], folder: str, drm: str) -> int | None:
+def _memory(host: Host, folder: str, drm: str) -> int | None:
     listed = sum(
         bank.get("size_in_bytes", 0)
-        for bank in _parts(host, facts, folder, "mem_banks")
+        for bank in _parts(host, folder, "mem_banks")
         if bank.get("heap_type") in _OF_THE_CARD
     )
-    driver = (host.read_text(f"{drm}/mem_info_vram_total") or "").strip()
-    return listed or (int(driver) if driver.isdecimal() else 0) or None
+    return listed or host.read_number(f"{drm}/mem_info_vram_total") or None
 
 
-def _links(host: Host, facts: dict[str, int], folder: str) -> frozenset[int]:
+def _links(host: Host, folder: str) -> frozenset[int]:
     """The folders that XGMI leads to, CPUs included where they have it as well."""
-    links = _parts(host, facts, folder, "io_links")
-    return frozenset(link["node_to"] for link in links if link.get("type") == _XGMI)
+    links = _parts(host, folder, "io_links")
+    return frozenset(
+        link["node_to"]
+        for link in links
+        if link.get("type") == _XGMI and "node_to" in link
+    )
 
 
-def _parts(
-    host: Host, facts: dict[str, int], folder: str, name: str
-) -> Iterator[dict[str, int]]:
-    for place in range(facts.get(f"{name}_count", 0)):
-        yield _facts(host.read_text(f"{folder}/{name}/{place}/properties") or "")
-
-
-def _closed(host: Host, path: str) -> str:
-    """Why a device file is of no use here, or the empty string."""
-    if not host.is_device(path):
-        return f"there is no {path} here; give it to the container"
-    if not host.can_open(path):
-        return f"no permission to read and write {path}; join the group of that file"
-    return ""
+def _parts(host: Host, folder: str, name: str) -> Iterator[dict[str, int]]:
+    for path in host.glob(f"{folder}/{name}/*/properties"):
+        yield _facts(host.read_text(path) or "")
 
 
 def _facts(text: str) -> dict[str, int]:
     """The lines of a KFD file: a name and a number each."""
-    words = (line.split() for line in text.splitlines())
-    return {
-        pair[0]: int(pair[1])
-        for pair in words
-        if len(pair) == 2 and pair[1].isdecimal()
-    }
+    return {name: int(number) for name, number in _FACT.findall(text)}

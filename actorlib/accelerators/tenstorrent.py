@@ -1,4 +1,4 @@
-"""Tenstorrent's cards, found in ``/dev/tenstorrent`` and masked by TT_VISIBLE_DEVICES.
+"""Tenstorrent's chips, found in ``/dev`` and masked by ``TT_VISIBLE_DEVICES``.
 
 The driver makes a file per chip, ``/dev/tenstorrent/0``, beside a folder ``by-id``; in
 sysfs it tells the card's type and its PCI address (tt-kmd's documentation). A board
@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, final
 
 from actorlib._kinds import TTNPU
 from actorlib.accelerators.base import Accelerator, Detection, Device
+from actorlib.accelerators.files import find_files, why_none
 from actorlib.accelerators.masks import Mask, Syntax, number, read_mask
-from actorlib.accelerators.nodes import find_nodes
+from actorlib.accelerators.pci import read_pci
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -57,26 +58,12 @@ class Tenstorrent(Accelerator):
 
     def detect(self, host: Host) -> Detection:
         """Finds the chips whose device files may be opened."""
-        nodes = find_nodes(host, "/dev/tenstorrent/", _CLASS)
+        files = find_files(host, "/dev/tenstorrent/", _CLASS)
         mask = self.mask(host.environ)
         words = mask.entries if mask else ()
-        found = [_as_said(self._chip(host, *node), words) for node in nodes.usable]
-        return self.select(
-            found, host.environ, rejected=nodes.rejected, reason=nodes.reason
-        )
-
-    def _chip(self, host: Host, number: int, path: str) -> Device:
-        pci = host.link(f"{_CLASS}{number}/device")
-        model = (host.read_text(f"{_CLASS}{number}/tt_card_type") or "").strip()
-        return Device(
-            family=self.family,
-            kind=self.kind.name,
-            index=number,
-            id=str(number),
-            pci=pci and pci.rpartition("/")[2],
-            model=f"Tenstorrent {model}" if model else None,
-            source=path,
-        )
+        found = [_as_said(_chip(host, *file), words) for file in files.usable]
+        reason = why_none(found, files.rejected)
+        return self.select(found, host.environ, rejected=files.rejected, reason=reason)
 
     def mask(self, environ: Mapping[str, str]) -> Mask | None:
         """What the owner may see, by the first of the two lists that is set."""
@@ -93,6 +80,20 @@ class Tenstorrent(Accelerator):
         """The mask, and no second list that would choose from what it leaves."""
         shown = super().environment(devices, environ, every)
         return {**shown, _SECOND: None} if _SECOND in environ else shown
+
+
+def _chip(host: Host, number: int, path: str) -> Device:
+    folder = f"{_CLASS}{number}"
+    model = host.read_word(f"{folder}/tt_card_type")
+    return Device(
+        family=Tenstorrent.family,
+        kind=Tenstorrent.kind.name,
+        index=0,
+        id=str(number),
+        pci=read_pci(host, f"{folder}/device").address,
+        model=model and f"Tenstorrent {model}",
+        source=path,
+    )
 
 
 def _as_said(chip: Device, words: Sequence[str]) -> Device:

@@ -1,12 +1,12 @@
-"""Google TPUs: chips behind ``/dev/accel<N>`` or ``/dev/vfio/<group>``.
+"""Google's TPUs, found in ``/dev`` and masked by ``TPU_VISIBLE_CHIPS``.
 
-NPUs, Gaudis and whatever is passed through have such files too (ray#45302, #65034): a
-chip counts if its PCI ids, as in JAX and ``tpu-info``, say TPU. The metadata server is
-not asked: that can stall. That chips count from 0 in the order of their files is not
-verified where a container is given some. A part of a host needs what JAX's own tests
-set: bounds (in two generations of names), a port, leave to load libtpu twice. An empty
-list is not documented, so JAX and PyTorch/XLA, which take a TPU unasked, are sent to
-the CPU as well.
+Chips have files ``/dev/accel<N>`` or ``/dev/vfio/<group>``, but so have NPUs, Gaudis
+and whatever is passed through (ray#45302, #65034): one counts if its PCI ids, as in JAX
+and ``tpu-info``, say TPU. The metadata server is not asked: that can stall. That chips
+count from 0 in the order of their files is not verified where a container is given
+some. A part of a host needs what JAX's own tests set: bounds (in two generations of
+names), a port, leave to load libtpu twice. An empty list is not documented, so JAX and
+PyTorch/XLA, which take a TPU unasked, are sent to the CPU as well.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, final
 
 from actorlib._kinds import TPU
 from actorlib.accelerators.base import Accelerator, Detection, Device, Rejected
+from actorlib.accelerators.files import closed, find_files, why_none
 from actorlib.accelerators.masks import Mask, read_mask
-from actorlib.accelerators.nodes import find_nodes
 from actorlib.accelerators.pci import read_pci
 
 if TYPE_CHECKING:
@@ -44,30 +44,32 @@ class Tpu(Accelerator):
     kind = TPU
     visible_env = "TPU_VISIBLE_CHIPS"
 
-    def mask(self, environ: Mapping[str, str]) -> Mask | None:
-        """What the owner may see, by the newer name or else the older one."""
-        name = self.visible_env if self.visible_env in environ else _ALIAS
-        return read_mask(name, environ.get(name))
-
     def detect(self, host: Host) -> Detection:
         """Finds the chips whose PCI ids say TPU and that this process may open."""
         looked = [
             _look(host, path, behind.format(number))
             for prefix, behind in _PLACES.items()
-            for number, path in find_nodes(host, prefix).present
+            for number, path in find_files(host, prefix).present
         ]
-        rejected = [other for other in looked if isinstance(other, Rejected)]
+        others = [other for other in looked if isinstance(other, Rejected)]
         chips = [chip for chip in looked if isinstance(chip, Device)]
         names = frozenset(str(place) for place in range(len(chips)))
         found: list[Device] = []
+        shut: list[Rejected] = []
         for name, chip in zip(sorted(names, key=int), chips, strict=True):
-            if host.can_open(chip.source):
-                found.append(replace(chip, id=name, peers=names - {name}))
+            if why := closed(host, chip.source):
+                shut.append(Rejected(name=chip.source, why=why, model=chip.model))
             else:
-                why = "no permission to read and write it"
-                rejected.append(Rejected(name=chip.source, why=why, model=chip.model))
-        reason = "no TPU chip may be opened" if chips and not found else ""
-        return self.select(found, host.environ, rejected=rejected, reason=reason)
+                found.append(replace(chip, id=name, peers=names - {name}))
+        reason = why_none(found, shut)
+        return self.select(
+            found, host.environ, rejected=[*others, *shut], reason=reason
+        )
+
+    def mask(self, environ: Mapping[str, str]) -> Mask | None:
+        """What the owner may see, by the newer name or else the older one."""
+        name = self.visible_env if self.visible_env in environ else _ALIAS
+        return read_mask(name, environ.get(name))
 
     def environment(
         self,
@@ -109,9 +111,8 @@ def _look(host: Host, path: str, behind: str) -> Device | Rejected:
             gke = host.environ.get("TPU_ACCELERATOR_TYPE", "").partition("-")[0]
             name = told or gke.upper().replace("TPU", "V")
             bare = Device(family=Tpu.family, kind=TPU.name, index=0, id="", source=path)
-            model, kind = (
-                (f"TPU {name.lower()}", f"TPU-{name}") if name else (None, None)
-            )
+            kind = f"TPU-{name}" if name else None
+            model = kind and f"TPU {name.lower()}"
             return replace(bare, pci=pci.address, model=model, type=kind)
     makers = ", ".join(sorted({pci.maker for pci in found} - {""}))
     why = f"no TPU: it is of {makers}" if makers else "its PCI vendor cannot be read"

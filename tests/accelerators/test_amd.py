@@ -81,6 +81,20 @@ def test_detect_when_xgmi_reaches_cpus_then_they_are_no_peers() -> None:
     assert first.peers == {second.uuid, third.uuid}
 
 
+def test_detect_when_kfd_tells_nonsense_then_the_gpus_are_there_all_the_same() -> None:
+    folder = "/sys/class/kfd/kfd/topology/nodes/0"
+    host = RecordedHost(
+        devices={"/dev/kfd": True, "/dev/dri/renderD128": True},
+        files={
+            f"{folder}/properties": "simd_count 4\ndrm_render_minor 128\n"
+            f"mem_banks_count 18446744073709551615\nunique_id {'9' * 5000}\n",
+            f"{folder}/io_links/0/properties": "type 11\n",
+        },
+    )
+    (gpu,) = Amd().detect(host).devices
+    assert (gpu.uuid, gpu.memory, gpu.peers) == (None, None, frozenset())
+
+
 @pytest.mark.parametrize(
     ("name", "why"),
     [
@@ -109,7 +123,7 @@ def test_detect_when_kfd_may_not_be_opened_then_says_so_with_the_model() -> None
     why = "no permission to read and write /dev/kfd; join the group of that file"
     assert found == Detection(
         family="amd",
-        reason=why,
+        reason=f"/dev/dri/renderD128: {why}",
         rejected=(Rejected(name="/dev/dri/renderD128", why=why, model="gfx1100"),),
     )
 

@@ -124,3 +124,17 @@ def test_environment_when_npus_are_held_then_they_ascend_without_blanks(
 def test_environment_when_there_are_no_npus_then_all_are_hidden() -> None:
     changes = Ascend().environment((), {}, detect("ascend_910b").devices)
     assert changes == {MASK: "", "ASCEND_DEVICE_ID": None}
+
+
+def test_detect_when_there_is_no_npu_then_pci_is_not_searched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Of hundreds of PCI devices that would be most of what it takes to find nothing.
+    host = RecordedHost()
+    looked: list[str] = []
+    monkeypatch.setattr(host, "glob", lambda pattern: looked.append(pattern) or [])
+
+    Ascend().detect(host)
+
+    assert looked
+    assert not any("pci" in pattern for pattern in looked)

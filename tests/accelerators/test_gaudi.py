@@ -82,7 +82,7 @@ def test_detect_when_no_card_may_be_opened_then_says_so() -> None:
     )
     found = Gaudi().detect(host)
     assert found.devices == ()
-    assert found.reason.startswith("/dev/accel/accel0: no permission")
+    assert found.reason.startswith("no permission to read and write /dev/accel/accel0")
 
 
 def test_detect_when_one_card_lacks_a_module_then_all_go_by_number() -> None:
@@ -96,6 +96,30 @@ def test_detect_when_one_card_lacks_a_module_then_all_go_by_number() -> None:
         },
     )
     assert [card.id for card in Gaudi().detect(host).devices] == ["0", "1"]
+
+
+def test_detect_when_two_cards_tell_one_module_then_all_go_by_number() -> None:
+    sysfs = "/sys/class/accel/accel{}/device"
+    host = RecordedHost(
+        devices={f"/dev/accel/accel{n}": True for n in range(2)},
+        files={
+            f"{sysfs.format(n)}/{name}": text
+            for n in range(2)
+            for name, text in (("vendor", "0x1da3\n"), ("module_id", "7\n"))
+        },
+    )
+    assert [card.id for card in Gaudi().detect(host).devices] == ["0", "1"]
+
+
+def test_detect_when_files_of_older_drivers_are_left_then_no_card_is_there_twice() -> (
+    None
+):
+    host = RecordedHost(
+        devices={"/dev/accel/accel0": True, "/dev/hl0": True},
+        files={"/sys/class/accel/accel0/device/vendor": "0x1da3\n"},
+    )
+    (card,) = Gaudi().detect(host).devices
+    assert card.source == "/dev/accel/accel0"
 
 
 def test_detect_when_the_owner_has_a_mask_then_it_names_modules() -> None:

@@ -36,6 +36,35 @@ def test_host_when_asked_about_this_machine_then_answers(tmp_path: Path) -> None
     assert 0 < host.memory() <= host.physical_memory()
 
 
+@pytest.mark.parametrize(
+    ("text", "word", "number"),
+    [
+        (" 12\n", "12", 12),
+        ("A 1\n", "A 1", None),
+        ("-1", "-1", None),
+        ("\n", None, None),
+        ("9" * 20, "9" * 20, 99_999_999_999_999_999_999),
+        ("9" * 5000, "9" * 5000, None),
+        ("\N{ARABIC-INDIC DIGIT THREE}", "\N{ARABIC-INDIC DIGIT THREE}", None),
+    ],
+)
+def test_read_when_a_driver_tells_one_thing_then_it_is_without_its_blanks(
+    tmp_path: Path, text: str, word: str | None, number: int | None
+) -> None:
+    (tmp_path / "told").write_text(text, encoding="utf-8")
+    told = str(tmp_path / "told")
+
+    assert Host().read_word(told) == word
+    assert Host().read_number(told) == number
+
+
+@pytest.mark.parametrize("path", ["/none", "/no\0ne", "/" + "x" * 5000])
+def test_read_when_there_can_be_no_such_file_then_there_is_nothing(path: str) -> None:
+    host = Host()
+    told = (host.read_text(path), host.read_word(path), host.read_number(path))
+    assert told == (None, None, None)
+
+
 def test_is_device_when_it_is_no_character_device_then_it_is_none(
     tmp_path: Path,
 ) -> None:

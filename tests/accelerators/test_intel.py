@@ -133,7 +133,7 @@ def test_detect_when_a_card_may_not_be_opened_then_says_so() -> None:
     found = detect("intel_no_permission")
 
     why = "no permission to read and write /dev/dri/renderD128; join the group of that"
-    assert (found.devices, found.reason) == ((), f"{why} file")
+    assert (found.devices, found.reason) == ((), f"0000:03:00.0: {why} file")
     assert found.rejected[0].model == "Intel(R) Arc(TM) A770 Graphics"
 
 
@@ -156,7 +156,7 @@ def test_detect_when_level_zero_has_no_use_for_a_card_then_says_why(
 
     found = Intel().detect(RecordedHost(files=files, links=links))
 
-    assert (found.devices, found.reason) == ((), text)
+    assert (found.devices, found.reason) == ((), f"0000:29:00.0: {text}")
 
 
 @pytest.mark.parametrize(
@@ -431,3 +431,14 @@ def test_environment_when_it_is_forbidden_then_nothing_is_written(
 def test_formed_when_uuids_are_asked_for_then_refuses() -> None:
     with pytest.raises(ValueError, match=f"{MASK} takes no UUIDs"):
         Intel().formed(detect("intel_flex").devices, "uuid")
+
+
+def test_detect_when_cards_tell_no_address_then_they_are_several_all_the_same() -> None:
+    cards = [f"/sys/class/drm/card{n}/device" for n in range(2)]
+    host = RecordedHost(
+        files={f"{card}/vendor": "0x8086\n" for card in cards},
+        links={f"{card}/driver": "/sys/bus/pci/drivers/xe" for card in cards},
+        folders=[f"{card}/drm/renderD{128 + n}" for n, card in enumerate(cards)],
+        devices={"/dev/dri/renderD128": True, "/dev/dri/renderD129": True},
+    )
+    assert [gpu.id for gpu in Intel().detect(host).devices] == ["0", "1"]

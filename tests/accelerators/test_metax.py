@@ -132,9 +132,10 @@ def test_detect_when_cards_were_not_passed_in_then_they_are_rejected() -> None:
     found = detect("metax_container")
 
     assert ids(found) == [("0", "0000:34:00.0")]
-    assert why_not(found) == {
-        "/dev/dri/renderD128": "this process may not open /dev/dri/renderD128",
-        "/dev/dri/renderD130": "this process may not open /dev/dri/renderD130",
+    lost = {name: why.partition(";")[0] for name, why in why_not(found).items()}
+    assert lost == {
+        "/dev/dri/renderD128": "there is no /dev/dri/renderD128 here",
+        "/dev/dri/renderD130": "no permission to read and write /dev/dri/renderD130",
     }
 
 
@@ -142,9 +143,9 @@ def test_detect_when_the_control_file_may_not_be_opened_then_says_so() -> None:
     found = detect("metax_no_permission")
 
     assert found.devices == ()
-    assert why_not(found) == {
-        "/dev/dri/renderD128": "this process may not open /dev/mxcd"
-    }
+    why = "no permission to read and write /dev/mxcd; join the group of that file"
+    assert why_not(found) == {"/dev/dri/renderD128": why}
+    assert found.reason == f"/dev/dri/renderD128: {why}"
 
 
 def test_detect_when_sysfs_is_hidden_then_the_library_lists_the_cards() -> None:

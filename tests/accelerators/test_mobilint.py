@@ -37,7 +37,10 @@ def test_detect_when_there_are_aries_then_those_that_open_are_offered() -> None:
         source="/dev/aries2",
     )
     assert [(item.name, item.why) for item in found.rejected] == [
-        ("/dev/aries1", "no permission to read and write it")
+        (
+            "/dev/aries1",
+            "no permission to read and write /dev/aries1; join the group of that file",
+        )
     ]
     assert found.reason == ""
 
@@ -67,7 +70,7 @@ def test_detect_when_nothing_may_be_opened_then_says_which_and_why(path: str) ->
     found = Mobilint().detect(RecordedHost(devices={path: False}))
 
     assert found.devices == ()
-    assert found.reason == f"{path}: no permission to read and write it"
+    assert found.reason.startswith(f"no permission to read and write {path};")
 
 
 def test_detect_when_there_is_no_trace_then_there_is_no_reason() -> None:

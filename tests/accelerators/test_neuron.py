@@ -85,6 +85,18 @@ def test_detect_when_cores_are_not_counted_then_the_listed_ones_are() -> None:
     assert ids(detect("neuron_cores_listed")) == [0, 1]
 
 
+@pytest.mark.parametrize("count", ["99999999", "65", "two", ""])
+def test_detect_when_a_count_is_nonsense_then_the_device_has_as_many_as_the_others(
+    count: str,
+) -> None:
+    sysfs = "/sys/devices/virtual/neuron_device/neuron{}/core_count"
+    host = RecordedHost(
+        devices={"/dev/neuron0": True, "/dev/neuron1": True},
+        files={sysfs.format(0): count, sysfs.format(1): "2"},
+    )
+    assert ids(Neuron().detect(host)) == [0, 1, 2, 3]
+
+
 def test_detect_when_nothing_tells_the_cores_then_says_so() -> None:
     found = detect("neuron_silent")
 

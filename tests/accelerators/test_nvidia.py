@@ -265,13 +265,33 @@ def test_detect_when_nvml_does_not_start_then_there_is_nothing_and_a_reason(
     )
 
 
-@pytest.mark.parametrize(
-    "host", [RecordedHost(), nvidia_host(broken="LIBRARY_NOT_FOUND")]
-)
-def test_detect_when_there_is_no_trace_of_a_card_then_there_is_nothing_to_say(
-    host: RecordedHost,
+@pytest.mark.parametrize("pci", [None, "0008\t1af410de\t0\n00f8\t80860d57\t10de\n"])
+def test_detect_when_there_is_no_trace_of_a_card_then_nvml_is_not_asked(
+    pci: str | None,
 ) -> None:
+    files = {} if pci is None else {"/proc/bus/pci/devices": pci}
+    host = RecordedHost(files=files, sdks={"pynvml": FakeNvml(A)})
     assert Nvidia().detect(host) == Detection(family="nvidia")
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [
+        RecordedHost(devices={"/dev/nvidiactl": True}),
+        RecordedHost(devices={"/dev/nvidia3": True}),
+        RecordedHost(devices={"/dev/dxg": True}),
+        RecordedHost(devices={"/dev/nvhost-gpu": True}),
+        RecordedHost(files={"/proc/driver/nvidia/version": "NVRM version: 550.54"}),
+        RecordedHost(
+            files={"/proc/bus/pci/devices": "0008\t80860d57\n3b00\t10de2330\n"}
+        ),
+    ],
+)
+def test_detect_when_there_is_any_trace_of_a_card_then_nvml_is_asked(
+    trace: RecordedHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trace, "sdk", lambda _: FakeNvml(A))
+    assert ids(Nvidia().detect(trace)) == [("0", "GPU-aaa")]
 
 
 def test_detect_when_nvml_knows_no_card_then_says_so() -> None:
@@ -290,7 +310,9 @@ def test_detect_when_nvml_knows_no_card_then_says_so() -> None:
 def test_detect_when_it_is_done_then_nvml_is_shut_down(
     nvml: FakeNvml, environ: Mapping[str, str]
 ) -> None:
-    Nvidia().detect(RecordedHost(environ=environ, sdks={"pynvml": nvml}))
+    devices = {"/dev/nvidiactl": True}
+    host = RecordedHost(environ=environ, devices=devices, sdks={"pynvml": nvml})
+    Nvidia().detect(host)
     assert nvml.open == 0
 
 
@@ -478,7 +500,8 @@ def test_detect_when_only_some_are_joined_then_the_others_have_no_peers() -> Non
 
 
 def test_detect_when_the_module_is_from_before_mig_then_cards_are_found() -> None:
-    host = RecordedHost(sdks={"pynvml": FakeNvml(A, B, old=True)})
+    nvml = FakeNvml(A, B, old=True)
+    host = RecordedHost(devices={"/dev/nvidiactl": True}, sdks={"pynvml": nvml})
     assert ids(Nvidia().detect(host)) == [("0", "GPU-aaa"), ("1", "GPU-bbb")]
 
 
@@ -584,7 +607,11 @@ def test_detect_when_a_device_file_may_not_be_opened_then_its_card_is_rejected()
     found = Nvidia().detect(nvidia_machine("nvidia_closed"))
 
     assert [device.id for device in found.devices] == ["0"]
-    assert why_not(found) == {"GPU 1": "this process may not open /dev/nvidia1"}
+    assert why_not(found) == {
+        "GPU 1": (
+            "no permission to read and write /dev/nvidia1; join the group of that file"
+        )
+    }
     assert written(found) == ["GPU-10aa0000-1111-2222-3333-444455556666"]
 
 
@@ -634,8 +661,12 @@ def test_detect_when_nvml_is_missing_then_the_driver_is_asked(without: str) -> N
     assert (never_used.id, never_used.uuid) == ("1", None)
     assert (never_used.pci, never_used.memory) == ("0000:47:00.0", None)
     assert why_not(found) == {
-        "GPU at 0000:0f:00.0": "there is no /dev/nvidia1",
-        "GPU at 0000:4e:00.0": "this process may not open /dev/nvidia3",
+        "GPU at 0000:0f:00.0": (
+            "there is no /dev/nvidia1 here; give it to the container"
+        ),
+        "GPU at 0000:4e:00.0": (
+            "no permission to read and write /dev/nvidia3; join the group of that file"
+        ),
         "GPU at 0000:87:00.0": "it is in MIG mode, and only NVML knows its instances",
         "GPU at 0000:90:00.0": "its information may not be read",
     }
@@ -666,7 +697,8 @@ def test_detect_when_a_jetsons_gpu_may_not_be_opened_then_it_is_rejected() -> No
     found = Nvidia().detect(RecordedHost(devices={"/dev/nvhost-gpu": False}))
 
     assert found.devices == ()
-    assert why_not(found) == {"/dev/nvhost-gpu": "this process may not open it"}
+    assert found.reason.startswith("NVML cannot be asked: ")
+    assert why_not(found)["/dev/nvhost-gpu"].startswith("no permission to read")
 
 
 @pytest.mark.accelerator

@@ -57,8 +57,14 @@ def test_detect_when_a_container_has_some_cards_then_ids_count_what_is_here() ->
         ("2", "/dev/rbln6"),
     ]
     assert [(item.name, item.why) for item in found.rejected[:2]] == [
-        ("/dev/rbln7", "no permission to read and write it"),
-        ("/sys/class/rebellions/rbln0", "there is no /dev/rbln0 here"),
+        (
+            "/dev/rbln7",
+            "no permission to read and write /dev/rbln7; join the group of that file",
+        ),
+        (
+            "/sys/class/rebellions/rbln0",
+            "there is no /dev/rbln0 here; give it to the container",
+        ),
     ]
     assert len(found.rejected) == 5
     assert found.reason == ""
@@ -68,7 +74,7 @@ def test_detect_when_no_card_may_be_opened_then_says_which_and_why() -> None:
     found = Rbln().detect(RecordedHost(devices={"/dev/rbln0": False}))
 
     assert found.devices == ()
-    assert found.reason == "/dev/rbln0: no permission to read and write it"
+    assert found.reason.startswith("no permission to read and write /dev/rbln0;")
 
 
 def test_detect_when_sysfs_tells_nothing_then_the_card_is_there_all_the_same() -> None:

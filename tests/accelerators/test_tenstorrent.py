@@ -57,10 +57,14 @@ def test_detect_when_a_container_may_open_none_then_each_is_explained() -> None:
     found = detect("tenstorrent_container")
 
     assert found.devices == ()
-    assert found.reason == "/dev/tenstorrent/1: no permission to read and write it"
+    why = found.reason
+    assert why.startswith("no permission to read and write /dev/tenstorrent/1;")
     assert [(item.name, item.why) for item in found.rejected] == [
-        ("/dev/tenstorrent/1", "no permission to read and write it"),
-        ("/sys/class/tenstorrent/tenstorrent!0", "there is no /dev/tenstorrent/0 here"),
+        ("/dev/tenstorrent/1", why),
+        (
+            "/sys/class/tenstorrent/tenstorrent!0",
+            "there is no /dev/tenstorrent/0 here; give it to the container",
+        ),
     ]
 
 

@@ -133,7 +133,8 @@ def test_detect_when_no_chip_may_be_opened_then_says_so() -> None:
         files={f"/sys/class/accel/accel0/device/{n}": v for n, v in ids.items()},
     )
     found = Tpu().detect(host)
-    assert (found.devices, found.reason) == ((), "no TPU chip may be opened")
+    assert found.devices == ()
+    assert found.reason.startswith("no permission to read and write /dev/accel0")
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, final
 
@@ -102,10 +103,13 @@ class RecordedHost(Host):
 
     def glob(self, pattern: str) -> list[str]:
         """The recorded files, devices, links and folders that match, sorted."""
+        return sorted(str(path) for path in self._paths if path.match(pattern))
+
+    @cached_property
+    def _paths(self) -> set[PurePosixPath]:
         named = [*self._files, *self._devices, *self._links, *self._folders]
         ends = [PurePosixPath(path) for path in named]
-        paths = {path for end in ends for path in (end, *end.parents)}
-        return sorted(str(path) for path in paths if path.match(pattern))
+        return {path for end in ends for path in (end, *end.parents)}
 
     def is_device(self, path: str) -> bool:
         """Whether it was recorded as one."""

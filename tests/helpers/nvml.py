@@ -204,7 +204,8 @@ def nvidia_host(
 ) -> RecordedHost:
     """A machine on which NVML answers for these cards."""
     nvml = FakeNvml(*cards, broken=broken)
-    return RecordedHost(environ=environ, sdks={"pynvml": nvml})
+    devices = {"/dev/nvidiactl": True}
+    return RecordedHost(environ=environ, devices=devices, sdks={"pynvml": nvml})
 
 
 def nvidia_machine(

@@ -28,10 +28,12 @@ MASK = "ZE_AFFINITY_MASK"
 SELECTOR = "ONEAPI_DEVICE_SELECTOR"
 HIERARCHY = "ZE_FLAT_DEVICE_HIERARCHY"
 
-_PLACE = re.compile(r"(\d+)(?:\.(\d+))?", re.ASCII)
+_PLACE = re.compile(r"(\d{1,20})(?:\.(\d{1,20}))?", re.ASCII)
 _BARE = re.compile(r"[\d.,\s]+", re.ASCII)
 _TERM = re.compile(r"(!?)(level_zero|opencl|cuda|hip|native_cpu|\*):([^:]+)")
-_TARGET = re.compile(r"\*(\.\*){0,2}|gpu|cpu|fpga|acc|\d+(\.(\d+|\*)){0,2}", re.ASCII)
+_TARGET = re.compile(
+    r"\*(\.\*){0,2}|gpu|cpu|fpga|acc|\d{1,20}(\.(\d{1,20}|\*)){0,2}", re.ASCII
+)
 _MOST = 16
 """How many tiles a card may have that nobody has looked at."""
 

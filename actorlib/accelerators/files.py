@@ -1,4 +1,4 @@
-"""The device files of a driver that makes one per device and numbers them.
+"""Device files: what a process has to open to use a device, and often cannot.
 
 A driver's sysfs lists every device of the machine, while a container is given the files
 of some. A device without a file, or with one that may not be opened, cannot be used,
@@ -13,27 +13,28 @@ from typing import TYPE_CHECKING
 from actorlib.accelerators.base import Rejected
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from actorlib.accelerators.base import Device
     from actorlib.accelerators.host import Host
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Nodes:
-    """The device files of one driver.
+class Files:
+    """The device files of a driver that makes one per device and numbers them.
 
     Attributes:
         present: Every character device, as number and path, by number.
         usable: Those of them that this process may open.
         rejected: The others, and the devices that have no file here.
-        reason: Why nothing is usable although there is a trace of the driver.
     """
 
     present: tuple[tuple[int, str], ...]
     usable: tuple[tuple[int, str], ...]
     rejected: tuple[Rejected, ...]
-    reason: str
 
 
-def find_nodes(host: Host, prefix: str, listed: str = "") -> Nodes:
+def find_files(host: Host, prefix: str, listed: str = "") -> Files:
     """Finds the device files that are called ``prefix`` and a number.
 
     Args:
@@ -42,30 +43,38 @@ def find_nodes(host: Host, prefix: str, listed: str = "") -> Nodes:
         listed: What comes before the number in the driver's sysfs, where all devices
             of the machine are; empty if it has none.
     """
-    present = tuple(
-        (number, path)
-        for number, path in _numbered(host, prefix)
-        if host.is_device(path)
-    )
-    usable = tuple(node for node in present if host.can_open(node[1]))
+    present = tuple(file for file in _numbered(host, prefix) if host.is_device(file[1]))
+    faults = {path: why for _, path in present if (why := closed(host, path))}
     here = {number for number, _ in present}
-    known = _numbered(host, listed) if listed else []
-    rejected = (
-        *(
-            Rejected(name=path, why="no permission to read and write it")
-            for number, path in present
-            if (number, path) not in usable
-        ),
-        *(
-            Rejected(name=path, why=f"there is no {prefix}{number} here")
-            for number, path in known
-            if number not in here
+    absent = {
+        path: closed(host, f"{prefix}{number}")
+        for number, path in (_numbered(host, listed) if listed else ())
+        if number not in here
+    }
+    return Files(
+        present=present,
+        usable=tuple(file for file in present if file[1] not in faults),
+        rejected=tuple(
+            Rejected(name=path, why=why) for path, why in (faults | absent).items()
         ),
     )
-    reason = ""
-    if rejected and not usable:
-        reason = f"{rejected[0].name}: {rejected[0].why}"
-    return Nodes(present=present, usable=usable, rejected=rejected, reason=reason)
+
+
+def closed(host: Host, path: str) -> str:
+    """Why a device file is of no use here, or the empty string."""
+    if not host.is_device(path):
+        return f"there is no {path} here; give it to the container"
+    if not host.can_open(path):
+        return f"no permission to read and write {path}; join the group of that file"
+    return ""
+
+
+def why_none(found: Sequence[Device], rejected: Sequence[Rejected]) -> str:
+    """Why nothing is left of what there is, or the empty string."""
+    if found or not rejected:
+        return ""
+    first = rejected[0]
+    return first.why if first.name in first.why else f"{first.name}: {first.why}"
 
 
 def _numbered(host: Host, prefix: str) -> list[tuple[int, str]]:
