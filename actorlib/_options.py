@@ -8,7 +8,7 @@ keeps the two equal.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence  # noqa: TC003  # types that are asked for
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypedDict, TypeVar, cast
 
@@ -34,7 +34,7 @@ class ActorKeywords(TypedDict, total=False):
     resources: Mapping[str, float] | None
     accelerator_type: str | None
     placement: Literal["pack", "spread"] | None
-    device: str | Sequence[str] | None
+    device: str | int | Sequence[str | int] | None
     near: object
     apart_from: object
     accelerators: Literal["hide", "inherit"] | None
@@ -72,7 +72,7 @@ class ActorOptions:
     resources: Mapping[str, float] | None = None
     accelerator_type: str | None = None
     placement: Literal["pack", "spread"] | None = None
-    device: str | Sequence[str] | None = None
+    device: str | int | Sequence[str | int] | None = None
     near: object = None
     apart_from: object = None
     accelerators: Literal["hide", "inherit"] | None = None
@@ -246,18 +246,17 @@ def checked(kind: type[_Options], whose: str, given: Mapping[str, object]) -> _O
 def _devices(value: object) -> tuple[str, ...]:
     if value is None:
         return ()
-    several = [value] if isinstance(value, str) else value
-    if not isinstance(several, Sequence):
-        raise TypeError(
-            "device takes the id or UUID of a device as text, or a list of them, not "
-            f"{value!r} ({type(value).__name__})"
-        )
-    devices = tuple(cast("Sequence[str]", several))
-    for device in devices:
-        text("device", device, "'0' or 'GPU-8d2b...'")
+    is_list = isinstance(value, list | tuple)
+    several = cast("Sequence[object]", value) if is_list else (value,)
+    devices: list[str] = []
+    for device in several:
+        is_number = isinstance(device, int) and not isinstance(device, bool)
+        named = str(device) if is_number else device
+        text("device", named, "'0' or 'GPU-8d2b...'")
+        devices.append(cast("str", named))
     if len(set(devices)) < len(devices):
-        raise ValueError(f"device names one device twice: {list(devices)!r}")
-    return devices
+        raise ValueError(f"device names one device twice: {devices!r}")
+    return tuple(devices)
 
 
 def _actors(name: str, value: object) -> tuple[bytes, ...]:

@@ -208,10 +208,17 @@ def _with_ids(options: Mapping[str, object]) -> dict[str, object]:
     for name in ("near", "apart_from"):
         if name not in given:
             continue
-        actors: Sequence[object] = (given[name],)
-        if name == "apart_from" and isinstance(given[name], list | tuple):
-            actors = cast("Sequence[object]", given[name])
-        if actors and all(isinstance(actor, ActorHandle) for actor in actors):
-            handles = cast("Sequence[ActorHandle[Any]]", actors)
-            given[name] = tuple(hold_of(handle).actor_id for handle in handles)
+        value = given[name]
+        if value is None:
+            continue
+        actors: Sequence[object] = (value,)
+        if name == "apart_from" and isinstance(value, list | tuple):
+            actors = cast("Sequence[object]", value)
+        if not all(isinstance(actor, ActorHandle) for actor in actors):
+            raise TypeError(
+                f"{name} takes the handle of an actor, not {value!r} "
+                f"({type(value).__name__})"
+            )
+        handles = cast("Sequence[ActorHandle[Any]]", actors)
+        given[name] = tuple(hold_of(handle).actor_id for handle in handles)
     return given

@@ -34,6 +34,8 @@ def keywords_of(kind: type[Options]) -> set[str]:
 
 
 NUMBERS = ("num_cpus", "num_gpus", "memory")
+ACTORS = ("near", "apart_from")
+WHOLE = ("neuron_cores", "HPU", "RBLN", "FURIOSA", "MBLT", "TTNPU")
 
 WRONG_TYPES: list[tuple[Check, str, object]] = [
     *((check, name, "1") for check in (actor, runtime) for name in NUMBERS),
@@ -43,6 +45,20 @@ WRONG_TYPES: list[tuple[Check, str, object]] = [
     (actor, "resources", {"lane": "1"}),
     (actor, "accelerators", True),
     (actor, "accelerators", 0),
+    (actor, "accelerator_type", 100),
+    (actor, "accelerator_type", ["H100"]),
+    (actor, "accelerator_type", b"H100"),
+    (actor, "placement", True),
+    (actor, "placement", ["spread"]),
+    (actor, "device", 0.5),
+    (actor, "device", [b"0"]),
+    (actor, "device", ["0", None]),
+    (actor, "device", b"0"),
+    (actor, "device", {"0"}),
+    *((actor, name, "Actor(A, 01)") for name in ACTORS),
+    *((actor, name, 1) for name in ACTORS),
+    *((actor, name, ["A"]) for name in ACTORS),
+    *((actor, name, object) for name in ACTORS),
     (runtime, "resources", "lane"),
     (runtime, "preload", "torch"),
     (runtime, "preload", 1),
@@ -58,6 +74,8 @@ WRONG_TYPES: list[tuple[Check, str, object]] = [
     (runtime, "grace", True),
     (runtime, "infeasible", None),
     (runtime, "infeasible", False),
+    (runtime, "mask_form", 1),
+    (runtime, "mask_form", False),
 ]
 
 WRONG_VALUES: list[tuple[Check, str, object]] = [
@@ -71,6 +89,18 @@ WRONG_VALUES: list[tuple[Check, str, object]] = [
     (actor, "resources", {"memory": 1}),
     (actor, "accelerators", "show"),
     (actor, "accelerators", ""),
+    (actor, "accelerator_type", ""),
+    (actor, "accelerator_type", "  "),
+    (actor, "placement", "PACK"),
+    (actor, "placement", "strict_spread"),
+    (actor, "placement", ""),
+    (actor, "device", ""),
+    (actor, "device", ["0", ""]),
+    (actor, "device", ["0", "0"]),
+    (actor, "device", "0"),  # of which it asks none
+    *((actor, "resources", {kind: 0.5}) for kind in WHOLE),
+    *((actor, "resources", {"TPU": count}) for count in (0.5, 2.5, 3, 5, 16)),
+    (actor, "resources", {"NPU": 1.5}),
     (runtime, "num_cpus", 0.5),
     (runtime, "num_gpus", 0.5),
     (runtime, "resources", {"lane": 0.5}),
@@ -84,6 +114,9 @@ WRONG_VALUES: list[tuple[Check, str, object]] = [
     (runtime, "grace", math.nan),
     (runtime, "grace", math.inf),
     (runtime, "infeasible", "hang"),
+    (runtime, "mask_form", "UUID"),
+    (runtime, "mask_form", "pci"),
+    (runtime, "mask_form", ""),
 ]
 
 GOOD: list[tuple[Check, str, object]] = [
@@ -96,6 +129,14 @@ GOOD: list[tuple[Check, str, object]] = [
     (actor, "accelerators", None),
     (actor, "accelerators", "hide"),
     (actor, "accelerators", "inherit"),
+    (actor, "accelerator_type", None),
+    (actor, "accelerator_type", "H100"),
+    (actor, "placement", None),
+    (actor, "placement", "pack"),
+    (actor, "placement", "spread"),
+    *((actor, "resources", {kind: 2}) for kind in WHOLE),
+    *((actor, "resources", {"TPU": count}) for count in (0, 1, 2, 4, 8)),
+    (actor, "resources", {"NPU": 0.5}),
     (runtime, "resources", {"lane": 3}),
     (runtime, "preload", ()),
     (runtime, "start_method", None),
@@ -105,6 +146,10 @@ GOOD: list[tuple[Check, str, object]] = [
     (runtime, "grace", 0),
     (runtime, "grace", 2.5),
     (runtime, "infeasible", "wait"),
+    (runtime, "mask_form", None),
+    (runtime, "mask_form", "index"),
+    (runtime, "mask_form", "uuid"),
+    (runtime, "resources", {"TPU": 3}),
 ]
 
 
@@ -166,7 +211,8 @@ def test_options_when_a_value_has_the_wrong_type_then_type_error_names_the_optio
 def test_options_when_a_value_is_wrong_then_value_error_names_the_option(
     check: Check, name: str, value: object
 ) -> None:
-    named = "of GPU" if (name, value) == ("num_gpus", 1.5) else f"{name}|init"
+    asked = [*value] if isinstance(value, dict) else ["GPU"]
+    named = rf"{name}|init|of {asked[0]} can never be given"
 
     with pytest.raises(ValueError, match=named):
         check({name: value})
@@ -179,8 +225,13 @@ def test_options_when_a_value_is_wrong_then_value_error_names_the_option(
         (actor, "cpus", "num_cpus"),
         (actor, "resource", "resources"),
         (actor, "accelerator", "accelerators"),
+        (actor, "accelerators_type", "accelerator_type"),
+        (actor, "devices", "device"),
+        (actor, "apart", "apart_from"),
+        (actor, "placment", "placement"),
         (runtime, "num_cpu", "num_cpus"),
         (runtime, "preloads", "preload"),
+        (runtime, "mask_from", "mask_form"),
         (runtime, "start_methods", "start_method"),
         (runtime, "log_to_drivers", "log_to_driver"),
     ],
@@ -248,6 +299,104 @@ def test_runtime_options_when_preload_is_a_list_then_it_is_frozen() -> None:
 def test_options_when_written_to_then_they_refuse(options: Options) -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         options.num_cpus = 1  # type: ignore[misc]
+
+
+# Wishes for devices.
+
+
+@pytest.mark.parametrize(
+    ("device", "kept"),
+    [("1", ("1",)), (["1"], ("1",)), (("1",), ("1",)), (None, ()), ([], ())],
+    ids=repr,
+)
+def test_device_when_given_in_any_way_then_it_is_a_tuple(
+    device: object, kept: tuple[str, ...]
+) -> None:
+    assert actor({"num_gpus": 0.5, "device": device}).devices == kept
+
+
+@pytest.mark.parametrize(
+    ("asked", "devices"),
+    [
+        ({"num_gpus": 1}, ["0", "1"]),
+        ({"num_gpus": 0.5}, ["0", "1"]),
+        ({"num_gpus": 2}, "0"),
+        ({"num_gpus": 3}, ["0", "1"]),
+        ({"resources": {"TPU": 2}}, ["0"]),
+        ({"num_gpus": 1, "resources": {"TPU": 1}}, ["0"]),
+    ],
+    ids=repr,
+)
+def test_device_when_there_are_not_as_many_as_asked_then_value_error_says_how_many(
+    asked: dict[str, object], devices: object
+) -> None:
+    with pytest.raises(ValueError, match=r"device names \d device.*name as many"):
+        actor({**asked, "device": devices})
+
+
+@pytest.mark.parametrize(
+    "asked", [{}, {"num_cpus": 2}, {"num_gpus": 0}, {"memory": 7}], ids=repr
+)
+@pytest.mark.parametrize(
+    "wish", [{"device": "0"}, {"near": (b"1",)}, {"apart_from": (b"1",)}], ids=repr
+)
+def test_wish_when_no_device_is_asked_then_value_error_names_it(
+    asked: dict[str, object], wish: dict[str, object]
+) -> None:
+    with pytest.raises(ValueError, match=rf"{next(iter(wish))} is about devices"):
+        actor({**asked, **wish})
+
+
+def test_wishes_when_near_and_apart_name_one_actor_then_value_error() -> None:
+    wishes = {"num_gpus": 1, "near": (b"1",), "apart_from": (b"2", b"1")}
+
+    with pytest.raises(ValueError, match="near and apart_from"):
+        actor(wishes)
+
+
+@pytest.mark.parametrize(
+    ("wish", "has"),
+    [
+        ({}, False),
+        ({"placement": "pack"}, False),
+        ({"accelerators": "inherit"}, False),
+        ({"device": []}, False),
+        ({"placement": "spread"}, True),
+        ({"device": "0"}, True),
+        ({"near": (b"1",)}, True),
+        ({"apart_from": (b"1",)}, True),
+        ({"accelerator_type": "H100"}, True),
+    ],
+    ids=repr,
+)
+def test_has_wishes_when_it_matters_which_device_then_true(
+    wish: dict[str, object], *, has: bool
+) -> None:
+    assert actor({"num_gpus": 1, **wish}).has_wishes is has
+
+
+def test_options_when_gpus_and_neuron_cores_are_asked_then_value_error() -> None:
+    with pytest.raises(ValueError, match=r"num_gpus and .*neuron_cores.* exclude"):
+        actor({"num_gpus": 0.5, "resources": {"neuron_cores": 1}})
+
+
+def test_updated_when_wishes_were_given_then_they_stay() -> None:
+    wishes = {"device": ["0"], "near": (b"1",), "apart_from": (b"2",)}
+    options = actor({"num_gpus": 1, "accelerator_type": "H100", **wishes})
+
+    updated = options.updated({"num_cpus": 1})
+
+    assert updated == actor(
+        {"num_cpus": 1, "num_gpus": 1, "accelerator_type": "H100", **wishes}
+    )
+    assert options.updated({"near": None, "device": None}).near_to == ()
+
+
+def test_updated_when_less_is_asked_than_wished_then_value_error() -> None:
+    options = actor({"num_gpus": 2, "device": ["0", "1"]})
+
+    with pytest.raises(ValueError, match="device names 2"):
+        options.updated({"num_gpus": 1})
 
 
 # Some of them replaced.

@@ -10,9 +10,10 @@ from helpers.engine import FakeEngine
 
 import actorlib
 from actorlib import ActorClass, ActorHandle
-from actorlib._engine import set_engine
+from actorlib._engine import ActorId, set_engine
+from actorlib._handle import Hold
 from actorlib._options import ActorOptions
-from actorlib._remote import class_of
+from actorlib._remote import class_of, plan_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -207,6 +208,107 @@ def test_options_when_chained_then_what_was_given_before_stays() -> None:
     made = Model.options(num_cpus=1).options(memory=7)
 
     assert made._options == ActorOptions(num_gpus=0.5, num_cpus=1, memory=7)
+
+
+# Other actors, as wishes.
+
+
+def handle(engine: FakeEngine, number: int) -> ActorHandle[Any]:
+    interface, _ = plan_of(Model)
+    return ActorHandle(Hold(engine, ActorId(bytes([number]) * 12), interface))
+
+
+FIRST, SECOND = bytes([1]) * 12, bytes([2]) * 12
+
+
+async def test_options_when_given_handles_then_ids_are_kept_and_no_handle(
+    engine: FakeEngine,
+) -> None:
+    first, second = handle(engine, 1), handle(engine, 2)
+
+    made = Model.options(near=first, apart_from=[second])
+    several = Model.options(apart_from=(first, second))
+
+    assert made._options.near_to == (FIRST,)
+    assert made._options.apart == (SECOND,)
+    assert several._options.apart == (FIRST, SECOND)
+    assert Model.options(apart_from=first)._options.apart == (FIRST,)
+
+
+async def test_remote_when_given_handles_then_as_by_options(engine: FakeEngine) -> None:
+    first = handle(engine, 1)
+
+    made = actorlib.remote(num_gpus=1, near=first)(Plain)
+
+    assert made._options.near_to == (FIRST,)
+
+
+async def test_options_when_chained_then_wishes_stay_until_they_are_taken_back(
+    engine: FakeEngine,
+) -> None:
+    made = Model.options(near=handle(engine, 1)).options(num_gpus=1)
+
+    assert made._options.near_to == (FIRST,)
+    assert made.options(near=None)._options == ActorOptions(num_gpus=1)
+
+
+@pytest.mark.parametrize("nobody", [[], (), None], ids=repr)
+def test_options_when_apart_from_nobody_then_no_wish(nobody: Any) -> None:
+    assert Model.options(apart_from=nobody)._options.apart == ()
+
+
+@pytest.mark.parametrize("name", ["near", "apart_from"])
+@pytest.mark.parametrize(
+    "given",
+    ["Actor(Model, 01)", 1, b"1", Model, Plain(), [1], {"a": 1}, object, [FIRST]],
+    ids=repr,
+)
+def test_options_when_a_neighbour_is_no_handle_then_type_error_names_it(
+    name: str, given: object
+) -> None:
+    with pytest.raises(TypeError, match=f"{name} takes the handle of an actor") as told:
+        Model.options(**{name: given})  # type: ignore[typeddict-item]
+
+    assert repr(given) in str(told.value)
+
+
+@pytest.mark.parametrize("name", ["near", "apart_from"])
+def test_options_when_a_neighbour_is_an_id_then_type_error(name: str) -> None:
+    with pytest.raises(TypeError, match=f"{name} takes the handle of an actor"):
+        Model.options(**{name: (FIRST,)})  # type: ignore[typeddict-item]
+
+
+async def test_options_when_near_is_given_several_then_type_error(
+    engine: FakeEngine,
+) -> None:
+    for several in ([handle(engine, 1)], (handle(engine, 1), handle(engine, 2))):
+        with pytest.raises(TypeError, match="near takes the handle of an actor"):
+            Model.options(near=several)
+
+
+async def test_options_when_a_method_is_given_for_its_actor_then_type_error(
+    engine: FakeEngine,
+) -> None:
+    with pytest.raises(TypeError, match="near takes the handle of an actor"):
+        Model.options(near=handle(engine, 1).ping)
+
+
+async def test_pickle_when_wishes_were_given_then_they_travel(
+    engine: FakeEngine,
+) -> None:
+    made = Model.options(near=handle(engine, 1), device="0", placement="spread")
+
+    assert pickle.loads(pickle.dumps(made))._options == made._options
+
+
+async def test_plan_of_when_options_were_given_then_the_face_and_those(
+    engine: FakeEngine,
+) -> None:
+    made = Model.options(near=handle(engine, 1), accelerator_type="H100")
+
+    interface, options = plan_of(made)
+    assert interface.class_name == "Model"
+    assert options == made._options
 
 
 # Not a class any more, and still like one.

@@ -205,6 +205,68 @@ def test_request_when_the_given_dict_changes_afterwards_then_it_does_not() -> No
     assert asked.amounts == {"lane": UNITS}
 
 
+# Kinds of devices: what no machine gives is refused before there is one.
+
+
+@pytest.mark.parametrize(
+    "kind", ["TPU", "neuron_cores", "HPU", "RBLN", "FURIOSA", "MBLT", "TTNPU"]
+)
+@pytest.mark.parametrize("value", [0.0001, 0.5, 1.5])
+def test_request_when_a_kind_is_not_shared_then_value_error_names_it(
+    kind: str, value: float
+) -> None:
+    with pytest.raises(ValueError, match=f"of {kind} can never be given.* whole ones"):
+        request(resources={kind: value})
+
+
+@pytest.mark.parametrize("count", [3, 5, 6, 7, 9, 16, 256])
+def test_request_when_a_tpu_board_has_no_such_part_then_value_error_says_which(
+    count: int,
+) -> None:
+    with pytest.raises(ValueError, match=rf"{count} of TPU .*1, 2, 4 or 8 at a time"):
+        request(resources={"TPU": count})
+
+
+@pytest.mark.parametrize(
+    "resources",
+    [{"TPU": 8}, {"neuron_cores": 3}, {"HPU": 3}, {"NPU": 0.25}, {"NPU": 3}],
+    ids=repr,
+)
+def test_request_when_a_kind_gives_that_then_it_is_taken(
+    resources: dict[str, float],
+) -> None:
+    ((name, value),) = resources.items()
+
+    assert request(resources=resources).amounts == {name: round(value * UNITS)}
+
+
+@pytest.mark.parametrize("name", ["tpu", "Gpu", "TPUs", "accelerator_type:A100"])
+def test_request_when_a_name_is_merely_like_a_kind_then_it_is_a_custom_one(
+    name: str,
+) -> None:
+    assert request(resources={name: 2.5}).amounts == {name: 25_000}
+
+
+def test_request_when_gpus_and_neuron_cores_are_asked_then_value_error() -> None:
+    with pytest.raises(ValueError, match="exclude each other"):
+        request(num_gpus=1, resources={"neuron_cores": 1})
+
+    assert request(num_gpus=0, resources={"neuron_cores": 1}).amounts == {
+        "neuron_cores": UNITS
+    }
+
+
+@pytest.mark.parametrize("kind", ["TPU", "neuron_cores", "NPU"])
+def test_totals_when_a_kind_is_declared_then_any_whole_number_is_taken(
+    kind: str,
+) -> None:
+    nothing = dict.fromkeys(("num_cpus", "num_gpus", "memory"))
+
+    assert totals(**nothing, resources={kind: 3}).amounts == {kind: 3 * UNITS}
+    with pytest.raises(ValueError, match=f"1.5 of {kind}"):
+        totals(**nothing, resources={kind: 1.5})
+
+
 # What is declared.
 
 

@@ -7,6 +7,7 @@ What decides is pure and what acts is thin. In reading order:
 * ``levels``, ``topology``, ``scopes``, ``placement``: devices by what they have free;
   those that belong together; those that a wish leaves; which of them a request gets.
 * ``ledger``, ``line``, ``admission``: who holds what, who goes next, waiting for it.
+* ``demands``: what actors ask for as things are now, while others come and go.
 * ``reasons``: why, in sentences for the user.
 * ``birth``: what an actor is made from.
 * ``registry``, ``holders``: the actors and their states; who has a handle of which.

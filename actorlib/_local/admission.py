@@ -79,6 +79,21 @@ class Admission:
         elif promise.done() and not promise.cancelled():
             self.release(promise.result())
 
+    def wish_anew(self, promise: asyncio.Future[Lease], where: Where) -> None:
+        """Wishes for other devices than before; the place in line stays the same.
+
+        Args:
+            promise: What ``enter`` gave; nothing happens if its turn has come.
+            where: What is wished of the devices now.
+        """
+        waiter = self._places.get(promise)
+        if waiter is None or self._promised.pop(waiter, None) is None:
+            return
+        waiter = self._line.wish_anew(waiter, where)
+        self._promised[waiter] = promise
+        self._places[promise] = waiter
+        self._serve()
+
     async def acquire(
         self, label: str, request: Resources, where: Where = ANYWHERE
     ) -> Lease:

@@ -259,14 +259,10 @@ class LocalEngine:
         """Why an actor is not placed yet, or where it is."""
         life = self._life(actor)
         record = life.record
-        if life.waits_for_arguments:
-            return f"{record.label} waits for a ref among its constructor's arguments"
-        if life.waits_for_neighbours:
-            return f"{record.label} waits until the actors that it names are placed"
+        if life.waits_for:
+            return f"{record.label} waits for {life.waits_for}"
         if record.state is ActorState.PENDING:
-            asked = self.lives.demand(record.label, record.options)
-            admission = self.machine.admission
-            return admission.explain(record.label, *asked, promise=life.promise)
+            return self.lives.demands.explain(life)
         if record.exit is not None:
             return f"{record.label} is dead: {record.exit}"
         held = ", ".join(
@@ -279,7 +275,7 @@ class LocalEngine:
     def survey(self, label: str, options: ActorOptions) -> str:
         """Where an actor would go now, or what stands in its way, device by device."""
         self._check_thread()
-        return self.lives.survey(label, options)
+        return self.lives.demands.survey(label, options)
 
     def _info(self, life: Life) -> ActorInfo:
         record, lease = life.record, life.record.lease

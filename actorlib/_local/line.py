@@ -23,7 +23,7 @@ what those in line ask and the devices that their lanes may get.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import merge
 from itertools import count
 from operator import attrgetter
@@ -99,16 +99,36 @@ class Line:
         """Puts a request at the end: one that :meth:`pass_by` has just not granted."""
         number = next(self._numbers)
         waiter = Waiter(number=number, label=label, request=request, where=where)
-        if self._ledger.feasible(request, where):
-            key = frozenset(request.amounts), where
-            lane = self._lanes.get(key)
-            if lane is None:
-                lane = self._lanes[key] = _Lane(self._ledger, *key)
-            lane.waiters[number] = waiter
-            self._asked.update(request.amounts)
-        else:
-            self._beside[number] = waiter
+        self._stand(waiter)
         return waiter
+
+    def wish_anew(self, waiter: Waiter, where: Where) -> Waiter:
+        """Lets someone wish for other devices; the order of arrival is the same.
+
+        Raises:
+            LookupError: It is not in line. Nothing has changed.
+        """
+        self.leave(waiter)
+        waiter = replace(waiter, where=where)
+        earlier = self._stand(waiter)
+        waiters = sorted(earlier.values(), key=_arrival)
+        earlier.clear()
+        earlier.update((other.number, other) for other in waiters)
+        return waiter
+
+    def _stand(self, waiter: Waiter) -> OrderedDict[int, Waiter]:
+        """Puts someone at the end of the lane it belongs to; gives that lane."""
+        request, where = waiter.request, waiter.where
+        if not self._ledger.feasible(request, where):
+            self._beside[waiter.number] = waiter
+            return self._beside
+        key = frozenset(request.amounts), where
+        lane = self._lanes.get(key)
+        if lane is None:
+            lane = self._lanes[key] = _Lane(self._ledger, *key)
+        lane.waiters[waiter.number] = waiter
+        self._asked.update(request.amounts)
+        return lane.waiters
 
     def leave(self, waiter: Waiter) -> None:
         """Takes someone out; whoever stood behind may then go.

@@ -13,11 +13,10 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from actorlib._engine import ActorId
+from actorlib._local.demands import Demands
 from actorlib._local.dispatch import Dispatch
 from actorlib._local.holders import OWNER, Holders
 from actorlib._local.machine import Machine, counted
-from actorlib._local.reasons import refusal
 from actorlib._local.registry import ActorRecord, ActorState, Registry
 from actorlib._local.relay import Relay
 from actorlib._local.session import Session
@@ -28,11 +27,11 @@ from actorlib.exceptions import ActorUnschedulableError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    from actorlib._engine import ActorId
     from actorlib._local.birth import Birth, Sealed
     from actorlib._local.dispatch import Loans
     from actorlib._local.launcher import WorkerProcess
-    from actorlib._local.wishes import Demand
-    from actorlib._options import ActorOptions, RuntimeOptions
+    from actorlib._options import RuntimeOptions
     from actorlib.accelerators.base import Lease
 
 
@@ -50,6 +49,7 @@ class Lives:
         registry: The actors and their states.
         holders: Who has a handle of which.
         by_id: The lives that are lived, or that somebody holds.
+        demands: What they ask for.
     """
 
     def __init__(self, machine: Machine, options: RuntimeOptions) -> None:
@@ -59,11 +59,13 @@ class Lives:
         self.registry = Registry(os.urandom(4))
         self.holders = Holders()
         self._machine = machine
-        self._options = options
         self.by_id: dict[ActorId, Life] = {}
         self._births: dict[ActorId, Birth] = {}
         self._sessions = itertools.count(1)
         self._relay = Relay(self)
+        self.demands = Demands(
+            machine, self.by_id, may_wait=options.infeasible == "wait"
+        )
 
     def __iter__(self) -> Iterator[Life]:
         return iter(list(self.by_id.values()))
@@ -85,7 +87,9 @@ class Lives:
         self.registry.add(record)
         self._births[actor] = birth
         life = self.by_id[actor] = Life(record, self, self._dispatch_of)
-        never = None if self.awaits_neighbours(record) else self._refusal(record)
+        never = None
+        if not self.awaits_neighbours(life):
+            never = self.demands.refusal(record.label, birth.options)
         if never is not None:
             # Whoever creates it has no handle yet, and it must not be forgotten before.
             self.holders.add(actor, OWNER)
@@ -111,82 +115,17 @@ class Lives:
         """The life of an actor; see Actors."""
         return self.by_id.get(actor)
 
-    def awaits_neighbours(self, record: ActorRecord) -> bool:
+    def awaits_neighbours(self, life: Life) -> bool:
         """Whether actors it is to be near to, or apart from, have no place yet."""
-        return self._is_awaited(record.options)
+        return self.demands.are_awaited(life.record.options)
 
-    async def neighbours(self, record: ActorRecord) -> None:
+    async def neighbours(self, life: Life) -> None:
         """Done when they have a place, or are dead; see Surroundings."""
-        for life in self._neighbours(record.options):
-            await life.placed()
+        await self.demands.placed(life.record.options)
 
-    def enter(self, record: ActorRecord) -> asyncio.Future[Lease]:
+    def enter(self, life: Life) -> asyncio.Future[Lease]:
         """Asks for the actor's share; see Surroundings."""
-        never = self._refusal(record)
-        if never is not None:
-            promise: asyncio.Future[Lease] = self.loop.create_future()
-            promise.set_exception(ActorUnschedulableError(never))
-            return promise
-        asked = self.demand(record.label, record.options)
-        return self._machine.admission.enter(record.label, *asked)
-
-    def demand(self, label: str, options: ActorOptions) -> Demand:
-        """What an actor with these options asks for, as things are now.
-
-        Raises:
-            ActorUnschedulableError: It names a device or an actor that is not here.
-        """
-        near = None
-        for actor in options.near_to:
-            life = self.by_id.get(ActorId(actor))
-            if life is None or life.lease is None:
-                raise ActorUnschedulableError(
-                    f"{label} is to be near an actor that is dead: keep a handle of "
-                    "that actor, so that it lives"
-                )
-            near = [share.device for share in life.lease.shares]
-        apart = [
-            share.device
-            for actor in options.apart
-            if (life := self.by_id.get(ActorId(actor))) and life.lease
-            for share in life.lease.shares
-        ]
-        return self._machine.catalogue.demand(label, options, near=near, apart=apart)
-
-    def survey(self, label: str, options: ActorOptions) -> str:
-        """Where an actor would go now, or what stands in its way, device by device."""
-        if self._is_awaited(options):
-            return f"{label} would wait until the actors that it names are placed"
-        try:
-            asked = self.demand(label, options)
-        except ActorUnschedulableError as error:
-            return str(error)
-        unknown = self._machine.catalogue.refusal(label, asked.request)
-        return unknown or self._machine.admission.survey(label, *asked)
-
-    def _is_awaited(self, options: ActorOptions) -> bool:
-        return any(
-            life.is_pending and life.lease is None for life in self._neighbours(options)
-        )
-
-    def _neighbours(self, options: ActorOptions) -> list[Life]:
-        named = (*options.near_to, *options.apart)
-        found = (self.by_id.get(ActorId(actor)) for actor in named)
-        return [life for life in found if life is not None]
-
-    def _refusal(self, record: ActorRecord) -> str | None:
-        """Why the machine can never give what is asked, unless that may wait."""
-        machine, label = self._machine, record.label
-        try:
-            request, where = self.demand(label, record.options)
-        except ActorUnschedulableError as error:
-            return str(error)
-        if self._options.infeasible == "wait" or machine.ledger.feasible(
-            request, where
-        ):
-            return None
-        unknown = machine.catalogue.refusal(label, request)
-        return unknown or refusal(machine.ledger, label, request, where)
+        return self.demands.enter(life)
 
     def leave(self, promise: asyncio.Future[Lease]) -> None:
         """Gives up a place in line, or a share that was not taken; see Surroundings."""
@@ -280,6 +219,7 @@ class Lives:
     def buried(self, life: Life) -> None:
         """The actor is dead and everything it had is back; see Surroundings."""
         del self._births[life.record.id]
+        self.demands.buried(life)
         if life.unsent is not None:
             self.returned(life.unsent.loans or (), OWNER)
         self._forget_if_over(life)

@@ -28,7 +28,7 @@ from actorlib.accelerators import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from actorlib._local.launcher import Launcher, WorkerProcess
     from actorlib._options import ActorOptions, RuntimeOptions
@@ -45,6 +45,7 @@ class Machine:
         found: The devices that may be granted.
         capacity: Everything that may be granted, devices included.
         launcher: Starts workers.
+        declared: The names of what the user says there is.
 
     Attributes:
         catalogue: What its types and devices are called.
@@ -54,10 +55,15 @@ class Machine:
     """
 
     def __init__(
-        self, host: Host, found: Inventory, capacity: Resources, launcher: Launcher
+        self,
+        host: Host,
+        found: Inventory,
+        capacity: Resources,
+        launcher: Launcher,
+        declared: Collection[str] = (),
     ) -> None:
         self.inventory = found
-        self.catalogue = Catalogue(found.devices, capacity.amounts)
+        self.catalogue = Catalogue(found.devices, declared)
         self.ledger = Ledger(capacity, found.devices, found.kinds)
         self.admission = Admission(self.ledger, asyncio.get_running_loop())
         self._host = host
@@ -89,7 +95,7 @@ class Machine:
             await asyncio.gather(starting, return_exceptions=True)
             await launcher.aclose()
             raise
-        return cls(host, found, capacity, launcher)
+        return cls(host, found, capacity, launcher, options.capacity.amounts)
 
     def launch(self, name: str, lease: Lease) -> WorkerProcess:
         """Starts a worker for an actor that holds a lease.

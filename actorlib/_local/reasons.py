@@ -215,7 +215,7 @@ def _verdicts(
         elif free < need:
             verdict = "too little"
         else:
-            verdict = "would do"
+            verdict = "has room"
         yield f"  {device.kind} {device.id} ({_model(device)}): {said}, {verdict}"
     if len(pool.devices) > LISTED:
         yield f"  and {len(pool.devices) - LISTED} more"

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from actorlib.accelerators.base import Lease
 
 V = TypeVar("V")
+_NEIGHBOURS = "a place for the actors that it is to be near to, or apart from"
 _log = logging.getLogger("actorlib")
 
 
@@ -51,8 +52,7 @@ class Life:
         dispatch: Its calls.
         unsent: The constructor's arguments, while they wait to be sent.
         ended: Done when its process is gone and its share is back.
-        waits_for_neighbours: Whether it is not in line yet, as an actor that it has
-            to be near to, or apart from, has no place.
+        waits_for: What it waits for before it stands in line; empty if nothing.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Life:
         self._session: Session | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_waiting = False
-        self.waits_for_neighbours = False
+        self.waits_for = ""
         self._awaiting_place: list[asyncio.Future[None]] = []
         self._patience: asyncio.TimerHandle | None = None
 
@@ -87,14 +87,13 @@ class Life:
         Args:
             arguments: For the constructor, why there are none, or a future of them.
         """
-        is_there = not isinstance(arguments, BaseException)
-        if (
-            is_there
-            and not asyncio.isfuture(arguments)
-            and not self._surroundings.awaits_neighbours(self.record)
-        ):
+        if asyncio.isfuture(arguments):
+            self.waits_for = "a ref among its constructor's arguments"
+        elif self._surroundings.awaits_neighbours(self):
+            self.waits_for = _NEIGHBOURS
+        elif not isinstance(arguments, BaseException):
             # Now, and not when the task begins: who is made first is first in line.
-            self._promise = self._surroundings.enter(self.record)
+            self._promise = self._surroundings.enter(self)
         self._task = self._surroundings.loop.create_task(self._live(arguments))
 
     def be_stillborn(
@@ -138,12 +137,6 @@ class Life:
         else:
             self._awaiting_ready.append(waiter)
         return waiter
-
-    @property
-    def waits_for_arguments(self) -> bool:
-        """Whether it is not in line yet, as an argument is a ref without a value."""
-        is_in_line = self._promise is not None or self.waits_for_neighbours
-        return self.is_pending and not is_in_line
 
     @property
     def is_pending(self) -> bool:
@@ -233,10 +226,10 @@ class Life:
         try:
             sealed = self.unsent = await self._waited(_value(arguments))
             if self._promise is None:
-                self.waits_for_neighbours = True
-                await self._waited(self._surroundings.neighbours(self.record))
-                self.waits_for_neighbours = False
-                self._promise = self._surroundings.enter(self.record)
+                self.waits_for = _NEIGHBOURS
+                await self._waited(self._surroundings.neighbours(self))
+                self.waits_for = ""
+                self._promise = self._surroundings.enter(self)
             lease = await self._waited(_result(self._promise))
             how = await self._be(lease, sealed)
         except _Asked:
@@ -341,6 +334,7 @@ class Life:
         if self._patience is not None:
             self._patience.cancel()
         record.exit = how
+        self.waits_for = ""
         if record.state in (ActorState.STARTING, ActorState.ALIVE):
             record.move(ActorState.DRAINING)
         record.lease = None

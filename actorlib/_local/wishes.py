@@ -192,8 +192,9 @@ class Catalogue:
             return found[0]
         what = "means several devices" if found else "is no device of this machine"
         those = models(found or every) or f"no {' or '.join(kinds) or 'device'}"
+        hint = ": name it by its UUID or PCI address" if exact[1:] else ""
         raise ActorUnschedulableError(
-            f"{label} asks device={name!r}, which {what}; there is {those}"
+            f"{label} asks device={name!r}, which {what}{hint}; there is {those}"
         )
 
 

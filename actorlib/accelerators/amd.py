@@ -43,18 +43,17 @@ class Amd(Accelerator):
     family = "amd"
     kind = GPU
     visible_env = ROCR
+    takes_uuids = True
     nosets = (f"RAY_EXPERIMENTAL_NOSET_{_HIP}", f"RAY_EXPERIMENTAL_NOSET_{ROCR}")
 
     def detect(self, host: Host) -> Detection:
         """Finds the GPUs that both layers leave, in the order of the upper one."""
-        environ = host.environ
         found, rejected = find_gpus(host, self.family)
         if not found:
             reason = why_none(found, rejected)
-            return self.select(found, environ, rejected=rejected, reason=reason)
-        upper = next((name for name in (_HIP, *_SHARED) if name in environ), _HIP)
-        layers = [read_layer(name, environ) for name in (ROCR, upper)]
-        masks = [mask for mask in layers if mask is not None]
+            return self.select(found, host.environ, rejected=rejected, reason=reason)
+        upper = next((name for name in (_HIP, *_SHARED) if name in host.environ), _HIP)
+        masks = [m for name in (ROCR, upper) if (m := read_layer(name, host.environ))]
         reasons: list[str] = []
         for mask in masks:
             names = [(str(place), d.uuid or "") for place, d in enumerate(found)]
@@ -72,6 +71,7 @@ class Amd(Accelerator):
             family=self.family,
             devices=tuple(replace(d, index=index) for index, d in enumerate(found)),
             outer=tuple(d.id for d in found) if masks else None,
+            said=" and ".join(mask.said for mask in masks),
             reason="; ".join(filter(None, reasons)),
             rejected=tuple(rejected),
         )

@@ -123,11 +123,14 @@ class Detection:
         reason: Why there is nothing, or why something was left out; empty if all is
             plain.
         rejected: What was looked at and is not offered, each with its reason.
+        said: The owner's own visibility variable as it was set, for messages; empty if
+            it was not.
     """
 
     family: str
     devices: tuple[Device, ...] = ()
     outer: tuple[str, ...] | None = None
+    said: str = ""
     reason: str = ""
     rejected: tuple[Rejected, ...] = ()
 
@@ -143,6 +146,7 @@ class Accelerator(ABC):
         visible_env: The variable that tells its frameworks what they may see, or the
             empty string if there is none.
         syntax: How that variable is written.
+        takes_uuids: Whether its masks may be written by UUID.
         nosets: The variables by which a user forbids us to write ``visible_env``, as
             Ray's users know them.
     """
@@ -151,6 +155,7 @@ class Accelerator(ABC):
     kind: ClassVar[Kind]
     visible_env: ClassVar[str]
     syntax: ClassVar[Syntax] = PLAIN
+    takes_uuids: ClassVar[bool] = False
     nosets: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
@@ -210,6 +215,7 @@ class Accelerator(ABC):
                 replace(found[place], index=index) for index, place in enumerate(places)
             ),
             outer=outer,
+            said=mask.said if mask is not None else "",
             reason="; ".join(filter(None, (reason, cut))),
             rejected=(
                 *rejected,
@@ -224,21 +230,21 @@ class Accelerator(ABC):
             ),
         )
 
-    def formed(self, devices: Sequence[Device], form: str | None) -> tuple[Device, ...]:
+    def formed(
+        self,
+        devices: Sequence[Device],
+        form: str | None,  # noqa: ARG002  # for families that take UUIDs
+    ) -> tuple[Device, ...]:
         """The devices with their ``entry`` in the form that masks are to be written.
 
         Args:
             devices: All of the family that may be granted.
-            form: ``"index"`` or ``"uuid"``; None for what is best here.
+            form: ``"index"`` or, where the family takes UUIDs, ``"uuid"``; None for
+                what is best here.
 
         Raises:
-            ValueError: The family cannot write that form.
+            ValueError: A device cannot be written in that form.
         """
-        if form == "uuid" and devices:
-            raise ValueError(
-                f"mask_form='uuid': {self.visible_env or self.family} takes no UUIDs. "
-                "Leave mask_form out"
-            )
         return tuple(devices)
 
     def declare(self, count: int, detection: Detection) -> tuple[Device, ...]:
@@ -255,8 +261,9 @@ class Accelerator(ABC):
         if outer is not None and count > len(outer):
             why = f" ({detection.reason})" if detection.reason else ""
             raise ValueError(
-                f"{count} {self.kind.name} declared, but {self.visible_env} lets this "
-                f"process use {len(outer)}: {','.join(outer) or 'none'}{why}. "
+                f"{count} {self.kind.name} declared, but "
+                f"{detection.said or self.visible_env} lets this process use "
+                f"{len(outer)}: {','.join(outer) or 'none'}{why}. "
                 f"Declare at most {len(outer)}, or set the variable to more"
             )
         found = detection.devices[:count]

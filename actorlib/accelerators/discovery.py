@@ -161,8 +161,11 @@ def _nothing(family: Accelerator, host: Host, reason: str) -> Detection:
         mask = family.mask(host.environ)
     except Exception as error:  # noqa: BLE001  # a vendor's fault is its own
         mask, reason = None, f"{reason}; {type(error).__name__}: {error}"
-    outer = None if mask is None else mask.entries
-    return Detection(family=family.family, outer=outer, reason=reason)
+    if mask is None:
+        return Detection(family=family.family, reason=reason)
+    return Detection(
+        family=family.family, outer=mask.entries, said=mask.said, reason=reason
+    )
 
 
 def _loaded(point: EntryPoint, known: Collection[str]) -> Accelerator:

@@ -74,6 +74,7 @@ class Intel(Accelerator):
                 replace(gpus.named(name), index=i) for i, name in enumerate(left)
             ),
             outer=tuple(left) if layers else None,
+            said=" and ".join(layer.said for layer in layers),
             reason="; ".join(filter(None, (layer.reason for layer in layers))),
             rejected=tuple(rejected),
         )

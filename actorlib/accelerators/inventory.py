@@ -89,13 +89,14 @@ def inventory(
     for granted in devices.values():
         for device in granted:
             by_family.setdefault(device.family, []).append(device)
+    present = [family for family in every if family.family in {*here, *by_family}]
+    if mask_form == "uuid":
+        _check_uuids(present)
     return Inventory(
         devices=devices,
         kinds={**kinds, **KINDS},
         detections=detections,
-        families=tuple(
-            family for family in every if family.family in {*here, *by_family}
-        ),
+        families=tuple(present),
         by_family={name: tuple(listed) for name, listed in by_family.items()},
         masked=frozenset(d.family for d in detections if d.outer is not None),
     )
@@ -176,12 +177,24 @@ def _granted(
     every = [
         device
         for family in rivals
-        for device in family.formed(offered[family.family], form)
+        for device in family.formed(
+            offered[family.family],
+            None if form == "uuid" and not family.takes_uuids else form,
+        )
     ]
     return tuple(
         device if device.index == index else replace(device, index=index)
         for index, device in enumerate(every[:count])
     )
+
+
+def _check_uuids(present: Sequence[Accelerator]) -> None:
+    if present and not any(family.takes_uuids for family in present):
+        masks = ", ".join(filter(None, (family.visible_env for family in present)))
+        raise ValueError(
+            f"mask_form='uuid': {masks or 'no mask here'} takes no UUIDs. Leave "
+            "mask_form out"
+        )
 
 
 def _declaring(
@@ -209,7 +222,8 @@ def _declared(
     rooms = {family: _room(found[family.family]) for family in declaring}
     if len(declaring) > 1 and missing > sum(rooms.values()):
         names = "; ".join(
-            f"{family.visible_env} names {','.join(found[family.family].outer or ())}"
+            f"{found[family.family].said or family.visible_env} names "
+            f"{','.join(found[family.family].outer or ())}"
             for family in declaring
         )
         have = sum(len(found[family.family].devices) for family in declaring)

@@ -40,6 +40,7 @@ class Nvidia(Accelerator):
     family = "nvidia"
     kind = GPU
     visible_env = "CUDA_VISIBLE_DEVICES"
+    takes_uuids = True
     syntax = CUDA
 
     def detect(self, host: Host) -> Detection:
@@ -69,6 +70,7 @@ class Nvidia(Accelerator):
                 replace(d, index=i) for i, d in enumerate(filter(None, found))
             ),
             outer=outer,
+            said=mask.said if mask is not None else "",
             reason="; ".join(filter(None, (seen.reason, cut))),
             rejected=(*seen.rejected, *hidden),
         )

@@ -61,10 +61,8 @@ class Tpu(Accelerator):
                 shut.append(Rejected(name=chip.source, why=why, model=chip.model))
             else:
                 found.append(replace(chip, id=name, peers=names - {name}))
-        reason = why_none(found, shut)
-        return self.select(
-            found, host.environ, rejected=[*others, *shut], reason=reason
-        )
+        why, rejected = why_none(found, shut), [*others, *shut]
+        return self.select(found, host.environ, rejected=rejected, reason=why)
 
     def mask(self, environ: Mapping[str, str]) -> Mask | None:
         """What the owner may see, by the newer name or else the older one."""
@@ -79,6 +77,8 @@ class Tpu(Accelerator):
     ) -> dict[str, str | None]:
         """The chips, and for a part of the host what keeps its processes apart."""
         changes = super().environment(devices, environ, every)
+        if not devices and all(chip.logical for chip in every):
+            return changes | {_ALIAS: ""}  # there is none that a framework could find
         if not devices:
             # Unset, JAX would say "tpu,cpu" here, and PyTorch/XLA TPU.
             asked = (environ.get("JAX_PLATFORMS") or "tpu").split(",")

@@ -428,11 +428,6 @@ def test_environment_when_it_is_forbidden_then_nothing_is_written(
     assert environment(lease, held, hide=True, environ=environ) == {}
 
 
-def test_formed_when_uuids_are_asked_for_then_refuses() -> None:
-    with pytest.raises(ValueError, match=f"{MASK} takes no UUIDs"):
-        Intel().formed(detect("intel_flex").devices, "uuid")
-
-
 def test_detect_when_cards_tell_no_address_then_they_are_several_all_the_same() -> None:
     cards = [f"/sys/class/drm/card{n}/device" for n in range(2)]
     host = RecordedHost(

@@ -245,7 +245,7 @@ def test_inventory_when_one_mask_is_full_then_another_family_has_the_rest(
 def test_inventory_when_the_mask_names_fewer_then_refuses_and_says_what_is_here() -> (
     None
 ):
-    with pytest.raises(ValueError, match=rf"2 GPU declared, but {MASK} .* use 1: 0"):
+    with pytest.raises(ValueError, match=rf"2 GPU declared, but {MASK}.* use 1: 0"):
         nvidia(A, B, environ={MASK: "0"}, gpus=2)
 
 
@@ -264,7 +264,7 @@ def test_inventory_when_all_masks_are_full_then_refuses_and_names_each() -> None
         draw_up(red, blue, environ=environ, GPU=4)
     assert str(refused.value) == (
         "4 GPU declared, but the visibility variables let this process use 3: "
-        "RED_VISIBLE names 0; BLUE_VISIBLE names 2,0. "
+        "RED_VISIBLE='0' names 0; BLUE_VISIBLE='2,0' names 2,0. "
         "Declare at most 3, or set the variables to more"
     )
 

@@ -208,8 +208,3 @@ def test_environment_when_the_owner_ordered_its_mask_then_its_words_are_kept() -
 def test_environment_when_nothing_is_held_then_both_masks_are_empty() -> None:
     devices = detect("metax_c500").devices
     assert Metax().environment((), {}, devices) == {CUDA: "", MACA: ""}
-
-
-def test_formed_when_uuids_are_asked_for_then_refuses() -> None:
-    with pytest.raises(ValueError, match=f"{CUDA} takes no UUIDs"):
-        Metax().formed(detect("metax_c500").devices, "uuid")

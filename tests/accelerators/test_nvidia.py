@@ -261,7 +261,10 @@ def test_detect_when_nvml_does_not_start_then_there_is_nothing_and_a_reason(
     found = Nvidia().detect(host)
 
     assert found == Detection(
-        family="nvidia", outer=("1", "3"), reason=f"NVML does not start: {text}"
+        family="nvidia",
+        outer=("1", "3"),
+        said="CUDA_VISIBLE_DEVICES='1,3'",
+        reason=f"NVML does not start: {text}",
     )
 
 
@@ -351,7 +354,7 @@ def test_declare_when_only_a_cut_mask_is_there_then_says_where_it_ends() -> None
 
 def test_declare_when_the_mask_names_fewer_then_refuses_and_names_both() -> None:
     found = detect(environ={MASK: "1,3"})
-    with pytest.raises(ValueError, match=rf"3 GPU declared, but {MASK} .* use 2: 1,3"):
+    with pytest.raises(ValueError, match=rf"3 GPU declared, but {MASK}.* use 2: 1,3"):
         Nvidia().declare(3, found)
 
 

@@ -357,8 +357,8 @@ async def test_survey_when_others_came_first_then_names_them_in_the_first_line()
 
     assert head == ("B asks GPU=0.5; that is free. Ahead of it in line: Big (GPU=2)")
     assert devices == [
-        "  GPU 0 (nvidia): 0.5 free, would do",
-        "  GPU 1 (nvidia): 1 free, would do",
+        "  GPU 0 (nvidia): 0.5 free, has room",
+        "  GPU 1 (nvidia): 1 free, has room",
     ]
 
 
@@ -440,3 +440,26 @@ AdmissionMachine.TestCase.settings = settings(
     max_examples=50, stateful_step_count=40, deadline=None
 )
 TestAdmissionInAnyOrder = AdmissionMachine.TestCase
+
+
+async def test_wish_anew_when_its_devices_are_free_then_granted_at_once() -> None:
+    admission = Admission(machine(gpus=2))
+    zero, one = admission._ledger.pools["GPU"].devices
+    admission.enter("holder", GPU)
+    promise = admission.enter("A", GPU, Where(apart=frozenset({one})))
+    assert not promise.done()
+
+    admission.wish_anew(promise, ANYWHERE)
+
+    assert promise.result().shares[0].device == one
+    assert zero.index == 0
+
+
+async def test_wish_anew_when_its_turn_has_come_then_nothing_changes() -> None:
+    admission = Admission(machine(gpus=2))
+    promise = admission.enter("A", GPU)
+
+    admission.wish_anew(promise, Where(spread=True))
+
+    assert promise.result().shares[0].device.index == 0
+    assert admission.waiting() == []

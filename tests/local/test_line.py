@@ -662,3 +662,41 @@ def test_line_when_others_come_later_then_nobody_before_them_notices(
     alone = play(script, coming=first, watched=first)
 
     assert play(script, coming=len(script), watched=first) == alone
+
+
+def test_wish_anew_when_others_wait_then_the_place_in_line_is_kept() -> None:
+    ledger = machine(gpus=2)
+    granted(ledger, request(num_gpus=2))
+    line = Line(ledger)
+    zero, one = (Where(only=frozenset({d})) for d in ledger.pools["GPU"].devices)
+    first = line.join("first", request(num_gpus=1), zero)
+    line.join("second", request(num_gpus=1), one)
+    line.join("third", request(num_gpus=1), one)
+
+    line.wish_anew(first, one)
+
+    assert labels(line) == ["first", "second", "third"]
+    lane = line._lanes[frozenset({"GPU"}), one]
+    assert list(lane.waiters) == [0, 1, 2]
+
+
+def test_wish_anew_when_it_can_be_now_then_it_is_served() -> None:
+    ledger = machine(gpus=2)
+    granted(ledger, request(num_gpus=1))
+    line = Line(ledger)
+    zero, one = ledger.pools["GPU"].devices
+    waiter = line.join("a", request(num_gpus=1), Where(apart=frozenset({one})))
+
+    line.wish_anew(waiter, ANYWHERE)
+
+    ((_, lease),) = line.serve()
+    assert lease.shares[0].device == one
+    assert zero != one
+
+
+def test_wish_anew_when_it_is_not_in_line_then_refused() -> None:
+    line = Line(machine())
+    stranger = Waiter(number=7, label="x", request=request(num_gpus=1))
+
+    with pytest.raises(LookupError):
+        line.wish_anew(stranger, ANYWHERE)

@@ -303,7 +303,7 @@ def test_survey_when_it_would_wait_then_what_stands_in_its_way() -> None:
         "Model asks GPU=2 of type A100; GPU=1 is wholly free (free: 0: 1, 1: 0, 2: 1)\n"
         "  GPU 0 (NVIDIA H100): 1 free, not wished for\n"
         "  GPU 1 (NVIDIA A100): 0 free, too little\n"
-        "  GPU 2 (NVIDIA A100): 1 free, would do"
+        "  GPU 2 (NVIDIA A100): 1 free, has room"
     )
 
 
@@ -338,7 +338,7 @@ def test_survey_when_a_device_is_logical_then_says_so() -> None:
 
     text = survey(ledger, "M", request(num_gpus=2), ANYWHERE, None)
 
-    assert "  GPU 0 (logical): 1 free, would do" in text
+    assert "  GPU 0 (logical): 1 free, has room" in text
 
 
 def test_named_when_of_several_kinds_then_by_kind_and_index() -> None:

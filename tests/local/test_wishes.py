@@ -255,7 +255,8 @@ def test_demand_when_a_number_begins_a_uuid_then_it_is_no_prefix() -> None:
         ),
         (
             {"num_gpus": 1, "resources": {"TPU": 1}, "device": ["GPU 1", "0"]},
-            "Model asks device='0', which means several devices; there is "
+            "Model asks device='0', which means several devices: name it by its "
+            "UUID or PCI address; there is "
             "0: NVIDIA H100, 0: tpu",
         ),
         (

@@ -1,0 +1,155 @@
+"""What actors ask for as things are now, while others come and go.
+
+A wish may be about another actor: then it is settled when that one has a place, and
+again when it dies while the wish stands in line. What was settled is kept, so that
+everybody who is told why an actor waits is told of the same devices.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from actorlib._engine import ActorId
+from actorlib._local.reasons import refusal
+from actorlib.exceptions import ActorUnschedulableError
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Mapping
+
+    from actorlib._local.machine import Machine
+    from actorlib._local.supervisor import Life
+    from actorlib._local.wishes import Demand
+    from actorlib._options import ActorOptions
+    from actorlib.accelerators.base import Lease
+
+
+class Demands:
+    """What every actor of a runtime asks of its machine.
+
+    Args:
+        machine: The machine.
+        lives: The actors' lives by id, live.
+        may_wait: Whether what can never be given waits for ever.
+    """
+
+    def __init__(
+        self, machine: Machine, lives: Mapping[ActorId, Life], *, may_wait: bool
+    ) -> None:
+        self._machine = machine
+        self._lives = lives
+        self._may_wait = may_wait
+        self._settled: dict[ActorId, Demand] = {}
+        self._wishers: dict[ActorId, dict[ActorId, Life]] = {}
+
+    def are_awaited(self, options: ActorOptions) -> bool:
+        """Whether actors that a wish is about have no place yet."""
+        return any(
+            life.is_pending and life.lease is None for life in self._named(options)
+        )
+
+    async def placed(self, options: ActorOptions) -> None:
+        """Done when the actors that a wish is about have a place, or are dead."""
+        for life in self._named(options):
+            await life.placed()
+
+    def refusal(self, label: str, options: ActorOptions) -> str | None:
+        """Why the machine can never give what is asked, unless that may wait."""
+        try:
+            request, where = self._demand(label, options)
+        except ActorUnschedulableError as error:
+            return str(error)
+        if self._may_wait or self._machine.ledger.feasible(request, where):
+            return None
+        unknown = self._machine.catalogue.refusal(label, request)
+        return unknown or refusal(self._machine.ledger, label, request, where)
+
+    def enter(self, life: Life) -> asyncio.Future[Lease]:
+        """Asks for an actor's share: done at once, or when its turn has come.
+
+        It fails with ActorUnschedulableError if that turn can never come.
+        """
+        record = life.record
+        never = self.refusal(record.label, record.options)
+        if never is not None:
+            promise: asyncio.Future[Lease] = life.ended.get_loop().create_future()
+            promise.set_exception(ActorUnschedulableError(never))
+            return promise
+        settled = self._demand(record.label, record.options)
+        self._settled[record.id] = settled
+        for life_named in self._named(record.options):
+            self._wishers.setdefault(life_named.record.id, {})[record.id] = life
+        return self._machine.admission.enter(record.label, *settled)
+
+    def buried(self, life: Life) -> None:
+        """An actor is dead: those in line whose wish was about it wish anew."""
+        actor = life.record.id
+        self._settled.pop(actor, None)
+        for named in self._named(life.record.options):
+            self._wishers.get(named.record.id, {}).pop(actor, None)
+        for wisher in self._wishers.pop(actor, {}).values():
+            self._wish_anew(wisher)
+
+    def explain(self, life: Life) -> str:
+        """Why an actor in line waits."""
+        label, settled = life.record.label, self._settled[life.record.id]
+        unknown = self._machine.catalogue.refusal(label, settled.request)
+        promise = life.promise
+        return unknown or self._machine.admission.explain(
+            label, *settled, promise=promise
+        )
+
+    def survey(self, label: str, options: ActorOptions) -> str:
+        """Where an actor would go now, or what stands in its way, device by device."""
+        if self.are_awaited(options):
+            return f"{label} would wait until the actors that it names are placed"
+        try:
+            settled = self._demand(label, options)
+        except ActorUnschedulableError as error:
+            return str(error)
+        unknown = self._machine.catalogue.refusal(label, settled.request)
+        return unknown or self._machine.admission.survey(label, *settled)
+
+    def _wish_anew(self, life: Life) -> None:
+        promise, record = life.promise, life.record
+        if promise is None or promise.done():
+            return
+        admission = self._machine.admission
+        try:
+            settled = self._demand(record.label, record.options)
+        except ActorUnschedulableError as error:
+            admission.leave(promise)
+            promise.set_exception(error)
+            return
+        self._settled[record.id] = settled
+        admission.wish_anew(promise, settled.where)
+
+    def _demand(self, label: str, options: ActorOptions) -> Demand:
+        """What an actor with these options asks for.
+
+        Raises:
+            ActorUnschedulableError: It names a device or an actor that is not here.
+        """
+        near = None
+        for actor in options.near_to:
+            life = self._lives.get(ActorId(actor))
+            if life is None or life.lease is None:
+                raise ActorUnschedulableError(
+                    f"{label} is to be near an actor that is dead: keep a handle of "
+                    "that actor, so that it lives"
+                )
+            near = [share.device for share in life.lease.shares]
+        apart = [
+            share.device
+            for actor in options.apart
+            if (life := self._lives.get(ActorId(actor))) and life.lease
+            for share in life.lease.shares
+        ]
+        return self._machine.catalogue.demand(label, options, near=near, apart=apart)
+
+    def _named(self, options: ActorOptions) -> list[Life]:
+        named = (*options.near_to, *options.apart)
+        if not named:
+            return []
+        found = (self._lives.get(ActorId(actor)) for actor in named)
+        return [life for life in found if life is not None]

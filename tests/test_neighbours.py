@@ -1,0 +1,405 @@
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import pytest_asyncio
+from helpers.actors import AsyncCaller, Caller, Gate, Target, end_of, living, running
+from helpers.machines import Pretend, looking, pretender
+
+import actorlib
+from actorlib.exceptions import ActorDiedError, ActorUnschedulableError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from actorlib import Runtime
+
+pytestmark = pytest.mark.process
+
+# The machine, where nothing else is said: four GPUs, 0 linked with 2 and 1 with 3.
+UUID = "GPU-a6000222-5a4e-8d2e-1b1f-7d1d0a6c9e22"
+
+
+@pytest.fixture
+def pretend(monkeypatch: pytest.MonkeyPatch) -> Pretend:
+    return pretender(monkeypatch)
+
+
+@pytest_asyncio.fixture
+async def pairs(pretend: Pretend) -> AsyncIterator[Runtime]:
+    pretend("nvidia_pairs")
+    async with running(num_gpus=None) as runtime:
+        yield runtime
+
+
+def gpus(number: float = 1, **wishes: Any) -> Any:
+    return looking(num_gpus=number, **wishes)
+
+
+async def ids(*actors: Any) -> list[list[int]]:
+    return await asyncio.gather(*(actor.gpu_ids.remote() for actor in actors))
+
+
+async def refused(actor: Any) -> str:
+    with pytest.raises(ActorUnschedulableError) as caught:
+        await actor
+    return str(caught.value)
+
+
+# Spread.
+
+
+@pytest.mark.usefixtures("pairs")
+async def test_placement_when_spread_then_the_emptiest_device_is_taken() -> None:
+    spread = [gpus(0.5, placement="spread").remote() for _ in range(5)]
+    packed = [gpus(0.25, placement="pack").remote() for _ in range(2)]
+
+    assert await ids(*spread) == [[0], [1], [2], [3], [0]]
+    assert await ids(*packed) == [[1], [1]]
+
+
+# A device by its name.
+
+
+@pytest.mark.parametrize(
+    ("device", "expected"),
+    [
+        ("2", [2]),
+        (UUID, [2]),
+        (UUID[:11], [2]),
+        ("0000:ca:00.0", [2]),
+        (["3", UUID], [2, 3]),
+        (("1", "0"), [0, 1]),
+    ],
+)
+@pytest.mark.usefixtures("pairs")
+async def test_device_when_it_is_named_then_it_is_that(
+    device: Any, expected: list[int]
+) -> None:
+    number = 1 if isinstance(device, str) else len(device)
+    actor = gpus(number, device=device).remote()
+
+    assert await ids(actor) == [expected]
+    assert (await actor.environ.remote())["CUDA_VISIBLE_DEVICES"] == ",".join(
+        map(str, expected)
+    )
+
+
+@pytest.mark.parametrize(
+    ("device", "words"),
+    [
+        ("4", "no device of this machine"),
+        ("GPU-b", "no device of this machine"),
+        ("GPU-a6000", "means several devices"),
+        (["0", "GPU-a6000000"], "that leaves 0: NVIDIA RTX A6000"),  # twice the same
+    ],
+)
+@pytest.mark.usefixtures("pairs")
+async def test_device_when_it_is_none_or_not_one_then_refused_with_what_there_is(
+    device: Any, words: str
+) -> None:
+    number = 1 if isinstance(device, str) else len(device)
+    actor = gpus(number, device=device).remote()
+
+    said = await refused(actor)
+    assert words in said
+    assert "0: NVIDIA RTX A6000" in said
+    assert await refused(actor.ids.remote()) == said
+
+
+async def test_device_when_it_is_taken_then_its_actor_waits_and_holds_nobody_up(
+    pairs: Runtime,
+) -> None:
+    holder = gpus(device="1").remote()
+    waiting = gpus(0.5, device="1").remote()
+    ref = waiting.gpu_ids.remote()
+    # The others go where they like, but not ahead of it.
+    assert await ids(gpus(3).remote()) == [[0, 2, 3]]
+    assert not ref.done()
+    assert "on GPU 1; all of GPU=4 is taken" in pairs.explain(waiting)
+    await actorlib.kill(holder)
+    assert await ref == [1]
+
+
+# Near.
+
+
+async def test_near_when_there_is_room_then_on_the_same_device(pairs: Runtime) -> None:
+    first = gpus(0.5, device="3").remote()
+    second = gpus(0.5, near=first).remote()  # of the same tick
+
+    assert await ids(first, second) == [[3], [3]]
+    assert pairs.available_resources()["GPU"] == 3
+
+
+@pytest.mark.usefixtures("pairs")
+async def test_near_when_the_device_is_full_then_on_one_that_is_linked() -> None:
+    first = gpus(device="1").remote()
+    second = gpus(near=first).remote()
+    third = gpus(near=first).remote()
+    ref = third.gpu_ids.remote()
+
+    assert await ids(first, second) == [[1], [3]]
+    # Both are full now; that 0 and 2 are free does not help.
+    assert await ids(gpus(device="0").remote()) == [[0]]
+    assert not ref.done()
+    await actorlib.kill(second)
+    assert await ref == [3]
+
+
+@pytest.mark.usefixtures("pairs")
+async def test_near_when_the_other_has_several_then_by_any_of_them() -> None:
+    first = gpus(2, device=["0", "1"]).remote()
+    others = [gpus(near=first).remote() for _ in range(2)]
+
+    assert await ids(first, *others) == [[0, 1], [2], [3]]
+
+
+@pytest.mark.usefixtures("pairs")
+async def test_two_gpus_when_some_are_linked_then_those() -> None:
+    first = gpus(device="0").remote()
+    pair, rest = gpus(2).remote(), gpus().remote()
+
+    assert await ids(first, pair, rest) == [[0], [1, 3], [2]]
+
+
+async def test_near_when_the_other_has_no_place_yet_then_it_waits_for_that(
+    pairs: Runtime,
+) -> None:
+    gate = Gate.remote()
+    late = gate.wait.remote("in")
+    first = gpus(device="2").remote(late)  # not in line before its argument is there
+    second, apart = (
+        gpus(0.5, near=first).remote(),
+        gpus(0.5, apart_from=first).remote(),
+    )
+    refs = [second.gpu_ids.remote(), apart.gpu_ids.remote()]
+    await gate.reached.remote("in")
+
+    assert pairs.available_resources()["GPU"] == 4
+    for waiting in (second, apart):
+        assert "waits for a place for the actors" in pairs.explain(waiting)
+    await gate.open.remote("in")
+    assert await ids(first) == [[2]]
+    assert await asyncio.gather(*refs) == [[0], [0]]  # linked with 2, and free
+
+
+async def test_explain_when_asked_in_the_tick_of_the_creation_then_says_the_same(
+    pairs: Runtime,
+) -> None:
+    gate = Gate.remote()
+    first = gpus().remote(gate.wait.remote("in"))
+    second = gpus(near=first).remote()
+
+    assert "waits for a place for the actors" in pairs.explain(second)
+
+
+async def test_near_when_the_other_is_in_line_then_it_waits_for_its_place(
+    pairs: Runtime,
+) -> None:
+    holder = gpus(4).remote()
+    first = gpus(device="3").remote()
+    second = gpus(near=first).remote()
+    await holder
+    assert pairs.snapshot().waiting == ("Looking: GPU=1",)
+
+    await actorlib.kill(holder)
+    assert await ids(first, second) == [[3], [1]]
+
+
+@pytest.mark.usefixtures("pairs")
+async def test_near_when_the_other_is_dead_then_refused_with_what_to_do() -> None:
+    first = gpus().remote()
+    wish = gpus(near=first)
+    await actorlib.kill(first)
+
+    assert "near an actor that is dead: keep a handle" in await refused(wish.remote())
+    del first
+    assert "near an actor that is dead: keep a handle" in await refused(wish.remote())
+
+
+@pytest.mark.usefixtures("pairs")
+async def test_near_when_the_other_never_gets_a_place_then_refused() -> None:
+    gate = Gate.remote()
+    first = gpus().remote(gate.wait.remote("in"))
+    second = gpus(near=first).remote()
+    ref = second.gpu_ids.remote()
+    await gate.reached.remote("in")
+    await actorlib.kill(first)
+
+    assert "near an actor that is dead" in await refused(ref)
+
+
+@pytest.mark.usefixtures("pairs")
+async def test_near_when_the_other_holds_no_device_then_refused() -> None:
+    first = Target.remote()
+
+    said = await refused(gpus(near=first).remote())
+    assert said == ("Looking is to be near an actor that holds no GPU: leave near out")
+
+
+async def test_near_when_the_other_dies_meanwhile_then_it_can_never_be_near(
+    pairs: Runtime,
+) -> None:
+    halves = [gpus(0.5, device="0").remote() for _ in range(2)]
+    await ids(*halves, gpus(device="2").remote())
+    holder = gpus(device="2").remote()
+    await holder
+    whole = gpus(near=halves[0]).remote()
+    await ids(halves[0])
+    assert "near GPU 0" in pairs.explain(whole)
+    await actorlib.kill(halves[0])
+
+    with pytest.raises(ActorUnschedulableError, match="near an actor that is dead"):
+        await whole
+    assert "near an actor that is dead" in pairs.explain(whole)
+
+
+async def test_a_wish_when_its_actor_is_killed_before_it_is_in_line_then_it_is_dead(
+    pairs: Runtime,
+) -> None:
+    gate = Gate.remote()
+    first = gpus().remote(gate.wait.remote("in"))
+    second = gpus(near=first).remote()
+    ref = second.gpu_ids.remote()
+    await gate.reached.remote("in")
+    await actorlib.kill(second)
+
+    with pytest.raises(ActorDiedError):
+        await ref
+    assert pairs.explain(second).startswith("Looking is dead: it was killed")
+    await gate.open.remote("in")
+    assert await ids(first) == [[0]]
+    assert pairs.available_resources()["GPU"] == 3
+
+
+async def test_a_wish_when_nobody_holds_the_other_then_it_keeps_it_not_alive(
+    pairs: Runtime,
+) -> None:
+    first = gpus(device="1").remote()
+    await first
+    wish = gpus(0.5, near=first)
+    end = end_of(first)
+    del first
+    await end
+
+    assert "is dead" in await refused(wish.remote())
+    assert pairs.available_resources()["GPU"] == 4
+
+
+async def test_shutdown_when_one_waits_for_its_neighbour_then_nothing_is_left(
+    pretend: Pretend,
+) -> None:
+    pretend("nvidia_pairs")
+    async with running(num_gpus=None):
+        gate = Gate.remote()
+        first = gpus().remote(gate.wait.remote("in"))
+        second = gpus(near=first).remote()
+        ref = second.gpu_ids.remote()
+        await gate.reached.remote("in")
+    with pytest.raises(ActorDiedError):
+        await ref
+
+
+# Apart.
+
+
+@pytest.mark.usefixtures("pairs")
+async def test_apart_from_when_given_one_or_several_then_on_other_devices() -> None:
+    first = gpus(0.25).remote()
+    second = gpus(0.25, apart_from=first).remote()
+    third = gpus(0.25, apart_from=[first, second]).remote()
+    fourth = gpus(0.25, apart_from=(first, third)).remote()
+
+    assert await ids(first, second, third, fourth) == [[0], [1], [2], [1]]
+
+
+@pytest.mark.usefixtures("pairs")
+async def test_apart_from_when_the_list_is_empty_then_anywhere() -> None:
+    replicas: list[Any] = []
+    for _ in range(3):
+        replicas.append(gpus(0.5, apart_from=replicas).remote())
+
+    assert await ids(*replicas) == [[0], [1], [2]]
+
+
+@pytest.mark.usefixtures("pairs")
+async def test_apart_from_when_the_other_is_dead_or_has_none_then_anywhere() -> None:
+    first, nothing = gpus().remote(), Target.remote()
+    await actorlib.kill(first)
+
+    assert await ids(gpus(apart_from=[first, nothing]).remote()) == [[0]]
+
+
+async def test_apart_from_when_the_other_dies_then_its_device_will_do(
+    pretend: Pretend,
+) -> None:
+    pretend("intel_flex")
+    async with running(num_gpus=None):
+        first, second = gpus().remote(), gpus().remote()
+        third = gpus(apart_from=first).remote()
+        ref = third.gpu_ids.remote()
+        assert await ids(first, second) == [[0], [1]]
+
+        await actorlib.kill(first)
+        assert await asyncio.wait_for(ref, 5) == [0]
+
+
+async def test_apart_from_when_there_is_one_device_then_refused_with_the_reason(
+    pretend: Pretend,
+) -> None:
+    pretend("apple_m2_pro")
+    async with running(num_gpus=None) as runtime:
+        first = gpus(0.5).remote()
+
+        said = await refused(gpus(0.5, apart_from=first).remote())
+        assert "apart from GPU 0" in said
+        assert "leaves no device" in said
+        assert len(living(runtime)) == 1
+
+
+@pytest.mark.usefixtures("pairs")
+async def test_near_one_and_apart_from_another_when_both_hold_then_both() -> None:
+    first, second = gpus(0.5, device="0").remote(), gpus(0.5, device="0").remote()
+
+    both = gpus(0.5, near=first, apart_from=second).remote()
+    assert await ids(both) == [[2]]
+
+
+# Where the wishes are written.
+
+
+@pytest.mark.parametrize("maker", [Caller, AsyncCaller])
+@pytest.mark.usefixtures("pairs")
+async def test_wishes_when_an_actor_makes_them_then_they_are_the_same(
+    maker: Any,
+) -> None:
+    def make(first: Any) -> list[Any]:
+        second = gpus(near=first).remote()
+        return [second, gpus(apart_from=[first, second]).remote()]
+
+    caller = maker.remote()
+    first = gpus(device="2").remote()
+    made = await caller.run.remote(make, first)
+
+    assert await ids(first, *made) == [[2], [0], [1]]
+
+
+@pytest.mark.usefixtures("pairs")
+async def test_wishes_when_an_actor_makes_its_own_neighbour_then_they_are_met() -> None:
+    def make() -> list[Any]:
+        first = gpus(0.5, device="3").remote()
+        return [first, gpus(0.5, near=first, placement="spread").remote()]
+
+    made = await Caller.remote().run.remote(make)
+    assert await ids(*made) == [[3], [3]]
+
+
+@pytest.mark.usefixtures("pairs")
+async def test_wishes_when_a_class_with_them_is_sent_then_they_go_with_it() -> None:
+    first = gpus(device="1").remote()
+
+    made = await Caller.remote().make.remote(gpus(near=first))
+    assert await ids(made) == [[3]]
