@@ -211,9 +211,8 @@ def _with_ids(options: Mapping[str, object]) -> dict[str, object]:
         value = given[name]
         if value is None:
             continue
-        actors: Sequence[object] = (value,)
-        if name == "apart_from" and isinstance(value, list | tuple):
-            actors = cast("Sequence[object]", value)
+        is_list = name == "apart_from" and isinstance(value, list | tuple)
+        actors = cast("Sequence[object]", value) if is_list else (value,)
         if not all(isinstance(actor, ActorHandle) for actor in actors):
             raise TypeError(
                 f"{name} takes the handle of an actor, not {value!r} "
