@@ -212,11 +212,11 @@ def _with_ids(options: Mapping[str, object]) -> dict[str, object]:
         if value is None:
             continue
         is_list = name == "apart_from" and isinstance(value, list | tuple)
-        actors = cast("Sequence[object]", value) if is_list else (value,)
+        actors = cast("Sequence[object]", value if is_list else (value,))
         if not all(isinstance(actor, ActorHandle) for actor in actors):
             raise TypeError(
-                f"{name} takes the handle of an actor, not {value!r} "
-                f"({type(value).__name__})"
+                f"{name} takes the handle of an actor, not {given[name]!r} "
+                f"({type(given[name]).__name__})"
             )
         handles = cast("Sequence[ActorHandle[Any]]", actors)
         given[name] = tuple(hold_of(handle).actor_id for handle in handles)
