@@ -26,18 +26,24 @@ from actorlib._handle import ActorHandle
 from actorlib._interface import OPTIONS
 from actorlib._options import CallKeywords, CallOptions
 
+S = TypeVar("S")
+T = TypeVar("T")
+P = ParamSpec("P")
+R = TypeVar("R")
+C = TypeVar("C")
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from actorlib._handle import ActorMethod
 
-S = TypeVar("S")
-T = TypeVar("T")
-P = ParamSpec("P")
-R = TypeVar("R")
+    class BoundMethod(ActorMethod[P, R], Generic[P, R, C]):
+        """A method of an instance, which may be a handle or, in its own class, self."""
+
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C: ...  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # a handle's refuses
 
 
-class TypedMethod(Generic[S, P, R]):
+class TypedMethod(Generic[S, P, R, C]):
     """A method under ``@method``, as a type checker sees it; else a plain function."""
 
     if TYPE_CHECKING:
@@ -45,9 +51,11 @@ class TypedMethod(Generic[S, P, R]):
         @overload
         def __get__(
             self, instance: None, owner: object, /
-        ) -> Callable[Concatenate[S, P], R]: ...
+        ) -> Callable[Concatenate[S, P], C]: ...
         @overload
-        def __get__(self, instance: object, owner: object, /) -> ActorMethod[P, R]: ...
+        def __get__(
+            self, instance: object, owner: object, /
+        ) -> BoundMethod[P, R, C]: ...
         def __get__(self, instance: object, owner: object, /) -> object: ...
 
 
@@ -55,19 +63,19 @@ class _Decorator(Protocol):
     @overload
     def __call__(
         self, function: Callable[Concatenate[S, P], Coroutine[Any, Any, R]], /
-    ) -> TypedMethod[S, P, R]: ...
+    ) -> TypedMethod[S, P, R, Coroutine[Any, Any, R]]: ...
     @overload
     def __call__(
         self, function: Callable[Concatenate[S, P], R], /
-    ) -> TypedMethod[S, P, R]: ...
+    ) -> TypedMethod[S, P, R, R]: ...
 
 
 @overload
 def method(
     function: Callable[Concatenate[S, P], Coroutine[Any, Any, R]], /
-) -> TypedMethod[S, P, R]: ...
+) -> TypedMethod[S, P, R, Coroutine[Any, Any, R]]: ...
 @overload
-def method(function: Callable[Concatenate[S, P], R], /) -> TypedMethod[S, P, R]: ...
+def method(function: Callable[Concatenate[S, P], R], /) -> TypedMethod[S, P, R, R]: ...
 @overload
 def method(**options: Unpack[CallKeywords]) -> _Decorator: ...
 def method(*given: object, **options: Any) -> object:

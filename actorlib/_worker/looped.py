@@ -38,7 +38,7 @@ from actorlib._worker.looplink import LoopedUplink
 from actorlib._worker.pace import Pace
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Mapping
 
     from actorlib._wire.pipe import Pipe
     from actorlib._worker.birth import Start
@@ -141,8 +141,10 @@ class _Looped:
     def _receive(self, frames: list[Frame]) -> None:
         for frame in frames:
             kind = frame[0]
-            if kind in (CALL, CALL_WITH):
+            if kind == CALL:
                 self._accept(frame)
+            elif kind == CALL_WITH:
+                self._accept((CALL, *frame[1:4], frame[-1]), frame[4])
             elif kind in (RESULT, FAILURE):
                 self._uplink.settle(frame)
             elif kind == CANCEL:
@@ -150,12 +152,10 @@ class _Looped:
             elif kind == STOP:
                 self._stopping = self._loop.create_task(self._stop())
 
-    def _accept(self, frame: Frame) -> None:
+    def _accept(self, frame: Frame, told: Mapping[str, Any] | None = None) -> None:
         is_async, gate = self._known.get(frame[2]) or self._look_at(frame[2])
-        if frame[0] == CALL_WITH:
-            group = frame[4].get("group")
-            gate = self._gates.of(frame[2], group) if group else gate
-            frame = (CALL, *frame[1:4], frame[-1])
+        if told and "group" in told:
+            gate = self._gates.of(frame[2], told["group"])
         if gate is None or gate.enter(frame):
             self._begin(frame, gate, is_async)
 
