@@ -154,9 +154,14 @@ class _Looped:
 
     def _accept(self, frame: Frame, told: Mapping[str, Any] | None = None) -> None:
         is_async, gate = self._known.get(frame[2]) or self._look_at(frame[2])
-        if told and "group" in told:
+        if told is not None and "group" in told:
             gate = self._gates.of(frame[2], told["group"])
-        if gate is None or gate.enter(frame):
+        if is_async and gate is not None and gate.running < gate.limit:
+            # The usual case, without a call of anything.
+            gate.running += 1
+            task = self._loop.create_task(self._run_async(frame, gate))
+            self._tasks[frame[1]] = task, frame, gate
+        elif gate is None or gate.enter(frame):
             self._begin(frame, gate, is_async)
 
     def _look_at(self, name: str) -> tuple[bool, Gate | None]:
