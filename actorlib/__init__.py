@@ -6,6 +6,7 @@ Importing it loads neither msgpack nor a vendor's SDK; ``init()`` does.
 from actorlib import exceptions
 from actorlib._engine import RuntimeContext
 from actorlib._handle import ActorHandle, ActorMethod
+from actorlib._method import TypedMethod, method, typed
 from actorlib._ref import ObjectRef
 from actorlib._remote import ActorClass, remote
 from actorlib._runtime import (
@@ -32,6 +33,7 @@ __all__ = [
     "Runtime",
     "RuntimeContext",
     "Snapshot",
+    "TypedMethod",
     "__version__",
     "cancel",
     "exceptions",
@@ -41,6 +43,8 @@ __all__ = [
     "init",
     "is_initialized",
     "kill",
+    "method",
     "remote",
     "run",
+    "typed",
 ]

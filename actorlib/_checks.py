@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import cast
 
@@ -40,6 +40,36 @@ def seconds(name: str, value: object) -> None:
         )
     if not math.isfinite(value) or value < 0:
         raise ValueError(f"{name} takes a finite number of seconds >= 0, not {value!r}")
+
+
+def count(name: str, value: object, least: int) -> None:
+    """A whole number, at least so many."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(
+            f"{name} takes a whole number, not {value!r} ({type(value).__name__})"
+        )
+    if value < least:
+        raise ValueError(f"{name} takes a whole number >= {least}, not {value!r}")
+
+
+def truth(name: str, value: object) -> None:
+    """True or False."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} takes True or False, not {value!r}")
+
+
+def counts(name: str, value: object, example: str) -> dict[str, int]:
+    """Names, each with a whole number, at least 1."""
+    if not isinstance(value, Mapping):
+        raise TypeError(
+            f"{name} takes a dict, for example {example}, not {value!r} "
+            f"({type(value).__name__})"
+        )
+    given = cast("Mapping[str, int]", value)
+    for key, number in given.items():
+        text(name, key, example)
+        count(f"{name}[{key!r}]", number, 1)
+    return dict(given)
 
 
 def module_names(preload: object) -> tuple[str, ...]:

@@ -8,10 +8,23 @@ handle is gone, in whatever process, and what the actor was sent is done, it end
 from __future__ import annotations
 
 import difflib
+import weakref
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar, cast
+from functools import partial
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    NoReturn,
+    ParamSpec,
+    TypeVar,
+    Unpack,
+    cast,
+)
 
 from actorlib._engine import current_engine, travels
+from actorlib._ref import watch
+from actorlib.exceptions import PendingCallsLimitExceeded
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -19,6 +32,7 @@ if TYPE_CHECKING:
 
     from actorlib._engine import ActorId, Engine
     from actorlib._interface import Interface, Method
+    from actorlib._options import CallKeywords
     from actorlib._ref import ObjectRef
 
 T = TypeVar("T")
@@ -49,11 +63,14 @@ class ActorMethod(Generic[P, R]):
     It keeps the actor alive, may be stored, and may be passed to other actors.
     """
 
-    __slots__ = ("_high", "_hold", "_low", "_method")
+    __slots__ = ("_given", "_high", "_hold", "_low", "_method")
 
-    def __init__(self, hold: Hold, method: Method) -> None:
+    def __init__(
+        self, hold: Hold, method: Method, given: CallKeywords | None = None
+    ) -> None:
         self._hold = hold
         self._method = method
+        self._given: CallKeywords = given or {}
         self._low = method.low
         self._high = method.high
 
@@ -73,11 +90,27 @@ class ActorMethod(Generic[P, R]):
         Raises:
             TypeError: The arguments do not fit the method, or cannot be sent. Nothing
                 was called.
+            PendingCallsLimitExceeded: ``max_pending_calls`` of them have no answer.
         """
         if kwargs or not self._low <= len(args) <= self._high:
             self._method.check(len(args), kwargs)
         hold = self._hold
         return hold.engine.call(hold.actor_id, self._method, args, kwargs)
+
+    def options(self, /, **options: Unpack[CallKeywords]) -> ActorMethod[P, R]:
+        """The same method with some options replaced: for one call, or for several.
+
+        Args:
+            **options: See CallOptions. None leaves what the class says.
+
+        Raises:
+            TypeError: An option is unknown, or a value has the wrong type.
+            ValueError: It names a concurrency group that the actor does not have.
+        """
+        hold = self._hold
+        method = hold.interface.with_options(self._method, options)
+        given = {**self._given, **options}
+        return type(self)(hold, method, cast("CallKeywords", given))
 
     def __call__(self, *_: object, **__: object) -> NoReturn:
         """Refuses: what looks like a local call would hide that it is a remote one."""
@@ -90,7 +123,37 @@ class ActorMethod(Generic[P, R]):
         return f"<method {self._hold.interface.class_name}.{self._method.name}>"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return getattr, (_handle(self._hold), self._method.name)
+        handle = _handle(self._hold)
+        if self._given:
+            return _method_with, (handle, self._method.name, self._given)
+        return getattr, (handle, self._method.name)
+
+
+class _CountedMethod(ActorMethod[P, R]):
+    """A method of an actor with ``max_pending_calls``."""
+
+    __slots__ = ()
+
+    def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ObjectRef[R]:
+        """Calls the method, if this process does not wait for too many answers."""
+        hold = self._hold
+        actor, limit = hold.actor_id, hold.interface.max_pending
+        pending = hold.engine.pending
+        if not pending.begin(actor, limit):
+            raise PendingCallsLimitExceeded(
+                f"{hold.interface.class_name}.{self._method.name}: this process has "
+                f"{limit} calls of the actor without an answer, and max_pending_calls="
+                f"{limit}: await some of them first",
+                limit=limit,
+            )
+        try:
+            ref = super().remote(*args, **kwargs)
+        except BaseException:
+            pending.made(actor, None)
+            raise
+        pending.made(actor, ref)
+        watch(ref, partial(pending.end, actor, weakref.ref(ref)))
+        return ref
 
 
 class ActorHandle(Generic[T]):
@@ -114,7 +177,7 @@ class ActorHandle(Generic[T]):
             raise _no_such_method(hold.interface, name)
         # The method refers to the hold, not to the handle, so keeping it here makes
         # no cycle, and the next look-up does not come this way.
-        made: ActorMethod[..., Any] = ActorMethod(hold, method)
+        made = _method(hold, method)
         self.__dict__[name] = made
         return made
 
@@ -174,6 +237,21 @@ class ActorHandle(Generic[T]):
 
     def __deepcopy__(self, _: object) -> ActorHandle[T]:
         return self
+
+
+def _method(hold: Hold, method: Method) -> ActorMethod[..., Any]:
+    made: ActorMethod[..., Any]
+    if hold.interface.max_pending > 0:
+        made = _CountedMethod(hold, method)
+    else:
+        made = ActorMethod(hold, method)
+    return made
+
+
+def _method_with(
+    handle: ActorHandle[Any], name: str, options: CallKeywords
+) -> ActorMethod[..., Any]:
+    return cast("ActorMethod[..., Any]", getattr(handle, name)).options(**options)
 
 
 def hold_of(handle: ActorHandle[Any]) -> Hold:

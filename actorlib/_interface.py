@@ -10,9 +10,16 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from actorlib._options import CallOptions
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from actorlib._options import ActorOptions
+
+OPTIONS = "__actorlib_options__"
+"""Where ``@method`` leaves the options of a method."""
+_PLAIN = CallOptions()
 _UNBOUNDED = 1 << 30
 _NO_CONSTRUCTOR: object = inspect.getattr_static(object, "__init__")
 
@@ -32,6 +39,9 @@ class Method(NamedTuple):
         high: The most positional arguments; very large behind ``*args``.
         any_keyword: Whether it takes ``**kwargs``.
         takes_nothing: Whether it is the constructor of a class that has none.
+        options: What the class says about calls of it, and then the caller.
+        told: What the worker has to be told about one call, or None.
+        keeps_order: Whether a call behind one whose argument is not there waits.
     """
 
     name: str
@@ -45,6 +55,9 @@ class Method(NamedTuple):
     high: int
     any_keyword: bool
     takes_nothing: bool = False
+    options: CallOptions = _PLAIN
+    told: dict[str, object] | None = None
+    keeps_order: bool = True
 
     def check(self, nargs: int, kwargs: Mapping[str, object]) -> None:
         """Refuses arguments that could not be bound, in Python's own words.
@@ -104,16 +117,83 @@ class Interface(NamedTuple):
         class_name: The class's own name.
         constructor: How it is made; its name is the class's.
         methods: By name, inherited ones included.
+        groups: The concurrency groups that an actor of it has.
+        max_pending: How many calls without an answer one process may have, or -1.
     """
 
     class_name: str
     constructor: Method
     methods: dict[str, Method]
+    groups: tuple[str, ...] = ()
+    max_pending: int = -1
 
     @property
     def is_async(self) -> bool:
         """Whether any method is an ``async def``: the actor then has an event loop."""
         return any(method.is_async for method in self.methods.values())
+
+    def under(self, options: ActorOptions) -> Interface:
+        """The face of actors with these options.
+
+        Raises:
+            ValueError: The class and its options contradict one another.
+        """
+        is_many = self.is_async or bool(options.limits(is_async=False))
+        if is_many and options.allow_out_of_order_execution is False:
+            raise ValueError(
+                f"{self.class_name} runs several calls at once, so their order cannot "
+                "be kept: leave allow_out_of_order_execution=False out, or give it "
+                "neither async methods nor max_concurrency nor concurrency_groups"
+            )
+        keeps_order = not (is_many or options.allow_out_of_order_execution)
+        face = self._replace(
+            groups=tuple(options.concurrency_groups or ()),
+            max_pending=options.max_pending_calls or -1,
+        )
+        for method in self.methods.values():
+            face.check_group(method.name, method.options)
+        methods = {
+            name: method._replace(keeps_order=keeps_order)
+            for name, method in self.methods.items()
+        }
+        return face._replace(methods=methods)
+
+    def with_options(self, method: Method, given: Mapping[str, object]) -> Method:
+        """A method with some of its options replaced for a call.
+
+        Raises:
+            TypeError: An option is unknown, or a value has the wrong type.
+            ValueError: It names a group that there is not.
+        """
+        options = method.options.updated(given)
+        self.check_group(method.name, options)
+        told = dict(method.told or {})
+        if options.concurrency_group != method.options.concurrency_group:
+            told["group"] = options.concurrency_group
+        return method._replace(options=options, told=told or None)
+
+    def check_group(self, method: str, options: CallOptions) -> None:
+        """Refuses a group that an actor of it does not have.
+
+        Raises:
+            ValueError: It names one.
+        """
+        group = options.concurrency_group
+        if group is not None and group not in self.groups:
+            defined = ", ".join(map(repr, self.groups)) or "none"
+            raise ValueError(
+                f"{self.class_name}.{method} is to run in the concurrency group "
+                f"{group!r}, and the groups of {self.class_name} are: {defined}. They "
+                f"are defined with @remote(concurrency_groups={{{group!r}: 2}})"
+            )
+
+    def grouped(self) -> dict[str, str]:
+        """The methods that are in a concurrency group, each with its name."""
+        named = {
+            name: method.options.concurrency_group
+            for name, method in self.methods.items()
+        }
+        return {name: group for name, group in named.items() if group is not None}
 
 
 def interface_of(cls: type) -> Interface:
@@ -138,7 +218,9 @@ def _method(cls: type, name: str) -> Method:
     # __call__) is left as it is when it is looked up.
     is_bound = hasattr(found, "__get__")
     is_own = isinstance(found, (staticmethod, classmethod))
-    return _read(name, function, skip_self=is_bound and not is_own)
+    method = _read(name, function, skip_self=is_bound and not is_own)
+    options = getattr(function, OPTIONS, None)
+    return method._replace(options=options) if options is not None else method
 
 
 def _constructor(cls: type) -> Method:

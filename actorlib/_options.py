@@ -12,17 +12,19 @@ from collections.abc import Mapping, Sequence  # noqa: TC003  # types that are a
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypedDict, TypeVar, cast
 
-from actorlib._checks import module_names, one_of, seconds, text
+from actorlib._checks import count, counts, module_names, one_of, seconds, text, truth
 from actorlib._kinds import KINDS, UNITS
 from actorlib._resources import CPU, MEMORY, Resources, request, totals
 
-_Options = TypeVar("_Options", "ActorOptions", "RuntimeOptions")
+_Options = TypeVar("_Options", "ActorOptions", "CallOptions", "RuntimeOptions")
 
 ACCELERATORS = ("hide", "inherit")
 PLACEMENTS = ("pack", "spread")
 MASK_FORMS = ("index", "uuid")
 START_METHODS = ("template", "spawn")
 INFEASIBLE = ("fail", "wait")
+LOOPED_LIMIT = 1000
+"""How many calls an actor with ``async def`` methods runs at once by default."""
 
 
 class ActorKeywords(TypedDict, total=False):
@@ -38,6 +40,10 @@ class ActorKeywords(TypedDict, total=False):
     near: object
     apart_from: object
     accelerators: Literal["hide", "inherit"] | None
+    max_concurrency: int | None
+    concurrency_groups: Mapping[str, int] | None
+    max_pending_calls: int | None
+    allow_out_of_order_execution: bool | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +69,15 @@ class ActorOptions:
         accelerators: ``"hide"`` closes every accelerator that the actor did not ask
             for; ``"inherit"`` leaves them as the owner sees them. None follows
             ``ACTORLIB_HIDE_DEVICES`` (hide, unless it is 0).
+        max_concurrency: How many calls run at once; they start in the order in which
+            they came. None or 0: 1000 where a method is an ``async def``, else 1. More
+            than 1 without such a method makes threads.
+        concurrency_groups: Names of groups of methods, each with how many of its calls
+            run at once (``{"io": 2}``). The others share ``max_concurrency``.
+        max_pending_calls: How many calls without an answer one process may have. None,
+            0 or -1: as many as it likes.
+        allow_out_of_order_execution: Whether a call whose argument is not there lets
+            later ones pass. None: if the actor runs several at once.
         request: All amounts together, exact.
     """
 
@@ -76,6 +91,10 @@ class ActorOptions:
     near: object = None
     apart_from: object = None
     accelerators: Literal["hide", "inherit"] | None = None
+    max_concurrency: int | None = None
+    concurrency_groups: Mapping[str, int] | None = None
+    max_pending_calls: int | None = None
+    allow_out_of_order_execution: bool | None = None
     request: Resources = field(init=False)
 
     def __post_init__(self) -> None:
@@ -98,6 +117,15 @@ class ActorOptions:
         object.__setattr__(self, "near", _actors("near", self.near))
         object.__setattr__(self, "apart_from", _actors("apart_from", self.apart_from))
         _check_wishes(self)
+        if self.max_concurrency is not None:
+            count("max_concurrency", self.max_concurrency, 0)
+        if self.concurrency_groups is not None:
+            groups = counts("concurrency_groups", self.concurrency_groups, "{'io': 2}")
+            object.__setattr__(self, "concurrency_groups", groups)
+        if self.max_pending_calls is not None:
+            count("max_pending_calls", self.max_pending_calls, -1)
+        if self.allow_out_of_order_execution is not None:
+            truth("allow_out_of_order_execution", self.allow_out_of_order_execution)
 
     @property
     def has_wishes(self) -> bool:
@@ -123,6 +151,21 @@ class ActorOptions:
         """The actors that it has to be apart from, by id."""
         return cast("tuple[bytes, ...]", self.apart_from)
 
+    def limits(self, *, is_async: bool) -> dict[str, int]:
+        """How many calls run at once, by group; that of no name has all other methods.
+
+        Args:
+            is_async: Whether the class has ``async def`` methods.
+
+        Returns:
+            Empty if nothing is asked but the default.
+        """
+        default = LOOPED_LIMIT if is_async else 1
+        limit = self.max_concurrency or default
+        if not self.concurrency_groups and limit == default:
+            return {}
+        return {"": limit, **(self.concurrency_groups or {})}
+
     def updated(self, given: Mapping[str, object]) -> ActorOptions:
         """These options with some of them replaced.
 
@@ -136,6 +179,39 @@ class ActorOptions:
             if option.init
         }
         return checked(ActorOptions, "an actor", {**kept, **given})
+
+
+class CallKeywords(TypedDict, total=False):
+    """The keywords of ``@method(...)`` and ``handle.ping.options(...)``."""
+
+    concurrency_group: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallOptions:
+    """How one method is called, or one call is made.
+
+    Attributes:
+        concurrency_group: The group that it counts in. None is the one of the methods
+            that name none.
+    """
+
+    concurrency_group: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.concurrency_group is not None:
+            text("concurrency_group", self.concurrency_group, "'io'")
+
+    def updated(self, given: Mapping[str, object]) -> CallOptions:
+        """These options with some of them replaced; None leaves one as it is.
+
+        Raises:
+            TypeError: An option is unknown, or a value has the wrong type.
+            ValueError: A value is out of range.
+        """
+        kept = {option.name: getattr(self, option.name) for option in fields(self)}
+        new = {name: value for name, value in given.items() if value is not None}
+        return checked(CallOptions, "a method", {**kept, **new}, unknown=TypeError)
 
 
 class RuntimeKeywords(TypedDict, total=False):
@@ -219,13 +295,20 @@ class RuntimeOptions:
             )
 
 
-def checked(kind: type[_Options], whose: str, given: Mapping[str, object]) -> _Options:
+def checked(
+    kind: type[_Options],
+    whose: str,
+    given: Mapping[str, object],
+    *,
+    unknown: type[Exception] = ValueError,
+) -> _Options:
     """Options of one kind from keywords a user wrote.
 
     Args:
         kind: The class of options.
         whose: What they are options of, for messages.
         given: The keywords.
+        unknown: What is raised for an option that there is not.
 
     Raises:
         TypeError: A value has the wrong type.
@@ -236,7 +319,7 @@ def checked(kind: type[_Options], whose: str, given: Mapping[str, object]) -> _O
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
             hint = f" Did you mean {close[0]}=?" if close else ""
-            raise ValueError(
+            raise unknown(
                 f"{name}={value!r} is no option of {whose}.{hint} "
                 f"The options are {', '.join(known)}"
             )

@@ -18,6 +18,7 @@ and weakly from then on, so the check costs nothing while nothing is cancelled.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
@@ -35,6 +36,10 @@ class Replier(Protocol):
 
     def loosen(self, ref: ObjectRef[Any]) -> None:
         """From now on the call is cancelled if nobody holds the ref any more."""
+        ...
+
+    def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
+        """Calls back once when a ref is done; may be called from any thread."""
         ...
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
@@ -142,11 +147,25 @@ class ObjectRef(_Future[R]):
             raise TaskCancelledError("the call was cancelled")
         return self.result()
 
+    def future(self) -> concurrent.futures.Future[R]:
+        """The result as a future for threads, as ``concurrent.futures`` takes it.
+
+        Cancelling it gives up that future; the call goes on.
+        """
+        made = _Passed(self)
+        self._engine.watch(self, made.settle)
+        return made
+
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError(
             "an ObjectRef cannot travel inside another value: await it first, or pass "
             "it as an argument by itself, where it arrives as its value"
         )
+
+
+def watch(ref: ObjectRef[Any], then: Callable[[], None]) -> None:
+    """Calls back once when a ref is done; from the thread that fills it."""
+    ref._engine.watch(ref, then)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
 
 
 def unlooped(error: Callable[[dict[str, Any]], None]) -> asyncio.AbstractEventLoop:
@@ -174,6 +193,27 @@ class _Unlooped:
         except Exception as error:  # noqa: BLE001  # what a loop does with it
             report = {"message": f"{callback!r} failed", "exception": error}
             self.call_exception_handler(report)
+
+
+class _Passed(concurrent.futures.Future[R]):
+    """A ref's result for threads; who holds it holds the ref."""
+
+    def __init__(self, ref: ObjectRef[R]) -> None:
+        super().__init__()
+        self._ref = ref
+
+    def settle(self) -> None:
+        ref = self._ref
+        if not self.set_running_or_notify_cancel():
+            return
+        if ref.cancelled():
+            self.set_exception(TaskCancelledError("the call was cancelled"))
+            return
+        error = ref.exception()
+        if error is not None:
+            self.set_exception(error)
+        else:
+            self.set_result(ref.result())
 
 
 def _wake(waiter: asyncio.Future[None], _: object) -> None:

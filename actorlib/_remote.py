@@ -48,6 +48,7 @@ class ActorClass(Generic[P, T]):
         self.__wrapped__ = cls
         self._options = options
         self._interface = interface
+        self._face = interface.under(options)
         self._origin = origin or self
 
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ActorHandle[T]:
@@ -69,12 +70,12 @@ class ActorClass(Generic[P, T]):
         engine = current_engine()
         spec = ActorSpec(
             source=self._origin,
-            interface=self._interface,
+            interface=self._face,
             args=args,
             kwargs=kwargs,
             options=self._options,
         )
-        return ActorHandle(Hold(engine, engine.create(spec), self._interface))
+        return ActorHandle(Hold(engine, engine.create(spec), self._face))
 
     def options(self, /, **options: Unpack[ActorKeywords]) -> ActorClass[P, T]:
         """The same class with some options replaced.

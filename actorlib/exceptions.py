@@ -19,6 +19,7 @@ __all__ = [
     "ActorlibError",
     "Exit",
     "GetTimeoutError",
+    "PendingCallsLimitExceeded",
     "ProtocolError",
     "RemoteTraceback",
     "SerializationError",
@@ -65,6 +66,20 @@ class TaskCancelledError(ActorlibError):
 
 class GetTimeoutError(ActorlibError, TimeoutError):
     """A result did not come in time; the call goes on."""
+
+
+class PendingCallsLimitExceeded(ActorlibError):  # noqa: N818  # Ray's name
+    """An actor has as many calls without an answer as ``max_pending_calls`` allows.
+
+    Nothing was called. As soon as one is answered, another may be made.
+
+    Attributes:
+        limit: How many this process may have.
+    """
+
+    def __init__(self, message: str, *, limit: int = 0) -> None:
+        super().__init__(message)
+        self.limit = limit
 
 
 class SerializationError(ActorlibError, TypeError):

@@ -12,12 +12,14 @@ import actorlib
 from actorlib._options import (
     ActorKeywords,
     ActorOptions,
+    CallKeywords,
+    CallOptions,
     RuntimeKeywords,
     RuntimeOptions,
     checked,
 )
 
-Options = ActorOptions | RuntimeOptions
+Options = ActorOptions | CallOptions | RuntimeOptions
 Check = Callable[[Mapping[str, object]], Options]
 
 
@@ -29,10 +31,19 @@ def runtime(given: Mapping[str, object]) -> RuntimeOptions:
     return checked(RuntimeOptions, "init()", given)
 
 
+def call(given: Mapping[str, object]) -> CallOptions:
+    return checked(CallOptions, "a method", given)
+
+
 def keywords_of(kind: type[Options]) -> set[str]:
     return {option.name for option in dataclasses.fields(kind) if option.init}
 
 
+WRITTEN: dict[Check, Callable[..., object]] = {
+    actor: actorlib.remote,
+    call: actorlib.method,
+    runtime: actorlib.init,
+}
 NUMBERS = ("num_cpus", "num_gpus", "memory")
 ACTORS = ("near", "apart_from")
 WHOLE = ("neuron_cores", "HPU", "RBLN", "FURIOSA", "MBLT", "TTNPU")
@@ -59,6 +70,18 @@ WRONG_TYPES: list[tuple[Check, str, object]] = [
     *((actor, name, 1) for name in ACTORS),
     *((actor, name, ["A"]) for name in ACTORS),
     *((actor, name, object) for name in ACTORS),
+    (actor, "max_concurrency", "2"),
+    (actor, "max_concurrency", 2.0),
+    (actor, "max_concurrency", True),
+    (actor, "concurrency_groups", ["io"]),
+    (actor, "concurrency_groups", {1: 2}),
+    (actor, "concurrency_groups", {"io": "2"}),
+    (actor, "concurrency_groups", {"io": True}),
+    (actor, "max_pending_calls", "10"),
+    (actor, "max_pending_calls", True),
+    (actor, "allow_out_of_order_execution", 1),
+    (actor, "allow_out_of_order_execution", "yes"),
+    (call, "concurrency_group", 1),
     (runtime, "resources", "lane"),
     (runtime, "preload", "torch"),
     (runtime, "preload", 1),
@@ -101,6 +124,11 @@ WRONG_VALUES: list[tuple[Check, str, object]] = [
     *((actor, "resources", {kind: 0.5}) for kind in WHOLE),
     *((actor, "resources", {"TPU": count}) for count in (0.5, 2.5, 3, 5, 16)),
     (actor, "resources", {"NPU": 1.5}),
+    (actor, "max_concurrency", -1),
+    (actor, "concurrency_groups", {"io": 0}),
+    (actor, "concurrency_groups", {"": 1}),
+    (actor, "max_pending_calls", -2),
+    (call, "concurrency_group", " "),
     (runtime, "num_cpus", 0.5),
     (runtime, "num_gpus", 0.5),
     (runtime, "resources", {"lane": 0.5}),
@@ -162,8 +190,12 @@ def told(case: object) -> str | None:
 
 @pytest.mark.parametrize(
     ("keywords", "kind"),
-    [(ActorKeywords, ActorOptions), (RuntimeKeywords, RuntimeOptions)],
-    ids=["actor", "runtime"],
+    [
+        (ActorKeywords, ActorOptions),
+        (CallKeywords, CallOptions),
+        (RuntimeKeywords, RuntimeOptions),
+    ],
+    ids=["actor", "call", "runtime"],
 )
 def test_keywords_when_compared_with_the_options_then_names_and_types_are_equal(
     keywords: type, kind: type[Options]
@@ -174,7 +206,7 @@ def test_keywords_when_compared_with_the_options_then_names_and_types_are_equal(
     assert typing.get_type_hints(keywords) == options
 
 
-@pytest.mark.parametrize("kind", [ActorOptions, RuntimeOptions])
+@pytest.mark.parametrize("kind", [ActorOptions, CallOptions, RuntimeOptions])
 def test_options_when_documented_then_every_one_is_in_the_docstring(
     kind: type[Options],
 ) -> None:
@@ -458,7 +490,7 @@ def test_updated_when_the_given_dict_has_changed_then_the_amounts_have_not() -> 
 def test_options_when_written_with_the_wrong_type_then_refused_at_once(
     check: Check, name: str, value: object
 ) -> None:
-    write: Callable[..., object] = actorlib.remote if check is actor else actorlib.init
+    write = WRITTEN[check]
 
     with pytest.raises(TypeError):
         write(**{name: value})
@@ -468,7 +500,7 @@ def test_options_when_written_with_the_wrong_type_then_refused_at_once(
 def test_options_when_written_with_a_wrong_value_then_refused_at_once(
     check: Check, name: str, value: object
 ) -> None:
-    write: Callable[..., object] = actorlib.remote if check is actor else actorlib.init
+    write = WRITTEN[check]
 
     with pytest.raises(ValueError, match=r"."):
         write(**{name: value})

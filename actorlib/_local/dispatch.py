@@ -19,7 +19,7 @@ from actorlib._wire.payload import decode
 from actorlib.exceptions import ActorDiedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
 
     from actorlib._engine import ActorId
     from actorlib._wire.channel import Channel
@@ -101,6 +101,7 @@ class Dispatch:
         method: str,
         loans: Collection[ActorId] | None,
         payload: Payload,
+        told: Mapping[str, object] | None = None,
     ) -> int:
         """Sends a call, or keeps it until the actor is ready; gives its number.
 
@@ -110,13 +111,14 @@ class Dispatch:
             loans: The actors whose handles are in the payload; this process holds
                 them once more until the call has gone.
             payload: The arguments.
+            told: What the worker has to be told about this call alone.
         """
         if self._is_closed:
             if loans:
                 self._loans.returned(loans, OWNER)
             _fail(reply, self._died())
             return 0
-        number, frame = self._mailbox.post(reply, method, loans, payload)
+        number, frame = self._mailbox.post(reply, method, loans, payload, told)
         if frame is not None:
             self._channel.send(frame)  # type: ignore[union-attr]  # pyright: ignore[reportOptionalMemberAccess]  # open with the mailbox
             if loans:
@@ -207,6 +209,10 @@ class Dispatch:
         if call in self._held_back:
             self._held_back[call] = loose
         self._mailbox.replace(call, loose)
+
+    def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
+        """Calls back once when a ref is done; see Replier."""
+        ref.add_done_callback(lambda _: then())
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Refuses to block the loop that the answer comes through; see Replier."""

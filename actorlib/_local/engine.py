@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actorlib._arguments import Arguments, when_done
-from actorlib._engine import ActorId, ActorSpec, RuntimeContext
+from actorlib._engine import ActorId, ActorSpec, PendingCalls, RuntimeContext
 from actorlib._kinds import UNITS
 from actorlib._local.birth import Birth, Sealed
 from actorlib._local.holders import OWNER
@@ -61,6 +61,7 @@ class LocalEngine:
         self._held_back: dict[int, Callable[[], None]] = {}
         self._is_closed = False
         self._is_forsaken = False
+        self.pending = PendingCalls()
 
     # The verbs.
 
@@ -96,16 +97,18 @@ class LocalEngine:
         ref: ObjectRef[Any] = ObjectRef(loop=self.loop)
         payload = None if kwargs or self._lanes else encode_plain_call(args)
         if payload is not None:  # the usual case: everything else is the long way
-            ref.bind(dispatch, dispatch.send(ref, method.name, None, payload))
+            sent = dispatch.send(ref, method.name, None, payload, method.told)
+            ref.bind(dispatch, sent)
             return ref
         where = f"{life.record.label}.{method.name}"
         arguments = Arguments(self, where, args, kwargs)
         self.lives.arrived(arguments.loans, OWNER)
         if arguments.refs or self._lanes:
-            self._send_in_order(life, ref, method.name, arguments)
+            self._send_in_order(life, ref, method, arguments)
         else:
             sealed, loans = arguments.payload()
-            ref.bind(dispatch, dispatch.send(ref, method.name, loans, sealed))
+            name, told = method.name, method.told
+            ref.bind(dispatch, dispatch.send(ref, name, loans, sealed, told))
         return ref
 
     def ready(self, actor: ActorId) -> asyncio.Future[None]:
@@ -208,7 +211,7 @@ class LocalEngine:
             later.set_exception(completed)
 
     def _send_in_order(
-        self, life: Life, ref: ObjectRef[Any], method: str, arguments: Arguments
+        self, life: Life, ref: ObjectRef[Any], method: Method, arguments: Arguments
     ) -> None:
         """Sends a call when its arguments are there and those before it have gone."""
         dispatch, lane = life.dispatch, life.record.id
@@ -226,11 +229,14 @@ class LocalEngine:
                 self.lives.returned(completed.loans or (), OWNER)
             else:
                 payload, loans = completed
-                waiting.bind(dispatch, dispatch.send(waiting, method, loans, payload))
+                name, told = method.name, method.told
+                sent = dispatch.send(waiting, name, loans, payload, told)
+                waiting.bind(dispatch, sent)
             life.idle()
 
         place = next(self._places)
-        if self._lanes.post(lane, place, ready=arguments.are_ready):
+        ready, passes = arguments.are_ready, not method.keeps_order
+        if self._lanes.post(lane, place, ready=ready, passes=passes):
             go()
             return
         self._held_back[place] = go

@@ -167,6 +167,8 @@ class Lives:
             "name": record.label,
             "prefix": session.prefix,
             "looped": record.interface.is_async,
+            "limits": record.options.limits(is_async=record.interface.is_async),
+            "groups": record.interface.grouped(),
             "environment": environment,
             "path": sys.path,
             "threads": int(threads) if threads else None,

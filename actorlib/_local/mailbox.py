@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from actorlib._wire.frames import CALL, Frame, Payload
+from actorlib._wire.frames import CALL, CALL_WITH, Frame, Payload
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from actorlib._engine import ActorId
 
@@ -53,11 +53,14 @@ class Mailbox(Generic[R]):
         method: str,
         loans: Collection[ActorId] | None,
         payload: Payload,
+        told: Mapping[str, object] | None = None,
     ) -> tuple[int, Frame | None]:
         """Takes a call; gives its number, and its frame if that may go now."""
         number = self._next
         self._next = number + 1
-        frame = (CALL, number, method, loans, payload)
+        frame: Frame = (CALL, number, method, loans, payload)
+        if told:
+            frame = (CALL_WITH, number, method, loans, told, payload)
         if self._is_open:
             self._sent[number] = (reply, method)
             return number, frame

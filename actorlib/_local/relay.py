@@ -14,6 +14,7 @@ from actorlib._local.holders import OWNER
 from actorlib._local.supervisor import Life
 from actorlib._wire.frames import (
     ASK,
+    ASK_WITH,
     AWAIT,
     CANCEL,
     CREATE,
@@ -84,6 +85,9 @@ class Relay:
         kind = frame[0]
         if kind == ASK:
             self._ask(session, *frame[1:])
+        elif kind == ASK_WITH:
+            _, call, actor, method, loans, told, payload = frame
+            self._ask(session, call, actor, method, loans, payload, told)
         elif kind == RETURN:
             _, actor, count = frame
             self._actors.drop(actor, session.number, count)
@@ -111,6 +115,7 @@ class Relay:
         method: str,
         loans: tuple[ActorId, ...] | None,
         payload: Payload,
+        told: dict[str, object] | None = None,
     ) -> None:
         asker = _Worker(self, session, call)
         life = self._actors.find(actor)
@@ -120,7 +125,7 @@ class Relay:
         if loans:
             # The worker still holds them; this process does too, until they are sent.
             self._actors.loans.arrived(loans, OWNER)
-        number = life.dispatch.send(asker, method, loans, payload)
+        number = life.dispatch.send(asker, method, loans, payload, told)
         if number:
             self._asked[session.number, call] = (life, number)
 

@@ -19,6 +19,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
+import select
 import socket
 from collections import deque
 from typing import TYPE_CHECKING, cast
@@ -122,6 +124,33 @@ class Channel:
         if self._backlog:
             self._drained = self._drained or self._loop.create_future()
             await asyncio.shield(self._drained)
+
+    def pump(self, timeout: float | None) -> bool:
+        """Writes and reads once in the place of the loop, whose thread is blocked.
+
+        Args:
+            timeout: Seconds to wait at the most, or None for as long as it takes.
+
+        Returns:
+            False if there was nothing to do in that time.
+
+        Raises:
+            EOFError: This end is closed.
+        """
+        if self._is_open:
+            self._flush()
+        if not self._is_open:
+            raise EOFError("the other side of the pipe is gone")
+        poller = select.poll()
+        reads = 0 if self._is_paused else select.POLLIN
+        poller.register(self._fd, reads | (select.POLLOUT if self._backlog else 0))
+        if not poller.poll(None if timeout is None else math.ceil(timeout * 1000)):
+            return False
+        if self._backlog:
+            self._writable()
+        if self._is_open and not self._is_paused:
+            self._readable()
+        return True
 
     def close(self) -> None:
         """Closes this end after trying once to send what is left."""

@@ -18,6 +18,8 @@ START      down  environment, context, arguments of the interpreter; class;
 READY      up    the actor is there: calls may come
 CALL       down  id, method, loans, arguments
 ASK        up    id, actor, method, loans, arguments: a call to another actor
+CALL_WITH  down  id, method, loans, options of this call by name, arguments
+ASK_WITH   up    id, actor, method, loans, options of this call, arguments
 RESULT     both  id, loans, value
 FAILURE    both  id, kind of failure, text, traceback, where, loans, exception
 CANCEL     both  id: nobody wants the answer any more
@@ -47,6 +49,8 @@ END: Final = 9
 RETURN: Final = 10
 STOP: Final = 11
 GIVE: Final = 12
+CALL_WITH: Final = 13
+ASK_WITH: Final = 14
 
 RAISED: Final = 0
 """A FAILURE of the user's code."""

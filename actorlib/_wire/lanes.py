@@ -2,7 +2,8 @@
 
 Calls of one caller to one actor go in the order in which they were made. A call that
 was given a ref as an argument cannot go before the ref has its value, so those behind
-it in its lane wait too; other lanes do not.
+it in its lane wait too; other lanes do not. Where order is not kept, a call may pass
+those before it; what does not pass still waits for all of them.
 """
 
 from __future__ import annotations
@@ -21,13 +22,23 @@ class Lanes(Generic[K, C]):
     def __init__(self) -> None:
         self._lanes: dict[K, deque[C]] = {}
         self._unready: set[C] = set()
+        self._passing: set[C] = set()
 
     def __bool__(self) -> bool:
         """Whether any lane is blocked."""
         return bool(self._lanes)
 
-    def post(self, lane: K, call: C, *, ready: bool) -> bool:
-        """Adds a call; True if it may go now."""
+    def post(self, lane: K, call: C, *, ready: bool, passes: bool = False) -> bool:
+        """Adds a call; True if it may go now.
+
+        Args:
+            lane: Its lane.
+            call: The call.
+            ready: Whether its arguments are there.
+            passes: Whether it goes as soon as they are, whatever waits before it.
+        """
+        if ready and passes:
+            return True
         waiting = self._lanes.get(lane)
         if waiting is None:
             if ready:
@@ -36,6 +47,8 @@ class Lanes(Generic[K, C]):
         waiting.append(call)
         if not ready:
             self._unready.add(call)
+        if passes:
+            self._passing.add(call)
         return False
 
     def settled(self, lane: K, call: C, *, goes: bool) -> list[C]:
@@ -53,9 +66,14 @@ class Lanes(Generic[K, C]):
         if waiting is None:
             return []
         self._unready.discard(call)
-        if not goes and call in waiting:
-            waiting.remove(call)
         free: list[C] = []
+        if call in self._passing:
+            self._passing.discard(call)
+            waiting.remove(call)
+            if goes:
+                free.append(call)
+        elif not goes and call in waiting:
+            waiting.remove(call)
         while waiting and waiting[0] not in self._unready:
             free.append(waiting.popleft())
         if not waiting:

@@ -80,6 +80,10 @@ def _serve(sock: socket.socket) -> None:
         from actorlib._worker import looped  # noqa: PLC0415  # serial actors never load it
 
         looped.serve(start, pipe)
+    elif start.limits:
+        from actorlib._worker import threaded  # noqa: PLC0415
+
+        threaded.serve(start, pipe)
     else:
         from actorlib._worker import serial  # noqa: PLC0415
 

@@ -32,6 +32,8 @@ class Start:
         name: The name of the actor's class.
         prefix: The first eight bytes of the ids of actors that it creates.
         is_looped: Whether the actor needs an event loop.
+        limits: How many calls run at once, by group; empty for the default.
+        groups: The methods that are in a group, each with its name.
         environment: Variables to set, or with None to remove.
         path: ``sys.path`` of the owner.
         threads: CPU threads for libraries that are imported already, or None.
@@ -45,6 +47,8 @@ class Start:
     name: str
     prefix: bytes
     is_looped: bool
+    limits: Mapping[str, int]
+    groups: Mapping[str, str]
     environment: Mapping[str, str | None]
     path: tuple[str, ...]
     threads: int | None
@@ -74,6 +78,8 @@ def read_start(frame: Frame) -> Start:
         name=told["name"],
         prefix=told["prefix"],
         is_looped=told["looped"],
+        limits=told["limits"],
+        groups=told["groups"],
         environment=told["environment"],
         path=told["path"],
         threads=told["threads"],

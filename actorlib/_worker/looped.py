@@ -18,19 +18,28 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from actorlib._engine import set_engine
+from actorlib._options import LOOPED_LIMIT
 from actorlib._wire.channel import Channel
-from actorlib._wire.frames import CALL, CANCEL, FAILURE, READY, RESULT, STOP, Frame
+from actorlib._wire.frames import (
+    CALL,
+    CALL_WITH,
+    CANCEL,
+    FAILURE,
+    READY,
+    RESULT,
+    STOP,
+    Frame,
+)
 from actorlib._wire.payload import decode_call, kept
 from actorlib._worker import replies
 from actorlib._worker.birth import construct
+from actorlib._worker.gate import Gate, Gates
+from actorlib._worker.looplink import LoopedUplink
 from actorlib._worker.pace import Pace
-from actorlib._worker.uplink import TOO_LATE, Uplink
-from actorlib.exceptions import GetTimeoutError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Coroutine, Mapping
 
-    from actorlib._ref import ObjectRef
     from actorlib._wire.pipe import Pipe
     from actorlib._worker.birth import Start
 
@@ -47,51 +56,6 @@ def new_loop() -> asyncio.AbstractEventLoop:
     return asyncio.new_event_loop()
 
 
-class LoopedUplink(Uplink):
-    """The engine of a worker with an event loop in another thread."""
-
-    def __init__(self, start: Start, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(start.context, start.prefix, loop)
-        self.channel: Channel
-        self.thread = 0
-
-    def post(self, frame: Frame) -> None:
-        """Sends a frame, from the loop's thread or by way of it."""
-        if threading.get_ident() == self.thread:
-            self.channel.send(frame)
-        else:
-            self._loop.call_soon_threadsafe(self.channel.send, frame)
-
-    def return_loans_soon(self) -> None:
-        """Gives loans back from the loop's thread; see Uplink."""
-        self.later(self._return_loans)
-
-    def later(self, callback: Callable[[], None]) -> None:
-        """Calls back from the loop's thread; see Uplink."""
-        with contextlib.suppress(RuntimeError):  # the loop is closed
-            self._loop.call_soon_threadsafe(callback)
-
-    def _return_loans(self) -> None:
-        for frame in self.returns():
-            self.channel.send(frame)
-
-    def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
-        """Blocks a thread that is not the loop's; see Replier."""
-        if threading.get_ident() == self.thread:
-            raise RuntimeError(
-                "get() would block the event loop that the answer comes through: "
-                "await the ref instead"
-            )
-        done = threading.Event()
-
-        def watch() -> None:
-            ref.add_done_callback(lambda _: done.set())
-
-        self._loop.call_soon_threadsafe(watch)
-        if not done.wait(timeout):
-            raise GetTimeoutError(TOO_LATE)
-
-
 def serve(start: Start, pipe: Pipe) -> None:
     """Lives the life of an actor with an event loop: born, called, stopped.
 
@@ -102,7 +66,7 @@ def serve(start: Start, pipe: Pipe) -> None:
     loop = new_loop()
     uplink = LoopedUplink(start, loop)
     set_engine(uplink)
-    looped = _Looped(start.name, loop, uplink, pipe)
+    looped = _Looped(start, loop, uplink, pipe)
     thread = threading.Thread(target=looped.run, name="actorlib-loop", daemon=True)
     thread.start()
     try:
@@ -124,12 +88,12 @@ class _Looped:
 
     def __init__(
         self,
-        name: str,
+        start: Start,
         loop: asyncio.AbstractEventLoop,
         uplink: LoopedUplink,
         pipe: Pipe,
     ) -> None:
-        self._name = name
+        self._name = start.name
         self._loop = loop
         self._uplink = uplink
         self._channel = uplink.channel = Channel(
@@ -145,10 +109,15 @@ class _Looped:
         )
         self._queued = 0
         self._unanswered = False
-        self._tasks: dict[int, tuple[asyncio.Task[None], Frame]] = {}
+        self._tasks: dict[int, tuple[asyncio.Task[None], Frame, Gate]] = {}
+        self._gates = Gates(start.limits or {"": LOOPED_LIMIT}, start.groups)
+        # The default is for coroutines; plain methods are one at a time anyhow.
+        self._counts_plain = bool(start.limits)
+        self._gated: dict[int, Gate] = {}
+        self._emptied: asyncio.Future[None] | None = None
         self._pace = Pace()
         self._cancelled: set[int] = set()
-        self._is_async: dict[str, bool] = {}
+        self._known: dict[str, tuple[bool, Gate | None]] = {}
         self._stopping: asyncio.Task[None] | None = None
 
     # On the loop's thread.
@@ -163,6 +132,7 @@ class _Looped:
 
     async def _wind_up(self) -> None:
         """Lets the ``finally`` blocks of what still runs run, and answers leave."""
+        self._gates.clear()
         for call in list(self._tasks):
             self._cancel(call)
         await asyncio.gather(*self._running(), return_exceptions=True)
@@ -173,6 +143,8 @@ class _Looped:
             kind = frame[0]
             if kind == CALL:
                 self._accept(frame)
+            elif kind == CALL_WITH:
+                self._accept((CALL, *frame[1:4], frame[-1]), frame[4])
             elif kind in (RESULT, FAILURE):
                 self._uplink.settle(frame)
             elif kind == CANCEL:
@@ -180,20 +152,48 @@ class _Looped:
             elif kind == STOP:
                 self._stopping = self._loop.create_task(self._stop())
 
-    def _accept(self, frame: Frame) -> None:
-        name = frame[2]
-        is_async = self._is_async.get(name)
-        if is_async is None:
-            method = getattr(self.instance, name, None)
-            is_async = self._is_async[name] = inspect.iscoroutinefunction(method)
-        if is_async:
-            task = self._loop.create_task(self._run_async(frame))
-            self._tasks[frame[1]] = task, frame
-        else:
-            self._queued += 1
-            self._jobs.put(frame)
+    def _accept(self, frame: Frame, told: Mapping[str, Any] | None = None) -> None:
+        is_async, gate = self._known.get(frame[2]) or self._look_at(frame[2])
+        if told is not None and "group" in told:
+            gate = self._gates.of(frame[2], told["group"])
+        if is_async and gate is not None and gate.running < gate.limit:
+            # The usual case, without a call of anything.
+            gate.running += 1
+            task = self._loop.create_task(self._run_async(frame, gate))
+            self._tasks[frame[1]] = task, frame, gate
+        elif gate is None or gate.enter(frame):
+            self._begin(frame, gate, is_async)
 
-    async def _run_async(self, frame: Frame) -> None:
+    def _look_at(self, name: str) -> tuple[bool, Gate | None]:
+        """Whether a method is an ``async def``, and which gate its calls pass."""
+        is_async = inspect.iscoroutinefunction(getattr(self.instance, name, None))
+        gate = self._gates.of(name) if is_async or self._counts_plain else None
+        self._known[name] = is_async, gate
+        return is_async, gate
+
+    def _begin(self, frame: Frame, gate: Gate | None, is_async: bool) -> None:  # noqa: FBT001  # the hot path
+        if is_async and gate is not None:
+            task = self._loop.create_task(self._run_async(frame, gate))
+            self._tasks[frame[1]] = task, frame, gate
+            return
+        if gate is not None:
+            self._gated[frame[1]] = gate
+        self._queued += 1
+        self._jobs.put(frame)
+
+    def _left(self, gate: Gate) -> None:
+        """A call is over: the one that waits for its place begins."""
+        frame = gate.leave()
+        if frame is not None:
+            self._begin(frame, gate, self._known[frame[2]][0])
+            self._tell_emptied()
+
+    def _tell_emptied(self) -> None:
+        if self._emptied is not None and self._gates.are_empty:
+            self._emptied.set_result(None)
+            self._emptied = None
+
+    async def _run_async(self, frame: Frame, gate: Gate) -> None:
         _, call, name, loans, payload = frame
         try:
             with self._uplink.borrowing(loans):
@@ -217,21 +217,29 @@ class _Looped:
             )
         del self._tasks[call]
         self._channel.send((*answer[:-1], kept(answer[-1])))
+        if gate.waiting:
+            self._left(gate)
+        else:
+            gate.running -= 1
 
     def _cancel(self, call: int) -> None:
         running = self._tasks.get(call)
         if running is not None:
-            task, frame = running
+            task, frame, gate = running
             task.cancel()
-            task.add_done_callback(lambda _: self._never_began(frame))
+            task.add_done_callback(lambda _: self._never_began(frame, gate))
+        elif (waiting := self._gates.drop(call)) is not None:
+            self._give_up(waiting)
+            self._tell_emptied()
         elif self._queued:
             self._cancelled.add(call)
 
-    def _never_began(self, frame: Frame) -> None:
+    def _never_began(self, frame: Frame, gate: Gate) -> None:
         """Answers for a task that was cancelled before its first step."""
         if self._tasks.pop(frame[1], None) is not None:
             self._give_up(frame)
             self._channel.send(replies.cancelled(frame[1]))
+            self._left(gate)
 
     def _give_up(self, frame: Frame) -> None:
         """Gives back the handles in a call that will not run."""
@@ -239,11 +247,14 @@ class _Looped:
             pass
 
     async def _stop(self) -> None:
+        if not self._gates.are_empty:
+            self._emptied = self._loop.create_future()
+            await self._emptied
         await asyncio.gather(*self._running(), return_exceptions=True)
         self._jobs.put(None)
 
     def _running(self) -> list[asyncio.Task[None]]:
-        return [task for task, _ in self._tasks.values()]
+        return [task for task, *_ in self._tasks.values()]
 
     def _lost(self, _: Exception | None) -> None:
         self._uplink.fail_all(EOFError("the owner is gone"))
@@ -254,6 +265,8 @@ class _Looped:
         if not self._queued:
             self._cancelled.clear()
         self._channel.send(answer)
+        if self._gated:
+            self._left(self._gated.pop(answer[1]))
 
     # On the main thread.
 

@@ -62,11 +62,12 @@ class Inbox:
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while not until():
-            while self.callbacks:
-                self.callbacks.popleft()()
+            self.call_back()
             with self._turn:
                 if self._is_reading:
-                    if not self._turn.wait(_left(deadline)):
+                    # Looked at again: what the other thread has read by now, it will
+                    # not tell of a second time.
+                    if not until() and not self._turn.wait(_left(deadline)):
                         raise GetTimeoutError(TOO_LATE)
                     continue
                 self._is_reading = True
@@ -79,6 +80,15 @@ class Inbox:
                 with self._turn:
                     self._is_reading = False
                     self._turn.notify_all()
+
+    def call_back(self) -> None:
+        """Runs what was put off by destructors."""
+        while self.callbacks:
+            try:
+                callback = self.callbacks.popleft()
+            except IndexError:  # another thread was quicker
+                return
+            callback()
 
     def read_what_is_there(self, settle: Callable[[Frame], None]) -> None:
         """Reads the frames that have come, without waiting for more."""
@@ -132,6 +142,10 @@ class SerialUplink(Uplink):
         """Gives loans back now, or when the pipe is free again; see Uplink."""
         self._pipe.try_send(partial(self.returns, wait=False))
 
+    def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
+        """Calls back once, from whichever thread reads the answer; see Replier."""
+        ref.add_done_callback(lambda _: then())
+
     def later(self, callback: Callable[[], None]) -> None:
         """Calls back when the worker reads next; see Uplink."""
         self._inbox.callbacks.append(callback)
@@ -139,6 +153,13 @@ class SerialUplink(Uplink):
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Reads until the ref is done; see Replier."""
         self._inbox.read(ref.done, self.settle, timeout)
+
+    def finish(self) -> None:
+        """Sends what was answered, and what was asked and waits for its arguments."""
+        went: list[bool] = []
+        self.all_went(lambda: went.append(True))
+        self._pipe.flush()
+        self._inbox.read(lambda: bool(went), self.settle)
 
 
 def serve(start: Start, pipe: Pipe) -> None:
@@ -148,6 +169,16 @@ def serve(start: Start, pipe: Pipe) -> None:
         SystemExit: The constructor raised, and the owner was told what.
         BaseException: A method raised what is no ``Exception``.
         EOFError: The owner is gone.
+    """
+    instance, inbox, uplink = be_born(start, pipe)
+    _Serial(start.name, instance, pipe, inbox, uplink).run()
+
+
+def be_born(start: Start, pipe: Pipe) -> tuple[object, Inbox, SerialUplink]:
+    """Makes the object on this thread, and what the process speaks through.
+
+    Raises:
+        SystemExit: The constructor raised, and the owner was told what.
     """
     inbox = Inbox(pipe)
     uplink = SerialUplink(start, pipe, inbox)
@@ -159,12 +190,17 @@ def serve(start: Start, pipe: Pipe) -> None:
         pipe.send(replies.failure(uplink, 0, error, f"{start.name}()"))
         raise SystemExit(1) from error
     pipe.send((READY,))
-    _Serial(start.name, instance, pipe, inbox, uplink).run()
+    return instance, inbox, uplink
 
 
 class _Serial:
     def __init__(
-        self, name: str, instance: object, pipe: Pipe, inbox: Inbox, uplink: Uplink
+        self,
+        name: str,
+        instance: object,
+        pipe: Pipe,
+        inbox: Inbox,
+        uplink: SerialUplink,
     ) -> None:
         self._name = name
         self._instance = instance
@@ -189,15 +225,8 @@ class _Serial:
                         continue
                 self._serve_call(frame)
             elif frame[0] == STOP:
-                self._finish()
+                self._uplink.finish()
                 return
-
-    def _finish(self) -> None:
-        """Sends what was answered, and what was asked and waits for its arguments."""
-        went: list[bool] = []
-        self._uplink.all_went(lambda: went.append(True))
-        self._pipe.flush()
-        self._inbox.read(lambda: bool(went), self._uplink.settle)
 
     def _was_cancelled(self, call: int) -> bool:
         # Calls come in order, so a smaller number belongs to one that was answered

@@ -17,11 +17,21 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actorlib._arguments import Arguments, when_done
-from actorlib._engine import ActorId, ActorSpec, RuntimeContext
+from actorlib._engine import ActorId, ActorSpec, PendingCalls, RuntimeContext
 from actorlib._ref import ObjectRef
 from actorlib._wire.answers import fill
 from actorlib._wire.blame import Sources
-from actorlib._wire.frames import ASK, AWAIT, CANCEL, CREATE, END, GIVE, RETURN, Frame
+from actorlib._wire.frames import (
+    ASK,
+    ASK_WITH,
+    AWAIT,
+    CANCEL,
+    CREATE,
+    END,
+    GIVE,
+    RETURN,
+    Frame,
+)
 from actorlib._wire.lanes import Lanes
 from actorlib._wire.payload import dump
 from actorlib._worker.loans import LoanBook
@@ -62,10 +72,12 @@ class Uplink(ABC):
         self._held_back: dict[
             int, tuple[Callable[[], Frame | None], list[ActorId]]
         ] = {}
+        self._unsettled: dict[int, tuple[list[ObjectRef[Any]], Callable[[], None]]] = {}
         self._when_all_went: list[Callable[[], None]] = []
         self._sources = Sources()
         self.loans = LoanBook()
         self._is_forsaken = False
+        self.pending = PendingCalls()
 
     @abstractmethod
     def post(self, frame: Frame) -> None:
@@ -74,6 +86,10 @@ class Uplink(ABC):
     @abstractmethod
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Blocks this thread until the ref is done."""
+
+    @abstractmethod
+    def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
+        """Calls back once when a ref is done; see Replier."""
 
     @abstractmethod
     def return_loans_soon(self) -> None:
@@ -122,7 +138,7 @@ class Uplink(ABC):
         """Sends a call to another actor; see Engine."""
         arguments = Arguments(self, method.name, args, kwargs)
         ref = self._new_ref()
-        call, name = ref.call, method.name
+        call, name, told = ref.call, method.name, method.told
 
         def frame() -> Frame | None:
             if call not in self._refs:  # cancelled while it waited
@@ -132,9 +148,11 @@ class Uplink(ABC):
             except Exception as error:  # noqa: BLE001  # it is the answer
                 self._fail(call, error)
                 return None
+            if told:
+                return (ASK_WITH, call, actor, name, loans, told, payload)
             return (ASK, call, actor, name, loans, payload)
 
-        self._post_in_order(actor, frame, arguments)
+        self._post_in_order(actor, frame, arguments, passes=not method.keeps_order)
         return ref
 
     def ready(self, actor: ActorId) -> ObjectRef[None]:
@@ -237,6 +255,8 @@ class Uplink(ABC):
         actor: ActorId,
         frame: Callable[[], Frame | None],
         arguments: Arguments | None = None,
+        *,
+        passes: bool = False,
     ) -> None:
         """Sends a frame about an actor, behind those that wait for their arguments."""
         refs = arguments.refs if arguments is not None else ()
@@ -247,7 +267,7 @@ class Uplink(ABC):
                 return
             place = next(self._places)
             ready = arguments is None or arguments.are_ready
-            if self._lanes.post(actor, place, ready=ready):
+            if self._lanes.post(actor, place, ready=ready, passes=passes):
                 self._post_if(frame())
                 return
             for other in held:  # until the frame has gone: nobody else may hold them
@@ -256,6 +276,7 @@ class Uplink(ABC):
 
         def settled() -> None:
             with self._ordering:
+                self._unsettled.pop(place, None)
                 for free in self._lanes.settled(actor, place, goes=True):
                     freed, kept = self._held_back.pop(free)
                     self._post_if(freed())
@@ -267,7 +288,15 @@ class Uplink(ABC):
                 for callback in waiting:
                     callback()
 
+        if refs:
+            self._unsettled[place] = list(refs), settled
         when_done(refs, settled)
+
+    def go_on(self) -> None:
+        """Sends what has its arguments by now, while the loop cannot say so."""
+        for refs, settled in list(self._unsettled.values()):
+            if all(ref.done() for ref in refs):
+                settled()
 
     def all_went(self, then: Callable[[], None]) -> None:
         """Calls back when no frame waits for its arguments any more, perhaps now."""

@@ -9,11 +9,11 @@ import weakref
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
-from actorlib._engine import ActorId, RuntimeContext
+from actorlib._engine import ActorId, PendingCalls, RuntimeContext
 from actorlib._ref import ObjectRef
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from actorlib._engine import ActorSpec
     from actorlib._interface import Method
@@ -57,6 +57,7 @@ class FakeEngine:
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self.context = RuntimeContext()
+        self.pending = PendingCalls()
         self.created: list[ActorSpec] = []
         self.sent: list[Sent] = []
         self.cancelled: list[int] = []
@@ -121,6 +122,10 @@ class FakeEngine:
         """Holds the ref weakly from now on; cancels its call when it is gone."""
         call = ref.call
         self._refs[call] = weakref.ref(ref, lambda _: self.cancel(call))
+
+    def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
+        """Calls back when the ref is done."""
+        ref.add_done_callback(lambda _: then())
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Blocks until ``answer``; refuses on the thread of the loop."""

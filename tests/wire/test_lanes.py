@@ -183,3 +183,44 @@ def test_settled_when_the_lane_is_not_there_then_nothing(
     lanes: Lanes[str, int],
 ) -> None:
     assert lanes.settled("a", 1, goes=True) == []
+
+
+def test_call_when_it_passes_and_is_ready_then_it_goes_at_once() -> None:
+    lanes: Lanes[str, int] = Lanes()
+
+    assert not lanes.post("a", 1, ready=False, passes=True)
+    assert lanes.post("a", 2, ready=True, passes=True)
+
+
+def test_call_when_it_passes_then_it_goes_as_soon_as_it_is_settled() -> None:
+    lanes: Lanes[str, int] = Lanes()
+    for call in (1, 2, 3):
+        lanes.post("a", call, ready=False, passes=True)
+
+    assert lanes.settled("a", 2, goes=True) == [2]
+    assert lanes.settled("a", 3, goes=False) == []
+    assert lanes.waiting() == [1]
+    assert lanes.settled("a", 1, goes=True) == [1]
+    assert not lanes
+
+
+def test_call_when_it_does_not_pass_then_it_waits_for_those_that_do() -> None:
+    lanes: Lanes[str, int] = Lanes()
+    lanes.post("a", 1, ready=False, passes=True)
+    assert not lanes.post("a", 2, ready=True)
+    lanes.post("a", 3, ready=False, passes=True)
+
+    assert lanes.settled("a", 3, goes=True) == [3]
+    assert lanes.settled("a", 1, goes=True) == [1, 2]
+    assert not lanes
+
+
+def test_call_when_it_is_settled_twice_then_it_goes_once() -> None:
+    lanes: Lanes[str, int] = Lanes()
+    lanes.post("a", 1, ready=False)
+    lanes.post("a", 2, ready=False, passes=True)
+
+    assert lanes.settled("a", 1, goes=True) == [1]
+    assert lanes.settled("a", 1, goes=True) == []
+    assert lanes.settled("a", 2, goes=True) == [2]
+    assert lanes.settled("a", 2, goes=True) == []

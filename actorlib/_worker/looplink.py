@@ -1,0 +1,105 @@
+"""The engine of a worker with an event loop: every frame goes by way of that loop.
+
+Its refs belong to the loop. Other threads post, watch and wait through it; a method
+that blocks the loop reads in its place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from actorlib._worker.uplink import TOO_LATE, Uplink
+from actorlib.exceptions import GetTimeoutError
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from actorlib._ref import ObjectRef
+    from actorlib._wire.channel import Channel
+    from actorlib._wire.frames import Frame
+    from actorlib._worker.birth import Start
+
+_log = logging.getLogger("actorlib")
+
+
+class LoopedUplink(Uplink):
+    """The engine of a worker with an event loop in another thread."""
+
+    def __init__(self, start: Start, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(start.context, start.prefix, loop)
+        self.channel: Channel
+        self.thread = 0
+        self._is_settling = False
+        self._has_warned = False
+
+    def post(self, frame: Frame) -> None:
+        """Sends a frame, from the loop's thread or by way of it."""
+        if threading.get_ident() == self.thread:
+            self.channel.send(frame)
+        else:
+            self._loop.call_soon_threadsafe(self.channel.send, frame)
+
+    def return_loans_soon(self) -> None:
+        """Gives loans back from the loop's thread; see Uplink."""
+        self.later(self._return_loans)
+
+    def later(self, callback: Callable[[], None]) -> None:
+        """Calls back from the loop's thread; see Uplink."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(callback)
+
+    def _return_loans(self) -> None:
+        for frame in self.returns():
+            self.channel.send(frame)
+
+    def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
+        """Blocks a thread that is not the loop's; see Replier."""
+        if threading.get_ident() == self.thread:
+            self._wait_on_the_loop(ref, timeout)
+            return
+        done = threading.Event()
+        self.watch(ref, done.set)
+        if not done.wait(timeout):
+            raise GetTimeoutError(TOO_LATE)
+
+    def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
+        """Calls back once, from the loop's thread; see Replier."""
+        if threading.get_ident() == self.thread:
+            ref.add_done_callback(lambda _: then())
+        else:
+            called = partial(ref.add_done_callback, lambda _: then())
+            self._loop.call_soon_threadsafe(called)
+
+    def settle(self, frame: Frame) -> None:
+        """Fills the ref that a frame answers; see Uplink."""
+        self._is_settling = True
+        try:
+            super().settle(frame)
+        finally:
+            self._is_settling = False
+
+    def _wait_on_the_loop(self, ref: ObjectRef[Any], timeout: float | None) -> None:
+        """Reads in the place of the loop, which stands still until the ref is done."""
+        if self._is_settling:
+            raise RuntimeError(
+                "get() in code that loads a result would wait for itself: await the "
+                "ref in an async method instead"
+            )
+        if not self._has_warned:
+            self._has_warned = True
+            _log.warning(
+                "get() in an async method blocks the event loop: every other async "
+                "call of this actor stands still meanwhile. Await the ref instead"
+            )
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not ref.done():
+            self.go_on()
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            if not self.channel.pump(left):
+                raise GetTimeoutError(TOO_LATE)

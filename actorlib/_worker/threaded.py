@@ -1,0 +1,185 @@
+"""Several calls at once, on threads that are made when they are needed.
+
+The main thread ran the constructor; from then on it reads the socket and gives each
+call to a thread, in the order in which they came. There are never more threads than
+calls that may run at once. A thread that waits for another actor has the main one read
+for it, and reads itself while that one waits for the last calls.
+"""
+
+from __future__ import annotations
+
+import queue
+import socket
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, cast
+
+from actorlib._wire.frames import CALL, CALL_WITH, STOP, Frame
+from actorlib._wire.payload import decode_call
+from actorlib._worker import replies
+from actorlib._worker.gate import Gate, Gates
+from actorlib._worker.serial import be_born
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actorlib._wire.pipe import Pipe
+    from actorlib._worker.birth import Start
+    from actorlib._worker.serial import Inbox, SerialUplink
+
+
+def serve(start: Start, pipe: Pipe) -> None:
+    """Lives the life of a threaded actor: born, called, stopped.
+
+    Raises:
+        BaseException: What ends the process, as for a serial actor.
+        EOFError: The owner is gone.
+    """
+    instance, inbox, uplink = be_born(start, pipe)
+    _Threaded(start, instance, pipe, inbox, uplink).run()
+
+
+class _Threaded:
+    def __init__(
+        self,
+        start: Start,
+        instance: object,
+        pipe: Pipe,
+        inbox: Inbox,
+        uplink: SerialUplink,
+    ) -> None:
+        self._name = start.name
+        self._instance = instance
+        self._pipe = pipe
+        self._inbox = inbox
+        self._uplink = uplink
+        self._gates = Gates(start.limits, start.groups)
+        self._jobs: queue.SimpleQueue[tuple[Frame, Gate]] = queue.SimpleQueue()
+        # One lock for the gates and the counts: threads = running + idle.
+        self._changed = threading.Condition()
+        self._running = 0
+        self._idle = 0
+        self._is_stopping = False
+        self._fatal: BaseException | None = None
+
+    # On the main thread.
+
+    def run(self) -> None:
+        inbox, calls = self._inbox, self._inbox.calls
+        has_calls = cast("Callable[[], bool]", calls.__len__)
+        try:
+            while True:
+                if not calls:
+                    self._forget_cancelled()
+                    inbox.read(has_calls, self._uplink.settle)
+                frame = calls.popleft()
+                if frame[0] in (CALL, CALL_WITH):
+                    self._accept(frame)
+                elif frame[0] == STOP:
+                    self._finish()
+                    return
+        except (EOFError, OSError):
+            if self._fatal is not None:  # a thread has closed the pipe to say so
+                raise self._fatal from None
+            raise
+
+    def _accept(self, frame: Frame) -> None:
+        group = None
+        if frame[0] == CALL_WITH:
+            group = frame[4].get("group")
+            frame = (CALL, *frame[1:4], frame[-1])
+        gate = self._gates.of(frame[2], group)
+        with self._changed:
+            if not gate.enter(frame):
+                return
+            self._running += 1
+            if self._idle:
+                self._idle -= 1
+                self._jobs.put((frame, gate))
+                return
+            number = self._running
+        thread = threading.Thread(
+            target=self._work,
+            args=(frame, gate),
+            name=f"{self._name}-{number}",
+            daemon=True,  # the end of the process does not wait for a call
+        )
+        thread.start()
+
+    def _forget_cancelled(self) -> None:
+        """Drops cancellations of calls that run or are over: none waits any more."""
+        if not self._inbox.cancelled:
+            return
+        # Looked at in this order: one that comes meanwhile is of a call that is there.
+        known = list(self._inbox.cancelled)
+        with self._changed:
+            if not self._inbox.calls and self._gates.are_empty:
+                self._inbox.cancelled.difference_update(known)
+
+    def _finish(self) -> None:
+        """Lets everything that came before end; threads that wait read for it."""
+        with self._changed:
+            self._is_stopping = True
+            while self._running and self._fatal is None:
+                self._changed.wait()
+        if self._fatal is not None:
+            raise self._fatal
+        self._uplink.finish()
+
+    # On any other.
+
+    def _work(self, frame: Frame | None, gate: Gate) -> None:
+        while True:
+            if frame is None:
+                frame, gate = self._jobs.get()
+            if self._is_stopping:
+                self._inbox.read_what_is_there(self._uplink.settle)
+            try:
+                self._serve_call(frame)
+                self._tidy()
+            except BaseException as error:  # noqa: BLE001  # it ends the actor, from the main thread
+                self._break(error)
+                return
+            with self._changed:
+                frame = gate.leave()
+                if frame is None:
+                    self._running -= 1
+                    self._idle += 1
+                    self._changed.notify_all()
+
+    def _serve_call(self, frame: Frame) -> None:
+        _, call, name, loans, payload = frame
+        if call in self._inbox.cancelled:
+            self._inbox.cancelled.discard(call)
+            with self._uplink.borrowing(loans):
+                return
+        try:
+            with self._uplink.borrowing(loans):
+                args, kwargs = decode_call(payload)
+            value = getattr(self._instance, name)(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001  # the user's code
+            answer = replies.failure(self._uplink, call, error, self._where(name))
+        else:
+            answer = replies.result(
+                self._uplink, call, value, lambda: self._where(name)
+            )
+        # The value is still held here: a handle in it is given back after it was sent.
+        self._pipe.send(answer)
+
+    def _tidy(self) -> None:
+        """Does what was put off while this thread was busy."""
+        for returned in self._uplink.returns():
+            self._pipe.send(returned)
+        self._inbox.call_back()
+
+    def _break(self, error: BaseException) -> None:
+        """Closes the pipe: the owner sees its end now, and so does the main thread."""
+        with self._changed:
+            if self._fatal is None and not isinstance(error, (EOFError, OSError)):
+                self._fatal = error
+            self._changed.notify_all()
+        with suppress(OSError):
+            self._pipe.sock.shutdown(socket.SHUT_RDWR)
+
+    def _where(self, method: str) -> str:
+        return replies.where(self._instance, self._name, method)

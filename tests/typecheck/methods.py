@@ -1,0 +1,88 @@
+"""What a type checker infers of methods under ``@method``, and what it rejects.
+
+It is read by checkers and never run. A line that ends in ``# rejected`` is an error to
+every one of them, and no other line is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, assert_type
+
+import actorlib
+from actorlib import ActorHandle, ActorMethod, ObjectRef
+
+
+class Adder:
+    def __init__(self, start: int = 0) -> None:
+        self.total = start
+
+    @actorlib.method
+    def add(self, number: int) -> int:
+        self.total += number
+        return self.total
+
+    @actorlib.method()
+    def name(self) -> str:
+        return "adder"
+
+    @actorlib.method(concurrency_group="io")
+    async def read(self, path: str, *, times: int = 1) -> list[str]:
+        # In its own class a method is called as any other.
+        assert_type(self.add(1), int)
+        self.add("1")  # rejected
+        return [path] * times
+
+    async def read_twice(self) -> list[str]:
+        reading = self.read("a", times=2)
+        return await assert_type(reading, Coroutine[Any, Any, list[str]])
+
+    def undecorated(self) -> float:
+        return 0.5
+
+
+Adders = actorlib.remote(concurrency_groups={"io": 2})(Adder)
+
+
+async def use() -> None:
+    handle = Adders.remote(1)
+    assert_type(handle, ActorHandle[Adder])
+    adder = actorlib.typed(handle)
+    assert_type(adder, Adder)
+    assert_type(adder.add.remote(1), ObjectRef[int])
+    assert_type(await adder.add.remote(number=1), int)
+    assert_type(await adder.name.remote(), str)
+    assert_type(await adder.read.remote("a", times=2), list[str])
+    moved = adder.read.options(concurrency_group="io")
+    assert_type(await moved.remote("a"), list[str])
+    as_method: ActorMethod[[int], int] = adder.add
+    assert_type(await as_method.remote(1), int)
+    # A handle itself knows no methods: they take and give anything.
+    assert_type(handle.add.remote("1", 2), ObjectRef[Any])
+    assert_type(await (await handle).undecorated.remote(), Any)
+
+
+async def reject() -> None:
+    adder = actorlib.typed(Adders.remote())
+    Adders.remote("1")  # rejected
+    adder.add.remote("1")  # rejected
+    adder.add.remote()  # rejected
+    adder.add.remote(1, 2)  # rejected
+    adder.name.remote(1)  # rejected
+    adder.read.remote("a", 2)  # rejected
+    adder.read.remote("a", time=2)  # rejected
+    adder.read.options(concurrency_groups="io")  # rejected
+    adder.read.options(concurrency_group=2)  # rejected
+    adder.missing.remote()  # rejected
+    wrong: str = await adder.add.remote(1)  # rejected
+    actorlib.typed(adder)  # rejected
+    unbound: Callable[[Adder, str], int] = Adder.add  # rejected
+    del wrong, unbound
+
+
+class Wrong:
+    @actorlib.method(concurrency_groups="io")  # rejected
+    def ping(self) -> None: ...
+
+    @actorlib.method(concurrency_group=2)  # rejected
+    def pong(self) -> None: ...
