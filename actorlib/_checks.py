@@ -21,6 +21,14 @@ def one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
         )
 
 
+def flag(name: str, value: object) -> None:
+    """True or False."""
+    if not isinstance(value, bool):
+        raise TypeError(
+            f"{name} takes True or False, not {value!r} ({type(value).__name__})"
+        )
+
+
 def text(name: str, value: object, example: str) -> None:
     """A name that is not empty."""
     if not isinstance(value, str):

@@ -8,39 +8,22 @@ handle is gone, in whatever process, and what the actor was sent is done, it end
 from __future__ import annotations
 
 import difflib
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar, cast
 
-from actorlib._engine import current_engine, travels
+from actorlib._engine import ActorId, Hold, current_engine, travels
+from actorlib._interface import BUILT_IN, TERMINATE
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Generator
     from types import TracebackType
 
-    from actorlib._engine import ActorId, Engine
     from actorlib._interface import Interface, Method
     from actorlib._ref import ObjectRef
 
 T = TypeVar("T")
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-class Hold:
-    """One holder of an actor in this process; counted while it exists."""
-
-    __slots__ = ("actor_id", "engine", "interface")
-
-    def __init__(self, engine: Engine, actor_id: ActorId, interface: Interface) -> None:
-        self.engine = engine
-        self.actor_id = actor_id
-        self.interface = interface
-        engine.retain(actor_id)
-
-    def __del__(self) -> None:
-        # An interpreter that is going down may have taken the engine apart already.
-        with suppress(AttributeError):
-            self.engine.release(self.actor_id)
 
 
 class ActorMethod(Generic[P, R]):
@@ -93,6 +76,17 @@ class ActorMethod(Generic[P, R]):
         return getattr, (_handle(self._hold), self._method.name)
 
 
+class _Terminate(ActorMethod[[], None]):
+    """``__ray_terminate__``: it refuses what comes later, so it is no usual call."""
+
+    __slots__ = ()
+
+    def remote(self, /, *args: object, **kwargs: object) -> asyncio.Future[None]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # awaited like a ref
+        """Ends the actor behind what it was sent; done when its process is gone."""
+        self._method.check(len(args), kwargs)
+        return self._hold.engine.end(self._hold.actor_id)
+
+
 class ActorHandle(Generic[T]):
     """A handle of an actor: call its methods with ``handle.method.remote(...)``.
 
@@ -109,12 +103,16 @@ class ActorHandle(Generic[T]):
 
     def __getattr__(self, name: str) -> ActorMethod[..., Any]:
         hold = self.__hold
-        method = hold.interface.methods.get(name)
+        method = BUILT_IN.get(name) or hold.interface.methods.get(name)
         if method is None:
             raise _no_such_method(hold.interface, name)
         # The method refers to the hold, not to the handle, so keeping it here makes
         # no cycle, and the next look-up does not come this way.
-        made: ActorMethod[..., Any] = ActorMethod(hold, method)
+        made: ActorMethod[..., Any] = (
+            _Terminate(hold, method)
+            if method is TERMINATE
+            else ActorMethod(hold, method)
+        )
         self.__dict__[name] = made
         return made
 
@@ -148,7 +146,7 @@ class ActorHandle(Generic[T]):
             await hold.engine.kill(hold.actor_id)
 
     def __dir__(self) -> list[str]:
-        return sorted(self.__hold.interface.methods)
+        return sorted({*BUILT_IN, *self.__hold.interface.methods})
 
     def __repr__(self) -> str:
         hold = self.__hold
@@ -179,6 +177,13 @@ class ActorHandle(Generic[T]):
 def hold_of(handle: ActorHandle[Any]) -> Hold:
     """The hold inside a handle, out of reach of the actor's own method names."""
     return cast("Hold", object.__getattribute__(handle, "_ActorHandle__hold"))
+
+
+def own_handle() -> ActorHandle[Any]:
+    """A handle of the actor whose code this is."""
+    engine = current_engine()
+    actor_id = ActorId(bytes.fromhex(engine.context.actor_id or ""))
+    return ActorHandle(Hold(engine, actor_id, engine.interface()))
 
 
 def _handle(hold: Hold) -> ActorHandle[Any]:

@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypedDict, TypeVar, cast
 
-from actorlib._checks import module_names, one_of, seconds, text
+from actorlib._checks import flag, module_names, one_of, seconds, text
 from actorlib._kinds import KINDS, UNITS
 from actorlib._resources import CPU, MEMORY, Resources, request, totals
+from actorlib._runtime_env import RuntimeEnv, checked_env
 
 _Options = TypeVar("_Options", "ActorOptions", "RuntimeOptions")
 
@@ -23,6 +24,7 @@ PLACEMENTS = ("pack", "spread")
 MASK_FORMS = ("index", "uuid")
 START_METHODS = ("template", "spawn")
 INFEASIBLE = ("fail", "wait")
+LIFETIMES = ("detached", "non_detached")
 
 
 class ActorKeywords(TypedDict, total=False):
@@ -38,6 +40,11 @@ class ActorKeywords(TypedDict, total=False):
     near: object
     apart_from: object
     accelerators: Literal["hide", "inherit"] | None
+    name: str | None
+    namespace: str | None
+    lifetime: Literal["detached", "non_detached"] | None
+    get_if_exists: bool
+    runtime_env: RuntimeEnv | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +70,17 @@ class ActorOptions:
         accelerators: ``"hide"`` closes every accelerator that the actor did not ask
             for; ``"inherit"`` leaves them as the owner sees them. None follows
             ``ACTORLIB_HIDE_DEVICES`` (hide, unless it is 0).
+        name: What ``get_actor`` finds it by while it lives; one of a kind in its
+            namespace.
+        namespace: Where its name is looked for; the runtime's if not given.
+        lifetime: ``"detached"`` lives without a handle, and without the actor that
+            made it, until it is killed or the runtime ends. None is
+            ``"non_detached"``.
+        get_if_exists: Whether ``.remote()`` gives the handle of the actor that has
+            the name, if there is one, instead of raising.
+        runtime_env: ``{"env_vars": {...}, "working_dir": "..."}``: variables of its
+            process, set before any of the user's code is imported and passed on to
+            the actors it makes, and the directory that it works in and imports from.
         request: All amounts together, exact.
     """
 
@@ -76,6 +94,11 @@ class ActorOptions:
     near: object = None
     apart_from: object = None
     accelerators: Literal["hide", "inherit"] | None = None
+    name: str | None = None
+    namespace: str | None = None
+    lifetime: Literal["detached", "non_detached"] | None = None
+    get_if_exists: bool = False
+    runtime_env: RuntimeEnv | None = None
     request: Resources = field(init=False)
 
     def __post_init__(self) -> None:
@@ -98,6 +121,13 @@ class ActorOptions:
         object.__setattr__(self, "near", _actors("near", self.near))
         object.__setattr__(self, "apart_from", _actors("apart_from", self.apart_from))
         _check_wishes(self)
+        _check_name(self)
+        object.__setattr__(self, "runtime_env", checked_env(self.runtime_env))
+
+    @property
+    def is_detached(self) -> bool:
+        """Whether it lives without a handle."""
+        return self.lifetime == "detached"
 
     @property
     def has_wishes(self) -> bool:
@@ -151,6 +181,7 @@ class RuntimeKeywords(TypedDict, total=False):
     grace: float
     infeasible: Literal["fail", "wait"]
     mask_form: Literal["index", "uuid"] | None
+    namespace: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,6 +208,7 @@ class RuntimeOptions:
         mask_form: How devices are named in the visibility variables of actors:
             ``"index"`` or ``"uuid"``. None chooses: for NVIDIA indices, and UUIDs where
             the models differ or this process was given UUIDs itself.
+        namespace: Where names of actors are looked for that say nothing else.
         capacity: The declared amounts together, exact; what was not declared is left
             out.
     """
@@ -191,6 +223,7 @@ class RuntimeOptions:
     grace: float = 1.0
     infeasible: Literal["fail", "wait"] = "fail"
     mask_form: Literal["index", "uuid"] | None = None
+    namespace: str = "default"
     capacity: Resources = field(init=False)
 
     def __post_init__(self) -> None:
@@ -213,6 +246,7 @@ class RuntimeOptions:
                 "other: a fresh interpreter imports everything anew"
             )
         seconds("grace", self.grace)
+        text("namespace", self.namespace, "'training'")
         if not isinstance(cast("object", self.log_to_driver), bool):
             raise TypeError(
                 f"log_to_driver takes True or False, not {self.log_to_driver!r}"
@@ -270,6 +304,21 @@ def _actors(name: str, value: object) -> tuple[bytes, ...]:
     raise TypeError(
         f"{name} takes the handle of an actor, not {ids!r} ({type(ids).__name__})"
     )
+
+
+def _check_name(options: ActorOptions) -> None:
+    if options.name is not None:
+        text("name", options.name, "'counter'")
+    if options.namespace is not None:
+        text("namespace", options.namespace, "'training'")
+    if options.lifetime is not None:
+        one_of("lifetime", options.lifetime, LIFETIMES)
+    flag("get_if_exists", options.get_if_exists)
+    if options.get_if_exists and options.name is None:
+        raise ValueError(
+            "get_if_exists=True looks for an actor by its name: give it one, for "
+            "example name='counter'"
+        )
 
 
 def _check_wishes(options: ActorOptions) -> None:

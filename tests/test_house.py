@@ -38,12 +38,13 @@ ARROWS: dict[str, str] = {
     "_kinds": "",
     "_resources": "_kinds",
     "_interface": "",
+    "_runtime_env": "",
     "_snapshot": "",
     "_streams": "",
-    "_options": "_checks _kinds _resources",
+    "_options": "_checks _kinds _resources _runtime_env",
     # The waist.
     "_ref": "exceptions",
-    "_engine": "_interface _options _ref",
+    "_engine": "_interface _options _ref _runtime_env _snapshot",
     # The agreements: with another process, with hardware, and how a lease is kept.
     "_wire": "_wire exceptions",
     "accelerators": "accelerators _kinds exceptions",
@@ -53,16 +54,18 @@ ARROWS: dict[str, str] = {
     # The wings: each knows the waist and the agreements, neither knows the other.
     "_local": (
         "_local _engine _ref _arguments _snapshot _streams _interface _options "
-        "_kinds _resources exceptions _wire accelerators _enforcement"
+        "_kinds _resources _runtime_env exceptions _wire accelerators _enforcement"
     ),
     "_worker": (
-        "_worker _engine _ref _arguments _interface _options exceptions _wire _remote"
+        "_worker _engine _ref _arguments _interface _options _runtime_env _snapshot "
+        "exceptions _wire _remote"
     ),
     # The faces.
     "_handle": "_engine _interface _ref",
     "_remote": "_engine _handle _interface _options",
+    "_lookup": "_checks _engine _handle _snapshot",
     "_runtime": "_engine _handle _local _options _ref _remote _snapshot _streams",
-    "": "exceptions _engine _handle _ref _remote _runtime _snapshot",
+    "": "exceptions _engine _handle _lookup _ref _remote _runtime _snapshot",
     "_demo": "_handle _remote _runtime",
     "_cli": " _demo accelerators",
     "_summary": " accelerators",
@@ -78,6 +81,7 @@ PURE = [
     "_kinds",
     "_resources",
     "_options",
+    "_runtime_env",
     "_interface",
     "_snapshot",
     "exceptions",
@@ -90,6 +94,7 @@ PURE = [
     "_local.levels",
     "_local.line",
     "_local.mailbox",
+    "_local.names",
     "_local.placement",
     "_local.postmortem",
     "_local.reasons",

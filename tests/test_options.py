@@ -43,6 +43,13 @@ WRONG_TYPES: list[tuple[Check, str, object]] = [
     (actor, "resources", {"lane": "1"}),
     (actor, "accelerators", True),
     (actor, "accelerators", 0),
+    *((actor, name, 1) for name in ("name", "namespace", "lifetime")),
+    (actor, "name", b"a"),
+    (actor, "get_if_exists", 1),
+    (actor, "get_if_exists", None),
+    (actor, "runtime_env", "A=1"),
+    (runtime, "namespace", None),
+    (runtime, "namespace", 1),
     (runtime, "resources", "lane"),
     (runtime, "preload", "torch"),
     (runtime, "preload", 1),
@@ -71,6 +78,12 @@ WRONG_VALUES: list[tuple[Check, str, object]] = [
     (actor, "resources", {"memory": 1}),
     (actor, "accelerators", "show"),
     (actor, "accelerators", ""),
+    *((actor, name, "") for name in ("name", "namespace", "lifetime")),
+    (actor, "name", " "),
+    (actor, "lifetime", "forever"),
+    (actor, "get_if_exists", True),
+    (actor, "runtime_env", {"pip": []}),
+    (runtime, "namespace", ""),
     (runtime, "num_cpus", 0.5),
     (runtime, "num_gpus", 0.5),
     (runtime, "resources", {"lane": 0.5}),
@@ -93,6 +106,13 @@ GOOD: list[tuple[Check, str, object]] = [
     (actor, "num_gpus", np.float32(0.5)),
     (actor, "resources", None),
     (actor, "resources", {}),
+    *((actor, name, None) for name in ("name", "namespace", "lifetime")),
+    (actor, "name", "a b/c"),
+    (actor, "lifetime", "detached"),
+    (actor, "lifetime", "non_detached"),
+    (actor, "get_if_exists", False),
+    (actor, "runtime_env", {"env_vars": {"A": ""}, "working_dir": "."}),
+    (runtime, "namespace", "mine"),
     (actor, "accelerators", None),
     (actor, "accelerators", "hide"),
     (actor, "accelerators", "inherit"),
@@ -323,3 +343,18 @@ def test_options_when_written_with_a_wrong_value_then_refused_at_once(
 
     with pytest.raises(ValueError, match=r"."):
         write(**{name: value})
+
+
+def test_opt_009_get_if_exists_when_there_is_no_name_then_refused_at_once() -> None:
+    with pytest.raises(ValueError, match="name"):
+        actorlib.remote(get_if_exists=True)
+    named = actor({"name": "a", "get_if_exists": True})
+    with pytest.raises(ValueError, match="name"):
+        named.updated({"name": None})
+    assert named.updated({"name": "b"}).get_if_exists
+
+
+def test_nam_011_lifetime_when_non_detached_then_as_if_nothing_was_said() -> None:
+    assert not actor({"lifetime": "non_detached"}).is_detached
+    assert not actor({}).is_detached
+    assert actor({"lifetime": "detached"}).is_detached

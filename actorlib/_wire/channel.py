@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import select
 import socket
 from collections import deque
 from typing import TYPE_CHECKING, cast
@@ -115,6 +116,28 @@ class Channel:
         else:
             for piece in cast("list[Buffer]", data):
                 self._write(piece)
+
+    def read_until(self, until: Callable[[], bool]) -> None:
+        """Blocks the loop and reads, writing what is left, until a condition holds.
+
+        For short questions of code that runs on the loop and cannot await: what comes
+        meanwhile is received as ever, but nothing else of the loop runs.
+
+        Raises:
+            EOFError: The other side is gone.
+        """
+        self._flush()
+        while not until():
+            if not self._is_open:
+                raise EOFError("the other side of the pipe is gone")
+            poller = select.poll()
+            reads = 0 if self._is_paused else select.POLLIN
+            poller.register(self._fd, reads | (select.POLLOUT if self._backlog else 0))
+            _, event = poller.poll()[0]
+            if event & select.POLLOUT:
+                self._writable()
+            if event & ~select.POLLOUT:
+                self._readable()
 
     async def drain(self) -> None:
         """Waits until the kernel has taken everything that was sent, or the end."""

@@ -15,11 +15,21 @@ import os
 import queue
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from actorlib._engine import set_engine
+from actorlib._engine import ActorExit, set_engine
 from actorlib._wire.channel import Channel
-from actorlib._wire.frames import CALL, CANCEL, FAILURE, READY, RESULT, STOP, Frame
+from actorlib._wire.frames import (
+    CALL,
+    CANCEL,
+    FAILURE,
+    LEAVE,
+    READY,
+    RESULT,
+    STOP,
+    Frame,
+)
 from actorlib._wire.payload import decode_call, kept
 from actorlib._worker import replies
 from actorlib._worker.birth import construct
@@ -51,9 +61,11 @@ class LoopedUplink(Uplink):
     """The engine of a worker with an event loop in another thread."""
 
     def __init__(self, start: Start, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(start.context, start.prefix, loop)
+        super().__init__(start, loop)
         self.channel: Channel
         self.thread = 0
+        self.is_leaving = False
+        self.left: Callable[[], None]
 
     def post(self, frame: Frame) -> None:
         """Sends a frame, from the loop's thread or by way of it."""
@@ -61,6 +73,20 @@ class LoopedUplink(Uplink):
             self.channel.send(frame)
         else:
             self._loop.call_soon_threadsafe(self.channel.send, frame)
+
+    def leave(self) -> NoReturn:
+        """Ends this actor, from whatever thread or task; see Engine."""
+        if not self.is_leaving:
+            self.is_leaving = True
+            self.later(self.left)
+        super().leave()
+
+    def wait_here(self, ref: ObjectRef[Any]) -> None:
+        """Blocks also the loop's thread, which then reads for itself; see Uplink."""
+        if threading.get_ident() == self.thread:
+            self.channel.read_until(ref.done)
+        else:
+            self.wait(ref, None)
 
     def return_loans_soon(self) -> None:
         """Gives loans back from the loop's thread; see Uplink."""
@@ -103,6 +129,7 @@ def serve(start: Start, pipe: Pipe) -> None:
     uplink = LoopedUplink(start, loop)
     set_engine(uplink)
     looped = _Looped(start.name, loop, uplink, pipe)
+    uplink.left = partial(looped.leave, start.grace)
     thread = threading.Thread(target=looped.run, name="actorlib-loop", daemon=True)
     thread.start()
     try:
@@ -157,7 +184,15 @@ class _Looped:
         """Runs the loop until ``finish``."""
         self._uplink.thread = threading.get_ident()
         asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
+        while True:
+            try:
+                self._loop.run_forever()
+                break
+            except ActorExit:  # out of a task of the user's own: ``leave`` goes on
+                continue
+            except BaseException as error:  # noqa: BLE001  # likewise; it ends the actor, from the main thread
+                self._channel.close()
+                self._jobs.put(error)
         self._loop.run_until_complete(self._wind_up())
         self._channel.close()
 
@@ -177,10 +212,32 @@ class _Looped:
                 self._uplink.settle(frame)
             elif kind == CANCEL:
                 self._cancel(frame[1])
-            elif kind == STOP:
+            elif kind == STOP and not self._uplink.is_leaving:
                 self._stopping = self._loop.create_task(self._stop())
 
+    def leave(self, grace: float) -> None:
+        """The actor ends by its own will: what runs has a grace, what waits has none.
+
+        Args:
+            grace: Seconds.
+        """
+        self._stopping = self._loop.create_task(self._leave(grace))
+
+    async def _leave(self, grace: float) -> None:
+        with contextlib.suppress(queue.Empty):
+            while True:
+                job = self._jobs.get_nowait()
+                if isinstance(job, tuple):
+                    self._channel.send((LEAVE, job[1]))
+        running = self._running()
+        if running:
+            await asyncio.wait(running, timeout=grace)
+        self._jobs.put(ActorExit())  # what runs on is cancelled by finish()
+
     def _accept(self, frame: Frame) -> None:
+        if self._uplink.is_leaving:
+            self._channel.send((LEAVE, frame[1]))
+            return
         name = frame[2]
         is_async = self._is_async.get(name)
         if is_async is None:
@@ -195,6 +252,7 @@ class _Looped:
 
     async def _run_async(self, frame: Frame) -> None:
         _, call, name, loans, payload = frame
+        answer: Frame | None
         try:
             with self._uplink.borrowing(loans):
                 args, kwargs = decode_call(payload)
@@ -204,8 +262,12 @@ class _Looped:
             value = await coroutine
         except asyncio.CancelledError:
             answer = replies.cancelled(call)
+            if self._uplink.is_leaving:
+                answer = None
         except Exception as error:  # noqa: BLE001  # the user's code
             answer = replies.failure(self._uplink, call, error, self._where(name))
+        except ActorExit:
+            answer = None
         except BaseException as error:  # noqa: BLE001  # it ends the actor, from the main thread
             # The owner sees the pipe end now, also while the main thread is busy.
             self._channel.close()
@@ -216,7 +278,10 @@ class _Looped:
                 self._uplink, call, value, lambda: self._where(name)
             )
         del self._tasks[call]
-        self._channel.send((*answer[:-1], kept(answer[-1])))
+        if answer is None:
+            self._channel.send((LEAVE, call))
+        else:
+            self._channel.send((*answer[:-1], kept(answer[-1])))
 
     def _cancel(self, call: int) -> None:
         running = self._tasks.get(call)
@@ -231,7 +296,10 @@ class _Looped:
         """Answers for a task that was cancelled before its first step."""
         if self._tasks.pop(frame[1], None) is not None:
             self._give_up(frame)
-            self._channel.send(replies.cancelled(frame[1]))
+            call = frame[1]
+            self._channel.send(
+                (LEAVE, call) if self._uplink.is_leaving else replies.cancelled(call)
+            )
 
     def _give_up(self, frame: Frame) -> None:
         """Gives back the handles in a call that will not run."""
@@ -280,6 +348,9 @@ class _Looped:
         except Exception as error:  # noqa: BLE001  # the user's code
             where = self._where(name)
             answer = replies.failure(self._uplink, call, error, where)
+        except ActorExit:
+            self._loop.call_soon_threadsafe(self._channel.send, (LEAVE, call))
+            return
         else:
             answer = replies.result(
                 self._uplink, call, value, lambda: self._where(name)
