@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from actorlib import __version__
-from actorlib._options import START_METHODS
+from actorlib._runtime_options import START_METHODS
 from actorlib.exceptions import ActorlibError
 
 if TYPE_CHECKING:

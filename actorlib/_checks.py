@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from numbers import Real
-from typing import cast
+from typing import Any, TypeVar, cast
+
+K = TypeVar("K")
 
 
 def one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
@@ -55,7 +59,9 @@ def count(name: str, value: object, least: int) -> None:
 def truth(name: str, value: object) -> None:
     """True or False."""
     if not isinstance(value, bool):
-        raise TypeError(f"{name} takes True or False, not {value!r}")
+        raise TypeError(
+            f"{name} takes True or False, not {value!r} ({type(value).__name__})"
+        )
 
 
 def counts(name: str, value: object, example: str) -> dict[str, int]:
@@ -86,3 +92,34 @@ def module_names(preload: object) -> tuple[str, ...]:
         if not all(part.isidentifier() for part in module.split(".")):
             raise ValueError(f"preload={module!r} is no name of a module")
     return tuple(cast("Sequence[str]", modules))
+
+
+def checked(
+    kind: type[K],
+    whose: str,
+    given: Mapping[str, object],
+    *,
+    unknown: type[Exception] = ValueError,
+) -> K:
+    """Options of one kind from keywords a user wrote.
+
+    Args:
+        kind: The class of options.
+        whose: What they are options of, for messages.
+        given: The keywords.
+        unknown: What is raised for an option that there is not.
+
+    Raises:
+        TypeError: A value has the wrong type.
+        ValueError: An option is unknown or its value is out of range.
+    """
+    known = [option.name for option in fields(cast("Any", kind)) if option.init]
+    for name, value in given.items():
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f" Did you mean {close[0]}=?" if close else ""
+            raise unknown(
+                f"{name}={value!r} is no option of {whose}.{hint} "
+                f"The options are {', '.join(known)}"
+            )
+    return kind(**cast("dict[str, Any]", given))  # the class checks each value

@@ -13,18 +13,25 @@ import os
 import threading
 import weakref
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NewType, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, NewType, NoReturn, Protocol
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Generator, Mapping
+    from collections.abc import Callable, Generator, Mapping
 
     from actorlib._interface import Interface, Method
     from actorlib._options import ActorOptions
     from actorlib._ref import ObjectRef
+    from actorlib._runtime_env import RuntimeEnv
+    from actorlib._snapshot import ActorInfo
+
+
+def _no_env() -> RuntimeEnv:
+    return {}
+
 
 ActorId = NewType("ActorId", bytes)
 """Twelve bytes: the runtime, the process that made the actor, its count there."""
@@ -50,17 +57,65 @@ class ActorSpec:
     options: ActorOptions
 
 
+class ActorExit(SystemExit):  # no error: a way out, as its base is
+    """Leaves a method of an actor, and the actor with it."""
+
+
+class Hold:
+    """One holder of an actor in this process; counted while it exists."""
+
+    __slots__ = ("actor_id", "engine", "interface")
+
+    def __init__(self, engine: Engine, actor_id: ActorId, interface: Interface) -> None:
+        self.engine = engine
+        self.actor_id = actor_id
+        self.interface = interface
+        engine.retain(actor_id)
+
+    def __del__(self) -> None:
+        # An interpreter that is going down may have taken the engine apart already.
+        with suppress(AttributeError):
+            self.engine.release(self.actor_id)
+
+
+class Lent(NamedTuple):
+    """What becomes a Hold in the process that it is sent to; it counts as a loan."""
+
+    actor_id: ActorId
+    interface: Interface
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _borrow, tuple(self)
+
+
+def _borrow(actor_id: ActorId, interface: Interface) -> Hold:
+    return Hold(current_engine(), actor_id, interface)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeContext:
     """Where code is running: which actor, on which share of which devices.
 
     Attributes:
+        namespace: Where names of actors are looked for that say nothing else.
+        job_id: The runtime, in hex.
+        node_id: The machine, in hex.
+        worker_id: The process, in hex: another one for each incarnation of an actor.
         actor_id: The actor's id in hex, or None in the owner.
+        actor_name: The actor's name, or None if it has none.
+        runtime_env: What was said of the actor's process, with what it inherited.
         accelerator_ids: Ids of the devices it was given, by kind; every kind is there.
         resources: What it holds, by resource name, as the user wrote it.
     """
 
+    namespace: str = "default"
+    job_id: str = ""
+    node_id: str = ""
+    worker_id: str = ""
     actor_id: str | None = None
+    actor_name: str | None = None
+    runtime_env: RuntimeEnv = field(default_factory=_no_env)
+    own: Callable[[], Any] | None = field(default=None, repr=False)
     accelerator_ids: Mapping[str, list[int | str]] = field(
         default_factory=dict[str, "list[int | str]"]
     )
@@ -69,6 +124,35 @@ class RuntimeContext:
     def get_actor_id(self) -> str | None:
         """The id of the actor whose code this is, in hex; None in the owner."""
         return self.actor_id
+
+    def get_actor_name(self) -> str | None:
+        """The name of the actor whose code this is; None if it has none."""
+        return self.actor_name
+
+    def get_job_id(self) -> str:
+        """The id of the runtime, in hex."""
+        return self.job_id
+
+    def get_node_id(self) -> str:
+        """The id of the machine, in hex."""
+        return self.node_id
+
+    def get_worker_id(self) -> str:
+        """The id of this process among those of the runtime, in hex."""
+        return self.worker_id
+
+    @property
+    def current_actor(self) -> Any:
+        """A handle of the actor whose code this is: to call it later, or to hand out.
+
+        It does not keep the actor alive here; whoever it is handed to does.
+
+        Raises:
+            RuntimeError: This is no actor's code.
+        """
+        if self.own is None:
+            raise RuntimeError("current_actor is an actor's own: this is no actor")
+        return self.own()
 
     def get_accelerator_ids(self) -> dict[str, list[str]]:
         """Ids of the devices that this actor was given, by kind.
@@ -163,6 +247,51 @@ class Engine(Protocol):
 
     def ready(self, actor: ActorId) -> asyncio.Future[None]:
         """Done when the actor is ready for calls, or with why it never will be."""
+        ...
+
+    def obtain(self, spec: ActorSpec) -> Hold:
+        """The actor that has the name in the spec; it is made if there is none.
+
+        Raises:
+            SerializationError: It is to be made, and cannot be sent.
+        """
+        ...
+
+    def find(self, name: str, namespace: str | None) -> Hold:
+        """The actor of a name, also while it is being made.
+
+        Args:
+            name: Its name.
+            namespace: Where to look; None for the runtime's own.
+
+        Raises:
+            ActorNotFoundError: Nobody has that name there.
+        """
+        ...
+
+    def names(self) -> list[tuple[str, str]]:
+        """The namespace and the name of every actor that answers to one."""
+        ...
+
+    def actors(self) -> list[ActorInfo]:
+        """What is known of each actor."""
+        ...
+
+    def interface(self) -> Interface:
+        """The face of the actor whose code this is.
+
+        Raises:
+            RuntimeError: This is no actor's code.
+        """
+        ...
+
+    def leave(self) -> NoReturn:
+        """Ends the actor whose code this is.
+
+        Raises:
+            ActorExit: Always, in an actor.
+            TypeError: This is no actor's code.
+        """
         ...
 
     def end(self, actor: ActorId) -> asyncio.Future[None]:

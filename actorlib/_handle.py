@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import difflib
 import weakref
-from contextlib import suppress
 from functools import partial
 from typing import (
     TYPE_CHECKING,
@@ -22,15 +21,16 @@ from typing import (
     cast,
 )
 
-from actorlib._engine import current_engine, travels
+from actorlib._engine import ActorId, Hold, current_engine, travels
+from actorlib._interface import BUILT_IN, TERMINATE
 from actorlib._ref import watch
 from actorlib.exceptions import PendingCallsLimitExceeded
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Generator
     from types import TracebackType
 
-    from actorlib._engine import ActorId, Engine
     from actorlib._interface import Interface, Method
     from actorlib._options import CallKeywords
     from actorlib._ref import ObjectRef
@@ -38,23 +38,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-class Hold:
-    """One holder of an actor in this process; counted while it exists."""
-
-    __slots__ = ("actor_id", "engine", "interface")
-
-    def __init__(self, engine: Engine, actor_id: ActorId, interface: Interface) -> None:
-        self.engine = engine
-        self.actor_id = actor_id
-        self.interface = interface
-        engine.retain(actor_id)
-
-    def __del__(self) -> None:
-        # An interpreter that is going down may have taken the engine apart already.
-        with suppress(AttributeError):
-            self.engine.release(self.actor_id)
 
 
 class ActorMethod(Generic[P, R]):
@@ -156,6 +139,17 @@ class _CountedMethod(ActorMethod[P, R]):
         return ref
 
 
+class _Terminate(ActorMethod[[], None]):
+    """``__ray_terminate__``: it refuses what comes later, so it is no usual call."""
+
+    __slots__ = ()
+
+    def remote(self, /, *args: object, **kwargs: object) -> asyncio.Future[None]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # awaited like a ref
+        """Ends the actor behind what it was sent; done when its process is gone."""
+        self._method.check(len(args), kwargs)
+        return self._hold.engine.end(self._hold.actor_id)
+
+
 class ActorHandle(Generic[T]):
     """A handle of an actor: call its methods with ``handle.method.remote(...)``.
 
@@ -172,7 +166,7 @@ class ActorHandle(Generic[T]):
 
     def __getattr__(self, name: str) -> ActorMethod[..., Any]:
         hold = self.__hold
-        method = hold.interface.methods.get(name)
+        method = BUILT_IN.get(name) or hold.interface.methods.get(name)
         if method is None:
             raise _no_such_method(hold.interface, name)
         # The method refers to the hold, not to the handle, so keeping it here makes
@@ -211,7 +205,7 @@ class ActorHandle(Generic[T]):
             await hold.engine.kill(hold.actor_id)
 
     def __dir__(self) -> list[str]:
-        return sorted(self.__hold.interface.methods)
+        return sorted({*BUILT_IN, *self.__hold.interface.methods})
 
     def __repr__(self) -> str:
         hold = self.__hold
@@ -241,7 +235,9 @@ class ActorHandle(Generic[T]):
 
 def _method(hold: Hold, method: Method) -> ActorMethod[..., Any]:
     made: ActorMethod[..., Any]
-    if hold.interface.max_pending > 0:
+    if method is TERMINATE:
+        made = _Terminate(hold, method)
+    elif hold.interface.max_pending > 0:
         made = _CountedMethod(hold, method)
     else:
         made = ActorMethod(hold, method)
@@ -257,6 +253,13 @@ def _method_with(
 def hold_of(handle: ActorHandle[Any]) -> Hold:
     """The hold inside a handle, out of reach of the actor's own method names."""
     return cast("Hold", object.__getattribute__(handle, "_ActorHandle__hold"))
+
+
+def own_handle() -> ActorHandle[Any]:
+    """A handle of the actor whose code this is."""
+    engine = current_engine()
+    actor_id = ActorId(bytes.fromhex(engine.context.actor_id or ""))
+    return ActorHandle(Hold(engine, actor_id, engine.interface()))
 
 
 def _handle(hold: Hold) -> ActorHandle[Any]:

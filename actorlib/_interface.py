@@ -110,6 +110,13 @@ class Method(NamedTuple):
         return TypeError(f"{self.name}() takes {takes} but {given} given")
 
 
+READY = Method("__ray_ready__", False, (), 0, 0, (), (), 0, 0, False)  # noqa: FBT003  # it takes nothing
+CALL = Method("__ray_call__", False, ("function",), 1, 1, (), (), 1, _UNBOUNDED, True)  # noqa: FBT003  # anything goes
+TERMINATE = Method("__ray_terminate__", False, (), 0, 0, (), (), 0, 0, False)  # noqa: FBT003  # it takes nothing
+BUILT_IN = {method.name: method for method in (READY, CALL, TERMINATE)}
+"""What every handle has, for scripts that know them from Ray."""
+
+
 class Interface(NamedTuple):
     """The face of an actor class.
 
@@ -206,6 +213,8 @@ def interface_of(cls: type) -> Interface:
     for base in reversed(cls.__mro__[:-1]):
         for name, found in vars(base).items():
             methods.pop(name, None)
+            if name in BUILT_IN:  # those are nobody's own
+                continue
             if callable(getattr(cls, name, None)) and not isinstance(found, type):
                 methods[name] = _method(cls, name)
     return Interface(cls.__name__, _constructor(cls), methods)

@@ -1,4 +1,4 @@
-"""What may be said about an actor and about a runtime: checked once, then frozen.
+"""What may be said about an actor and about a call: checked once, then frozen.
 
 Each set of options is written twice side by side: a ``TypedDict`` for the type
 checker of whoever writes the keywords, a dataclass for whoever reads them. A test
@@ -7,24 +7,20 @@ keeps the two equal.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence  # noqa: TC003  # types that are asked for
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, TypedDict, TypeVar, cast
+from typing import Literal, TypedDict, cast
 
-from actorlib._checks import count, counts, module_names, one_of, seconds, text, truth
+from actorlib._checks import checked, count, counts, one_of, text, truth
 from actorlib._kinds import KINDS, UNITS
-from actorlib._resources import CPU, MEMORY, Resources, request, totals
-
-_Options = TypeVar("_Options", "ActorOptions", "CallOptions", "RuntimeOptions")
+from actorlib._resources import CPU, MEMORY, Resources, request
+from actorlib._runtime_env import RuntimeEnv, checked_env
 
 ACCELERATORS = ("hide", "inherit")
 PLACEMENTS = ("pack", "spread")
-MASK_FORMS = ("index", "uuid")
-START_METHODS = ("template", "spawn")
-INFEASIBLE = ("fail", "wait")
 LOOPED_LIMIT = 1000
 """How many calls an actor with ``async def`` methods runs at once by default."""
+LIFETIMES = ("detached", "non_detached")
 
 
 class ActorKeywords(TypedDict, total=False):
@@ -44,6 +40,11 @@ class ActorKeywords(TypedDict, total=False):
     concurrency_groups: Mapping[str, int] | None
     max_pending_calls: int | None
     allow_out_of_order_execution: bool | None
+    name: str | None
+    namespace: str | None
+    lifetime: Literal["detached", "non_detached"] | None
+    get_if_exists: bool
+    runtime_env: RuntimeEnv | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +79,17 @@ class ActorOptions:
             0 or -1: as many as it likes.
         allow_out_of_order_execution: Whether a call whose argument is not there lets
             later ones pass. None: if the actor runs several at once.
+        name: What ``get_actor`` finds it by while it lives; one of a kind in its
+            namespace.
+        namespace: Where its name is looked for; the runtime's if not given.
+        lifetime: ``"detached"`` lives without a handle, and without the actor that
+            made it, until it is killed or the runtime ends. None is
+            ``"non_detached"``.
+        get_if_exists: Whether ``.remote()`` gives the handle of the actor that has
+            the name, if there is one, instead of raising.
+        runtime_env: ``{"env_vars": {...}, "working_dir": "..."}``: variables of its
+            process, set before any of the user's code is imported and passed on to
+            the actors it makes, and the directory that it works in and imports from.
         request: All amounts together, exact.
     """
 
@@ -95,6 +107,11 @@ class ActorOptions:
     concurrency_groups: Mapping[str, int] | None = None
     max_pending_calls: int | None = None
     allow_out_of_order_execution: bool | None = None
+    name: str | None = None
+    namespace: str | None = None
+    lifetime: Literal["detached", "non_detached"] | None = None
+    get_if_exists: bool = False
+    runtime_env: RuntimeEnv | None = None
     request: Resources = field(init=False)
 
     def __post_init__(self) -> None:
@@ -126,6 +143,13 @@ class ActorOptions:
             count("max_pending_calls", self.max_pending_calls, -1)
         if self.allow_out_of_order_execution is not None:
             truth("allow_out_of_order_execution", self.allow_out_of_order_execution)
+        _check_name(self)
+        object.__setattr__(self, "runtime_env", checked_env(self.runtime_env))
+
+    @property
+    def is_detached(self) -> bool:
+        """Whether it lives without a handle."""
+        return self.lifetime == "detached"
 
     @property
     def has_wishes(self) -> bool:
@@ -214,118 +238,6 @@ class CallOptions:
         return checked(CallOptions, "a method", {**kept, **new}, unknown=TypeError)
 
 
-class RuntimeKeywords(TypedDict, total=False):
-    """The keywords of ``init(...)``: see RuntimeOptions."""
-
-    num_cpus: int | None
-    num_gpus: int | None
-    memory: float | None
-    resources: Mapping[str, int] | None
-    preload: Sequence[str]
-    start_method: Literal["template", "spawn"] | None
-    log_to_driver: bool
-    grace: float
-    infeasible: Literal["fail", "wait"]
-    mask_form: Literal["index", "uuid"] | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuntimeOptions:
-    """What one runtime has and how it behaves.
-
-    Attributes:
-        num_cpus: CPUs to give out, or None for those this process may use.
-        num_gpus: GPUs to give out, or None for those found. Resources are logical:
-            more may be declared than there are.
-        memory: Bytes to give out, or None for what this process may use.
-        resources: Devices of other kinds (``{"TPU": 4}``) and custom resources by
-            name, whole numbers. Devices that are not named are those found.
-        preload: Modules that workers find imported already. They are imported once,
-            in the template, and must not initialise an accelerator there. Where workers
-            are spawned by default, they start without them.
-        start_method: ``"template"`` forks each worker from a small warm process;
-            ``"spawn"`` starts an interpreter for each. None chooses the template on
-            Linux, spawn elsewhere.
-        log_to_driver: Whether what actors print appears here.
-        grace: Seconds that a busy actor is given to end before it is killed.
-        infeasible: What happens to an actor that asks for what this machine can
-            never give: ``"fail"`` at once, or ``"wait"`` for ever as in Ray.
-        mask_form: How devices are named in the visibility variables of actors:
-            ``"index"`` or ``"uuid"``. None chooses: for NVIDIA indices, and UUIDs where
-            the models differ or this process was given UUIDs itself.
-        capacity: The declared amounts together, exact; what was not declared is left
-            out.
-    """
-
-    num_cpus: int | None = None
-    num_gpus: int | None = None
-    memory: float | None = None
-    resources: Mapping[str, int] | None = None
-    preload: Sequence[str] = ()
-    start_method: Literal["template", "spawn"] | None = None
-    log_to_driver: bool = True
-    grace: float = 1.0
-    infeasible: Literal["fail", "wait"] = "fail"
-    mask_form: Literal["index", "uuid"] | None = None
-    capacity: Resources = field(init=False)
-
-    def __post_init__(self) -> None:
-        declared = totals(
-            num_cpus=self.num_cpus,
-            num_gpus=self.num_gpus,
-            memory=self.memory,
-            resources=self.resources,
-        )
-        object.__setattr__(self, "capacity", declared)
-        object.__setattr__(self, "preload", module_names(self.preload))
-        if self.start_method is not None:
-            one_of("start_method", self.start_method, START_METHODS)
-        one_of("infeasible", self.infeasible, INFEASIBLE)
-        if self.mask_form is not None:
-            one_of("mask_form", self.mask_form, MASK_FORMS)
-        if self.preload and self.start_method == "spawn":
-            raise ValueError(
-                f"preload={list(self.preload)!r} and start_method='spawn' exclude each "
-                "other: a fresh interpreter imports everything anew"
-            )
-        seconds("grace", self.grace)
-        if not isinstance(cast("object", self.log_to_driver), bool):
-            raise TypeError(
-                f"log_to_driver takes True or False, not {self.log_to_driver!r}"
-            )
-
-
-def checked(
-    kind: type[_Options],
-    whose: str,
-    given: Mapping[str, object],
-    *,
-    unknown: type[Exception] = ValueError,
-) -> _Options:
-    """Options of one kind from keywords a user wrote.
-
-    Args:
-        kind: The class of options.
-        whose: What they are options of, for messages.
-        given: The keywords.
-        unknown: What is raised for an option that there is not.
-
-    Raises:
-        TypeError: A value has the wrong type.
-        ValueError: An option is unknown or its value is out of range.
-    """
-    known = [option.name for option in fields(kind) if option.init]
-    for name, value in given.items():
-        if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f" Did you mean {close[0]}=?" if close else ""
-            raise unknown(
-                f"{name}={value!r} is no option of {whose}.{hint} "
-                f"The options are {', '.join(known)}"
-            )
-    return kind(**cast("dict[str, Any]", given))  # the class checks each value
-
-
 def _devices(value: object) -> tuple[str, ...]:
     if value is None:
         return ()
@@ -352,6 +264,21 @@ def _actors(name: str, value: object) -> tuple[bytes, ...]:
     raise TypeError(
         f"{name} takes the handle of an actor, not {ids!r} ({type(ids).__name__})"
     )
+
+
+def _check_name(options: ActorOptions) -> None:
+    if options.name is not None:
+        text("name", options.name, "'counter'")
+    if options.namespace is not None:
+        text("namespace", options.namespace, "'training'")
+    if options.lifetime is not None:
+        one_of("lifetime", options.lifetime, LIFETIMES)
+    truth("get_if_exists", options.get_if_exists)
+    if options.get_if_exists and options.name is None:
+        raise ValueError(
+            "get_if_exists=True looks for an actor by its name: give it one, for "
+            "example name='counter'"
+        )
 
 
 def _check_wishes(options: ActorOptions) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
+from pathlib import Path
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -17,10 +18,11 @@ from typing import (
     overload,
 )
 
-from actorlib._engine import ActorSpec, current_engine
-from actorlib._handle import ActorHandle, Hold, hold_of
+from actorlib._checks import checked
+from actorlib._engine import ActorSpec, Hold, current_engine
+from actorlib._handle import ActorHandle, hold_of
 from actorlib._interface import Interface, interface_of
-from actorlib._options import ActorKeywords, ActorOptions, checked
+from actorlib._options import ActorKeywords, ActorOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -64,6 +66,8 @@ class ActorClass(Generic[P, T]):
 
         Raises:
             TypeError: The arguments do not fit the constructor, or cannot be sent.
+            ActorAlreadyExistsError: A living actor has its name.
+            NotADirectoryError: Its ``working_dir`` is none.
             RuntimeError: No runtime is running in this process.
         """
         self._interface.constructor.check(len(args), kwargs)
@@ -73,8 +77,10 @@ class ActorClass(Generic[P, T]):
             interface=self._face,
             args=args,
             kwargs=kwargs,
-            options=self._options,
+            options=_settled(self._options),
         )
+        if self._options.get_if_exists:
+            return ActorHandle(engine.obtain(spec))
         return ActorHandle(Hold(engine, engine.create(spec), self._face))
 
     def options(self, /, **options: Unpack[ActorKeywords]) -> ActorClass[P, T]:
@@ -201,6 +207,19 @@ def _found_by_name(module: str, qualname: str) -> object:
 def _derived(origin: ActorClass[P, T], options: ActorOptions) -> ActorClass[P, T]:
     interface = origin._interface  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
     return ActorClass(origin.__wrapped__, options, interface, origin)
+
+
+def _settled(options: ActorOptions) -> ActorOptions:
+    """The options with an absolute ``working_dir``, which has to be there."""
+    env = options.runtime_env
+    if env is None or "working_dir" not in env:
+        return options
+    path = Path(env["working_dir"]).expanduser().absolute()
+    if not path.is_dir():
+        raise NotADirectoryError(
+            f"working_dir={env['working_dir']!r} is no directory here ({path})"
+        )
+    return options.updated({"runtime_env": {**env, "working_dir": str(path)}})
 
 
 def _with_ids(options: Mapping[str, object]) -> dict[str, object]:

@@ -6,18 +6,20 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Coroutine, Generator, Sequence
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast, overload
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack, cast, overload
 
+from actorlib._checks import checked
 from actorlib._engine import (
     RuntimeContext,
     current_engine,
     find_engine,
     set_engine,
 )
-from actorlib._handle import ActorHandle, hold_of
-from actorlib._options import RuntimeKeywords, RuntimeOptions, checked
+from actorlib._handle import ActorHandle, hold_of, own_handle
 from actorlib._ref import ObjectRef
 from actorlib._remote import ActorClass, plan_of
+from actorlib._runtime_options import RuntimeKeywords, RuntimeOptions
 from actorlib._streams import fill_standard_streams
 
 if TYPE_CHECKING:
@@ -272,7 +274,25 @@ def get_runtime_context() -> RuntimeContext:
     Raises:
         RuntimeError: No runtime is running in this process.
     """
-    return current_engine().context
+    context = current_engine().context
+    return context if context.actor_id is None else replace(context, own=own_handle)
+
+
+def exit_actor() -> NoReturn:
+    """Ends the actor whose code calls it; the code behind it does not run.
+
+    The call that it is in, those that wait, and later ones fail with ActorDiedError.
+    Other ``async def`` methods that run may go on for the runtime's ``grace`` and are
+    then cancelled. ``atexit`` handlers run. The actor is not restarted.
+
+    Raises:
+        SystemExit: Always, in an actor: ``except Exception`` does not stop it.
+        TypeError: This is no actor's code.
+    """
+    engine = find_engine()
+    if engine is None:
+        raise TypeError("exit_actor() ends the actor whose code calls it: this is none")
+    engine.leave()
 
 
 def get_gpu_ids() -> list[int | str]:

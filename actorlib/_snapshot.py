@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import TypeAlias, cast
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +21,9 @@ class ActorInfo:
         mask: What its visibility variable says; None if it holds no device.
         pending_calls: How many of its calls have no answer yet.
         death: How it ended; empty while it lives.
+        name: What ``get_actor`` finds it by, or None.
+        namespace: Where it is found by that name.
+        is_detached: Whether it lives without a handle.
     """
 
     actor_id: str
@@ -30,6 +35,9 @@ class ActorInfo:
     mask: str | None
     pending_calls: int
     death: str
+    name: str | None = None
+    namespace: str = ""
+    is_detached: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,3 +55,62 @@ class Snapshot:
     available: dict[str, float]
     waiting: tuple[str, ...]
     actors: tuple[ActorInfo, ...]
+
+
+Filter: TypeAlias = tuple[str, str, object]
+"""A condition: a field of ActorInfo, ``"="`` or ``"!="``, a value."""
+
+STATES = ("pending", "starting", "alive", "draining", "dead")
+
+
+def checked_filters(
+    filters: Iterable[Filter] | None, limit: int | None
+) -> tuple[Filter, ...]:
+    """The filters that a user wrote.
+
+    Raises:
+        TypeError: A filter or the limit has the wrong type.
+        ValueError: A filter names no field or no state, or the limit is below 1.
+    """
+    if limit is not None:
+        if isinstance(limit, bool) or not isinstance(cast("object", limit), int):
+            raise TypeError(f"limit takes a number of actors or None, not {limit!r}")
+        if limit < 1:
+            raise ValueError(f"limit takes a number of actors >= 1, not {limit!r}")
+    if isinstance(filters, str) or not isinstance(
+        cast("object", filters or ()), Iterable
+    ):
+        raise TypeError(f"filters takes a list of filters, not {filters!r}")
+    return tuple(_checked_filter(condition) for condition in filters or ())
+
+
+def _checked_filter(condition: object) -> Filter:
+    parts = cast("tuple[object, ...]", condition)
+    if not isinstance(condition, tuple | list) or len(parts) != 3:
+        raise TypeError(
+            f"a filter is like ('state', '=', 'alive'), and {condition!r} is not"
+        )
+    key, relation, value = parts
+    known = [field.name for field in fields(ActorInfo)]
+    if key not in known:
+        raise ValueError(f"no actor has {key!r}: filter by {', '.join(known)}")
+    if relation not in ("=", "!="):
+        raise ValueError(f"a filter compares by '=' or '!=', not {relation!r}")
+    if key == "state":
+        value = value.lower() if isinstance(value, str) else value
+        if value not in STATES:
+            raise ValueError(f"no actor is {value!r}: it is {', '.join(STATES)}")
+    return str(key), str(relation), value
+
+
+def matching(actors: Iterable[ActorInfo], filters: Iterable[Filter]) -> list[ActorInfo]:
+    """The actors for which every filter holds."""
+    conditions = tuple(filters)
+    return [
+        actor
+        for actor in actors
+        if all(
+            (getattr(actor, key) == value) == (relation == "=")
+            for key, relation, value in conditions
+        )
+    ]

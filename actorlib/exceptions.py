@@ -12,9 +12,11 @@ import signal as _signal
 from dataclasses import dataclass
 
 __all__ = [
+    "ActorAlreadyExistsError",
     "ActorDiedError",
     "ActorError",
     "ActorHandleNotFoundError",
+    "ActorNotFoundError",
     "ActorUnschedulableError",
     "ActorlibError",
     "Exit",
@@ -108,6 +110,14 @@ class ActorError(ActorlibError):
 
 class ActorHandleNotFoundError(ActorlibError, ValueError):
     """The handle is of a runtime that was shut down."""
+
+
+class ActorAlreadyExistsError(ActorlibError, ValueError):
+    """A living actor has the name that another was to get; nothing was made."""
+
+
+class ActorNotFoundError(ActorlibError, ValueError):
+    """No living actor has that name in that namespace."""
 
 
 class ActorUnschedulableError(ActorError):

@@ -37,13 +37,15 @@ ARROWS: dict[str, str] = {
     "_checks": "",
     "_kinds": "",
     "_resources": "_kinds",
+    "_runtime_env": "",
     "_interface": "_options",
     "_snapshot": "",
     "_streams": "",
-    "_options": "_checks _kinds _resources",
+    "_options": "_checks _kinds _resources _runtime_env",
+    "_runtime_options": "_checks _resources",
     # The waist.
     "_ref": "exceptions",
-    "_engine": "_interface _options _ref",
+    "_engine": "_interface _options _ref _runtime_env _snapshot",
     # The agreements: with another process, with hardware, and how a lease is kept.
     "_wire": "_wire exceptions",
     "accelerators": "accelerators _kinds exceptions",
@@ -53,22 +55,28 @@ ARROWS: dict[str, str] = {
     # The wings: each knows the waist and the agreements, neither knows the other.
     "_local": (
         "_local _engine _ref _arguments _snapshot _streams _interface _options "
-        "_kinds _resources exceptions _wire accelerators _enforcement"
+        "_runtime_options _kinds _resources _runtime_env exceptions _wire "
+        "accelerators _enforcement"
     ),
     "_worker": (
-        "_worker _engine _ref _arguments _interface _options exceptions _wire _remote"
+        "_worker _engine _ref _arguments _interface _options _runtime_env _snapshot "
+        "exceptions _wire _remote"
     ),
     # The faces.
     "_method": "_handle _interface _options",
     "_handle": "_engine _interface _options _ref exceptions",
-    "_remote": "_engine _handle _interface _options",
-    "_runtime": "_engine _handle _local _options _ref _remote _snapshot _streams",
-    "": "exceptions _engine _handle _method _ref _remote _runtime _snapshot",
+    "_remote": "_checks _engine _handle _interface _options",
+    "_lookup": "_checks _engine _handle _snapshot",
+    "_runtime": (
+        "_checks _engine _handle _local _ref _remote _runtime_options _snapshot "
+        "_streams"
+    ),
+    "": ("exceptions _engine _handle _lookup _method _ref _remote _runtime _snapshot"),
     "_demo": "_handle _remote _runtime",
     "_cli": " _demo accelerators",
     "_summary": " accelerators",
     "_devices": "_summary accelerators",
-    "__main__": " _cli _devices _options exceptions",
+    "__main__": " _cli _devices _runtime_options exceptions",
 }
 """The rooms that each room may import; the empty name is ``actorlib`` itself."""
 
@@ -79,6 +87,8 @@ PURE = [
     "_kinds",
     "_resources",
     "_options",
+    "_runtime_options",
+    "_runtime_env",
     "_interface",
     "_snapshot",
     "exceptions",
@@ -91,6 +101,7 @@ PURE = [
     "_local.levels",
     "_local.line",
     "_local.mailbox",
+    "_local.names",
     "_local.placement",
     "_local.postmortem",
     "_local.reasons",

@@ -375,12 +375,12 @@ async def test_a_handle_returned_by_the_actor_that_made_it(caller_class: Any) ->
     maker = caller_class.remote()
     target = await maker.make.remote(Target)
     pid, end = await target.ping.remote(), end_of(target)
-    maker_end = end_of(maker)
-    del maker
-    await maker_end
-    assert await target.ping.remote() == pid
-    assert not end.done()
+    keeper = Keeper.remote()
+    await keeper.keep.remote(target)
     del target
+    assert await maker.call.remote(await keeper.kept.remote(), "ping") == pid
+    assert not end.done()
+    await keeper.keep.remote(None)
     await end
 
 

@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 
 import actorlib
+from actorlib._checks import checked
 from actorlib._options import (
     ActorKeywords,
     ActorOptions,
     CallKeywords,
     CallOptions,
-    RuntimeKeywords,
-    RuntimeOptions,
-    checked,
 )
+from actorlib._runtime_options import RuntimeKeywords, RuntimeOptions
 
 Options = ActorOptions | CallOptions | RuntimeOptions
 Check = Callable[[Mapping[str, object]], Options]
@@ -82,6 +81,13 @@ WRONG_TYPES: list[tuple[Check, str, object]] = [
     (actor, "allow_out_of_order_execution", 1),
     (actor, "allow_out_of_order_execution", "yes"),
     (call, "concurrency_group", 1),
+    *((actor, name, 1) for name in ("name", "namespace", "lifetime")),
+    (actor, "name", b"a"),
+    (actor, "get_if_exists", 1),
+    (actor, "get_if_exists", None),
+    (actor, "runtime_env", "A=1"),
+    (runtime, "namespace", None),
+    (runtime, "namespace", 1),
     (runtime, "resources", "lane"),
     (runtime, "preload", "torch"),
     (runtime, "preload", 1),
@@ -129,6 +135,12 @@ WRONG_VALUES: list[tuple[Check, str, object]] = [
     (actor, "concurrency_groups", {"": 1}),
     (actor, "max_pending_calls", -2),
     (call, "concurrency_group", " "),
+    *((actor, name, "") for name in ("name", "namespace", "lifetime")),
+    (actor, "name", " "),
+    (actor, "lifetime", "forever"),
+    (actor, "get_if_exists", True),
+    (actor, "runtime_env", {"pip": []}),
+    (runtime, "namespace", ""),
     (runtime, "num_cpus", 0.5),
     (runtime, "num_gpus", 0.5),
     (runtime, "resources", {"lane": 0.5}),
@@ -154,6 +166,13 @@ GOOD: list[tuple[Check, str, object]] = [
     (actor, "num_gpus", np.float32(0.5)),
     (actor, "resources", None),
     (actor, "resources", {}),
+    *((actor, name, None) for name in ("name", "namespace", "lifetime")),
+    (actor, "name", "a b/c"),
+    (actor, "lifetime", "detached"),
+    (actor, "lifetime", "non_detached"),
+    (actor, "get_if_exists", False),
+    (actor, "runtime_env", {"env_vars": {"A": ""}, "working_dir": "."}),
+    (runtime, "namespace", "mine"),
     (actor, "accelerators", None),
     (actor, "accelerators", "hide"),
     (actor, "accelerators", "inherit"),
@@ -504,3 +523,18 @@ def test_options_when_written_with_a_wrong_value_then_refused_at_once(
 
     with pytest.raises(ValueError, match=r"."):
         write(**{name: value})
+
+
+def test_opt_009_get_if_exists_when_there_is_no_name_then_refused_at_once() -> None:
+    with pytest.raises(ValueError, match="name"):
+        actorlib.remote(get_if_exists=True)
+    named = actor({"name": "a", "get_if_exists": True})
+    with pytest.raises(ValueError, match="name"):
+        named.updated({"name": None})
+    assert named.updated({"name": "b"}).get_if_exists
+
+
+def test_nam_011_lifetime_when_non_detached_then_as_if_nothing_was_said() -> None:
+    assert not actor({"lifetime": "non_detached"}).is_detached
+    assert not actor({}).is_detached
+    assert actor({"lifetime": "detached"}).is_detached

@@ -11,6 +11,7 @@ What decides is pure and what acts is thin. In reading order:
 * ``reasons``: why, in sentences for the user.
 * ``birth``: what an actor is made from.
 * ``registry``, ``holders``: the actors and their states; who has a handle of which.
+* ``names``, ``directory``: which name is whose, and who answers to it now.
 * ``mailbox``, ``dispatch``: which calls may go; where each answer goes.
 * ``launcher``, ``template``, ``process``, ``output``, ``descriptors``: processes, and
   what they print.

@@ -87,6 +87,11 @@ class Dispatch:
         return not self._mailbox and not self._held_back
 
     @property
+    def is_closed(self) -> bool:
+        """Whether new calls are refused."""
+        return self._is_closed
+
+    @property
     def pending(self) -> int:
         """How many calls have no answer yet."""
         return len(self._mailbox) + len(self._held_back)
@@ -168,6 +173,12 @@ class Dispatch:
             reply.answer(frame)
         if not self._mailbox and not self._held_back:
             self._idle()
+
+    def fail(self, call: int) -> None:
+        """A call gets no answer, as the actor leaves."""
+        reply = self._mailbox.settle(call)
+        if reply is not None:
+            _fail(reply, self._died())
 
     def close(self) -> None:
         """Refuses new calls; those that were sent go on."""

@@ -11,19 +11,17 @@ import itertools
 import threading
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from actorlib._arguments import Arguments, when_done
-from actorlib._engine import ActorId, ActorSpec, PendingCalls, RuntimeContext
-from actorlib._kinds import UNITS
+from actorlib._engine import ActorId, ActorSpec, Hold, PendingCalls, RuntimeContext
 from actorlib._local.birth import Birth, Sealed
 from actorlib._local.holders import OWNER
 from actorlib._local.lives import Lives
-from actorlib._local.machine import Machine, counted
 from actorlib._local.registry import ActorState
 from actorlib._ref import ObjectRef
 from actorlib._resources import format_amount
-from actorlib._snapshot import ActorInfo, Snapshot
+from actorlib._snapshot import Snapshot
 from actorlib._wire.blame import Sources
 from actorlib._wire.lanes import Lanes
 from actorlib._wire.payload import encode_plain_call
@@ -32,9 +30,12 @@ from actorlib.exceptions import ActorHandleNotFoundError
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
-    from actorlib._interface import Method
+    from actorlib._interface import Interface, Method
+    from actorlib._local.machine import Machine
     from actorlib._local.supervisor import Life
-    from actorlib._options import ActorOptions, RuntimeOptions
+    from actorlib._options import ActorOptions
+    from actorlib._runtime_options import RuntimeOptions
+    from actorlib._snapshot import ActorInfo
 
 _PATIENCE = 5.0
 """Seconds beyond the grace after which an end is forced, whatever the template does."""
@@ -49,9 +50,16 @@ class LocalEngine:
     def __init__(self, machine: Machine, options: RuntimeOptions) -> None:
         self.loop = asyncio.get_running_loop()
         kinds = machine.inventory.devices
-        self.context = RuntimeContext(accelerator_ids={kind: [] for kind in kinds})
         self.machine = machine
         self.lives = Lives(machine, options)
+        process = self.lives.registry.prefix(0)
+        self.context = RuntimeContext(
+            namespace=options.namespace,
+            job_id=process[:4].hex(),
+            node_id=machine.id,
+            worker_id=process.hex(),
+            accelerator_ids={kind: [] for kind in kinds},
+        )
         self._living = self.lives.by_id  # at hand for every call
         self._grace = options.grace
         self._thread = threading.get_ident()
@@ -68,6 +76,7 @@ class LocalEngine:
     def create(self, spec: ActorSpec) -> ActorId:
         """Starts the life of an actor; see Engine."""
         self._check_thread()
+        self.lives.directory.vacant(spec.options)
         name = spec.interface.class_name
         source = self._sources.dumped(name, spec.source)
         arguments = Arguments(self, name, spec.args, spec.kwargs)
@@ -110,6 +119,39 @@ class LocalEngine:
             name, told = method.name, method.told
             ref.bind(dispatch, dispatch.send(ref, name, loans, sealed, told))
         return ref
+
+    def obtain(self, spec: ActorSpec) -> Hold:
+        """The actor that has a name, or a new one; see Engine."""
+        self._check_thread()
+        life = self.lives.directory.holder(spec.options)
+        if life is None:
+            return Hold(self, self.create(spec), spec.interface)
+        return self._hold(life)
+
+    def find(self, name: str, namespace: str | None) -> Hold:
+        """The actor of a name; see Engine."""
+        self._check_thread()
+        return self._hold(self.lives.directory.find(name, namespace))
+
+    def _hold(self, life: Life) -> Hold:
+        life.revive()
+        return Hold(self, life.record.id, life.record.interface)
+
+    def names(self) -> list[tuple[str, str]]:
+        """Who answers to a name; see Engine."""
+        return self.lives.directory.names()
+
+    def actors(self) -> list[ActorInfo]:
+        """What is known of each actor; see Engine."""
+        return self.lives.infos()
+
+    def interface(self) -> Interface:
+        """Refuses: this is no actor; see Engine."""
+        raise RuntimeError("this process is no actor's")
+
+    def leave(self) -> NoReturn:
+        """Refuses: this is no actor; see Engine."""
+        raise TypeError("exit_actor() ends the actor whose code calls it: this is none")
 
     def ready(self, actor: ActorId) -> asyncio.Future[None]:
         """Done when the actor is ready; see Engine."""
@@ -258,7 +300,7 @@ class LocalEngine:
             waiting=tuple(
                 f"{label}: {request}" for label, request in machine.admission.waiting()
             ),
-            actors=tuple(self._info(life) for life in self.lives),
+            actors=tuple(self.lives.infos()),
         )
 
     def explain(self, actor: ActorId) -> str:
@@ -282,22 +324,6 @@ class LocalEngine:
         """Where an actor would go now, or what stands in its way, device by device."""
         self._check_thread()
         return self.lives.demands.survey(label, options)
-
-    def _info(self, life: Life) -> ActorInfo:
-        record, lease = life.record, life.record.lease
-        shares = lease.shares if lease is not None else ()
-        mask = self.machine.mask(lease, record.options) if shares and lease else None
-        return ActorInfo(
-            actor_id=record.id.hex(),
-            class_name=record.label,
-            state=record.state.value,
-            pid=life.pid,
-            resources=counted(record.options.request.amounts),
-            devices={share.device.id: share.units / UNITS for share in shares},
-            mask=mask,
-            pending_calls=life.dispatch.pending,
-            death=str(record.exit or ""),
-        )
 
 
 async def _insisted(work: Coroutine[Any, Any, None]) -> None:

@@ -4,6 +4,8 @@ The owner is one holder; so is every worker that was lent a handle, once for eac
 frame that brought it one. A worker gives all its loans of an actor back at once, when
 its last handle is gone. As both travel on one pipe in order, a handle on its way is
 never missed: the loan is counted before the frame leaves, and given back after it came.
+
+What an actor holds of itself counts for nothing, or it would never end.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 OWNER = 0
 """The holder that is this process; workers are known by their session's number."""
+RUNTIME = -1
+"""The holder of detached actors, from their creation to their end."""
 
 
 class Holders:
@@ -24,18 +28,26 @@ class Holders:
 
     def __init__(self) -> None:
         self._counts: dict[ActorId, dict[int, int]] = {}
+        self._selves: dict[int, ActorId] = {}
 
     def __repr__(self) -> str:
         return f"<Holders of {len(self._counts)} actors>"
 
     def is_held(self, actor: ActorId) -> bool:
-        """Whether anybody holds a handle of the actor."""
-        return actor in self._counts
+        """Whether anybody but the actor itself holds a handle of it."""
+        counts = self._counts.get(actor, {})
+        return any(self._selves.get(holder) != actor for holder in counts)
 
-    def add(self, actor: ActorId, holder: int) -> None:
-        """Counts one more loan."""
+    def enter(self, holder: int, actor: ActorId) -> None:
+        """A worker is there: which actor it is."""
+        self._selves[holder] = actor
+
+    def add(self, actor: ActorId, holder: int) -> bool:
+        """Counts one more loan; True if nobody held the actor before."""
+        was_held = self.is_held(actor)
         counts = self._counts.setdefault(actor, {})
         counts[holder] = counts.get(holder, 0) + 1
+        return not was_held
 
     def remove(self, actor: ActorId, holder: int, count: int = 1) -> bool:
         """Counts loans that were given back; True if nobody holds the actor now.
@@ -54,10 +66,9 @@ class Holders:
             counts[holder] = left
             return False
         del counts[holder]
-        if counts:
-            return False
-        del self._counts[actor]
-        return True
+        if not counts:
+            del self._counts[actor]
+        return not self.is_held(actor)
 
     def move(self, actors: Iterable[ActorId], holder: int) -> None:
         """Hands loans that this process kept over to a worker they were sent to."""
@@ -67,6 +78,7 @@ class Holders:
 
     def forget(self, holder: int) -> list[ActorId]:
         """A holder is gone; the actors that nobody holds now."""
+        self._selves.pop(holder, None)
         held = [actor for actor, counts in self._counts.items() if holder in counts]
         return [
             actor

@@ -11,16 +11,21 @@ import asyncio
 import itertools
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from actorlib._engine import ActorId
+from actorlib._kinds import UNITS
 from actorlib._local.demands import Demands
+from actorlib._local.directory import Directory
 from actorlib._local.dispatch import Dispatch
-from actorlib._local.holders import OWNER, Holders
+from actorlib._local.holders import OWNER, RUNTIME, Holders
 from actorlib._local.machine import Machine, counted
 from actorlib._local.registry import ActorRecord, ActorState, Registry
 from actorlib._local.relay import Relay
 from actorlib._local.session import Session
 from actorlib._local.supervisor import Life
+from actorlib._snapshot import ActorInfo
 from actorlib._wire.frames import START, Frame
 from actorlib.exceptions import ActorUnschedulableError
 
@@ -31,7 +36,7 @@ if TYPE_CHECKING:
     from actorlib._local.birth import Birth, Sealed
     from actorlib._local.dispatch import Loans
     from actorlib._local.launcher import WorkerProcess
-    from actorlib._options import RuntimeOptions
+    from actorlib._runtime_options import RuntimeOptions
     from actorlib.accelerators.base import Lease
 
 
@@ -50,6 +55,7 @@ class Lives:
         holders: Who has a handle of which.
         by_id: The lives that are lived, or that somebody holds.
         demands: What they ask for.
+        directory: Who answers to which name.
     """
 
     def __init__(self, machine: Machine, options: RuntimeOptions) -> None:
@@ -62,6 +68,8 @@ class Lives:
         self.by_id: dict[ActorId, Life] = {}
         self._births: dict[ActorId, Birth] = {}
         self._sessions = itertools.count(1)
+        self.directory = Directory(options.namespace, self.by_id.get)
+        self._made_by: dict[int, set[ActorId]] = {}
         self._relay = Relay(self)
         self.demands = Demands(
             machine, self.by_id, may_wait=options.infeasible == "wait"
@@ -86,6 +94,9 @@ class Lives:
         record = ActorRecord(id=actor, interface=birth.interface, options=birth.options)
         self.registry.add(record)
         self._births[actor] = birth
+        self.directory.enter(actor, birth.options)
+        if birth.options.is_detached:
+            self.holders.add(actor, RUNTIME)
         life = self.by_id[actor] = Life(record, self, self._dispatch_of)
         never = None
         if not self.awaits_neighbours(life):
@@ -107,9 +118,34 @@ class Lives:
     ) -> asyncio.Future[Sealed]:
         """Starts the life of an actor that a worker makes; see Actors."""
         self.holders.add(actor, maker)
+        if not birth.options.is_detached:
+            self._made_by.setdefault(maker, set()).add(actor)
         given: asyncio.Future[Sealed] = self.loop.create_future()
         self.bear(actor, birth, given)
         return given
+
+    def infos(self) -> list[ActorInfo]:
+        """What is known of each actor; see Actors."""
+        return [self._info(life) for life in self.by_id.values()]
+
+    def _info(self, life: Life) -> ActorInfo:
+        record, lease, options = life.record, life.record.lease, life.record.options
+        shares = lease.shares if lease is not None else ()
+        mask = self._machine.mask(lease, options) if shares and lease else None
+        return ActorInfo(
+            actor_id=record.id.hex(),
+            class_name=record.label,
+            state=record.state.value,
+            pid=life.pid,
+            resources=counted(options.request.amounts),
+            devices={share.device.id: share.units / UNITS for share in shares},
+            mask=mask,
+            pending_calls=life.dispatch.pending,
+            death=str(record.exit or ""),
+            name=options.name,
+            namespace=self.directory.namespace_of(options),
+            is_detached=options.is_detached,
+        )
 
     def find(self, actor: ActorId) -> Life | None:
         """The life of an actor; see Actors."""
@@ -144,8 +180,10 @@ class Lives:
     def open_session(self, life: Life, process: WorkerProcess) -> Session:
         """Opens the pipe to a worker; see Surroundings."""
         number = next(self._sessions)
+        self.holders.enter(number, life.record.id)
         return Session(
             self.loop,
+            life.record.id,
             number,
             self.registry.prefix(number),
             process,
@@ -161,7 +199,9 @@ class Lives:
         record = life.record
         birth = self._births[record.id]
         environment = self._machine.environment(lease, record.options)
-        threads = environment.get("OMP_NUM_THREADS")
+        threads = environment.get("OMP_NUM_THREADS") or ""
+        env = record.options.runtime_env or {}
+        directory = env.get("working_dir")
         setup = {
             "actor": record.id,
             "name": record.label,
@@ -170,8 +210,14 @@ class Lives:
             "limits": record.options.limits(is_async=record.interface.is_async),
             "groups": record.interface.grouped(),
             "environment": environment,
-            "path": sys.path,
-            "threads": int(threads) if threads else None,
+            "path": _path(directory),
+            "directory": directory,
+            "threads": int(threads) if threads.isdecimal() else None,
+            "named": record.options.name,
+            "namespace": self.directory.namespace,
+            "node": self._machine.id,
+            "env": env,
+            "grace": self.grace,
             "ids": self._machine.accelerator_ids(lease),
             "resources": counted(lease.amounts),
         }
@@ -185,6 +231,8 @@ class Lives:
         self._relay.forget(session)
         for actor in self.holders.forget(session.number):
             self._unheld(actor)
+        for actor in self._made_by.pop(session.number, ()):
+            self.by_id[actor].stop("the actor that made it ended")
 
     def is_memory_short(self) -> bool:
         """Whether the kernel has killed for lack of memory; see Surroundings."""
@@ -195,7 +243,8 @@ class Lives:
     def arrived(self, loans: Collection[ActorId], holder: int) -> None:
         """Counts what a frame brought to a holder."""
         for actor in loans:
-            self.holders.add(actor, holder)
+            if self.holders.add(actor, holder) and actor in self.by_id:
+                self.by_id[actor].revive()
 
     def returned(self, loans: Collection[ActorId], holder: int) -> None:
         """Counts what a holder does not hold any more."""
@@ -220,8 +269,13 @@ class Lives:
 
     def buried(self, life: Life) -> None:
         """The actor is dead and everything it had is back; see Surroundings."""
-        del self._births[life.record.id]
+        actor = life.record.id
+        del self._births[actor]
         self.demands.buried(life)
+        self.directory.leave(actor)
+        self._made_by.get(self.registry.maker(actor), set()).discard(actor)
+        if life.record.options.is_detached:
+            self.holders.remove(actor, RUNTIME)
         if life.unsent is not None:
             self.returned(life.unsent.loans or (), OWNER)
         self._forget_if_over(life)
@@ -231,3 +285,10 @@ class Lives:
         if life.record.state is ActorState.DEAD and not self.holders.is_held(actor):
             self.by_id.pop(actor, None)
             self.registry.forget(actor)
+
+
+def _path(directory: str | None) -> list[str]:
+    """Where a worker imports from: the empty entry is the owner's own directory."""
+    if directory is None:
+        return sys.path
+    return [directory, *(entry or str(Path.cwd()) for entry in sys.path)]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import importlib
+import platform
 import re
 import sys
 from typing import TYPE_CHECKING
@@ -15,6 +17,7 @@ from actorlib._local.ledger import Ledger
 from actorlib._local.template import SpawnLauncher, TemplateLauncher
 from actorlib._local.wishes import Catalogue
 from actorlib._resources import CPU, MEMORY, Resources
+from actorlib._runtime_env import variables_of
 from actorlib._streams import fill_standard_streams
 from actorlib.accelerators import (
     Host,
@@ -31,7 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from actorlib._local.launcher import Launcher, WorkerProcess
-    from actorlib._options import ActorOptions, RuntimeOptions
+    from actorlib._options import ActorOptions
+    from actorlib._runtime_options import RuntimeOptions
     from actorlib.accelerators import Detection
 
 HIDE_SWITCH = "ACTORLIB_HIDE_DEVICES"
@@ -52,6 +56,7 @@ class Machine:
         ledger: Who holds what.
         admission: Who waits for what.
         inventory: The devices that may be granted, and why not more.
+        id: Its own, in hex.
     """
 
     def __init__(
@@ -66,6 +71,7 @@ class Machine:
         self.catalogue = Catalogue(found.devices, declared)
         self.ledger = Ledger(capacity, found.devices, found.kinds)
         self.admission = Admission(self.ledger, asyncio.get_running_loop())
+        self.id = hashlib.blake2b(platform.node().encode(), digest_size=16).hexdigest()
         self._host = host
         self._launcher = launcher
         self._oom_kills = _oom_kills(host)
@@ -109,13 +115,15 @@ class Machine:
     def environment(self, lease: Lease, options: ActorOptions) -> dict[str, str | None]:
         """The variables that a worker sets before it imports the user's code."""
         environ = self._host.environ
+        own = variables_of(options.runtime_env, environ)
         hide = options.accelerators != "inherit"
         if options.accelerators is None:
             hide = environ.get(HIDE_SWITCH, "1").lower() not in ("0", "false")
         return {
             **self._launcher.environment,
-            **thread_caps(lease.amounts.get(CPU, 0), environ),
+            **thread_caps(lease.amounts.get(CPU, 0), {**environ, **own}),
             **environment(lease, self.inventory, hide=hide, environ=environ),
+            **own,  # the user's word is the last
         }
 
     def mask(self, lease: Lease, options: ActorOptions) -> str | None:

@@ -117,6 +117,12 @@ class Registry:
         """
         return _id.pack(self._runtime, maker, 0)[:8]
 
+    @staticmethod
+    def maker(actor: ActorId) -> int:
+        """Which process made an actor: 0 for the owner, else a session's number."""
+        maker: int = _id.unpack(actor)[1]
+        return maker
+
     def new_id(self) -> ActorId:
         """An id for an actor that the owner makes."""
         return ActorId(_id.pack(self._runtime, 0, next(self._counter)))

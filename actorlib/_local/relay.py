@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from actorlib._engine import Lent
 from actorlib._local.birth import Birth, Sealed
 from actorlib._local.holders import OWNER
 from actorlib._local.supervisor import Life
@@ -21,21 +22,32 @@ from actorlib._wire.frames import (
     DIED,
     END,
     FAILURE,
+    FIND,
     GIVE,
+    LEAVE,
+    LOOK,
     RESULT,
     RETURN,
     Frame,
 )
 from actorlib._wire.payload import decode, dump, encode
-from actorlib.exceptions import ActorDiedError, Exit, ProtocolError
+from actorlib.exceptions import (
+    ActorAlreadyExistsError,
+    ActorDiedError,
+    ActorNotFoundError,
+    Exit,
+    ProtocolError,
+)
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
     from actorlib._engine import ActorId
+    from actorlib._local.directory import Directory
     from actorlib._local.dispatch import Loans
     from actorlib._local.session import Session
+    from actorlib._snapshot import ActorInfo
     from actorlib._wire.frames import Payload
 
 
@@ -43,6 +55,11 @@ class Actors(Protocol):
     """What rising frames need of the engine."""
 
     loans: Loans
+    directory: Directory
+
+    def infos(self) -> list[ActorInfo]:
+        """What is known of each actor."""
+        ...
 
     def find(self, actor: ActorId) -> Life | None:
         """The life of an actor, or None if this runtime has none by that id."""
@@ -104,6 +121,15 @@ class Relay:
             self._answer_when(session, call, actor, _ended)
         elif kind == CANCEL:
             self._cancel(session, frame[1])
+        elif kind == FIND:
+            self._find(session, *frame[1:])
+        elif kind == LOOK:
+            _, call, is_for_names = frame
+            actors = self._actors
+            told = actors.directory.names() if is_for_names else actors.infos()
+            _Worker(self, session, call).answer((RESULT, call, None, dump(told)))
+        elif kind == LEAVE:
+            self._leave(session, frame[1])
         else:
             raise ProtocolError(f"no worker sends frames of kind {kind}")
 
@@ -143,10 +169,40 @@ class Relay:
         """Handles are about to be sent to a worker."""
         self._actors.loans.arrived(loans, session.number)
 
+    def _find(
+        self, session: Session, call: int, name: str, namespace: str | None
+    ) -> None:
+        asker = _Worker(self, session, call)
+        try:
+            life = self._actors.directory.find(name, namespace)
+        except ActorNotFoundError as error:
+            asker.fail(error)
+        else:
+            asker.lend(life)
+
+    def _leave(self, session: Session, call: int) -> None:
+        life = self._actors.find(session.actor)
+        if life is not None:
+            # Once for what still runs there, and once for its own end.
+            life.stop("it left by exit_actor()", graces=2)
+            life.dispatch.fail(call)
+
     def _create(
-        self, session: Session, actor: ActorId, source: bytes, face: bytes
+        self, session: Session, call: int, actor: ActorId, source: bytes, face: bytes
     ) -> None:
         interface, options = decode(face)
+        if call:
+            asker, directory = _Worker(self, session, call), self._actors.directory
+            taken = directory.holder(options)
+            if taken is not None and options.get_if_exists:
+                asker.lend(taken)
+                return
+            try:
+                directory.vacant(options)
+            except ActorAlreadyExistsError as error:
+                asker.fail(error)
+                return
+            asker.answer((RESULT, call, None, encode(None)))
         birth = Birth(source, interface, options)
         given = self._actors.create_for(actor, birth, session.number)
         self._births[actor] = given
@@ -226,6 +282,12 @@ class _Worker:
         if loans:
             self._relay.answer_loans(loans, session)
         session.channel.send((frame[0], self._call, *frame[2:]))
+
+    def lend(self, life: Life) -> None:
+        """Answers with an actor, which the worker holds from then on."""
+        record = life.record
+        lent = Lent(record.id, record.interface)
+        self.answer((RESULT, 0, (record.id,), dump(lent)))
 
     def fail(self, error: BaseException) -> None:
         self.answer((FAILURE, 0, DIED, str(error), "", "", None, dump(error)))

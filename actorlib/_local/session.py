@@ -19,6 +19,7 @@ from actorlib.exceptions import ProtocolError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from actorlib._engine import ActorId
     from actorlib._local.dispatch import Dispatch
     from actorlib._local.launcher import ProcessExit, WorkerProcess
 
@@ -30,6 +31,7 @@ class Session:
 
     Args:
         loop: The owner's loop.
+        actor: Whose it is.
         number: Its number among the sessions of the runtime.
         prefix: How the ids of actors that it makes begin.
         process: The worker.
@@ -38,6 +40,7 @@ class Session:
         ready: Called when the actor is there.
 
     Attributes:
+        actor: Whose it is.
         channel: The pipe.
         number: Its number.
         prefix: How the ids of actors that it makes begin.
@@ -49,6 +52,7 @@ class Session:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
+        actor: ActorId,
         number: int,
         prefix: bytes,
         process: WorkerProcess,
@@ -56,6 +60,7 @@ class Session:
         rises: Callable[[Session, Frame], None],
         ready: Callable[[], None],
     ) -> None:
+        self.actor = actor
         self.number = number
         self.prefix = prefix
         self.constructor_error: BaseException | None = None

@@ -112,7 +112,7 @@ class Life:
     def died(self) -> BaseException:
         """The error of whoever asks something of the actor after its end."""
         record = self.record
-        how = record.exit or Exit(cause="asked", reason="it is ending")
+        how = record.exit or Exit(cause="asked", reason=self._asked or "it is ending")
         if isinstance(self._cause, ActorUnschedulableError):
             return ActorUnschedulableError(str(self._cause), actor_id=record.id.hex())
         error = ActorDiedError(
@@ -137,6 +137,11 @@ class Life:
         else:
             self._awaiting_ready.append(waiter)
         return waiter
+
+    @property
+    def answers(self) -> bool:
+        """Whether it may still be found by its name: nobody has ended it."""
+        return not (self._asked or self.dispatch.is_closed)
 
     @property
     def is_pending(self) -> bool:
@@ -181,7 +186,7 @@ class Life:
         elif self._is_waiting and self._task is not None:
             self._task.cancel()
 
-    def stop(self, reason: str) -> None:
+    def stop(self, reason: str, graces: int = 1) -> None:
         """Ends the actor behind what it was sent; it is killed if it stays on."""
         self._asked = self._asked or reason
         state = self.record.state
@@ -189,7 +194,7 @@ class Life:
             self.record.move(ActorState.DRAINING)
             self._session.stop()
             self.dispatch.close()
-            self._lose_patience_later()
+            self._lose_patience_later(graces)
         elif state in (ActorState.PENDING, ActorState.STARTING):
             self.kill(reason)
 
@@ -203,17 +208,22 @@ class Life:
         self._ends_for = self._ends_for or reason
         self.idle()
 
+    def revive(self) -> None:
+        """Somebody holds it again, before it was idle: it goes on."""
+        if self.answers:
+            self._ends_for = ""
+
     def idle(self) -> None:
         """Nothing is left to be done; see Dispatch."""
         if self._ends_for and self.dispatch.is_idle and not self._asked:
             self.stop(self._ends_for)
 
-    def _lose_patience_later(self) -> None:
+    def _lose_patience_later(self, graces: int) -> None:
         surroundings = self._surroundings
         process = self._process
         if process is not None and self._patience is None:
             self._patience = surroundings.loop.call_later(
-                surroundings.grace, process.kill
+                surroundings.grace * graces, process.kill
             )
 
     # The life.

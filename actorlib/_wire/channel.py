@@ -118,6 +118,18 @@ class Channel:
             for piece in cast("list[Buffer]", data):
                 self._write(piece)
 
+    def read_until(self, until: Callable[[], bool]) -> None:
+        """Blocks the loop and reads, writing what is left, until a condition holds.
+
+        For short questions of code that runs on the loop and cannot await: what comes
+        meanwhile is received as ever, but nothing else of the loop runs.
+
+        Raises:
+            EOFError: The other side is gone.
+        """
+        while not until():
+            self.pump(None)
+
     async def drain(self) -> None:
         """Waits until the kernel has taken everything that was sent, or the end."""
         self._flush()

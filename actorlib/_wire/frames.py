@@ -23,11 +23,16 @@ ASK_WITH   up    id, actor, method, loans, options of this call, arguments
 RESULT     both  id, loans, value
 FAILURE    both  id, kind of failure, text, traceback, where, loans, exception
 CANCEL     both  id: nobody wants the answer any more
-CREATE     up    actor, class, options and interface: an actor is made
+CREATE     up    id, actor, class, options and interface: an actor is made; if id
+                 is not 0, answer with nothing, or with the one that has its name
 GIVE       up    actor, whether they are good, loans, its arguments or the error
 AWAIT      up    id, actor: answer when it is ready, or why it never will be
 END        up    id, actor, at once or behind its calls: answer when it is gone
 RETURN     up    actor, how many loans of it are given back
+FIND       up    id, name, namespace: answer with the actor of that name
+LOOK       up    id, whether for names alone: answer with them, or with all actors
+LEAVE      up    id: the actor ends by its own will; if id is not 0, that call gets no
+                 answer
 STOP       down  finish what was sent before, then leave
 =========  ====  ===========================================================
 """
@@ -51,6 +56,9 @@ STOP: Final = 11
 GIVE: Final = 12
 CALL_WITH: Final = 13
 ASK_WITH: Final = 14
+FIND: Final = 15
+LOOK: Final = 16
+LEAVE: Final = 17
 
 RAISED: Final = 0
 """A FAILURE of the user's code."""

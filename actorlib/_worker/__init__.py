@@ -5,6 +5,7 @@ Loading it is part of every start, so it imports neither ``_local`` nor
 
 * ``__main__``: how a worker begins and how it leaves, forked or spawned.
 * ``birth``: the first frame becomes an environment, a class and an object.
+* ``built_in``: the methods that every actor has.
 * ``serial``: one call at a time on the main thread, without an event loop.
 * ``threaded``: several calls at once, on threads that are made when they are needed.
 * ``looped``: an event loop beside the main thread, for actors with ``async def``.

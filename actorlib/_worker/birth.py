@@ -14,13 +14,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._engine import ActorId, RuntimeContext
-from actorlib._remote import class_of
+from actorlib._remote import class_of, plan_of
 from actorlib._wire.frames import START, Frame, Payload
 from actorlib._wire.payload import decode, decode_call
+from actorlib._worker.built_in import install
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from actorlib._interface import Interface
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +40,8 @@ class Start:
         environment: Variables to set, or with None to remove.
         path: ``sys.path`` of the owner.
         threads: CPU threads for libraries that are imported already, or None.
+        directory: Where the actor works, or None for where the template is.
+        grace: Seconds that what runs is given when the actor leaves.
         context: What the actor may ask about itself.
         source: The pickled class.
         loans: The actors whose handles are among the arguments.
@@ -52,6 +57,8 @@ class Start:
     environment: Mapping[str, str | None]
     path: tuple[str, ...]
     threads: int | None
+    directory: str | None
+    grace: float
     context: RuntimeContext
     source: bytes
     loans: tuple[ActorId, ...] | None
@@ -69,7 +76,13 @@ def read_start(frame: Frame) -> Start:
     _, setup, source, loans, arguments = frame
     told = cast("dict[str, Any]", setup)
     context = RuntimeContext(
+        namespace=told["namespace"],
+        job_id=told["prefix"][:4].hex(),
+        node_id=told["node"],
+        worker_id=told["prefix"].hex(),
         actor_id=told["actor"].hex(),
+        actor_name=told["named"],
+        runtime_env=told["env"],
         accelerator_ids={kind: list(ids) for kind, ids in told["ids"].items()},
         resources=told["resources"],
     )
@@ -83,6 +96,8 @@ def read_start(frame: Frame) -> Start:
         environment=told["environment"],
         path=told["path"],
         threads=told["threads"],
+        directory=told["directory"],
+        grace=told["grace"],
         context=context,
         source=source,
         loans=loans,
@@ -119,9 +134,17 @@ def construct(start: Start) -> object:
     Raises:
         BaseException: Whatever the import or the constructor raised.
     """
-    cls = cast("Callable[..., object]", class_of(decode(start.source)))
+    if start.directory is not None:
+        os.chdir(start.directory)
+    cls = class_of(decode(start.source))
+    install(cls)
     args, kwargs = decode_call(start.arguments)
-    return cls(*args, **kwargs)
+    return cast("Callable[..., object]", cls)(*args, **kwargs)
+
+
+def interface_in(source: bytes) -> Interface:
+    """The face of the class that a worker was sent."""
+    return plan_of(decode(source))[0]
 
 
 def _reseed() -> None:

@@ -93,7 +93,9 @@ class Gates:
         """Whether no call waits."""
         return not any(gate.waiting for gate in self._gates.values())
 
-    def clear(self) -> None:
-        """Forgets every call that waits."""
+    def clear(self) -> list[Frame]:
+        """Forgets every call that waits; gives their frames."""
+        waiting = [f for gate in self._gates.values() for f in gate.waiting.values()]
         for gate in self._gates.values():
             gate.waiting.clear()
+        return waiting

@@ -15,9 +15,10 @@ import os
 import queue
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from actorlib._engine import set_engine
+from actorlib._engine import ActorExit, set_engine
 from actorlib._options import LOOPED_LIMIT
 from actorlib._wire.channel import Channel
 from actorlib._wire.frames import (
@@ -25,6 +26,7 @@ from actorlib._wire.frames import (
     CALL_WITH,
     CANCEL,
     FAILURE,
+    LEAVE,
     READY,
     RESULT,
     STOP,
@@ -67,6 +69,7 @@ def serve(start: Start, pipe: Pipe) -> None:
     uplink = LoopedUplink(start, loop)
     set_engine(uplink)
     looped = _Looped(start, loop, uplink, pipe)
+    uplink.left = partial(looped.leave, start.grace)
     thread = threading.Thread(target=looped.run, name="actorlib-loop", daemon=True)
     thread.start()
     try:
@@ -126,7 +129,15 @@ class _Looped:
         """Runs the loop until ``finish``."""
         self._uplink.thread = threading.get_ident()
         asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
+        while True:
+            try:
+                self._loop.run_forever()
+                break
+            except ActorExit:  # out of a task of the user's own: ``leave`` goes on
+                continue
+            except BaseException as error:  # noqa: BLE001  # likewise; it ends the actor, from the main thread
+                self._channel.close()
+                self._jobs.put(error)
         self._loop.run_until_complete(self._wind_up())
         self._channel.close()
 
@@ -149,10 +160,35 @@ class _Looped:
                 self._uplink.settle(frame)
             elif kind == CANCEL:
                 self._cancel(frame[1])
-            elif kind == STOP:
+            elif kind == STOP and not self._uplink.is_leaving:
                 self._stopping = self._loop.create_task(self._stop())
 
+    def leave(self, grace: float) -> None:
+        """The actor ends by its own will: what runs has a grace, what waits has none.
+
+        Args:
+            grace: Seconds.
+        """
+        self._stopping = self._loop.create_task(self._leave(grace))
+
+    async def _leave(self, grace: float) -> None:
+        for waiting in self._gates.clear():
+            self._give_up(waiting)
+            self._channel.send((LEAVE, waiting[1]))
+        with contextlib.suppress(queue.Empty):
+            while True:
+                job = self._jobs.get_nowait()
+                if isinstance(job, tuple):
+                    self._channel.send((LEAVE, job[1]))
+        running = self._running()
+        if running:
+            await asyncio.wait(running, timeout=grace)
+        self._jobs.put(ActorExit())  # what runs on is cancelled by finish()
+
     def _accept(self, frame: Frame, told: Mapping[str, Any] | None = None) -> None:
+        if self._uplink.is_leaving:
+            self._channel.send((LEAVE, frame[1]))
+            return
         is_async, gate = self._known.get(frame[2]) or self._look_at(frame[2])
         if told is not None and "group" in told:
             gate = self._gates.of(frame[2], told["group"])
@@ -195,6 +231,7 @@ class _Looped:
 
     async def _run_async(self, frame: Frame, gate: Gate) -> None:
         _, call, name, loans, payload = frame
+        answer: Frame | None
         try:
             with self._uplink.borrowing(loans):
                 args, kwargs = decode_call(payload)
@@ -204,8 +241,12 @@ class _Looped:
             value = await coroutine
         except asyncio.CancelledError:
             answer = replies.cancelled(call)
+            if self._uplink.is_leaving:
+                answer = None
         except Exception as error:  # noqa: BLE001  # the user's code
             answer = replies.failure(self._uplink, call, error, self._where(name))
+        except ActorExit:
+            answer = None
         except BaseException as error:  # noqa: BLE001  # it ends the actor, from the main thread
             # The owner sees the pipe end now, also while the main thread is busy.
             self._channel.close()
@@ -216,7 +257,10 @@ class _Looped:
                 self._uplink, call, value, lambda: self._where(name)
             )
         del self._tasks[call]
-        self._channel.send((*answer[:-1], kept(answer[-1])))
+        if answer is None:
+            self._channel.send((LEAVE, call))
+        else:
+            self._channel.send((*answer[:-1], kept(answer[-1])))
         if gate.waiting:
             self._left(gate)
         else:
@@ -238,7 +282,10 @@ class _Looped:
         """Answers for a task that was cancelled before its first step."""
         if self._tasks.pop(frame[1], None) is not None:
             self._give_up(frame)
-            self._channel.send(replies.cancelled(frame[1]))
+            call = frame[1]
+            self._channel.send(
+                (LEAVE, call) if self._uplink.is_leaving else replies.cancelled(call)
+            )
             self._left(gate)
 
     def _give_up(self, frame: Frame) -> None:
@@ -293,6 +340,9 @@ class _Looped:
         except Exception as error:  # noqa: BLE001  # the user's code
             where = self._where(name)
             answer = replies.failure(self._uplink, call, error, where)
+        except ActorExit:
+            self._loop.call_soon_threadsafe(self._channel.send, (LEAVE, call))
+            return
         else:
             answer = replies.result(
                 self._uplink, call, value, lambda: self._where(name)

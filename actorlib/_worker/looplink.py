@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from actorlib._worker.uplink import TOO_LATE, Uplink
 from actorlib.exceptions import GetTimeoutError
@@ -32,9 +32,11 @@ class LoopedUplink(Uplink):
     """The engine of a worker with an event loop in another thread."""
 
     def __init__(self, start: Start, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(start.context, start.prefix, loop)
+        super().__init__(start, loop)
         self.channel: Channel
         self.thread = 0
+        self.is_leaving = False
+        self.left: Callable[[], None]
         self._is_settling = False
         self._has_warned = False
 
@@ -44,6 +46,20 @@ class LoopedUplink(Uplink):
             self.channel.send(frame)
         else:
             self._loop.call_soon_threadsafe(self.channel.send, frame)
+
+    def leave(self) -> NoReturn:
+        """Ends this actor, from whatever thread or task; see Engine."""
+        if not self.is_leaving:
+            self.is_leaving = True
+            self.later(self.left)
+        super().leave()
+
+    def wait_here(self, ref: ObjectRef[Any]) -> None:
+        """Blocks also the loop's thread, which then reads for itself; see Uplink."""
+        if threading.get_ident() == self.thread:
+            self.channel.read_until(ref.done)
+        else:
+            self.wait(ref, None)
 
     def return_loans_soon(self) -> None:
         """Gives loans back from the loop's thread; see Uplink."""

@@ -130,7 +130,7 @@ class SerialUplink(Uplink):
     """The engine of a worker without an event loop."""
 
     def __init__(self, start: Start, pipe: Pipe, inbox: Inbox) -> None:
-        super().__init__(start.context, start.prefix, unlooped(_report))
+        super().__init__(start, unlooped(_report))
         self._pipe = pipe
         self._inbox = inbox
 

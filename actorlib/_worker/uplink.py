@@ -14,11 +14,12 @@ import weakref
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from actorlib._arguments import Arguments, when_done
-from actorlib._engine import ActorId, ActorSpec, PendingCalls, RuntimeContext
+from actorlib._engine import ActorExit, ActorId, ActorSpec, Hold, PendingCalls
 from actorlib._ref import ObjectRef
+from actorlib._runtime_env import inherited
 from actorlib._wire.answers import fill
 from actorlib._wire.blame import Sources
 from actorlib._wire.frames import (
@@ -28,19 +29,26 @@ from actorlib._wire.frames import (
     CANCEL,
     CREATE,
     END,
+    FIND,
     GIVE,
+    LEAVE,
+    LOOK,
     RETURN,
     Frame,
 )
 from actorlib._wire.lanes import Lanes
 from actorlib._wire.payload import dump
+from actorlib._worker.birth import interface_in
 from actorlib._worker.loans import LoanBook
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Collection, Generator, Mapping
 
-    from actorlib._interface import Method
+    from actorlib._interface import Interface, Method
+    from actorlib._options import ActorOptions
+    from actorlib._snapshot import ActorInfo
+    from actorlib._worker.birth import Start
 
 TOO_LATE = "the result did not come in time; the call goes on"
 
@@ -52,16 +60,14 @@ class Uplink(ABC):
     """The engine of one worker.
 
     Args:
-        context: What the actor may ask about itself.
-        prefix: The first eight bytes of the ids of actors created here.
+        start: What the worker was told first.
         loop: What refs take for their loop.
     """
 
-    def __init__(
-        self, context: RuntimeContext, prefix: bytes, loop: asyncio.AbstractEventLoop
-    ) -> None:
-        self.context = context
-        self._prefix = prefix
+    def __init__(self, start: Start, loop: asyncio.AbstractEventLoop) -> None:
+        self.context = start.context
+        self._prefix = start.prefix
+        self._source = start.source
         self._loop = loop
         self._calls = itertools.count(1)
         self._actors = itertools.count(1)
@@ -87,6 +93,10 @@ class Uplink(ABC):
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Blocks this thread until the ref is done."""
 
+    def wait_here(self, ref: ObjectRef[Any]) -> None:
+        """Blocks any thread until the owner has answered; for short questions."""
+        self.wait(ref, None)
+
     @abstractmethod
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
         """Calls back once when a ref is done; see Replier."""
@@ -108,9 +118,51 @@ class Uplink(ABC):
 
     def create(self, spec: ActorSpec) -> ActorId:
         """Starts an actor; see Engine."""
+        actor, _ = self._create(spec)
+        return actor
+
+    def obtain(self, spec: ActorSpec) -> Hold:
+        """The actor that has a name, or a new one; see Engine."""
+        actor, taken = self._create(spec)
+        return taken or Hold(self, actor, spec.interface)
+
+    def find(self, name: str, namespace: str | None) -> Hold:
+        """The actor of a name; see Engine."""
+        found: Hold = self._asked(FIND, name, namespace)
+        return found
+
+    def names(self) -> list[tuple[str, str]]:
+        """Who answers to a name; see Engine."""
+        names: list[tuple[str, str]] = self._asked(LOOK, True)  # noqa: FBT003  # a field of the frame
+        return names
+
+    def actors(self) -> list[ActorInfo]:
+        """What is known of each actor; see Engine."""
+        infos: list[ActorInfo] = self._asked(LOOK, False)  # noqa: FBT003  # a field of the frame
+        return infos
+
+    def interface(self) -> Interface:
+        """The face of this actor; see Engine."""
+        return interface_in(self._source)
+
+    def leave(self) -> NoReturn:
+        """Ends this actor; see Engine."""
+        self._check_parent()
+        self.post((LEAVE, 0))
+        raise ActorExit
+
+    def _asked(self, kind: int, *fields: object) -> Any:
+        """What the owner answers to a frame, at once."""
+        ref = self._new_ref()
+        self.post((kind, ref.call, *fields))
+        self.wait_here(ref)
+        return ref.result()
+
+    def _create(self, spec: ActorSpec) -> tuple[ActorId, Hold | None]:
+        """Starts an actor, or finds who has its name: its id, or theirs."""
         name = spec.interface.class_name
         source = self._sources.dumped(name, spec.source)
-        face = dump((spec.interface, spec.options))
+        face = dump((spec.interface, self._heir(spec.options)))
         arguments = Arguments(self, name, spec.args, spec.kwargs)
         actor = ActorId(self._prefix + _count.pack(next(self._actors)))
 
@@ -122,11 +174,23 @@ class Uplink(ABC):
             return (GIVE, actor, True, loans, payload)
 
         self._check_parent()
-        self.loans.arrived((actor,))
         # At once, as whoever gets its handle may speak of it; the arguments may follow.
-        self.post((CREATE, actor, source, face))
+        if spec.options.name is None:
+            self.post((CREATE, 0, actor, source, face))
+        else:
+            taken: Hold | None = self._asked(CREATE, actor, source, face)
+            if taken is not None:
+                return taken.actor_id, taken
+        self.loans.arrived((actor,))
         self._post_in_order(actor, frame, arguments)
-        return actor
+        return actor, None
+
+    def _heir(self, options: ActorOptions) -> ActorOptions:
+        """The options of an actor made here, with what it has from this one."""
+        outer = self.context.runtime_env
+        if not outer:
+            return options
+        return options.updated({"runtime_env": inherited(outer, options.runtime_env)})
 
     def call(
         self,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from actorlib import ActorHandle, ActorInfo, Runtime
     from actorlib._local.engine import LocalEngine
-    from actorlib._options import RuntimeKeywords
+    from actorlib._runtime_options import RuntimeKeywords
 
 LIMIT = 20.0
 """Seconds after which a test is taken to hang."""

@@ -7,16 +7,18 @@ import itertools
 import threading
 import weakref
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, final
 
-from actorlib._engine import ActorId, PendingCalls, RuntimeContext
+from actorlib._engine import ActorId, Hold, PendingCalls, RuntimeContext
 from actorlib._ref import ObjectRef
+from actorlib.exceptions import ActorNotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from actorlib._engine import ActorSpec
-    from actorlib._interface import Method
+    from actorlib._interface import Interface, Method
+    from actorlib._snapshot import ActorInfo
 
 
 class Sent(NamedTuple):
@@ -92,6 +94,45 @@ class FakeEngine:
         """Done at once, or when the test says so."""
         return self.readiness.get(actor) or self._done()
 
+    def obtain(self, spec: ActorSpec) -> Hold:
+        """Gives the actor of that name, or makes one."""
+        name = spec.options.name
+        made = [found.options.name for found in self.created]
+        if name in made:
+            actor = ActorId(bytes([1 + made.index(name)]))
+            return Hold(self, actor, self.created[made.index(name)].interface)
+        return Hold(self, self.create(spec), spec.interface)
+
+    def find(self, name: str, namespace: str | None) -> Hold:
+        """Gives the actor of that name, in any namespace."""
+        del namespace
+        made = [found.options.name for found in self.created]
+        if name not in made:
+            raise ActorNotFoundError(f"no actor is called {name!r}")
+        place = made.index(name)
+        actor = ActorId(bytes([1 + place]))
+        return Hold(self, actor, self.created[place].interface)
+
+    def names(self) -> list[tuple[str, str]]:
+        """The names of the actors that were made."""
+        return [
+            (spec.options.namespace or "default", spec.options.name)
+            for spec in self.created
+            if spec.options.name is not None
+        ]
+
+    def actors(self) -> list[ActorInfo]:
+        """Nothing: none of them is real."""
+        return []
+
+    def interface(self) -> Interface:
+        """Refuses: it is no actor's."""
+        raise RuntimeError("this is no actor")
+
+    def leave(self) -> NoReturn:
+        """Refuses: it is no actor's."""
+        raise TypeError("this is no actor")
+
     def end(self, actor: ActorId) -> asyncio.Future[None]:
         """Writes down that it was ended."""
         self.ended.append((actor, "end"))
@@ -110,6 +151,9 @@ class FakeEngine:
         """Counts a holder less; the last one is forgotten."""
         self.holders[actor] -= 1
         self.holders = +self.holders
+
+    def forsake(self) -> None:
+        """Does nothing: no test forks it."""
 
     # Replier.
 

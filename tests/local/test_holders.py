@@ -200,3 +200,36 @@ HoldersMachine.TestCase.settings = settings(
     max_examples=50, stateful_step_count=30, deadline=None
 )
 TestHolders = HoldersMachine.TestCase
+
+
+def test_add_when_it_holds_itself_then_nobody_holds_it(holders: Holders) -> None:
+    holders.enter(5, ONE)
+
+    holders.add(ONE, OWNER)
+    holders.move([ONE], 5)
+
+    assert not holders.is_held(ONE)
+    assert holders.add(TWO, 5)
+
+
+def test_remove_when_only_itself_is_left_then_nobody_holds_it(
+    holders: Holders,
+) -> None:
+    holders.enter(5, ONE)
+    holders.add(ONE, 5)
+    holders.add(ONE, OWNER)
+
+    assert holders.remove(ONE, OWNER)
+    assert holders.add(ONE, 6)
+    assert not holders.remove(ONE, 5)
+
+
+def test_forget_when_a_worker_is_gone_then_its_number_is_nobody(
+    holders: Holders,
+) -> None:
+    holders.enter(5, ONE)
+    holders.add(ONE, 5)
+    holders.forget(5)
+    holders.add(ONE, 5)
+
+    assert holders.is_held(ONE)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -607,3 +608,73 @@ async def test_pause_when_not_asked_for_then_reading_never_stops(pair: Pair) -> 
     pair.right_sock.send(written((CALL, 1, "ping", None, b"")))
 
     assert len(await left.received(1)) == 1
+
+
+# Reading in place.
+
+
+async def test_read_until_when_the_answer_comes_then_no_turn_of_the_loop_passes(
+    pair: Pair,
+) -> None:
+    end = pair.left()
+    turned: list[bool] = []
+    asyncio.get_running_loop().call_soon(turned.append, True)  # noqa: FBT003  # the loop API
+    end.channel.send((CALL, 1, "ask", None, b""))
+    end.channel.send((CALL, 2, "ask", None, b""))
+
+    def answer() -> None:
+        pair.right_sock.setblocking(True)  # noqa: FBT003  # the socket API
+        asked, decoder = 0, FrameDecoder()
+        while asked < 2:
+            asked += len(decoder.feed(pair.right_sock.recv(1024)))
+        pair.right_sock.sendall(written((READY,)) + written((RESULT, 2, None, b"")))
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    end.channel.read_until(lambda: bool(end.frames))
+    thread.join()
+
+    assert end.frames == [(READY,), (RESULT, 2, None, b"")]
+    assert not turned
+
+
+async def test_read_until_when_much_is_to_be_written_first_then_it_is(
+    pair: Pair,
+) -> None:
+    end = pair.left(pause_above=MIB)
+    end.channel.send((RESULT, 1, None, b"x" * 8 * MIB))
+
+    def answer() -> None:
+        pair.right_sock.setblocking(True)  # noqa: FBT003  # the socket API
+        decoder = FrameDecoder()
+        while not decoder.feed(pair.right_sock.recv(MIB)):
+            pass
+        pair.right_sock.sendall(written((READY,)))
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    end.channel.read_until(lambda: bool(end.frames))
+    thread.join()
+
+    assert end.frames == [(READY,)]
+
+
+async def test_read_until_when_the_other_side_goes_then_it_says_so(pair: Pair) -> None:
+    end = pair.left()
+    pair.right_sock.close()
+
+    with pytest.raises(EOFError):
+        end.channel.read_until(lambda: False)
+    assert end.lost == [None]
+
+
+async def test_read_until_when_it_holds_already_then_nothing_is_read(
+    pair: Pair,
+) -> None:
+    end = pair.left()
+    pair.right_sock.send(written((READY,)))
+
+    end.channel.read_until(lambda: True)
+
+    assert end.frames == []
+    assert await end.received(1) == [(READY,)]

@@ -1,0 +1,123 @@
+"""What an actor's process is like: its variables and its working directory."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from typing import Any, TypedDict, cast
+
+_REFERENCE = re.compile(r"\$\{(\w+)\}")
+
+
+class RuntimeEnv(TypedDict, total=False):
+    """The keys of ``runtime_env``.
+
+    Attributes:
+        env_vars: Values by name; ``${PATH}`` in one stands for what it was before.
+        working_dir: A directory of this machine.
+    """
+
+    env_vars: Mapping[str, str]
+    working_dir: str
+
+
+_KEYS = ("env_vars", "working_dir")
+
+
+def checked_env(given: object) -> RuntimeEnv | None:
+    """A copy of what a user wrote; None if it says nothing.
+
+    Raises:
+        TypeError: A value has the wrong type.
+        ValueError: A key is unknown, or a variable cannot have that name or value.
+    """
+    if given is None:
+        return None
+    if not isinstance(given, Mapping):
+        raise TypeError(
+            "runtime_env takes a dict, for example {'env_vars': {'A': '1'}}, not "
+            f"{given!r} ({type(given).__name__})"
+        )
+    env: RuntimeEnv = {}
+    for key, value in cast("Mapping[object, object]", given).items():
+        if key == "env_vars":
+            env["env_vars"] = _variables(value)
+        elif key == "working_dir":
+            env["working_dir"] = _directory(value)
+        else:
+            close = difflib.get_close_matches(str(key), _KEYS, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise ValueError(
+                f"runtime_env knows no {key!r}.{hint} Its keys are "
+                f"{', '.join(map(repr, _KEYS))}: what is to be installed has to be "
+                "there before"
+            )
+    return env or None
+
+
+def inherited(outer: RuntimeEnv | None, own: RuntimeEnv | None) -> RuntimeEnv | None:
+    """What an actor gets that another one made.
+
+    Args:
+        outer: What the actor that makes it has.
+        own: What was said of the new one, which wins.
+    """
+    if not outer or not own:
+        return own or outer
+    before = outer.get("env_vars", {})
+    variables = {
+        name: _REFERENCE.sub(lambda found: before.get(found[1], found[0]), value)
+        for name, value in own.get("env_vars", {}).items()
+    }
+    merged: RuntimeEnv = {**outer, **own}
+    if before or variables:
+        merged["env_vars"] = {**before, **variables}
+    return merged
+
+
+def variables_of(env: RuntimeEnv | None, environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that a process gets.
+
+    Args:
+        env: What was said of it.
+        environ: What it would have otherwise. A variable that is not there is empty.
+    """
+    return {
+        name: _REFERENCE.sub(lambda found: environ.get(found[1], ""), value)
+        for name, value in (env or {}).get("env_vars", {}).items()
+    }
+
+
+def _variables(given: object) -> dict[str, str]:
+    if not isinstance(given, Mapping):
+        raise TypeError(
+            "env_vars takes a dict of texts by name, for example {'A': '1'}, not "
+            f"{given!r} ({type(given).__name__})"
+        )
+    variables: dict[str, str] = {}
+    for name, value in cast("Mapping[Any, Any]", given).items():
+        for part in (name, value):
+            if not isinstance(part, str):
+                raise TypeError(
+                    f"env_vars takes texts, as variables are nothing else: {name!r} is "
+                    f"{value!r}, where {part!r} is {type(part).__name__}"
+                )
+        if not name or "=" in name or "\0" in name + value:
+            raise ValueError(f"no variable can be {name!r} with the value {value!r}")
+        variables[name] = value
+    return variables
+
+
+def _directory(given: object) -> str:
+    path = given if isinstance(given, str) else getattr(given, "__fspath__", str)()
+    if not isinstance(path, str) or not path:
+        raise TypeError(
+            f"working_dir takes the path of a directory, not {given!r} "
+            f"({type(given).__name__})"
+        )
+    if "://" in path:
+        raise ValueError(
+            f"working_dir={path!r} is no directory of this machine: fetch it first"
+        )
+    return path

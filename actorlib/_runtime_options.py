@@ -1,0 +1,99 @@
+"""What may be said about a runtime: checked once, then frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence  # noqa: TC003  # types that are asked for
+from dataclasses import dataclass, field
+from typing import Literal, TypedDict, cast
+
+from actorlib._checks import module_names, one_of, seconds, text
+from actorlib._resources import Resources, totals
+
+MASK_FORMS = ("index", "uuid")
+START_METHODS = ("template", "spawn")
+INFEASIBLE = ("fail", "wait")
+
+
+class RuntimeKeywords(TypedDict, total=False):
+    """The keywords of ``init(...)``: see RuntimeOptions."""
+
+    num_cpus: int | None
+    num_gpus: int | None
+    memory: float | None
+    resources: Mapping[str, int] | None
+    preload: Sequence[str]
+    start_method: Literal["template", "spawn"] | None
+    log_to_driver: bool
+    grace: float
+    infeasible: Literal["fail", "wait"]
+    mask_form: Literal["index", "uuid"] | None
+    namespace: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeOptions:
+    """What one runtime has and how it behaves.
+
+    Attributes:
+        num_cpus: CPUs to give out, or None for those this process may use.
+        num_gpus: GPUs to give out, or None for those found. Resources are logical:
+            more may be declared than there are.
+        memory: Bytes to give out, or None for what this process may use.
+        resources: Devices of other kinds (``{"TPU": 4}``) and custom resources by
+            name, whole numbers. Devices that are not named are those found.
+        preload: Modules that workers find imported already. They are imported once,
+            in the template, and must not initialise an accelerator there. Where workers
+            are spawned by default, they start without them.
+        start_method: ``"template"`` forks each worker from a small warm process;
+            ``"spawn"`` starts an interpreter for each. None chooses the template on
+            Linux, spawn elsewhere.
+        log_to_driver: Whether what actors print appears here.
+        grace: Seconds that a busy actor is given to end before it is killed.
+        infeasible: What happens to an actor that asks for what this machine can
+            never give: ``"fail"`` at once, or ``"wait"`` for ever as in Ray.
+        mask_form: How devices are named in the visibility variables of actors:
+            ``"index"`` or ``"uuid"``. None chooses: for NVIDIA indices, and UUIDs where
+            the models differ or this process was given UUIDs itself.
+        namespace: Where names of actors are looked for that say nothing else.
+        capacity: The declared amounts together, exact; what was not declared is left
+            out.
+    """
+
+    num_cpus: int | None = None
+    num_gpus: int | None = None
+    memory: float | None = None
+    resources: Mapping[str, int] | None = None
+    preload: Sequence[str] = ()
+    start_method: Literal["template", "spawn"] | None = None
+    log_to_driver: bool = True
+    grace: float = 1.0
+    infeasible: Literal["fail", "wait"] = "fail"
+    mask_form: Literal["index", "uuid"] | None = None
+    namespace: str = "default"
+    capacity: Resources = field(init=False)
+
+    def __post_init__(self) -> None:
+        declared = totals(
+            num_cpus=self.num_cpus,
+            num_gpus=self.num_gpus,
+            memory=self.memory,
+            resources=self.resources,
+        )
+        object.__setattr__(self, "capacity", declared)
+        object.__setattr__(self, "preload", module_names(self.preload))
+        if self.start_method is not None:
+            one_of("start_method", self.start_method, START_METHODS)
+        one_of("infeasible", self.infeasible, INFEASIBLE)
+        if self.mask_form is not None:
+            one_of("mask_form", self.mask_form, MASK_FORMS)
+        if self.preload and self.start_method == "spawn":
+            raise ValueError(
+                f"preload={list(self.preload)!r} and start_method='spawn' exclude each "
+                "other: a fresh interpreter imports everything anew"
+            )
+        seconds("grace", self.grace)
+        text("namespace", self.namespace, "'training'")
+        if not isinstance(cast("object", self.log_to_driver), bool):
+            raise TypeError(
+                f"log_to_driver takes True or False, not {self.log_to_driver!r}"
+            )

@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+import asyncio
+import atexit
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import pytest_asyncio
+from helpers.actors import (
+    AsyncCaller,
+    Caller,
+    Counter,
+    Echo,
+    Gate,
+    Log,
+    MixedLog,
+    Stop,
+    end_of,
+    running,
+)
+
+import actorlib
+from actorlib.exceptions import ActorDiedError, TaskError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from actorlib import Runtime
+
+pytestmark = pytest.mark.process
+
+BUILT_IN = ["__ray_call__", "__ray_ready__", "__ray_terminate__"]
+LOGS = [actorlib.remote(Log), actorlib.remote(MixedLog)]
+
+
+@pytest_asyncio.fixture
+async def runtime() -> AsyncIterator[Runtime]:
+    async with running(num_cpus=4, grace=0.5) as runtime:
+        yield runtime
+
+
+@pytest.fixture
+def stop() -> Iterator[Stop]:
+    with Stop() as stop:
+        yield stop
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.usefixtures("runtime")
+async def test_act_004_without_remote_they_are_refused(name: str) -> None:
+    with pytest.raises(TypeError, match=rf"\.{name}\.remote"):
+        getattr(Echo.remote(), name)()
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_act_011_dir_of_a_handle_has_them_and_of_a_class_not() -> None:
+    counter = Counter.remote()
+
+    assert sorted({*BUILT_IN, *dir(Counter)} - {"options", "remote"}) == dir(counter)
+    assert not set(BUILT_IN) & set(dir(Counter))
+
+
+@pytest.mark.parametrize("log_class", LOGS)
+@pytest.mark.usefixtures("runtime")
+async def test_act_021_ready_is_true_once_the_constructor_has_finished(
+    log_class: Any, stop: Stop
+) -> None:
+    log = log_class.remote(stop.place)
+    ref = log.__ray_ready__.remote()
+    await stop.reached()
+    assert not ref.done()
+    stop.release()
+
+    assert await ref is True
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_act_021_ready_fails_as_the_constructor_failed() -> None:
+    @actorlib.remote
+    class Failing:
+        def __init__(self) -> None:
+            raise ValueError("no")
+
+    failing: Any = Failing.remote()
+    with pytest.raises(ActorDiedError) as caught:
+        await failing.__ray_ready__.remote()
+    assert isinstance(caught.value.__cause__, ValueError)
+
+
+@pytest.mark.parametrize("log_class", LOGS)
+@pytest.mark.usefixtures("runtime")
+async def test_act_022_call_runs_a_function_on_the_actor_s_object(
+    log_class: Any,
+) -> None:
+    log = log_class.remote()
+    await log.note.remote(1)
+
+    def look(self: Any, number: int, *, more: int = 0, function: int = 0) -> Any:
+        return self._seen, number + more + function
+
+    assert await log.__ray_call__.remote(lambda self: self._seen) == [1]
+    given = log.__ray_call__.remote(look, 1, more=2, function=3)
+    assert await given == ([1], 6)
+    with pytest.raises(TaskError, match="division"):
+        await log.__ray_call__.remote(lambda _: 1 / 0)
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_act_022_without_a_function_it_is_refused_here() -> None:
+    counter = Counter.remote()
+    with pytest.raises(TypeError, match="function"):
+        counter.__ray_call__.remote()
+    with pytest.raises(TypeError):
+        counter.__ray_ready__.remote(1)
+    with pytest.raises(TypeError):
+        counter.__ray_terminate__.remote(1)
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_act_022_other_actors_call_them_too() -> None:
+    counter, caller = Counter.remote(3), Caller.remote()
+    assert await caller.call.remote(counter, "__ray_ready__") is True
+    total = caller.call.remote(counter, "__ray_call__", lambda self: self._total)
+    assert await total == 3
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_act_022_classes_of_any_make_have_them() -> None:
+    @actorlib.remote
+    class Slotted:
+        __slots__ = ("value",)
+
+        def __init__(self) -> None:
+            self.value = 1
+
+    class Meta(type):
+        def __setattr__(cls, name: str, value: object) -> None:
+            if name.startswith("__ray"):
+                raise AttributeError(name)
+            super().__setattr__(name, value)
+
+    @actorlib.remote
+    class Sealed(metaclass=Meta):
+        pass
+
+    @actorlib.remote
+    class Own:
+        def __ray_ready__(self) -> str:
+            return "mine"
+
+    made: list[Any] = [Slotted.remote(), Sealed.remote(), Own.remote()]
+    for actor in made:
+        assert await actor.__ray_ready__.remote() is True
+    assert await made[0].__ray_call__.remote(lambda self: self.value) == 1
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_built_in_methods_travel_and_keep_the_actor() -> None:
+    counter, echo = Counter.remote(), Echo.remote()
+    ready = await echo.echo.remote(counter.__ray_ready__)
+    end = end_of(counter)
+    del counter
+    assert await ready.remote() is True
+    assert not end.done()
+    del ready
+    await end
+
+
+# __ray_terminate__.
+
+
+@pytest.mark.parametrize("log_class", LOGS)
+@pytest.mark.usefixtures("runtime")
+async def test_lif_014_what_was_sent_before_has_its_result_and_later_calls_fail(
+    log_class: Any, stop: Stop
+) -> None:
+    log = log_class.remote()
+    before = [log.stop.remote(stop.place, 1), *(log.note.remote(n) for n in range(9))]
+    await stop.reached()
+    ended = log.__ray_terminate__.remote()
+    later = log.note.remote(2)
+    with pytest.raises(ActorDiedError, match=r"it was ended|it is ending"):
+        await later
+    stop.release()
+
+    assert await asyncio.gather(*before) == [1, *range(9)]
+    assert await ended is None
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_lif_014_async_calls_that_run_have_their_result() -> None:
+    gate = Gate.remote()
+    other = Gate.remote()
+
+    class Waiting:
+        async def wait(self, gate: Any) -> str:
+            return await gate.wait.remote("there")  # type: ignore[no-any-return]
+
+    waiting = actorlib.remote(Waiting).remote()
+    ref = waiting.wait.remote(gate)
+    await gate.reached.remote("there")
+    ended = waiting.__ray_terminate__.remote()
+    await other.open.remote()
+    await gate.open.remote("there")
+
+    assert await ref == "there"
+    await ended
+
+
+@pytest.mark.parametrize("caller_class", [Caller, AsyncCaller])
+@pytest.mark.usefixtures("runtime")
+async def test_lif_014_atexit_handlers_run(caller_class: Any, tmp_path: Any) -> None:
+    path = str(tmp_path / "seen")
+
+    def register() -> None:
+        atexit.register(lambda: open(path, "w").close())  # noqa: PTH123  # in the actor
+
+    caller = caller_class.remote()
+    caller.run.remote(register)
+    await caller.__ray_terminate__.remote()
+    assert (tmp_path / "seen").exists()
+
+
+@pytest.mark.parametrize("caller_class", [Caller, AsyncCaller])
+@pytest.mark.usefixtures("runtime")
+async def test_lif_014_another_actor_ends_it(caller_class: Any) -> None:
+    counter, caller = Counter.remote(), caller_class.remote()
+    assert await caller.call.remote(counter, "__ray_terminate__") is None
+    with pytest.raises(ActorDiedError):
+        await counter.add.remote()
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_lif_014_of_a_dead_actor_nothing_happens() -> None:
+    counter = Counter.remote()
+    for _ in range(2):
+        assert await counter.__ray_terminate__.remote() is None

@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import pytest_asyncio
+from helpers.actors import (
+    AsyncCaller,
+    Caller,
+    Keeper,
+    Stop,
+    Target,
+    end_of,
+    gone,
+    living,
+    running,
+)
+
+import actorlib
+from actorlib.exceptions import ActorDiedError, ActorNotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from actorlib import Runtime
+
+pytestmark = pytest.mark.process
+
+CALLERS = [Caller, AsyncCaller]
+
+
+@pytest_asyncio.fixture
+async def runtime() -> AsyncIterator[Runtime]:
+    async with running(num_cpus=2, grace=0.5) as runtime:
+        yield runtime
+
+
+@pytest.fixture
+def stop() -> Iterator[Stop]:
+    with Stop() as stop:
+        yield stop
+
+
+def detached(name: str) -> Any:
+    return Target.options(name=name, lifetime="detached")
+
+
+async def pid_of(actor: Any) -> int:
+    return await actor.ping.remote()  # type: ignore[no-any-return]
+
+
+async def test_nam_010_it_lives_without_a_handle(runtime: Runtime) -> None:
+    target = detached("t").remote()
+    pid = await pid_of(target)
+    del target
+    gc.collect()
+    other = Target.remote()
+    end = end_of(other)
+    del other
+    await end  # whoever was dropped before would be gone by now, too
+
+    assert [actor.name for actor in living(runtime)] == ["t"]
+    assert await pid_of(actorlib.get_actor("t")) == pid
+
+
+@pytest.mark.parametrize("caller_class", CALLERS)
+@pytest.mark.parametrize("way", ["kill -9", "kill", "drop"])
+@pytest.mark.usefixtures("runtime")
+async def test_nam_010_it_lives_without_its_maker(caller_class: Any, way: str) -> None:
+    caller = caller_class.remote()
+    await caller.run.remote(lambda: detached("t").remote() and None)
+    pid = await pid_of(actorlib.get_actor("t"))
+    maker, end = await caller.run.remote(os.getpid), end_of(caller)
+    if way == "kill -9":
+        os.kill(maker, signal.SIGKILL)
+    elif way == "kill":
+        actorlib.kill(caller)
+    del caller
+    await end
+
+    assert await pid_of(actorlib.get_actor("t")) == pid
+
+
+async def test_nam_010_kill_ends_it(runtime: Runtime) -> None:
+    target = detached("t").remote()
+    pid = await pid_of(target)
+    await actorlib.kill(target)
+    await gone(pid)
+    with pytest.raises(ActorNotFoundError):
+        actorlib.get_actor("t")
+    del target
+    gc.collect()
+    await asyncio.sleep(0)  # a dropped handle is counted in the next turn
+    assert runtime.snapshot().actors == ()
+
+
+async def test_nam_010_a_crash_forgets_it(runtime: Runtime) -> None:
+    target = detached("t").remote()
+    pid, end = await pid_of(target), end_of(target)
+    del target
+    os.kill(pid, signal.SIGKILL)
+    await end
+    assert runtime.snapshot().actors == ()
+
+
+async def test_nam_010_the_end_of_the_runtime_ends_it() -> None:
+    async with running():
+        pid = await pid_of(detached("t").remote())
+        idle = await pid_of(Target.options(lifetime="detached").remote())
+    await gone(pid)
+    await gone(idle)
+
+
+@pytest.mark.parametrize("lifetime", [None, "non_detached"])
+@pytest.mark.usefixtures("runtime")
+async def test_nam_011_others_end_with_their_last_handle(lifetime: Any) -> None:
+    target = Target.options(name="t", lifetime=lifetime).remote()
+    await target
+    end = end_of(target)
+    del target
+    await end
+
+
+# Who is not detached ends with its maker.
+
+
+@pytest.mark.parametrize("caller_class", CALLERS)
+@pytest.mark.parametrize("way", ["kill -9", "kill", "drop", "exit"])
+@pytest.mark.usefixtures("runtime")
+async def test_children_when_their_maker_ends_then_they_do_whoever_holds_them(
+    caller_class: Any, way: str
+) -> None:
+    caller, keeper = caller_class.remote(), Keeper.remote()
+    child = await caller.make.remote(Target)
+    grandchild_maker = await caller.make.remote(caller_class)
+    grandchild = await grandchild_maker.make.remote(Target)
+    await keeper.keep.remote([child, grandchild])
+    pids = [await pid_of(child), await pid_of(grandchild)]
+    maker, end = await caller.run.remote(os.getpid), end_of(caller)
+    if way == "kill -9":
+        os.kill(maker, signal.SIGKILL)
+    elif way == "kill":
+        actorlib.kill(caller)
+    elif way == "exit":
+        with pytest.raises(ActorDiedError):
+            await caller.run.remote(actorlib.exit_actor)
+    del caller
+    await end
+
+    for pid in pids:
+        await gone(pid)
+    with pytest.raises(ActorDiedError, match="the actor that made it ended"):
+        await child.ping.remote()
+    with pytest.raises(ActorDiedError, match="the actor that made it ended"):
+        await grandchild.ping.remote()
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_children_when_busy_then_they_have_the_grace(stop: Stop) -> None:
+    caller = Caller.remote()
+    child = await caller.make.remote(Caller)
+    await child
+    ref = child.run.remote(stop.place.stop_here)
+    await stop.reached()
+    end = end_of(caller)
+    actorlib.kill(caller)
+    await end
+    with pytest.raises(ActorDiedError, match="the actor that made it ended"):
+        await child.run.remote(os.getpid)
+    stop.release()
+    assert await ref is None
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_children_when_busy_for_ever_then_they_are_killed(stop: Stop) -> None:
+    caller = Caller.remote()
+    child = await caller.make.remote(Caller)
+    await child
+    ref = child.run.remote(stop.place.stop_here)
+    await stop.reached()
+    actorlib.kill(caller)
+    with pytest.raises(ActorDiedError, match="the actor that made it ended"):
+        await ref
+
+
+async def test_children_when_they_wait_in_line_then_they_leave_it(
+    runtime: Runtime,
+) -> None:
+    caller = Caller.remote()
+    first = await caller.make.remote(Target.options(num_cpus=2))
+    await first
+    second = await caller.make.remote(Target.options(num_cpus=2))
+    await actorlib.kill(caller)
+    with pytest.raises(ActorDiedError, match="the actor that made it ended"):
+        await second
+    await asyncio.gather(*map(end_of, (first, second)), return_exceptions=True)
+    assert runtime.available_resources()["CPU"] == 2.0
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_children_when_found_by_get_if_exists_then_they_are_no_children() -> None:
+    def obtain() -> Any:
+        return Target.options(name="t", get_if_exists=True).remote()
+
+    target, caller = obtain(), Caller.remote()
+    assert await caller.run.remote(obtain) == target
+    await actorlib.kill(caller)
+    assert await pid_of(target)

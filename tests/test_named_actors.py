@@ -1,0 +1,586 @@
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import pytest_asyncio
+from helpers.actors import (
+    AsyncCaller,
+    Caller,
+    Counter,
+    Echo,
+    Gate,
+    Log,
+    Stop,
+    Target,
+    end_of,
+    gone,
+    running,
+)
+
+import actorlib
+from actorlib.exceptions import (
+    ActorAlreadyExistsError,
+    ActorDiedError,
+    ActorlibError,
+    ActorNotFoundError,
+    ActorUnschedulableError,
+    SerializationError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from actorlib import Runtime
+
+pytestmark = pytest.mark.process
+
+
+@pytest_asyncio.fixture
+async def runtime() -> AsyncIterator[Runtime]:
+    async with running(num_cpus=2, grace=0.5) as runtime:
+        yield runtime
+
+
+@pytest.fixture
+def stop() -> Iterator[Stop]:
+    with Stop() as stop:
+        yield stop
+
+
+CALLERS = [Caller, AsyncCaller]
+
+
+def find(name: str, namespace: str | None = None) -> Any:
+    return actorlib.get_actor(name, namespace)
+
+
+def obtain(name: str) -> Any:
+    return Counter.options(name=name, get_if_exists=True).remote()
+
+
+def named(name: str, **options: Any) -> Any:
+    return Target.options(name=name, **options).remote()
+
+
+# Finding.
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_nam_001_the_owner_finds_an_actor_by_its_name() -> None:
+    target = named("t")
+    found = actorlib.get_actor("t")
+
+    assert found == target
+    assert await found.ping.remote() == await target.ping.remote()
+
+
+@pytest.mark.parametrize("caller_class", CALLERS)
+@pytest.mark.usefixtures("runtime", "on_both_loops")
+async def test_nam_001_other_actors_find_it_too(caller_class: Any) -> None:
+    target, caller = named("t"), caller_class.remote()
+
+    found = await caller.run.remote(find, "t")
+
+    assert found == target
+    assert await caller.call.remote(found, "ping") == await target.ping.remote()
+
+
+@pytest.mark.parametrize("caller_class", CALLERS)
+@pytest.mark.usefixtures("runtime")
+async def test_nam_001_an_actor_finds_itself_while_it_is_found(
+    caller_class: Any,
+) -> None:
+    caller = caller_class.options(name="c").remote()
+
+    assert await caller.run.remote(find, "c") == caller
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_nam_001_a_plain_method_beside_a_loop_and_a_thread_find_it() -> None:
+    @actorlib.remote
+    class Mixed:
+        def plain(self) -> Any:
+            return actorlib.get_actor("t")
+
+        async def in_thread(self) -> Any:
+            return await asyncio.to_thread(actorlib.get_actor, "t")
+
+        async def many(self) -> list[bool]:
+            async def one() -> bool:
+                await asyncio.sleep(0)
+                return actorlib.get_actor("t") == actorlib.get_actor("t")
+
+            return await asyncio.gather(*(one() for _ in range(20)))
+
+    target, mixed = named("t"), Mixed.remote()
+
+    assert await mixed.plain.remote() == target
+    assert await mixed.in_thread.remote() == target
+    assert await mixed.many.remote() == [True] * 20
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_names_when_asked_in_a_constructor_then_found() -> None:
+    @actorlib.remote
+    class Asking:
+        def __init__(self) -> None:
+            self.found = actorlib.get_actor("t")
+
+        async def give(self) -> Any:
+            return self.found
+
+    target = named("t")
+    assert await Asking.remote().give.remote() == target
+
+
+@pytest.mark.parametrize("caller_class", CALLERS)
+@pytest.mark.usefixtures("runtime")
+async def test_calls_that_come_while_a_name_is_asked_keep_their_order(
+    caller_class: Any,
+) -> None:
+    @actorlib.remote
+    class Both(Log):
+        def ask(self, value: int) -> int:
+            actorlib.get_actor("t")
+            self._seen.append(value)
+            return value
+
+    @actorlib.remote
+    class Looped:
+        def __init__(self) -> None:
+            self._seen: list[int] = []
+
+        async def ask(self, value: int) -> int:
+            self._seen.append(value)
+            actorlib.get_actor("t")
+            return value
+
+        async def seen(self) -> list[int]:
+            return self._seen
+
+    asking = Both.remote() if caller_class is Caller else Looped.remote()
+    target = named("t")
+    refs = [asking.ask.remote(n) for n in range(200)]
+
+    assert await asyncio.gather(*refs) == list(range(200))
+    assert await asking.seen.remote() == list(range(200))
+    del target
+
+
+@pytest.mark.parametrize("caller_class", CALLERS)
+@pytest.mark.usefixtures("runtime")
+async def test_an_unknown_name_is_a_value_error_that_helps(caller_class: Any) -> None:
+    target, caller = named("counter"), caller_class.remote()
+
+    with pytest.raises(ActorNotFoundError, match="did you mean 'counter'") as caught:
+        actorlib.get_actor("count")
+    assert isinstance(caught.value, ValueError)
+    with pytest.raises(ActorNotFoundError, match="did you mean 'counter'"):
+        await caller.run.remote(find, "count")
+    del target
+
+
+@pytest.mark.usefixtures("runtime")
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ((1,), TypeError),
+        ((None,), TypeError),
+        (("",), ValueError),
+        (("a", 1), TypeError),
+        (("a", ""), ValueError),
+    ],
+)
+async def test_get_actor_when_asked_wrongly_then_refused(
+    given: tuple[Any, ...], error: type[Exception]
+) -> None:
+    with pytest.raises(error) as caught:
+        actorlib.get_actor(*given)
+    assert not isinstance(caught.value, ActorlibError)
+
+
+def test_names_when_no_runtime_is_running_then_it_says_so() -> None:
+    for ask in (lambda: find("a"), actorlib.list_named_actors, actorlib.list_actors):
+        with pytest.raises(RuntimeError, match="no runtime"):
+            ask()
+
+
+# Claiming.
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_nam_002_a_second_one_of_a_name_is_refused_at_remote() -> None:
+    target = named("t")
+
+    with pytest.raises(ActorAlreadyExistsError, match=r"'t'.*Target") as caught:
+        Counter.options(name="t").remote()
+
+    assert isinstance(caught.value, ValueError)
+    assert actorlib.get_actor("t") == target
+
+
+@pytest.mark.parametrize("caller_class", CALLERS)
+async def test_nam_002_also_in_an_actor_and_nothing_is_made(
+    runtime: Runtime, caller_class: Any
+) -> None:
+    target, caller = named("t"), caller_class.remote()
+
+    with pytest.raises(ActorAlreadyExistsError, match="'t'"):
+        await caller.make.remote(Counter.options(name="t"))
+
+    assert actorlib.get_actor("t") == target
+    assert len(runtime.snapshot().actors) == 2
+
+
+@pytest.mark.parametrize("caller_class", CALLERS)
+@pytest.mark.usefixtures("runtime")
+async def test_names_when_an_actor_makes_one_then_everybody_finds_it(
+    caller_class: Any,
+) -> None:
+    caller = caller_class.remote()
+    made = await caller.make.remote(Counter.options(name="c"), 5)
+
+    assert actorlib.get_actor("c") == made
+    assert await actorlib.get_actor("c").add.remote(1) == 6
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_names_when_an_argument_cannot_be_sent_then_the_name_is_free() -> None:
+    with pytest.raises(SerializationError):
+        Counter.options(name="c").remote(threading.Lock())
+
+    counter = Counter.options(name="c").remote(1)
+    assert await counter.add.remote() == 2
+
+
+async def test_names_when_it_can_never_be_placed_then_the_name_is_free(
+    runtime: Runtime,
+) -> None:
+    giant = named("t", num_cpus=100)
+
+    with pytest.raises(ActorNotFoundError):
+        actorlib.get_actor("t")
+    with pytest.raises(ActorUnschedulableError):
+        await giant
+    assert await named("t").ping.remote()
+    del runtime
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_nam_005_killing_frees_the_name_at_once() -> None:
+    first = named("t")
+    await first
+    actorlib.kill(first)
+    with pytest.raises(ActorNotFoundError):
+        actorlib.get_actor("t")
+    second = named("t")
+
+    assert actorlib.get_actor("t") == second != first
+    assert await second.ping.remote()
+    await end_of(first)
+    assert actorlib.get_actor("t") == second
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_nam_005_a_crash_frees_the_name() -> None:
+    first = named("t")
+    pid, end = await first.ping.remote(), end_of(first)
+    os.kill(pid, signal.SIGKILL)
+    await end
+
+    second = named("t")
+    assert actorlib.get_actor("t") == second
+    assert first != second
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_nam_005_a_failed_constructor_frees_the_name() -> None:
+    @actorlib.remote
+    class Failing:
+        def __init__(self) -> None:
+            raise ValueError("no")
+
+    failing = Failing.options(name="f").remote()
+    assert actorlib.get_actor("f") == failing
+    with pytest.raises(ActorDiedError):
+        await failing
+    with pytest.raises(ActorNotFoundError):
+        actorlib.get_actor("f")
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_names_when_its_block_ends_then_the_name_is_free() -> None:
+    async with Target.options(name="t").remote() as target:
+        assert actorlib.get_actor("t") == target
+    assert await named("t").ping.remote()
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_names_when_the_last_handle_is_gone_then_so_is_the_actor() -> None:
+    target = named("t")
+    pid, end = await target.ping.remote(), end_of(target)
+    del target
+    await end
+    await gone(pid)
+    with pytest.raises(ActorNotFoundError):
+        actorlib.get_actor("t")
+
+
+@pytest.mark.parametrize("caller_class", [None, *CALLERS])
+@pytest.mark.usefixtures("runtime")
+async def test_names_when_it_lost_its_last_handle_and_works_then_it_is_found(
+    caller_class: Any, stop: Stop
+) -> None:
+    log = actorlib.remote(Log).options(name="log").remote()
+    caller = caller_class.remote() if caller_class else None
+    await log
+    ref = log.stop.remote(stop.place, 5)
+    await stop.reached()
+    del log
+    gc.collect()
+    await asyncio.sleep(0)  # a dropped handle is counted in the next turn
+    if caller is None:
+        found = actorlib.get_actor("log")
+    else:
+        found = await caller.run.remote(find, "log")
+    stop.release()
+
+    assert await ref == 5
+    assert await found.seen.remote() == [5]
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_nam_015_found_while_its_constructor_runs_and_calls_wait(
+    stop: Stop,
+) -> None:
+    log = actorlib.remote(Log).options(name="log").remote(stop.place)
+    await stop.reached()
+    ref = actorlib.get_actor("log").note.remote(1)
+    assert not ref.done()
+    stop.release()
+
+    assert await ref == 1
+    del log
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_nam_015_found_while_it_waits_in_line() -> None:
+    first = Target.options(num_cpus=2).remote()
+    await first
+    second = named("t", num_cpus=2)
+    ref = actorlib.get_actor("t").ping.remote()
+    actorlib.kill(first)
+
+    assert await ref == await second.ping.remote()
+
+
+# Get or create.
+
+
+@pytest.mark.parametrize("caller_class", CALLERS)
+async def test_get_if_exists_makes_one_and_then_takes_it(
+    runtime: Runtime, caller_class: Any
+) -> None:
+    caller = caller_class.remote()
+
+    first = await caller.run.remote(obtain, "c")
+    second, third = await caller.run.remote(obtain, "c"), obtain("c")
+
+    assert first == second == third
+    assert await first.add.remote() == 1
+    assert await third.add.remote() == 2
+    assert len(runtime.snapshot().actors) == 2
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_get_if_exists_gives_the_face_of_the_one_that_is_there() -> None:
+    target = named("t")
+    found: Any = Counter.options(name="t", get_if_exists=True).remote(7)
+
+    assert found == target
+    assert await found.ping.remote() == await target.ping.remote()
+
+
+async def test_get_if_exists_when_many_race_then_there_is_one(
+    runtime: Runtime,
+) -> None:
+    callers = [cls.remote() for cls in CALLERS for _ in range(3)]
+    refs = [caller.run.remote(obtain, "c") for caller in callers for _ in range(5)]
+    counters = await asyncio.gather(*refs)
+
+    assert len(set(counters)) == 1
+    sums = await asyncio.gather(*(counter.add.remote() for counter in counters))
+    assert sorted(sums) == list(range(1, 31))
+    assert len(runtime.snapshot().actors) == 7
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_get_if_exists_when_made_and_dropped_often_then_it_never_fails() -> None:
+    for _ in range(30):
+        counter = obtain("c")
+        assert await counter.add.remote() >= 1
+        del counter
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_names_when_the_maker_is_killed_between_then_nobody_hangs(
+    stop: Stop,
+) -> None:
+    def make_of(gate: Any) -> None:
+        # Its argument is a ref that has no value yet: it is claimed, and waits.
+        made = Counter.options(name="c").remote(gate.wait.remote())
+        stopped.place.stop_here()
+        del made
+
+    class stopped:  # noqa: N801  # what the function sees of the test
+        place = stop.place
+
+    gate, caller = Gate.remote(), Caller.remote()
+    ref = caller.run.remote(make_of, gate)
+    await stop.reached()
+    added = actorlib.get_actor("c").add.remote()
+    actorlib.kill(caller)
+
+    with pytest.raises(ActorDiedError):
+        await added
+    with pytest.raises(ActorDiedError):
+        await ref
+    assert await Counter.options(name="c").remote(1).add.remote() == 2
+
+
+# Namespaces.
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_nam_006_one_name_in_two_namespaces_is_two_actors() -> None:
+    here, there = named("t"), named("t", namespace="there")
+
+    assert actorlib.get_actor("t") == here
+    assert actorlib.get_actor("t", namespace="there") == there
+    assert await here.ping.remote() != await there.ping.remote()
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_nam_006_another_namespace_is_not_looked_in() -> None:
+    there = named("t", namespace="there")
+
+    with pytest.raises(ActorNotFoundError, match="'there'"):
+        actorlib.get_actor("t")
+    del there
+
+
+async def test_nam_006_the_runtime_s_own_is_what_nothing_said_means() -> None:
+    async with running(namespace="mine"):
+        target, caller = named("t"), Caller.remote()
+        assert actorlib.get_actor("t", "mine") == target
+        assert await caller.run.remote(find, "t") == target
+        assert await caller.run.remote(find, "t", "mine") == target
+        assert actorlib.list_named_actors(all_namespaces=True) == [
+            {"name": "t", "namespace": "mine"}
+        ]
+
+
+# Looking.
+
+
+@pytest.mark.parametrize("caller_class", CALLERS)
+@pytest.mark.usefixtures("runtime")
+async def test_nam_013_names_of_the_living_are_listed(caller_class: Any) -> None:
+    kept = [named("a"), named("b", namespace="there"), Target.remote(), named("c")]
+    caller = caller_class.remote()
+    actorlib.kill(kept[-1])
+    every = [{"name": "a", "namespace": "default"}, {"name": "b", "namespace": "there"}]
+
+    assert actorlib.list_named_actors() == ["a"]
+    assert actorlib.list_named_actors(all_namespaces=True) == every
+    assert await caller.run.remote(actorlib.list_named_actors) == ["a"]
+    assert await caller.run.remote(actorlib.list_named_actors, True) == every  # noqa: FBT003  # as Ray's users write it
+    with pytest.raises(TypeError, match="all_namespaces"):
+        actorlib.list_named_actors("yes")  # type: ignore[arg-type]
+
+
+async def test_obs_001_actors_are_listed_with_what_is_known(runtime: Runtime) -> None:
+    target = named("t", num_cpus=1, lifetime="detached", namespace="there")
+    echo = Echo.remote()
+    await asyncio.gather(target, echo)
+
+    rows = actorlib.list_actors()
+
+    assert rows == list(runtime.snapshot().actors)
+    row = rows[0]
+    assert (row.class_name, row.state, row.name, row.namespace, row.is_detached) == (
+        "Target",
+        "alive",
+        "t",
+        "there",
+        True,
+    )
+    assert row.pid == await target.ping.remote()
+    assert row.resources == {"CPU": 1.0}
+    assert row.death == ""
+    assert (rows[1].name, rows[1].is_detached) == (None, False)
+
+
+@pytest.mark.parametrize("caller_class", CALLERS)
+@pytest.mark.usefixtures("runtime")
+async def test_obs_001_an_actor_sees_the_same(caller_class: Any) -> None:
+    caller = caller_class.remote()
+    rows = await caller.run.remote(actorlib.list_actors)
+
+    assert [row.class_name for row in rows] == [caller_class.__name__]
+    assert rows[0].pending_calls == 1
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_obs_001_the_dead_are_listed_while_somebody_holds_them() -> None:
+    target = named("t")
+    await target
+    await actorlib.kill(target)
+
+    (row,) = actorlib.list_actors()
+    assert (row.state, row.name) == ("dead", "t")
+    assert "it was killed" in row.death
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_obs_005_filters_and_limit() -> None:
+    actors = [named("a"), named("b"), Echo.remote()]
+    await asyncio.gather(*actors)
+
+    def names(*filters: Any, limit: int | None = None) -> list[str | None]:
+        return [row.name for row in actorlib.list_actors(filters=filters, limit=limit)]
+
+    assert names(("class_name", "=", "Target")) == ["a", "b"]
+    assert names(("class_name", "=", "Target"), ("name", "!=", "a")) == ["b"]
+    assert names(("state", "=", "ALIVE"), limit=2) == ["a", "b"]
+    assert names(["name", "=", None]) == [None]
+    assert names(("state", "=", "dead")) == []
+
+
+@pytest.mark.usefixtures("runtime")
+@pytest.mark.parametrize(
+    ("filters", "limit", "error"),
+    [
+        ("state=alive", None, TypeError),
+        (1, None, TypeError),
+        (["state"], None, TypeError),
+        ([("state", "=")], None, TypeError),
+        ([("colour", "=", "red")], None, ValueError),
+        ([("state", "<", "dead")], None, ValueError),
+        ([("state", "=", "PENDING_CREATION")], None, ValueError),
+        (None, 0, ValueError),
+        (None, "1", TypeError),
+        (None, True, TypeError),
+    ],
+)
+async def test_obs_005_a_wrong_filter_is_refused(
+    filters: Any, limit: Any, error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        actorlib.list_actors(filters=filters, limit=limit)
