@@ -12,7 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypedDict, TypeVar, cast
 
-from actorlib._checks import module_names, one_of, seconds, text
+from actorlib._checks import (
+    exception_classes,
+    module_names,
+    one_of,
+    seconds,
+    text,
+    times,
+)
 from actorlib._kinds import KINDS, UNITS
 from actorlib._resources import CPU, MEMORY, Resources, request, totals
 
@@ -38,6 +45,27 @@ class ActorKeywords(TypedDict, total=False):
     near: object
     apart_from: object
     accelerators: Literal["hide", "inherit"] | None
+    max_restarts: int
+    restart_window: float | None
+    restart_backoff: float
+    max_task_retries: int
+    retry_exceptions: bool | Sequence[type[Exception]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartPolicy:
+    """How often an actor that died is started anew, and how soon.
+
+    Attributes:
+        max_restarts: How often; 0 never, -1 always.
+        window: The seconds within which they are counted, or None for its whole life.
+        backoff: Seconds before the second of several in a row; the first is at once,
+            and each further one waits twice as long.
+    """
+
+    max_restarts: int = 0
+    window: float | None = None
+    backoff: float = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +91,16 @@ class ActorOptions:
         accelerators: ``"hide"`` closes every accelerator that the actor did not ask
             for; ``"inherit"`` leaves them as the owner sees them. None follows
             ``ACTORLIB_HIDE_DEVICES`` (hide, unless it is 0).
+        max_restarts: How often it is made anew, with the same arguments, after an end
+            that nobody asked for; -1 always.
+        restart_window: The seconds within which ``max_restarts`` counts; None is its
+            whole life.
+        restart_backoff: Seconds before it is restarted if it died soon after a restart;
+            they double each time. The first restart is at once.
+        max_task_retries: How often a call that was on its way when the actor died is
+            sent again after the restart; -1 always.
+        retry_exceptions: Which exceptions of a method are retried likewise: True for
+            all, or a list of classes.
         request: All amounts together, exact.
     """
 
@@ -76,6 +114,11 @@ class ActorOptions:
     near: object = None
     apart_from: object = None
     accelerators: Literal["hide", "inherit"] | None = None
+    max_restarts: int = 0
+    restart_window: float | None = None
+    restart_backoff: float = 0.5
+    max_task_retries: int = 0
+    retry_exceptions: bool | Sequence[type[Exception]] = False
     request: Resources = field(init=False)
 
     def __post_init__(self) -> None:
@@ -98,6 +141,27 @@ class ActorOptions:
         object.__setattr__(self, "near", _actors("near", self.near))
         object.__setattr__(self, "apart_from", _actors("apart_from", self.apart_from))
         _check_wishes(self)
+        times("max_restarts", self.max_restarts)
+        times("max_task_retries", self.max_task_retries)
+        if self.restart_window is not None:
+            seconds("restart_window", self.restart_window)
+        seconds("restart_backoff", self.restart_backoff)
+        listed = exception_classes("retry_exceptions", self.retry_exceptions)
+        object.__setattr__(self, "retry_exceptions", listed)
+
+    @property
+    def restart_policy(self) -> RestartPolicy:
+        """How often it is started anew after an end that nobody asked for."""
+        return RestartPolicy(
+            max_restarts=self.max_restarts,
+            window=self.restart_window,
+            backoff=self.restart_backoff,
+        )
+
+    @property
+    def retried(self) -> bool | tuple[type[Exception], ...]:
+        """The exceptions of a method after which it is called again."""
+        return cast("bool | tuple[type[Exception], ...]", self.retry_exceptions)
 
     @property
     def has_wishes(self) -> bool:

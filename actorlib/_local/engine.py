@@ -118,9 +118,11 @@ class LocalEngine:
         life.end("it was ended")
         return asyncio.shield(life.ended)
 
-    def kill(self, actor: ActorId) -> asyncio.Future[None]:
+    def kill(self, actor: ActorId, *, restart: bool = False) -> asyncio.Future[None]:
         """Ends the actor at once; see Engine."""
         life = self._life(actor)
+        if restart:
+            return life.interrupt("it was killed, to be restarted")
         life.kill("it was killed")
         return asyncio.shield(life.ended)
 
@@ -261,20 +263,27 @@ class LocalEngine:
         record = life.record
         if life.waits_for_arguments:
             return f"{record.label} waits for a ref among its constructor's arguments"
-        if life.waits_for_neighbours:
+        if life.place.waits_for_neighbours:
             return f"{record.label} waits until the actors that it names are placed"
-        if record.state is ActorState.PENDING:
+        state = f"{record.label} is {record.state.value}"
+        if record.state is ActorState.RESTARTING:
+            state = f"{state}, {life.restarts.told(self.loop.time())}"
+        is_pending = record.state is ActorState.PENDING
+        if is_pending or (life.place.promise is not None and life.is_placeless):
             asked = self.lives.demand(record.label, record.options)
-            admission = self.machine.admission
-            return admission.explain(record.label, *asked, promise=life.promise)
+            admission, promise = self.machine.admission, life.place.promise
+            told = admission.explain(record.label, *asked, promise=promise)
+            return told if is_pending else f"{state}: {told}"
         if record.exit is not None:
             return f"{record.label} is dead: {record.exit}"
+        if record.state is ActorState.RESTARTING:
+            return state
         held = ", ".join(
             f"{format_amount(share.device.kind, share.units)} of "
             f"{share.device.kind} {share.device.id}"
             for share in (record.lease.shares if record.lease else ())
         )
-        return f"{record.label} is {record.state.value} on {held or 'no device'}"
+        return f"{state} on {held or 'no device'}"
 
     def survey(self, label: str, options: ActorOptions) -> str:
         """Where an actor would go now, or what stands in its way, device by device."""
@@ -293,6 +302,7 @@ class LocalEngine:
             resources=counted(record.options.request.amounts),
             devices={share.device.id: share.units / UNITS for share in shares},
             mask=mask,
+            restarts=life.restarts.count,
             pending_calls=life.dispatch.pending,
             death=str(record.exit or ""),
         )

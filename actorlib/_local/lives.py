@@ -20,6 +20,7 @@ from actorlib._local.machine import Machine, counted
 from actorlib._local.reasons import refusal
 from actorlib._local.registry import ActorRecord, ActorState, Registry
 from actorlib._local.relay import Relay
+from actorlib._local.retries import retries_of
 from actorlib._local.session import Session
 from actorlib._local.supervisor import Life
 from actorlib._wire.frames import START, Frame
@@ -96,7 +97,8 @@ class Lives:
             life.begin(arguments)
 
     def _dispatch_of(self, life: Life) -> Dispatch:
-        return Dispatch(self, life.died, life.idle)
+        retries = retries_of(life.record.options)
+        return Dispatch(self, life.died, life.unavailable, life.idle, retries)
 
     def create_for(
         self, actor: ActorId, birth: Birth, maker: int
@@ -117,8 +119,9 @@ class Lives:
 
     async def neighbours(self, record: ActorRecord) -> None:
         """Done when they have a place, or are dead; see Surroundings."""
-        for life in self._neighbours(record.options):
-            await life.placed()
+        while self._is_awaited(record.options):
+            for life in self._neighbours(record.options):
+                await life.placed()
 
     def enter(self, record: ActorRecord) -> asyncio.Future[Lease]:
         """Asks for the actor's share; see Surroundings."""
@@ -139,17 +142,17 @@ class Lives:
         near = None
         for actor in options.near_to:
             life = self.by_id.get(ActorId(actor))
-            if life is None or life.lease is None:
+            if life is None or life.place.lease is None:
                 raise ActorUnschedulableError(
                     f"{label} is to be near an actor that is dead: keep a handle of "
                     "that actor, so that it lives"
                 )
-            near = [share.device for share in life.lease.shares]
+            near = [share.device for share in life.place.lease.shares]
         apart = [
             share.device
             for actor in options.apart
-            if (life := self.by_id.get(ActorId(actor))) and life.lease
-            for share in life.lease.shares
+            if (life := self.by_id.get(ActorId(actor))) and life.place.lease
+            for share in life.place.lease.shares
         ]
         return self._machine.catalogue.demand(label, options, near=near, apart=apart)
 
@@ -165,9 +168,7 @@ class Lives:
         return unknown or self._machine.admission.survey(label, *asked)
 
     def _is_awaited(self, options: ActorOptions) -> bool:
-        return any(
-            life.is_pending and life.lease is None for life in self._neighbours(options)
-        )
+        return any(life.is_placeless for life in self._neighbours(options))
 
     def _neighbours(self, options: ActorOptions) -> list[Life]:
         named = (*options.near_to, *options.apart)
@@ -233,9 +234,12 @@ class Lives:
             "threads": int(threads) if threads else None,
             "ids": self._machine.accelerator_ids(lease),
             "resources": counted(lease.amounts),
+            "reconstructed": life.restarts.count > 0,
         }
         payload, loans = arguments
-        if loans:
+        if loans and life.unsent is not None:
+            self.arrived(loans, session.number)  # it may be needed again
+        elif loans:
             self.lent(loans, session.number)
         return (START, setup, birth.source, loans, payload)
 

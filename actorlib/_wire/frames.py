@@ -24,7 +24,7 @@ CANCEL     both  id: nobody wants the answer any more
 CREATE     up    actor, class, options and interface: an actor is made
 GIVE       up    actor, whether they are good, loans, its arguments or the error
 AWAIT      up    id, actor: answer when it is ready, or why it never will be
-END        up    id, actor, at once or behind its calls: answer when it is gone
+END        up    id, actor, in which manner: answer when it is gone
 RETURN     up    actor, how many loans of it are given back
 STOP       down  finish what was sent before, then leave
 =========  ====  ===========================================================
@@ -47,6 +47,13 @@ END: Final = 9
 RETURN: Final = 10
 STOP: Final = 11
 GIVE: Final = 12
+
+BEHIND_CALLS: Final = 0
+"""An END behind what the actor was sent."""
+AT_ONCE: Final = 1
+"""An END of a running actor."""
+TO_RESTART: Final = 2
+"""An END of its process; the actor is restarted if it may be."""
 
 RAISED: Final = 0
 """A FAILURE of the user's code."""

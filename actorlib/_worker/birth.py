@@ -68,6 +68,7 @@ def read_start(frame: Frame) -> Start:
         actor_id=told["actor"].hex(),
         accelerator_ids={kind: list(ids) for kind, ids in told["ids"].items()},
         resources=told["resources"],
+        was_current_actor_reconstructed=told["reconstructed"],
     )
     return Start(
         actor=told["actor"],
