@@ -159,9 +159,10 @@ class Dispatch:
 
     def settle(self, frame: Frame) -> None:
         """Gives an answer to whoever asked, or sends the call again."""
-        if self._mailbox.kept and self._goes_again(frame):
+        mailbox = self._mailbox
+        if mailbox.kept and self._goes_again(frame):
             return
-        reply = self._mailbox.settle(frame[1])
+        reply = mailbox.settle(frame[1])
         if type(reply) is ObjectRef:
             if frame[0] == RESULT and frame[2] is None:
                 try:
@@ -179,7 +180,7 @@ class Dispatch:
                 self._fill(ref, frame)
         elif reply is not None and not isinstance(reply, ObjectRef):
             reply.answer(frame)
-        if not self._mailbox and not self._held_back:
+        if not mailbox and not self._held_back:
             self._idle()
 
     def close(self) -> None:

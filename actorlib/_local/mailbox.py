@@ -86,14 +86,13 @@ class Mailbox(Generic[R]):
         self._next = number + 1
         frame = (CALL, number, method, loans, payload)
         if retries is not None:
-            if self._is_away:
-                retries = retries.one_less
-            self.kept[number] = Kept(number, frame, retries)
-        elif self._is_away:
-            return 0, None
+            left = retries.one_less if self._is_away else retries
+            self.kept[number] = Kept(number, frame, left)
         if self._is_open:
             self._sent[number] = (reply, method)
             return number, frame
+        if self._is_away and retries is None:
+            return 0, None
         self._waiting[number] = Posted(reply, frame)
         return number, None
 

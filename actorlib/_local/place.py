@@ -86,4 +86,5 @@ class Place:
 
     def given_up(self) -> None:
         """It will never take one any more."""
+        self.waits_for_neighbours = False
         self._taken.happens()
