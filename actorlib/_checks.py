@@ -6,7 +6,7 @@ import difflib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, TypeVar, cast
 
 K = TypeVar("K")
@@ -76,6 +76,33 @@ def counts(name: str, value: object, example: str) -> dict[str, int]:
         text(name, key, example)
         count(f"{name}[{key!r}]", number, 1)
     return dict(given)
+
+
+def times(name: str, value: object) -> None:
+    """A number of times, or -1 for no limit."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(
+            f"{name} takes a whole number, or -1 for no limit, not {value!r} "
+            f"({type(value).__name__})"
+        )
+    if value < -1:
+        raise ValueError(
+            f"{name} takes a whole number >= 0, or -1 for no limit, not {value!r}"
+        )
+
+
+def exception_classes(name: str, value: object) -> bool | tuple[type[Exception], ...]:
+    """True, False, or several classes of exceptions."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, list | tuple):
+        classes = tuple(cast("Sequence[object]", value))
+        if all(isinstance(cls, type) and issubclass(cls, Exception) for cls in classes):
+            return cast("tuple[type[Exception], ...]", classes)
+    raise TypeError(
+        f"{name} takes True, False or a list of classes of exceptions, for example "
+        f"[ConnectionError], not {value!r}"
+    )
 
 
 def module_names(preload: object) -> tuple[str, ...]:

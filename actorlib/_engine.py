@@ -106,6 +106,7 @@ class RuntimeContext:
         runtime_env: What was said of the actor's process, with what it inherited.
         accelerator_ids: Ids of the devices it was given, by kind; every kind is there.
         resources: What it holds, by resource name, as the user wrote it.
+        was_current_actor_reconstructed: Whether the actor was restarted after a death.
     """
 
     namespace: str = "default"
@@ -120,6 +121,7 @@ class RuntimeContext:
         default_factory=dict[str, "list[int | str]"]
     )
     resources: Mapping[str, float] = field(default_factory=dict[str, float])
+    was_current_actor_reconstructed: bool = False
 
     def get_actor_id(self) -> str | None:
         """The id of the actor whose code this is, in hex; None in the owner."""
@@ -298,8 +300,13 @@ class Engine(Protocol):
         """Ends the actor behind what it was sent; done when its process is gone."""
         ...
 
-    def kill(self, actor: ActorId) -> asyncio.Future[None]:
-        """Ends the actor at once; done when its process is gone."""
+    def kill(self, actor: ActorId, *, restart: bool = False) -> asyncio.Future[None]:
+        """Ends the actor at once; done when its process is gone.
+
+        Args:
+            actor: Its id.
+            restart: Whether it is restarted if its options allow that.
+        """
         ...
 
     def retain(self, actor: ActorId) -> None:

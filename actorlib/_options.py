@@ -11,7 +11,17 @@ from collections.abc import Mapping, Sequence  # noqa: TC003  # types that are a
 from dataclasses import dataclass, field, fields
 from typing import Literal, TypedDict, cast
 
-from actorlib._checks import checked, count, counts, one_of, text, truth
+from actorlib._checks import (
+    checked,
+    count,
+    counts,
+    exception_classes,
+    one_of,
+    seconds,
+    text,
+    times,
+    truth,
+)
 from actorlib._kinds import KINDS, UNITS
 from actorlib._resources import CPU, MEMORY, Resources, request
 from actorlib._runtime_env import RuntimeEnv, checked_env
@@ -45,6 +55,27 @@ class ActorKeywords(TypedDict, total=False):
     lifetime: Literal["detached", "non_detached"] | None
     get_if_exists: bool
     runtime_env: RuntimeEnv | None
+    max_restarts: int
+    restart_window: float | None
+    restart_backoff: float
+    max_task_retries: int
+    retry_exceptions: bool | Sequence[type[Exception]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartPolicy:
+    """How often an actor that died is started anew, and how soon.
+
+    Attributes:
+        max_restarts: How often; 0 never, -1 always.
+        window: The seconds within which they are counted, or None for its whole life.
+        backoff: Seconds before the second of several in a row; the first is at once,
+            and each further one waits twice as long.
+    """
+
+    max_restarts: int = 0
+    window: float | None = None
+    backoff: float = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +121,16 @@ class ActorOptions:
         runtime_env: ``{"env_vars": {...}, "working_dir": "..."}``: variables of its
             process, set before any of the user's code is imported and passed on to
             the actors it makes, and the directory that it works in and imports from.
+        max_restarts: How often it is made anew, with the same arguments, after an end
+            that nobody asked for; -1 always.
+        restart_window: The seconds within which ``max_restarts`` counts; None is its
+            whole life.
+        restart_backoff: Seconds before it is restarted if it died soon after a restart;
+            they double each time. The first restart is at once.
+        max_task_retries: How often a call that was on its way when the actor died is
+            sent again after the restart; -1 always.
+        retry_exceptions: Which exceptions of a method are retried likewise: True for
+            all, or a list of classes.
         request: All amounts together, exact.
     """
 
@@ -112,6 +153,11 @@ class ActorOptions:
     lifetime: Literal["detached", "non_detached"] | None = None
     get_if_exists: bool = False
     runtime_env: RuntimeEnv | None = None
+    max_restarts: int = 0
+    restart_window: float | None = None
+    restart_backoff: float = 0.5
+    max_task_retries: int = 0
+    retry_exceptions: bool | Sequence[type[Exception]] = False
     request: Resources = field(init=False)
 
     def __post_init__(self) -> None:
@@ -145,11 +191,32 @@ class ActorOptions:
             truth("allow_out_of_order_execution", self.allow_out_of_order_execution)
         _check_name(self)
         object.__setattr__(self, "runtime_env", checked_env(self.runtime_env))
+        times("max_restarts", self.max_restarts)
+        times("max_task_retries", self.max_task_retries)
+        if self.restart_window is not None:
+            seconds("restart_window", self.restart_window)
+        seconds("restart_backoff", self.restart_backoff)
+        listed = exception_classes("retry_exceptions", self.retry_exceptions)
+        object.__setattr__(self, "retry_exceptions", listed)
 
     @property
     def is_detached(self) -> bool:
         """Whether it lives without a handle."""
         return self.lifetime == "detached"
+
+    @property
+    def restart_policy(self) -> RestartPolicy:
+        """How often it is started anew after an end that nobody asked for."""
+        return RestartPolicy(
+            max_restarts=self.max_restarts,
+            window=self.restart_window,
+            backoff=self.restart_backoff,
+        )
+
+    @property
+    def retried(self) -> bool | tuple[type[Exception], ...]:
+        """The exceptions of a method after which it is called again."""
+        return cast("bool | tuple[type[Exception], ...]", self.retry_exceptions)
 
     @property
     def has_wishes(self) -> bool:

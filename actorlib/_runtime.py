@@ -196,7 +196,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
         return runner.run(main)
 
 
-def kill(actor: ActorHandle[Any]) -> asyncio.Future[None]:
+def kill(actor: ActorHandle[Any], *, no_restart: bool = True) -> asyncio.Future[None]:
     """Ends an actor at once, interrupting what it does.
 
     Its process group gets SIGKILL: ``atexit`` handlers do not run. Calls without an
@@ -204,16 +204,18 @@ def kill(actor: ActorHandle[Any]) -> asyncio.Future[None]:
 
     Args:
         actor: Its handle.
+        no_restart: False restarts it if its ``max_restarts`` allows one more, with a
+            fresh state; calls on their way fare as after a crash.
 
     Returns:
-        Done when the process is gone and its share is back in the ledger; it need not
-        be awaited.
+        Done when the process is gone and its share is back in the ledger (unless it is
+        restarted); it need not be awaited.
 
     Raises:
         ValueError: It is no handle.
     """
     hold = hold_of(_checked(actor))
-    return hold.engine.kill(hold.actor_id)
+    return hold.engine.kill(hold.actor_id, restart=not no_restart)
 
 
 def cancel(ref: ObjectRef[Any]) -> None:

@@ -14,11 +14,13 @@ class ActorInfo:
     Attributes:
         actor_id: Its id in hex.
         class_name: The name of its class.
-        state: ``pending``, ``starting``, ``alive``, ``draining`` or ``dead``.
+        state: ``pending``, ``starting``, ``alive``, ``restarting``, ``draining`` or
+            ``dead``.
         pid: Its process, or 0 while there is none.
         resources: What it asked for, by resource name; memory in bytes.
         devices: The ids of its devices with the part of each that it holds.
         mask: What its visibility variable says; None if it holds no device.
+        restarts: How often it was started anew.
         pending_calls: How many of its calls have no answer yet.
         death: How it ended; empty while it lives.
         name: What ``get_actor`` finds it by, or None.
@@ -33,6 +35,7 @@ class ActorInfo:
     resources: dict[str, float]
     devices: dict[str, float]
     mask: str | None
+    restarts: int
     pending_calls: int
     death: str
     name: str | None = None

@@ -17,6 +17,7 @@ __all__ = [
     "ActorError",
     "ActorHandleNotFoundError",
     "ActorNotFoundError",
+    "ActorUnavailableError",
     "ActorUnschedulableError",
     "ActorlibError",
     "Exit",
@@ -141,6 +142,28 @@ class ActorDiedError(ActorError):
         return _died, (str(self), self.exit, self.actor_id, self.__cause__)
 
 
+class ActorUnavailableError(ActorError):
+    """The actor has died and is being restarted; the call will not be made again.
+
+    A call that was on its way may have run, or not. ``await handle`` waits until the
+    actor is back; ``max_task_retries`` sends calls again.
+
+    Attributes:
+        exit: How its last process ended.
+    """
+
+    def __init__(self, message: str, *, exit: Exit, actor_id: str = "") -> None:  # noqa: A002  # as above
+        super().__init__(message, actor_id=actor_id)
+        self.exit = exit
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _unavailable, (str(self), self.exit, self.actor_id)
+
+
+def _unavailable(message: str, how: Exit, actor_id: str) -> ActorUnavailableError:
+    return ActorUnavailableError(message, exit=how, actor_id=actor_id)
+
+
 def _died(
     message: str, how: Exit, actor_id: str, cause: BaseException | None
 ) -> ActorDiedError:
@@ -157,7 +180,8 @@ class Exit:
         cause: One of ``"asked"`` (kill, end of its block, shutdown), ``"exited"``
             (its code left, for example by ``sys.exit``), ``"crashed"`` (a signal),
             ``"out of memory"``, ``"failed to start"``, ``"lost"`` (the process that
-            watches over the workers died with it).
+            watches over the workers died with it), ``"restarted"`` (killed to be
+            started anew).
         code: The exit code, or None if it was ended by a signal or never ran.
         signal: The number of the signal that ended it, or None.
         reason: One sentence for people.

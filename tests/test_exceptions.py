@@ -11,6 +11,7 @@ from actorlib.exceptions import (
     ActorDiedError,
     ActorError,
     ActorlibError,
+    ActorUnavailableError,
     ActorUnschedulableError,
     Exit,
     ProtocolError,
@@ -62,6 +63,7 @@ def test_error_when_raised_by_actorlib_then_of_one_base(
     ("kind", "base"),
     [
         (ActorDiedError, ActorError),
+        (ActorUnavailableError, ActorError),
         (ActorUnschedulableError, ActorError),
         (SerializationError, TypeError),
     ],
@@ -135,6 +137,19 @@ def test_died_when_pickled_then_text_id_and_exit_are_the_same() -> None:
 
     assert (str(error), error.exit, error.actor_id) == ("Model is dead", CRASH, "ab")
     assert type(error) is ActorDiedError
+
+
+def test_unavailable_when_pickled_then_text_id_and_exit_are_the_same() -> None:
+    error = travelled(
+        ActorUnavailableError("Model is restarting", exit=CRASH, actor_id="ab")
+    )
+
+    assert (str(error), error.exit, error.actor_id) == (
+        "Model is restarting",
+        CRASH,
+        "ab",
+    )
+    assert type(error) is ActorUnavailableError
 
 
 def test_died_when_pickled_with_a_cause_then_the_cause_is_there() -> None:

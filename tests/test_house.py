@@ -106,6 +106,8 @@ PURE = [
     "_local.postmortem",
     "_local.reasons",
     "_local.registry",
+    "_local.restarts",
+    "_local.retries",
     "_local.scopes",
     "_local.topology",
     "_local.where",

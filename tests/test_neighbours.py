@@ -393,7 +393,8 @@ async def test_wishes_when_an_actor_makes_its_own_neighbour_then_they_are_met() 
         first = gpus(0.5, device="3").remote()
         return [first, gpus(0.5, near=first, placement="spread").remote()]
 
-    made = await Caller.remote().run.remote(make)
+    maker = Caller.remote()
+    made = await maker.run.remote(make)
     assert await ids(*made) == [[3], [3]]
 
 
@@ -401,5 +402,6 @@ async def test_wishes_when_an_actor_makes_its_own_neighbour_then_they_are_met() 
 async def test_wishes_when_a_class_with_them_is_sent_then_they_go_with_it() -> None:
     first = gpus(device="1").remote()
 
-    made = await Caller.remote().make.remote(gpus(near=first))
+    maker = Caller.remote()
+    made = await maker.make.remote(gpus(near=first))
     assert await ids(made) == [[3]]

@@ -15,6 +15,7 @@ from actorlib._options import (
     ActorOptions,
     CallKeywords,
     CallOptions,
+    RestartPolicy,
 )
 from actorlib._runtime_options import RuntimeKeywords, RuntimeOptions
 
@@ -43,6 +44,7 @@ WRITTEN: dict[Check, Callable[..., object]] = {
     call: actorlib.method,
     runtime: actorlib.init,
 }
+TIMES = ("max_restarts", "max_task_retries")
 NUMBERS = ("num_cpus", "num_gpus", "memory")
 ACTORS = ("near", "apart_from")
 WHOLE = ("neuron_cores", "HPU", "RBLN", "FURIOSA", "MBLT", "TTNPU")
@@ -88,6 +90,18 @@ WRONG_TYPES: list[tuple[Check, str, object]] = [
     (actor, "runtime_env", "A=1"),
     (runtime, "namespace", None),
     (runtime, "namespace", 1),
+    *((actor, name, value) for name in TIMES for value in (None, True, 1.0, "1")),
+    (actor, "restart_window", "1"),
+    (actor, "restart_window", False),
+    (actor, "restart_backoff", None),
+    (actor, "restart_backoff", "1"),
+    (actor, "retry_exceptions", None),
+    (actor, "retry_exceptions", 1),
+    (actor, "retry_exceptions", "KeyError"),
+    (actor, "retry_exceptions", KeyError),
+    (actor, "retry_exceptions", ["KeyError"]),
+    (actor, "retry_exceptions", [KeyError, int]),
+    (actor, "retry_exceptions", [KeyboardInterrupt]),
     (runtime, "resources", "lane"),
     (runtime, "preload", "torch"),
     (runtime, "preload", 1),
@@ -141,6 +155,9 @@ WRONG_VALUES: list[tuple[Check, str, object]] = [
     (actor, "get_if_exists", True),
     (actor, "runtime_env", {"pip": []}),
     (runtime, "namespace", ""),
+    *((actor, name, -2) for name in TIMES),
+    *((actor, "restart_window", value) for value in (-1, math.nan, math.inf)),
+    *((actor, "restart_backoff", value) for value in (-1, math.nan, math.inf)),
     (runtime, "num_cpus", 0.5),
     (runtime, "num_gpus", 0.5),
     (runtime, "resources", {"lane": 0.5}),
@@ -184,6 +201,14 @@ GOOD: list[tuple[Check, str, object]] = [
     *((actor, "resources", {kind: 2}) for kind in WHOLE),
     *((actor, "resources", {"TPU": count}) for count in (0, 1, 2, 4, 8)),
     (actor, "resources", {"NPU": 0.5}),
+    *((actor, name, value) for name in TIMES for value in (-1, 0, 5, np.int64(3))),
+    (actor, "restart_window", None),
+    (actor, "restart_window", 60),
+    (actor, "restart_backoff", 0),
+    (actor, "restart_backoff", 2.5),
+    (actor, "retry_exceptions", True),
+    (actor, "retry_exceptions", False),
+    (actor, "retry_exceptions", (KeyError, OSError)),
     (runtime, "resources", {"lane": 3}),
     (runtime, "preload", ()),
     (runtime, "start_method", None),
@@ -329,6 +354,23 @@ def test_actor_options_when_made_then_the_request_is_exact() -> None:
         "memory": 7,
         "lane": 20_000,
     }
+
+
+def test_actor_options_when_made_then_the_restart_policy_is_what_was_written() -> None:
+    options = ActorOptions(max_restarts=3, restart_window=60, restart_backoff=2)
+
+    assert options.restart_policy == RestartPolicy(max_restarts=3, window=60, backoff=2)
+    assert ActorOptions().restart_policy == RestartPolicy()
+
+
+def test_actor_options_when_exceptions_are_a_list_then_it_is_frozen() -> None:
+    listed: list[type[Exception]] = [KeyError]
+    options = ActorOptions(retry_exceptions=listed)
+
+    listed.append(OSError)
+
+    assert options.retried == (KeyError,)
+    assert options.updated({"max_restarts": 1}).retried == (KeyError,)
 
 
 def test_runtime_options_when_made_then_the_capacity_is_what_was_declared() -> None:

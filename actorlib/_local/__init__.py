@@ -12,14 +12,16 @@ What decides is pure and what acts is thin. In reading order:
 * ``birth``: what an actor is made from.
 * ``registry``, ``holders``: the actors and their states; who has a handle of which.
 * ``names``, ``directory``: which name is whose, and who answers to it now.
-* ``mailbox``, ``dispatch``: which calls may go; where each answer goes.
+* ``retries``, ``mailbox``, ``dispatch``: which calls are sent again, and which may go;
+  where each answer goes.
 * ``launcher``, ``template``, ``process``, ``output``, ``descriptors``: processes, and
   what they print.
 * ``machine``: what there is, who may have it, what starts there.
 * ``session``: one incarnation of a worker, from its first frame to its end.
 * ``postmortem``: how it ended, in words.
-* ``surroundings``, ``supervisor``: what a life needs; the life of one actor, top to
-  bottom.
+* ``restarts``: whether and when an actor that died is started anew.
+* ``surroundings``, ``moments``, ``place``, ``supervisor``: what a life needs; what
+  others wait for; its share; the life of one actor, top to bottom.
 * ``relay``: what rises from workers: calls to other actors, creations, endings.
 * ``lives``: every life of the runtime, and who holds which actor.
 * ``engine``: the verbs.

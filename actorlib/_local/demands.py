@@ -44,9 +44,7 @@ class Demands:
 
     def are_awaited(self, options: ActorOptions) -> bool:
         """Whether actors that a wish is about have no place yet."""
-        return any(
-            life.is_pending and life.lease is None for life in self._named(options)
-        )
+        return any(life.is_placeless for life in self._named(options))
 
     async def placed(self, options: ActorOptions) -> None:
         """Done when the actors that a wish is about have a place, or are dead."""
@@ -94,7 +92,7 @@ class Demands:
         """Why an actor in line waits."""
         label, settled = life.record.label, self._settled[life.record.id]
         unknown = self._machine.catalogue.refusal(label, settled.request)
-        promise = life.promise
+        promise = life.place.promise
         return unknown or self._machine.admission.explain(
             label, *settled, promise=promise
         )
@@ -111,7 +109,7 @@ class Demands:
         return unknown or self._machine.admission.survey(label, *settled)
 
     def _wish_anew(self, life: Life) -> None:
-        promise, record = life.promise, life.record
+        promise, record = life.place.promise, life.record
         if promise is None or promise.done():
             return
         admission = self._machine.admission
@@ -133,17 +131,17 @@ class Demands:
         near = None
         for actor in options.near_to:
             life = self._lives.get(ActorId(actor))
-            if life is None or life.lease is None:
+            if life is None or life.place.lease is None:
                 raise ActorUnschedulableError(
                     f"{label} is to be near an actor that is dead: keep a handle of "
                     "that actor, so that it lives"
                 )
-            near = [share.device for share in life.lease.shares]
+            near = [share.device for share in life.place.lease.shares]
         apart = [
             share.device
             for actor in options.apart
-            if (life := self._lives.get(ActorId(actor))) and life.lease
-            for share in life.lease.shares
+            if (life := self._lives.get(ActorId(actor))) and life.place.lease
+            for share in life.place.lease.shares
         ]
         return self._machine.catalogue.demand(label, options, near=near, apart=apart)
 

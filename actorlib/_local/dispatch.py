@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from actorlib._local.holders import OWNER
 from actorlib._local.mailbox import Mailbox
+from actorlib._local.retries import Retries, is_retried
 from actorlib._ref import ObjectRef
-from actorlib._wire.answers import fill
-from actorlib._wire.frames import CANCEL, RESULT, Frame, Payload
+from actorlib._wire.answers import error_of, fill
+from actorlib._wire.frames import CANCEL, FAILURE, RAISED, RESULT, Frame, Payload
 from actorlib._wire.payload import decode
-from actorlib.exceptions import ActorDiedError
+from actorlib.exceptions import ActorDiedError, ActorUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -62,22 +63,29 @@ class Dispatch:
     Args:
         loans: Counts the handles in arguments and results.
         died: Gives the error of a call that will have no answer.
+        unavailable: Gives it for a call that is lost while the actor restarts.
         idle: Called when the last call without an answer has got one.
+        retries: How often calls are sent again, or None if none is.
     """
 
     def __init__(
         self,
         loans: Loans,
         died: Callable[[], BaseException],
+        unavailable: Callable[[], BaseException],
         idle: Callable[[], None],
+        retries: Retries | None = None,
     ) -> None:
         self._loans = loans
         self._died = died
+        self._unavailable = unavailable
         self._idle = idle
+        self._retries = retries
         self._mailbox: Mailbox[Reply] = Mailbox()
         self._channel: Channel | None = None
         self._session = OWNER
         self._is_closed = False
+        self._is_draining = False
         self._held_back: dict[int, ObjectRef[Any] | weakref.ref[ObjectRef[Any]]] = {}
         self._places = itertools.count(-1, -1)
 
@@ -95,6 +103,11 @@ class Dispatch:
     def pending(self) -> int:
         """How many calls have no answer yet."""
         return len(self._mailbox) + len(self._held_back)
+
+    @property
+    def outlives(self) -> bool:
+        """Whether a call would wait for the actor if it died and was restarted."""
+        return bool(self._held_back) or self._mailbox.outlives
 
     def running(self) -> str | None:
         """The method of the oldest call without an answer that was sent."""
@@ -119,15 +132,17 @@ class Dispatch:
             told: What the worker has to be told about this call alone.
         """
         if self._is_closed:
-            if loans:
-                self._loans.returned(loans, OWNER)
-            _fail(reply, self._died())
+            self._refuse(reply, loans, self._died())
             return 0
-        number, frame = self._mailbox.post(reply, method, loans, payload, told)
+        number, frame = self._mailbox.post(
+            reply, method, loans, payload, told, self._retries
+        )
         if frame is not None:
             self._channel.send(frame)  # type: ignore[union-attr]  # pyright: ignore[reportOptionalMemberAccess]  # open with the mailbox
             if loans:
-                self._loans.lent(loans, self._session)
+                self._lend(frame)
+        elif not number:
+            self._refuse(reply, loans, self._unavailable())
         return number
 
     def hold_back(self, ref: ObjectRef[Any]) -> int:
@@ -149,11 +164,14 @@ class Dispatch:
         for frame in self._mailbox.opened():
             channel.send(frame)
             if frame[3]:
-                self._loans.lent(frame[3], session)
+                self._lend(frame)
 
     def settle(self, frame: Frame) -> None:
-        """Gives an answer to whoever asked."""
-        reply = self._mailbox.settle(frame[1])
+        """Gives an answer to whoever asked, or sends the call again."""
+        mailbox = self._mailbox
+        if mailbox.kept and self._goes_again(frame):
+            return
+        reply = mailbox.settle(frame[1])
         if type(reply) is ObjectRef:
             if frame[0] == RESULT and frame[2] is None:
                 try:
@@ -171,12 +189,13 @@ class Dispatch:
                 self._fill(ref, frame)
         elif reply is not None and not isinstance(reply, ObjectRef):
             reply.answer(frame)
-        if not self._mailbox and not self._held_back:
+        if not mailbox and not self._held_back:
             self._idle()
 
     def fail(self, call: int) -> None:
         """A call gets no answer, as the actor leaves."""
         reply = self._mailbox.settle(call)
+        self._return(self._mailbox.release(call))
         if reply is not None:
             _fail(reply, self._died())
 
@@ -184,16 +203,81 @@ class Dispatch:
         """Refuses new calls; those that were sent go on."""
         self._is_closed = True
 
+    def drain(self) -> None:
+        """Refuses new calls, and sends none again: the actor was told to leave."""
+        self._is_closed = self._is_draining = True
+
+    def interrupted(self) -> None:
+        """The actor died and is restarted: calls on their way fail or wait for it."""
+        self._channel = None
+        self._give_up(*self._mailbox.interrupted(), self._unavailable)
+
     def over(self) -> None:
         """The actor is gone: every call without an answer fails, and every new one."""
         self._is_closed = True
         self._channel = None
-        replies, frames = self._mailbox.closed()
+        self._give_up(*self._mailbox.closed(), self._died)
+
+    # Calls that may be sent again: this process holds the handles in them meanwhile.
+
+    def _lend(self, frame: Frame) -> None:
+        if frame[1] in self._mailbox.kept:
+            self._loans.arrived(frame[3], self._session)
+        else:
+            self._loans.lent(frame[3], self._session)
+
+    def _goes_again(self, answer: Frame) -> bool:
+        """Whether a call failed and is sent once more; else it is kept no longer."""
+        mailbox, number = self._mailbox, answer[1]
+        kept = mailbox.kept.get(number)
+        if kept is None:
+            return False
+        if not self._is_draining and self._is_retried(kept.retries, answer):
+            frame = mailbox.again(number)
+            if frame is not None and self._channel is not None:
+                self._channel.send(frame)
+                if frame[3]:
+                    self._lend(frame)
+                return True
+        self._return(mailbox.release(number))
+        return False
+
+    def _is_retried(self, retries: Retries, answer: Frame) -> bool:
+        if answer[0] != FAILURE or answer[2] != RAISED:
+            return False
+        if not retries.depends_on_error:
+            return is_retried(retries, None)
+        _, _, kind, summary, text, where, loans, payload = answer
+        self._loans.arrived(loans or (), OWNER)
+        error = error_of(kind, summary, text, where, payload)
+        self._loans.returned(loans or (), OWNER)
+        return is_retried(retries, error)
+
+    def _give_up(
+        self,
+        replies: list[Reply],
+        frames: list[Frame],
+        why: Callable[[], BaseException],
+    ) -> None:
         for frame in frames:
-            if frame[3]:
-                self._loans.returned(frame[3], OWNER)
+            self._return(frame)
         for reply in replies:
-            _fail(reply, self._died())
+            _fail(reply, why())
+
+    def _return(self, frame: Frame | None) -> None:
+        """Gives up the handles in a frame that is not sent any more."""
+        if frame is not None and frame[3]:
+            self._loans.returned(frame[3], OWNER)
+
+    def _refuse(
+        self,
+        reply: Reply,
+        loans: Collection[ActorId] | None,
+        error: BaseException,
+    ) -> None:
+        if loans:
+            self._loans.returned(loans, OWNER)
+        _fail(reply, error)
 
     # The replier of the owner's refs.
 
@@ -201,10 +285,8 @@ class Dispatch:
         """Stops a call; see Replier."""
         self._held_back.pop(call, None)
         if self._mailbox.was_sent(call) and self._channel is not None:
-            self._channel.send((CANCEL, call))
-        frame = self._mailbox.drop(call)
-        if frame is not None and frame[3]:
-            self._loans.returned(frame[3], OWNER)
+            self._channel.send((CANCEL, self._mailbox.current(call)))
+        self._return(self._mailbox.drop(call))
         if self.is_idle:
             self._idle()
 
@@ -253,6 +335,12 @@ def _fail(reply: Reply, error: BaseException) -> None:
         return
     if ref is not None and not ref.done():
         ref.set_exception(error)
-        if isinstance(error, ActorDiedError) and error.exit.cause == "asked":
+        if _was_asked_for(error):
             # Whoever ended the actor knows: no report of a ref that nobody awaits.
             ref.exception()
+
+
+def _was_asked_for(error: BaseException) -> bool:
+    if not isinstance(error, ActorDiedError | ActorUnavailableError):
+        return False
+    return error.exit.cause in ("asked", "restarted")

@@ -163,9 +163,11 @@ class LocalEngine:
         life.end("it was ended")
         return asyncio.shield(life.ended)
 
-    def kill(self, actor: ActorId) -> asyncio.Future[None]:
+    def kill(self, actor: ActorId, *, restart: bool = False) -> asyncio.Future[None]:
         """Ends the actor at once; see Engine."""
         life = self._life(actor)
+        if restart:
+            return life.interrupt("it was killed, to be restarted")
         life.kill("it was killed")
         return asyncio.shield(life.ended)
 
@@ -307,18 +309,30 @@ class LocalEngine:
         """Why an actor is not placed yet, or where it is."""
         life = self._life(actor)
         record = life.record
-        if life.waits_for:
-            return f"{record.label} waits for {life.waits_for}"
-        if record.state is ActorState.PENDING:
-            return self.lives.demands.explain(life)
+        if life.waits_for_arguments:
+            return f"{record.label} waits for a ref among its constructor's arguments"
+        if life.place.waits_for_neighbours:
+            return (
+                f"{record.label} waits for a place for the actors that it is to be "
+                "near to, or apart from"
+            )
+        state = f"{record.label} is {record.state.value}"
+        if record.state is ActorState.RESTARTING:
+            state = f"{state}, {life.restarts.told(self.loop.time())}"
+        is_pending = record.state is ActorState.PENDING
+        if is_pending or (life.place.promise is not None and life.is_placeless):
+            told = self.lives.demands.explain(life)
+            return told if is_pending else f"{state}: {told}"
         if record.exit is not None:
             return f"{record.label} is dead: {record.exit}"
+        if record.state is ActorState.RESTARTING:
+            return state
         held = ", ".join(
             f"{format_amount(share.device.kind, share.units)} of "
             f"{share.device.kind} {share.device.id}"
             for share in (record.lease.shares if record.lease else ())
         )
-        return f"{record.label} is {record.state.value} on {held or 'no device'}"
+        return f"{state} on {held or 'no device'}"
 
     def survey(self, label: str, options: ActorOptions) -> str:
         """Where an actor would go now, or what stands in its way, device by device."""

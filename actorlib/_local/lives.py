@@ -23,6 +23,7 @@ from actorlib._local.holders import OWNER, RUNTIME, Holders
 from actorlib._local.machine import Machine, counted
 from actorlib._local.registry import ActorRecord, ActorState, Registry
 from actorlib._local.relay import Relay
+from actorlib._local.retries import retries_of
 from actorlib._local.session import Session
 from actorlib._local.supervisor import Life
 from actorlib._snapshot import ActorInfo
@@ -99,7 +100,7 @@ class Lives:
             self.holders.add(actor, RUNTIME)
         life = self.by_id[actor] = Life(record, self, self._dispatch_of)
         never = None
-        if not self.awaits_neighbours(life):
+        if not self.awaits_neighbours(record):
             never = self.demands.refusal(record.label, birth.options)
         if never is not None:
             # Whoever creates it has no handle yet, and it must not be forgotten before.
@@ -111,7 +112,8 @@ class Lives:
             life.begin(arguments)
 
     def _dispatch_of(self, life: Life) -> Dispatch:
-        return Dispatch(self, life.died, life.idle)
+        retries = retries_of(life.record.options)
+        return Dispatch(self, life.died, life.unavailable, life.idle, retries)
 
     def create_for(
         self, actor: ActorId, birth: Birth, maker: int
@@ -140,6 +142,7 @@ class Lives:
             resources=counted(options.request.amounts),
             devices={share.device.id: share.units / UNITS for share in shares},
             mask=mask,
+            restarts=life.restarts.count,
             pending_calls=life.dispatch.pending,
             death=str(record.exit or ""),
             name=options.name,
@@ -151,17 +154,18 @@ class Lives:
         """The life of an actor; see Actors."""
         return self.by_id.get(actor)
 
-    def awaits_neighbours(self, life: Life) -> bool:
+    def awaits_neighbours(self, record: ActorRecord) -> bool:
         """Whether actors it is to be near to, or apart from, have no place yet."""
-        return self.demands.are_awaited(life.record.options)
+        return self.demands.are_awaited(record.options)
 
-    async def neighbours(self, life: Life) -> None:
+    async def neighbours(self, record: ActorRecord) -> None:
         """Done when they have a place, or are dead; see Surroundings."""
-        await self.demands.placed(life.record.options)
+        while self.demands.are_awaited(record.options):
+            await self.demands.placed(record.options)
 
-    def enter(self, life: Life) -> asyncio.Future[Lease]:
+    def enter(self, record: ActorRecord) -> asyncio.Future[Lease]:
         """Asks for the actor's share; see Surroundings."""
-        return self.demands.enter(life)
+        return self.demands.enter(self.by_id[record.id])
 
     def leave(self, promise: asyncio.Future[Lease]) -> None:
         """Gives up a place in line, or a share that was not taken; see Surroundings."""
@@ -220,9 +224,12 @@ class Lives:
             "grace": self.grace,
             "ids": self._machine.accelerator_ids(lease),
             "resources": counted(lease.amounts),
+            "reconstructed": life.restarts.count > 0,
         }
         payload, loans = arguments
-        if loans:
+        if loans and life.unsent is not None:
+            self.arrived(loans, session.number)  # it may be needed again
+        elif loans:
             self.lent(loans, session.number)
         return (START, setup, birth.source, loans, payload)
 

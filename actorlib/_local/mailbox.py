@@ -1,7 +1,8 @@
 """The calls of one actor that wait and those that are on their way.
 
 A call is in exactly one place: waiting for the actor to be ready, or sent and not
-answered. What becomes of it when the actor dies follows from that.
+answered. What becomes of it when the actor dies follows from that, and from how often
+it may be sent again: only a call that may is kept after it was sent.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from actorlib._engine import ActorId
+    from actorlib._local.retries import Retries
 
 R = TypeVar("R")
 
@@ -25,20 +27,40 @@ class Posted(NamedTuple, Generic[R]):
     frame: Frame
 
 
+class Kept(NamedTuple):
+    """A call that is kept until it is answered, as it may be sent again.
+
+    Attributes:
+        first: The number that it was posted with.
+        frame: What is sent.
+        retries: How often it may still be sent again, and after what.
+    """
+
+    first: int
+    frame: Frame
+    retries: Retries
+
+
 class Mailbox(Generic[R]):
     """Which frames may go, and whom their answers are for.
 
     A reply is whatever the caller wants back with the answer.
+
+    Attributes:
+        kept: The calls that may be sent again, by the number that they have now.
     """
 
     def __init__(self) -> None:
+        self.kept: dict[int, Kept] = {}
         self._next = 1
         self._is_open = False
+        self._is_away = False
         self._waiting: dict[int, Posted[R]] = {}
         self._sent: dict[int, tuple[R, str]] = {}
+        self._renumbered: dict[int, int] = {}
 
     def __repr__(self) -> str:
-        state = "open" if self._is_open else "closed"
+        state = "open" if self._is_open else "away" if self._is_away else "closed"
         return (
             f"<Mailbox {state}, {len(self._waiting)} waiting, {len(self._sent)} sent>"
         )
@@ -54,22 +76,33 @@ class Mailbox(Generic[R]):
         loans: Collection[ActorId] | None,
         payload: Payload,
         told: Mapping[str, object] | None = None,
+        retries: Retries | None = None,
     ) -> tuple[int, Frame | None]:
-        """Takes a call; gives its number, and its frame if that may go now."""
+        """Takes a call; gives its number, and its frame if that may go now.
+
+        While the actor restarts, a call waits at the cost of one retry; one that has
+        none is not taken, and its number is 0.
+        """
         number = self._next
         self._next = number + 1
         frame: Frame = (CALL, number, method, loans, payload)
         if told:
             frame = (CALL_WITH, number, method, loans, told, payload)
+        if retries is not None:
+            left = retries.one_less if self._is_away else retries
+            self.kept[number] = Kept(number, frame, left)
         if self._is_open:
             self._sent[number] = (reply, method)
             return number, frame
+        if self._is_away and retries is None:
+            return 0, None
         self._waiting[number] = Posted(reply, frame)
         return number, None
 
     def opened(self) -> list[Frame]:
         """The actor is ready: the frames that go now, in order."""
         self._is_open = True
+        self._is_away = False
         waiting, self._waiting = self._waiting, {}
         for number, (reply, frame) in waiting.items():
             self._sent[number] = (reply, frame[2])
@@ -82,20 +115,23 @@ class Mailbox(Generic[R]):
 
     def replace(self, number: int, reply: R) -> None:
         """Gives the answer of a call to somebody else, if it has none yet."""
+        number = self.current(number)
         if number in self._sent:
             self._sent[number] = (reply, self._sent[number][1])
         elif number in self._waiting:
             self._waiting[number] = self._waiting[number]._replace(reply=reply)
 
     def drop(self, number: int) -> Frame | None:
-        """Forgets a call; gives its frame if it never went."""
+        """Forgets a call; gives its frame if that is still here, sent or not."""
+        number = self.current(number)
         self._sent.pop(number, None)
         posted = self._waiting.pop(number, None)
-        return posted.frame if posted is not None else None
+        frame = self.release(number)
+        return posted.frame if posted is not None else frame
 
     def was_sent(self, number: int) -> bool:
         """Whether a call is on its way and has no answer."""
-        return number in self._sent
+        return self.current(number) in self._sent
 
     def running(self) -> str | None:
         """The method of the oldest call that was sent and has no answer."""
@@ -103,14 +139,86 @@ class Mailbox(Generic[R]):
             return method
         return None
 
+    # Calls that are sent again.
+
+    def current(self, number: int) -> int:
+        """The number that a call has now, from the one that it was posted with."""
+        return self._renumbered.get(number, number)
+
+    def again(self, number: int) -> Frame | None:
+        """A call has failed: the frame that goes once more, or None if none may.
+
+        It has a new number, behind all that were sent meanwhile: workers rely on calls
+        coming in the order of their numbers.
+        """
+        kept = self.kept.get(number)
+        if kept is None or not kept.retries.times or number not in self._sent:
+            return None
+        self.release(number)
+        again = self._next
+        self._next = again + 1
+        frame = (kept.frame[0], again, *kept.frame[2:])
+        self._sent[again] = self._sent.pop(number)
+        self._renumbered[kept.first] = again
+        self.kept[again] = Kept(kept.first, frame, kept.retries.one_less)
+        return frame
+
+    def release(self, number: int) -> Frame | None:
+        """A call will not be sent again; gives its frame if it was kept for that."""
+        kept = self.kept.pop(number, None)
+        if kept is None:
+            return None
+        self._renumbered.pop(kept.first, None)
+        return kept.frame
+
+    @property
+    def outlives(self) -> bool:
+        """Whether a call would wait for the actor if it died and was restarted."""
+        may_go_again = (kept.retries.times for kept in self.kept.values())
+        return bool(self._waiting) or any(may_go_again)
+
+    # The end of a process.
+
+    def interrupted(self) -> tuple[list[R], list[Frame]]:
+        """The actor died and is restarted: calls that were sent go again if they may.
+
+        They keep their order, before those that wait.
+
+        Returns:
+            Who will get no answer, and the frames that were kept in vain.
+        """
+        lost: list[R] = []
+        frames: list[Frame] = []
+        again: dict[int, Posted[R]] = {}
+        for number, (reply, _) in self._sent.items():
+            kept = self.kept.get(number)
+            if kept is not None and kept.retries.times:
+                self.kept[number] = kept._replace(retries=kept.retries.one_less)
+                again[number] = Posted(reply, kept.frame)
+                continue
+            lost.append(reply)
+            frame = self.release(number)
+            if frame is not None:
+                frames.append(frame)
+        self._waiting = again | self._waiting
+        self._sent = {}
+        self._is_open = False
+        self._is_away = True
+        return lost, frames
+
     def closed(self) -> tuple[list[R], list[Frame]]:
-        """The actor is gone: who will get no answer, and the frames that never went."""
+        """The actor is gone for good.
+
+        Returns:
+            Who will get no answer, and the frames that are still here, sent or not.
+        """
         replies = [reply for reply, _ in self._sent.values()]
         replies += [posted.reply for posted in self._waiting.values()]
+        kept = [k.frame for number, k in self.kept.items() if number in self._sent]
         frames = [posted.frame for posted in self._waiting.values()]
-        self._sent, self._waiting = {}, {}
-        self._is_open = False
-        return replies, frames
+        self._sent, self._waiting, self.kept, self._renumbered = {}, {}, {}, {}
+        self._is_open = self._is_away = False
+        return replies, kept + frames
 
     def check(self) -> None:
         """Raises if a call is in two places, or waits for nothing.
@@ -123,3 +231,8 @@ class Mailbox(Generic[R]):
         both = self._waiting.keys() & self._sent.keys()
         if both:
             raise AssertionError(f"{self!r}: calls {sorted(both)} are in two places")
+        over = self.kept.keys() - self._waiting.keys() - self._sent.keys()
+        if over:
+            raise AssertionError(f"{self!r}: calls {sorted(over)} are kept for nothing")
+        if not self.kept.keys() >= set(self._renumbered.values()):
+            raise AssertionError(f"{self!r}: numbers of calls that are over are left")

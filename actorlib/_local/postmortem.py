@@ -5,10 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from actorlib.exceptions import Exit
+from actorlib.exceptions import (
+    ActorDiedError,
+    ActorUnavailableError,
+    ActorUnschedulableError,
+    Exit,
+)
 
 if TYPE_CHECKING:
     from actorlib._local.launcher import ProcessExit
+    from actorlib._local.registry import ActorRecord
 
 _SIGKILL = 9
 
@@ -20,6 +26,7 @@ class Remains:
     Attributes:
         process: How it ended, as its parent saw it.
         asked: Why it was ended by us, or the empty string if it was not.
+        interrupted: Why it was killed to be restarted, or the empty string.
         was_ready: Whether its constructor had finished.
         constructor: The last line of the constructor's traceback, if it raised.
         protocol: What was wrong with its frames, if anything.
@@ -31,6 +38,7 @@ class Remains:
 
     process: ProcessExit
     asked: str = ""
+    interrupted: str = ""
     was_ready: bool = False
     constructor: str = ""
     protocol: str = ""
@@ -59,10 +67,54 @@ def exit_of(remains: Remains) -> Exit:
     )
 
 
+def died(
+    record: ActorRecord,
+    cause: BaseException | None,
+    restarted: str,
+    asked: str = "",
+) -> BaseException:
+    """The error of whoever asks something of an actor after its end.
+
+    Args:
+        record: What is known of the actor.
+        cause: What the constructor raised, or else why there was no process.
+        restarted: What is to be said of its restarts, or the empty string.
+        asked: Why it was ended, or the empty string.
+    """
+    actor = record.id.hex()
+    if isinstance(cause, ActorUnschedulableError):
+        return ActorUnschedulableError(str(cause), actor_id=actor)
+    how = record.exit or Exit(cause="asked", reason=asked or "it is ending")
+    message = f"{record.label} ({actor}) is dead{restarted}: {how}"
+    error = ActorDiedError(message, exit=how, actor_id=actor)
+    error.__cause__ = cause
+    return error
+
+
+def unavailable(record: ActorRecord, how: Exit, attempt: str) -> ActorUnavailableError:
+    """The error of a call that is lost as the actor restarts.
+
+    Args:
+        record: What is known of the actor.
+        how: How its last process ended.
+        attempt: Which restart it is.
+    """
+    actor = record.id.hex()
+    return ActorUnavailableError(
+        f"{record.label} ({actor}) is restarting, {attempt}; await its handle to wait "
+        "for it, or let max_task_retries send calls again. It was restarted because: "
+        f"{how}",
+        exit=how,
+        actor_id=actor,
+    )
+
+
 def _cause(remains: Remains) -> tuple[str, str]:  # noqa: PLR0911  # one per cause
     process = remains.process
     if remains.asked:
         return "asked", remains.asked
+    if remains.interrupted:
+        return "restarted", remains.interrupted
     if remains.constructor:
         return (
             "failed to start",

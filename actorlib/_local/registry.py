@@ -30,6 +30,8 @@ class ActorState(enum.Enum):
     """Its process is being started, and its constructor runs."""
     ALIVE = "alive"
     """It is ready for calls."""
+    RESTARTING = "restarting"
+    """It died and will be started anew; it may have kept its share, or wait for one."""
     DRAINING = "draining"
     """It ends: its process leaves, its share is still its own."""
     DEAD = "dead"
@@ -38,8 +40,11 @@ class ActorState(enum.Enum):
 
 _MOVES: dict[ActorState, frozenset[ActorState]] = {
     ActorState.PENDING: frozenset({ActorState.STARTING, ActorState.DEAD}),
-    ActorState.STARTING: frozenset({ActorState.ALIVE, ActorState.DRAINING}),
-    ActorState.ALIVE: frozenset({ActorState.DRAINING}),
+    ActorState.STARTING: frozenset(
+        {ActorState.ALIVE, ActorState.RESTARTING, ActorState.DRAINING}
+    ),
+    ActorState.ALIVE: frozenset({ActorState.RESTARTING, ActorState.DRAINING}),
+    ActorState.RESTARTING: frozenset({ActorState.STARTING, ActorState.DEAD}),
     ActorState.DRAINING: frozenset({ActorState.DEAD}),
     ActorState.DEAD: frozenset(),
 }
@@ -153,7 +158,8 @@ class Registry:
         """
         for record in self._records.values():
             is_placed = record.state not in (ActorState.PENDING, ActorState.DEAD)
-            if is_placed != (record.lease is not None):
+            may_be_either = record.state is ActorState.RESTARTING
+            if is_placed != (record.lease is not None) and not may_be_either:
                 raise AssertionError(f"{record!r} has lease {record.lease!r}")
             if (record.exit is not None) != (record.state is ActorState.DEAD):
                 raise AssertionError(f"{record!r} has exit {record.exit!r}")

@@ -16,7 +16,9 @@ from actorlib._local.supervisor import Life
 from actorlib._wire.frames import (
     ASK,
     ASK_WITH,
+    AT_ONCE,
     AWAIT,
+    BEHIND_CALLS,
     CANCEL,
     CREATE,
     DIED,
@@ -28,6 +30,7 @@ from actorlib._wire.frames import (
     LOOK,
     RESULT,
     RETURN,
+    TO_RESTART,
     Frame,
 )
 from actorlib._wire.payload import decode, dump, encode
@@ -116,9 +119,8 @@ class Relay:
             _, call, actor = frame
             self._answer_when(session, call, actor, Life.ready)
         elif kind == END:
-            _, call, actor, at_once = frame
-            self._end(actor, at_once=at_once)
-            self._answer_when(session, call, actor, _ended)
+            _, call, actor, manner = frame
+            self._answer_when(session, call, actor, _ENDINGS[manner])
         elif kind == CANCEL:
             self._cancel(session, frame[1])
         elif kind == FIND:
@@ -190,7 +192,12 @@ class Relay:
     def _create(
         self, session: Session, call: int, actor: ActorId, source: bytes, face: bytes
     ) -> None:
-        interface, options = decode(face)
+        interface, options, listed = decode(face)
+        trouble = None
+        try:
+            options = options.updated({"retry_exceptions": decode(listed)})
+        except Exception as error:  # noqa: BLE001  # the user's classes: it is never born
+            trouble = error
         if call:
             asker, directory = _Worker(self, session, call), self._actors.directory
             taken = directory.holder(options)
@@ -205,6 +212,9 @@ class Relay:
             asker.answer((RESULT, call, None, encode(None)))
         birth = Birth(source, interface, options)
         given = self._actors.create_for(actor, birth, session.number)
+        if trouble is not None:
+            given.set_exception(trouble)
+            return
         self._births[actor] = given
         given.add_done_callback(lambda _: self._births.pop(actor, None))
 
@@ -230,15 +240,6 @@ class Relay:
             if actor.startswith(session.prefix) and not given.done():
                 reason = "the actor that made it ended before its arguments were there"
                 given.set_exception(_never(actor, reason))
-
-    def _end(self, actor: ActorId, *, at_once: bool) -> None:
-        life = self._actors.find(actor)
-        if life is None:
-            return
-        if at_once:
-            life.kill("it was killed by another actor")
-        else:
-            life.end("it was ended by another actor")
 
     def _answer_when(
         self,
@@ -293,8 +294,21 @@ class _Worker:
         self.answer((FAILURE, 0, DIED, str(error), "", "", None, dump(error)))
 
 
-def _ended(life: Life) -> asyncio.Future[None]:
+def _end(life: Life) -> asyncio.Future[None]:
+    life.end("it was ended by another actor")
     return life.ended
+
+
+def _kill(life: Life) -> asyncio.Future[None]:
+    life.kill("it was killed by another actor")
+    return life.ended
+
+
+def _restart(life: Life) -> asyncio.Future[None]:
+    return life.interrupt("it was killed by another actor, to be restarted")
+
+
+_ENDINGS = {BEHIND_CALLS: _end, AT_ONCE: _kill, TO_RESTART: _restart}
 
 
 def _never(actor: ActorId, reason: str) -> ActorDiedError:

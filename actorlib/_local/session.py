@@ -71,6 +71,7 @@ class Session:
         self._dispatch = dispatch
         self._rises = rises
         self._ready = ready
+        self._patience: asyncio.TimerHandle | None = None
         self._ended: asyncio.Future[None] = loop.create_future()
         self.channel = Channel(loop, process.sock, self._receive, self._lost)
 
@@ -94,10 +95,18 @@ class Session:
             return await exited
         finally:
             self.channel.close()
+            if self._patience is not None:
+                self._patience.cancel()
 
-    def stop(self) -> None:
-        """Asks the actor to leave behind what it was sent."""
+    def stop(self, grace: float) -> None:
+        """Asks the actor to leave behind what it was sent.
+
+        Args:
+            grace: Seconds after which it is killed.
+        """
         self.channel.send((STOP,))
+        if self._patience is None:
+            self._patience = self._loop.call_later(grace, self._process.kill)
 
     def _receive(self, frames: list[Frame]) -> None:
         settle = self._dispatch.settle

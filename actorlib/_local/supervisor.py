@@ -1,8 +1,9 @@
 """The life of one actor, top to bottom.
 
-One task per actor, and one function to read: wait for the arguments, wait for a share,
-start a worker, wait for its end, say why, give the share back. A life never raises: its
-failures are the record's state, and what it did not foresee is logged as our bug.
+One task per actor, and one function to read: wait for the arguments; then, again and
+again, wait for a share, start a worker, wait for its end, say why; and at last give the
+share back. A life never raises: its failures are the record's state, and what it did
+not foresee is logged as our bug.
 """
 
 from __future__ import annotations
@@ -13,14 +14,12 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from actorlib._local.postmortem import Remains, exit_of
+from actorlib._local.moments import Moment
+from actorlib._local.place import Place
+from actorlib._local.postmortem import Remains, died, exit_of, unavailable
 from actorlib._local.registry import ActorState
-from actorlib.exceptions import (
-    ActorDiedError,
-    ActorUnschedulableError,
-    Exit,
-    TemplateError,
-)
+from actorlib._local.restarts import GiveUp, Restarts
+from actorlib.exceptions import ActorUnschedulableError, Exit, TemplateError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from actorlib.accelerators.base import Lease
 
 V = TypeVar("V")
-_NEIGHBOURS = "a place for the actors that it is to be near to, or apart from"
 _log = logging.getLogger("actorlib")
 
 
@@ -50,9 +48,10 @@ class Life:
     Attributes:
         record: What is known of the actor.
         dispatch: Its calls.
-        unsent: The constructor's arguments, while they wait to be sent.
-        ended: Done when its process is gone and its share is back.
-        waits_for: What it waits for before it stands in line; empty if nothing.
+        place: Its share of the machine.
+        restarts: How often it was started anew, and may still be.
+        unsent: The constructor's arguments, while they may have to be sent.
+        ended: Done when it is dead for good: its process is gone, its share is back.
     """
 
     def __init__(
@@ -65,21 +64,21 @@ class Life:
         self.record = record
         self.ended: asyncio.Future[None] = loop.create_future()
         self.dispatch = make_dispatch(self)
+        self.place = Place(record, surroundings)
+        self.restarts = Restarts(record.options.restart_policy)
         self.unsent: Sealed | None = None
         self._surroundings = surroundings
         self._asked = ""
+        self._interrupted = ""
         self._ends_for = ""
-        self._promise: asyncio.Future[Lease] | None = None
         self._was_ready = False
-        self._awaiting_ready: list[asyncio.Future[None]] = []
+        self._ready = Moment(loop)
+        self._session_over = Moment(loop)
         self._cause: BaseException | None = None
         self._process: WorkerProcess | None = None
         self._session: Session | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_waiting = False
-        self.waits_for = ""
-        self._awaiting_place: list[asyncio.Future[None]] = []
-        self._patience: asyncio.TimerHandle | None = None
 
     def begin(self, arguments: Sealed | BaseException | asyncio.Future[Sealed]) -> None:
         """Starts living.
@@ -87,13 +86,10 @@ class Life:
         Args:
             arguments: For the constructor, why there are none, or a future of them.
         """
-        if asyncio.isfuture(arguments):
-            self.waits_for = "a ref among its constructor's arguments"
-        elif self._surroundings.awaits_neighbours(self):
-            self.waits_for = _NEIGHBOURS
-        elif not isinstance(arguments, BaseException):
+        is_there = not isinstance(arguments, BaseException)
+        if is_there and not asyncio.isfuture(arguments):
             # Now, and not when the task begins: who is made first is first in line.
-            self._promise = self._surroundings.enter(self)
+            self.place.enter()
         self._task = self._surroundings.loop.create_task(self._live(arguments))
 
     def be_stillborn(
@@ -107,35 +103,24 @@ class Life:
         elif not isinstance(arguments, BaseException):
             self.unsent = arguments
         self._cause = error
-        self._be_dead(Exit(cause="failed to start", reason=str(error)), None)
+        self._be_dead(Exit(cause="failed to start", reason=str(error)))
 
     def died(self) -> BaseException:
         """The error of whoever asks something of the actor after its end."""
-        record = self.record
-        how = record.exit or Exit(cause="asked", reason=self._asked or "it is ending")
-        if isinstance(self._cause, ActorUnschedulableError):
-            return ActorUnschedulableError(str(self._cause), actor_id=record.id.hex())
-        error = ActorDiedError(
-            f"{record.label} ({record.id.hex()}) is dead: {how}",
-            exit=how,
-            actor_id=record.id.hex(),
-        )
-        error.__cause__ = self._cause
-        return error
+        return died(self.record, self._cause, self.restarts.given_up, self._asked)
+
+    def unavailable(self) -> BaseException:
+        """The error of whoever asks something of it while it restarts."""
+        how = self.restarts.last_exit or Exit(cause="lost")
+        return unavailable(self.record, how, self.restarts.told(self._now()))
 
     def ready(self) -> asyncio.Future[None]:
-        """Done when it is ready for calls, or with why it never will be.
-
-        Each who waits gets a future and an error of their own: an error keeps the
-        frames that it passed, and one for all would keep every handle in them.
-        """
-        waiter: asyncio.Future[None] = self._surroundings.loop.create_future()
+        """Done when it is ready for calls, or with why it never will be."""
+        waiter = self._ready.wait()
         if self.record.state is ActorState.DEAD:
-            waiter.set_exception(self.died())
+            self._ready.happens(self.died)
         elif self._was_ready:
-            waiter.set_result(None)
-        else:
-            self._awaiting_ready.append(waiter)
+            self._ready.happens()
         return waiter
 
     @property
@@ -144,32 +129,27 @@ class Life:
         return not (self._asked or self.dispatch.is_closed)
 
     @property
-    def is_pending(self) -> bool:
-        """Whether it has no process yet, and may get one."""
-        return self.record.state is ActorState.PENDING
+    def waits_for_arguments(self) -> bool:
+        """Whether it is not in line yet, as an argument is a ref without a value."""
+        is_in_line = self.place.promise is not None or self.place.waits_for_neighbours
+        return self.record.state is ActorState.PENDING and not is_in_line
 
     @property
-    def lease(self) -> Lease | None:
-        """Its share, from the moment that it is granted until it is given back."""
-        promise = self._promise
-        if not self.is_pending or promise is None or not promise.done():
-            return self.record.lease
-        has_failed = promise.cancelled() or promise.exception() is not None
-        return None if has_failed else promise.result()
-
-    @property
-    def promise(self) -> asyncio.Future[Lease] | None:
-        """Its place in line, once it has one."""
-        return self._promise
+    def is_placeless(self) -> bool:
+        """Whether it has no share, and may get one."""
+        has_process = self.record.state not in (
+            ActorState.PENDING,
+            ActorState.RESTARTING,
+        )
+        return not has_process and self.place.lease is None
 
     def placed(self) -> asyncio.Future[None]:
         """Done when it has a place, or never will have one."""
-        waiter: asyncio.Future[None] = self._surroundings.loop.create_future()
-        if self.is_pending and self.lease is None:
-            self._awaiting_place.append(waiter)
-        else:
-            waiter.set_result(None)
-        return waiter
+        if self.is_placeless:
+            return self.place.taken()
+        there: asyncio.Future[None] = self._surroundings.loop.create_future()
+        there.set_result(None)
+        return there
 
     @property
     def pid(self) -> int:
@@ -186,16 +166,33 @@ class Life:
         elif self._is_waiting and self._task is not None:
             self._task.cancel()
 
+    def interrupt(self, reason: str) -> asyncio.Future[None]:
+        """Ends its process at once, to be restarted; kills it if it may not be.
+
+        Returns:
+            Done when that process is gone.
+        """
+        if not self.restarts.would_follow(Exit(cause="restarted"), self._now()):
+            self.kill(reason)
+        if self._asked or self.record.state is ActorState.DEAD:
+            return asyncio.shield(self.ended)
+        waiter = self._session_over.wait()
+        if self._process is None:  # it has none yet, and will start afresh anyway
+            self._session_over.happens()
+        else:
+            self._interrupted = reason
+            self._process.kill()
+        return waiter
+
     def stop(self, reason: str, graces: int = 1) -> None:
         """Ends the actor behind what it was sent; it is killed if it stays on."""
         self._asked = self._asked or reason
         state = self.record.state
         if state is ActorState.ALIVE and self._session is not None:
             self.record.move(ActorState.DRAINING)
-            self._session.stop()
-            self.dispatch.close()
-            self._lose_patience_later(graces)
-        elif state in (ActorState.PENDING, ActorState.STARTING):
+            self._session.stop(self._surroundings.grace * graces)
+            self.dispatch.drain()
+        elif state not in (ActorState.DRAINING, ActorState.DEAD):
             self.kill(reason)
 
     def end(self, reason: str) -> None:
@@ -218,30 +215,23 @@ class Life:
         if self._ends_for and self.dispatch.is_idle and not self._asked:
             self.stop(self._ends_for)
 
-    def _lose_patience_later(self, graces: int) -> None:
-        surroundings = self._surroundings
-        process = self._process
-        if process is not None and self._patience is None:
-            self._patience = surroundings.loop.call_later(
-                surroundings.grace * graces, process.kill
-            )
-
     # The life.
 
     async def _live(
         self, arguments: Sealed | BaseException | asyncio.Future[Sealed]
     ) -> None:
         how = Exit(cause="lost", reason="actorlib failed; its log says where")
-        lease = None
         try:
             sealed = self.unsent = await self._waited(_value(arguments))
-            if self._promise is None:
-                self.waits_for = _NEIGHBOURS
-                await self._waited(self._surroundings.neighbours(self))
-                self.waits_for = ""
-                self._promise = self._surroundings.enter(self)
-            lease = await self._waited(_result(self._promise))
-            how = await self._be(lease, sealed)
+            while True:
+                lease = await self._waited(self.place.granted())
+                how = await self._be(lease, sealed)
+                if self._ends_for and not self.dispatch.outlives:
+                    break  # there is nothing left to be restarted for
+                follows = self.restarts.follows(how, self._now())
+                if isinstance(follows, GiveUp):
+                    break
+                await self._restart(how, follows.after)
         except _Asked:
             how = Exit(cause="asked", reason=self._asked)
         except ActorUnschedulableError as error:
@@ -257,7 +247,7 @@ class Life:
             _log.exception("the life of %r ended by a bug in actorlib", self.record)
             self._cause = error
         finally:
-            self._be_dead(how, lease)
+            self._be_dead(how)
 
     async def _waited(self, waiting: Coroutine[Any, Any, V]) -> V:
         """Waits for something that ``kill`` may end."""
@@ -276,23 +266,43 @@ class Life:
 
     async def _be(self, lease: Lease, arguments: Sealed) -> Exit:
         surroundings, record = self._surroundings, self.record
-        record.lease = lease
         record.move(ActorState.STARTING)
-        self._tell_placed()
+        self.place.take(lease)
         if self._asked:
             raise _Asked
         try:
             process = self._process = surroundings.launch(record, lease)
         except (OSError, TemplateError) as error:
-            raise _Unborn from error
+            self._cause = error
+            return Exit(cause="failed to start", reason=str(error))
         session = self._session = surroundings.open_session(self, process)
         try:
-            self.unsent = None
+            if self.restarts.are_over:
+                self.unsent = None
             start = surroundings.start_frame(self, session, lease, arguments)
             ended = await session.run(start, surroundings.grace)
         finally:
             surroundings.close_session(session)
         return self._explain(session, process, ended)
+
+    async def _restart(self, how: Exit, after: float) -> None:
+        """Lets go of what was, and waits if it has died too often of late.
+
+        Who has to wait gives the share back meanwhile, and gets in line again.
+        """
+        self._process = self._session = None
+        self._was_ready = False
+        self._interrupted = ""
+        self.record.move(ActorState.RESTARTING)
+        self._report(f"restarts ({self.restarts.told(self._now())})", how)
+        self.dispatch.interrupted()
+        self._session_over.happens()
+        if after:
+            self.place.give_back()
+            await self._waited(asyncio.sleep(after))
+
+    def _now(self) -> float:
+        return self._surroundings.loop.time()
 
     def is_ready(self) -> None:
         """The constructor has finished: calls may go."""
@@ -301,24 +311,8 @@ class Life:
         self.record.move(ActorState.ALIVE)
         self.dispatch.opened(self._session.channel, self._session.number)
         self._was_ready = True
-        self._tell_ready(None)
+        self._ready.happens()
         self.idle()
-
-    def _tell_placed(self) -> None:
-        waiters, self._awaiting_place = self._awaiting_place, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-
-    def _tell_ready(self, died: Callable[[], BaseException] | None) -> None:
-        waiters, self._awaiting_ready = self._awaiting_ready, []
-        for waiter in waiters:
-            if waiter.done():
-                continue
-            if died is None:
-                waiter.set_result(None)
-            else:
-                waiter.set_exception(died())
 
     def _explain(
         self, session: Session, process: WorkerProcess, ended: ProcessExit
@@ -329,6 +323,7 @@ class Life:
             Remains(
                 process=ended,
                 asked=self._asked,
+                interrupted=self._interrupted,
                 was_ready=self._was_ready,
                 constructor=session.constructor_summary,
                 protocol=str(session.protocol_error or ""),
@@ -339,30 +334,30 @@ class Life:
             )
         )
 
-    def _be_dead(self, how: Exit, lease: Lease | None) -> None:
+    def _be_dead(self, how: Exit) -> None:
         record = self.record
-        if self._patience is not None:
-            self._patience.cancel()
         record.exit = how
-        self.waits_for = ""
         if record.state in (ActorState.STARTING, ActorState.ALIVE):
             record.move(ActorState.DRAINING)
-        record.lease = None
         record.move(ActorState.DEAD)
-        self._tell_placed()
+        self.place.given_up()
         self.dispatch.over()
-        self._tell_ready(self.died)
-        if lease is not None:
-            self._surroundings.release_lease(lease)
-        elif self._promise is not None:
-            self._surroundings.leave(self._promise)
+        self._ready.happens(self.died)
+        self.place.give_back()
+        self._session_over.happens()
         self.ended.set_result(None)
         self._surroundings.buried(self)
-        if how.cause != "asked":
-            # Last, and whatever becomes of it: a handler of the user's may raise.
-            with suppress(Exception):
-                told = replace(how, log_tail="")  # it has been shown, or was not to be
-                _log.warning("%s (%s) is dead: %s", record.label, record.id.hex(), told)
+        self._report(f"is dead{self.restarts.given_up}", how)
+
+    def _report(self, what: str, how: Exit) -> None:
+        """Logs an end that nobody asked for."""
+        if how.cause in ("asked", "restarted"):
+            return
+        told = replace(how, log_tail="")  # it has been shown, or was not to be
+        with suppress(Exception):  # a handler of the user's may raise
+            _log.warning(
+                "%s (%s) %s: %s", self.record.label, self.record.id.hex(), what, told
+            )
 
 
 class _Unborn(Exception):  # noqa: N818  # carries what went wrong
@@ -371,10 +366,6 @@ class _Unborn(Exception):  # noqa: N818  # carries what went wrong
 
 class _Asked(Exception):  # noqa: N818  # no error: the way out of a life that was ended
     """The actor was ended before it had a process."""
-
-
-async def _result(promise: asyncio.Future[Lease]) -> Lease:
-    return await promise
 
 
 async def _value(

@@ -24,15 +24,15 @@ class Surroundings(Protocol[L_contra]):
     loop: asyncio.AbstractEventLoop
     grace: float
 
-    def awaits_neighbours(self, life: L_contra) -> bool:
+    def awaits_neighbours(self, record: ActorRecord) -> bool:
         """Whether actors it is to be near to, or apart from, have no place yet."""
         ...
 
-    async def neighbours(self, life: L_contra) -> None:
+    async def neighbours(self, record: ActorRecord) -> None:
         """Done when they have a place, or are dead."""
         ...
 
-    def enter(self, life: L_contra) -> asyncio.Future[Lease]:
+    def enter(self, record: ActorRecord) -> asyncio.Future[Lease]:
         """Asks for the actor's share: done at once, or when its turn has come.
 
         It fails with ActorUnschedulableError if that turn can never come.

@@ -27,7 +27,7 @@ CREATE     up    id, actor, class, options and interface: an actor is made; if i
                  is not 0, answer with nothing, or with the one that has its name
 GIVE       up    actor, whether they are good, loans, its arguments or the error
 AWAIT      up    id, actor: answer when it is ready, or why it never will be
-END        up    id, actor, at once or behind its calls: answer when it is gone
+END        up    id, actor, in which manner: answer when it is gone
 RETURN     up    actor, how many loans of it are given back
 FIND       up    id, name, namespace: answer with the actor of that name
 LOOK       up    id, whether for names alone: answer with them, or with all actors
@@ -59,6 +59,13 @@ ASK_WITH: Final = 14
 FIND: Final = 15
 LOOK: Final = 16
 LEAVE: Final = 17
+
+BEHIND_CALLS: Final = 0
+"""An END behind what the actor was sent."""
+AT_ONCE: Final = 1
+"""An END of a running actor."""
+TO_RESTART: Final = 2
+"""An END of its process; the actor is restarted if it may be."""
 
 RAISED: Final = 0
 """A FAILURE of the user's code."""

@@ -85,6 +85,7 @@ def read_start(frame: Frame) -> Start:
         runtime_env=told["env"],
         accelerator_ids={kind: list(ids) for kind, ids in told["ids"].items()},
         resources=told["resources"],
+        was_current_actor_reconstructed=told["reconstructed"],
     )
     return Start(
         actor=told["actor"],

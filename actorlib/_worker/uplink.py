@@ -25,7 +25,9 @@ from actorlib._wire.blame import Sources
 from actorlib._wire.frames import (
     ASK,
     ASK_WITH,
+    AT_ONCE,
     AWAIT,
+    BEHIND_CALLS,
     CANCEL,
     CREATE,
     END,
@@ -34,6 +36,7 @@ from actorlib._wire.frames import (
     LEAVE,
     LOOK,
     RETURN,
+    TO_RESTART,
     Frame,
 )
 from actorlib._wire.lanes import Lanes
@@ -162,7 +165,10 @@ class Uplink(ABC):
         """Starts an actor, or finds who has its name: its id, or theirs."""
         name = spec.interface.class_name
         source = self._sources.dumped(name, spec.source)
-        face = dump((spec.interface, self._heir(spec.options)))
+        # Apart from the rest, as the owner may not have the modules they are of.
+        listed = dump(spec.options.retry_exceptions)
+        options = self._heir(spec.options).updated({"retry_exceptions": False})
+        face = dump((spec.interface, options, listed))
         arguments = Arguments(self, name, spec.args, spec.kwargs)
         actor = ActorId(self._prefix + _count.pack(next(self._actors)))
 
@@ -227,11 +233,11 @@ class Uplink(ABC):
 
     def end(self, actor: ActorId) -> ObjectRef[None]:
         """Ends an actor behind what it was sent; see Engine."""
-        return self._end(actor, at_once=False)
+        return self._end(actor, BEHIND_CALLS)
 
-    def kill(self, actor: ActorId) -> ObjectRef[None]:
+    def kill(self, actor: ActorId, *, restart: bool = False) -> ObjectRef[None]:
         """Ends an actor at once; see Engine."""
-        return self._end(actor, at_once=True)
+        return self._end(actor, TO_RESTART if restart else AT_ONCE)
 
     def cancel(self, call: int) -> None:
         """Stops a call; see Replier."""
@@ -374,7 +380,7 @@ class Uplink(ABC):
         if frame is not None:
             self.post(frame)
 
-    def _end(self, actor: ActorId, *, at_once: bool) -> ObjectRef[None]:
+    def _end(self, actor: ActorId, manner: int) -> ObjectRef[None]:
         ref = self._new_ref()
-        self._post_in_order(actor, lambda: (END, ref.call, actor, at_once))
+        self._post_in_order(actor, lambda: (END, ref.call, actor, manner))
         return ref

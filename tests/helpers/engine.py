@@ -53,7 +53,8 @@ class FakeEngine:
         sent: The calls that were made, in order.
         cancelled: The numbers of the calls that were cancelled.
         holders: How many holders each actor has.
-        ended: Actors that were ended, each with ``"end"`` or ``"kill"``.
+        ended: Actors that were ended, each with ``"end"``, ``"kill"`` or
+            ``"restart"``.
         readiness: What ``ready`` gives, by actor, if it is not ready at once.
     """
 
@@ -138,9 +139,9 @@ class FakeEngine:
         self.ended.append((actor, "end"))
         return self._done()
 
-    def kill(self, actor: ActorId) -> asyncio.Future[None]:
+    def kill(self, actor: ActorId, *, restart: bool = False) -> asyncio.Future[None]:
         """Writes down that it was killed."""
-        self.ended.append((actor, "kill"))
+        self.ended.append((actor, "restart" if restart else "kill"))
         return self._done()
 
     def retain(self, actor: ActorId) -> None:

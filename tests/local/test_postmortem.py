@@ -4,8 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from actorlib._engine import ActorId
+from actorlib._interface import interface_of
 from actorlib._local.launcher import ProcessExit
-from actorlib._local.postmortem import Remains, exit_of
+from actorlib._local.postmortem import Remains, died, exit_of, unavailable
+from actorlib._local.registry import ActorRecord
+from actorlib._options import ActorOptions
+from actorlib.exceptions import ActorDiedError, ActorUnschedulableError, Exit
 
 LEFT = ProcessExit(code=0)
 FAILED = ProcessExit(code=3)
@@ -27,6 +32,8 @@ RAN = Remains(
         (Remains(process=SEGFAULT, is_memory_short=True), "crashed"),
         (Remains(process=FAILED, is_memory_short=True), "exited"),
         (Remains(process=KILLED, asked="it was killed"), "asked"),
+        (Remains(process=KILLED, interrupted="to be restarted"), "restarted"),
+        (Remains(process=KILLED, asked="killed", interrupted="before"), "asked"),
         (Remains(process=ProcessExit(trouble="fork failed")), "failed to start"),
         (Remains(process=ProcessExit(trouble="gone"), pid=123), "lost"),
         (Remains(process=FAILED, constructor="ValueError: no"), "failed to start"),
@@ -109,3 +116,63 @@ def test_exit_of_when_it_was_asked_for_then_neither_last_words_nor_method() -> N
     found = exit_of(replace(RAN, asked="it was killed"))
 
     assert (found.log_tail, found.method) == ("", None)
+
+
+# What is told to whoever asks something of it.
+
+
+class Model:
+    pass
+
+
+CRASH = Exit(cause="crashed", signal=9, reason="a signal ended its process")
+
+
+def record_of(how: Exit | None) -> ActorRecord:
+    return ActorRecord(
+        id=ActorId(b"\xab"),
+        interface=interface_of(Model),
+        options=ActorOptions(),
+        exit=how,
+    )
+
+
+def test_died_when_it_has_ended_then_how_and_why() -> None:
+    cause = ValueError("no")
+
+    error = died(record_of(CRASH), cause, " after 2 restarts (max_restarts=2)")
+
+    assert isinstance(error, ActorDiedError)
+    assert str(error) == (
+        "Model (ab) is dead after 2 restarts (max_restarts=2): a signal ended its "
+        "process (SIGKILL)"
+    )
+    assert (error.exit, error.actor_id, error.__cause__) == (CRASH, "ab", cause)
+
+
+def test_died_when_it_is_only_about_to_end_then_it_was_asked_for() -> None:
+    error = died(record_of(None), None, "")
+
+    assert isinstance(error, ActorDiedError)
+    assert (str(error), error.exit.cause) == (
+        "Model (ab) is dead: it is ending",
+        "asked",
+    )
+
+
+def test_died_when_it_could_never_be_placed_then_that_error() -> None:
+    error = died(record_of(CRASH), ActorUnschedulableError("too much"), "")
+
+    assert isinstance(error, ActorUnschedulableError)
+    assert (str(error), error.actor_id) == ("too much", "ab")
+
+
+def test_unavailable_when_told_then_which_attempt_and_the_way_out() -> None:
+    error = unavailable(record_of(None), CRASH, "attempt 1 of 2, in 0.4 s")
+
+    assert str(error) == (
+        "Model (ab) is restarting, attempt 1 of 2, in 0.4 s; await its handle to wait "
+        "for it, or let max_task_retries send calls again. It was restarted because: "
+        "a signal ended its process (SIGKILL)"
+    )
+    assert (error.exit, error.actor_id) == (CRASH, "ab")

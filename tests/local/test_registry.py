@@ -25,8 +25,12 @@ LEGAL = [
     (ActorState.PENDING, ActorState.STARTING),
     (ActorState.PENDING, ActorState.DEAD),
     (ActorState.STARTING, ActorState.ALIVE),
+    (ActorState.STARTING, ActorState.RESTARTING),
     (ActorState.STARTING, ActorState.DRAINING),
+    (ActorState.ALIVE, ActorState.RESTARTING),
     (ActorState.ALIVE, ActorState.DRAINING),
+    (ActorState.RESTARTING, ActorState.STARTING),
+    (ActorState.RESTARTING, ActorState.DEAD),
     (ActorState.DRAINING, ActorState.DEAD),
 ]
 MOVES = list(itertools.product(ActorState, ActorState))

@@ -1,0 +1,168 @@
+"""Whether an actor that died is started anew, and when.
+
+The first restart is at once. An actor that dies again soon waits, twice as long each
+time, up to a limit, so that a crash loop costs little; one that lived for a while
+begins afresh.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from actorlib._options import RestartPolicy
+    from actorlib.exceptions import Exit
+
+LONGEST = 30.0
+"""Seconds beyond which a wait is not doubled any more."""
+
+QUIET = 60.0
+"""Seconds of life after which the next death counts as the first in a row."""
+
+
+class History(NamedTuple):
+    """The restarts that there were.
+
+    Attributes:
+        total: How many.
+        streak: How many of them in a row, without a quiet while between.
+        last: When the last one began.
+        recent: When each of those within the policy's window was decided.
+    """
+
+    total: int = 0
+    streak: int = 0
+    last: float = 0.0
+    recent: tuple[float, ...] = ()
+
+
+class Restart(NamedTuple):
+    """The actor is started anew.
+
+    Attributes:
+        after: In how many seconds.
+        history: The restarts, this one included.
+    """
+
+    after: float
+    history: History
+
+
+class GiveUp(NamedTuple):
+    """The actor stays dead.
+
+    Attributes:
+        reason: Why it is not restarted, to be said after "is dead"; may be empty.
+    """
+
+    reason: str
+
+
+def decide(
+    policy: RestartPolicy, history: History, how: Exit, now: float
+) -> Restart | GiveUp:
+    """What follows the end of an actor's process.
+
+    Args:
+        policy: How often it may be restarted, and how soon.
+        history: The restarts that there were.
+        how: How it ended.
+        now: The time, in seconds of the clock of the history.
+    """
+    if how.cause == "asked":
+        return GiveUp("")
+    if how.cause == "failed to start" and not history.total:
+        return GiveUp("")  # what never came to life would hardly do so the next time
+    recent = history.recent
+    if policy.window is not None:
+        recent = tuple(when for when in recent if now - when < policy.window)
+    used = history.total if policy.window is None else len(recent)
+    if used >= policy.max_restarts >= 0:
+        return GiveUp(_used_up(policy, history))
+    is_quiet = not history.total or now - history.last >= QUIET
+    streak = 0 if is_quiet else history.streak
+    after = _wait(policy.backoff, streak)
+    counted = (*recent, now) if _counts_recent(policy) else ()
+    made = History(history.total + 1, streak + 1, now + after, counted)
+    return Restart(after, made)
+
+
+class Restarts:
+    """The restarts of one actor, until none follows any more.
+
+    Args:
+        policy: How often it may be restarted, and how soon.
+
+    Attributes:
+        last_exit: How the process ended that was restarted last.
+        given_up: Why it will not be restarted, to be said after "is dead".
+    """
+
+    def __init__(self, policy: RestartPolicy) -> None:
+        self.last_exit: Exit | None = None
+        self.given_up = ""
+        self._policy = policy
+        self._history = History()
+
+    def __repr__(self) -> str:
+        return f"<Restarts {self._history.total} of {self._policy.max_restarts}>"
+
+    @property
+    def count(self) -> int:
+        """How many there were."""
+        return self._history.total
+
+    @property
+    def are_over(self) -> bool:
+        """Whether the actor will never be restarted again, however it ends."""
+        policy = self._policy
+        if policy.window is not None and policy.max_restarts:
+            return False
+        return self.count >= policy.max_restarts >= 0
+
+    def would_follow(self, how: Exit, now: float) -> bool:
+        """Whether the actor would be restarted after such an end."""
+        return isinstance(decide(self._policy, self._history, how, now), Restart)
+
+    def follows(self, how: Exit, now: float) -> Restart | GiveUp:
+        """Decides what follows an end, and remembers it."""
+        verdict = decide(self._policy, self._history, how, now)
+        if isinstance(verdict, GiveUp):
+            self.given_up = verdict.reason
+        else:
+            self._history = verdict.history
+            self.last_exit = how
+        return verdict
+
+    def told(self, now: float) -> str:
+        """Which restart this is and when, ``attempt 2 of 3, in 0.4 s``."""
+        policy, history = self._policy, self._history
+        text = f"attempt {history.total}"
+        if policy.max_restarts >= 0 and policy.window is None:
+            text = f"{text} of {policy.max_restarts}"
+        elif policy.max_restarts >= 0:
+            text = (
+                f"attempt {len(history.recent)} of {policy.max_restarts} within "
+                f"{policy.window:g} s"
+            )
+        wait = history.last - now
+        return f"{text}, in {wait:.2g} s" if wait > 0 else text
+
+
+def _wait(backoff: float, streak: int) -> float:
+    if not streak:
+        return 0.0
+    # Beyond 64 doublings nothing is below the limit, and floats have an end.
+    return min(backoff * 2.0 ** min(streak - 1, 64), max(LONGEST, backoff))
+
+
+def _counts_recent(policy: RestartPolicy) -> bool:
+    return policy.window is not None and policy.max_restarts > 0
+
+
+def _used_up(policy: RestartPolicy, history: History) -> str:
+    if not history.total:
+        return ""
+    restarts = f"{history.total} restart{'s' if history.total > 1 else ''}"
+    within = f" within {policy.window:g} s" if policy.window is not None else ""
+    return f" after {restarts} (max_restarts={policy.max_restarts}{within})"

@@ -1,0 +1,738 @@
+"""An actor that died is started anew: as often as it may, as if it was the first."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from helpers.actors import (
+    AsyncCaller,
+    Caller,
+    Keeper,
+    Log,
+    Target,
+    end_of,
+    gone,
+    living,
+    running,
+)
+from helpers.owners import DESCENDANTS, Bell, Looped, Serial, Watched
+
+import actorlib
+from actorlib.exceptions import (
+    ActorDiedError,
+    ActorError,
+    ActorUnavailableError,
+    ActorUnschedulableError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Iterator
+
+    from actorlib import ActorHandle, Runtime
+    from actorlib._remote import ActorClass
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="watches pidfds"),
+]
+
+FOR_EVER = 1000.0
+"""A back-off that no test waits for: whoever has to is restarting all the time."""
+
+
+@actorlib.remote
+class Fragile:
+    """Counts, and dies when it is told to.
+
+    Args:
+        start: What it starts from.
+        notes: A file that gets a line for each time that it is made.
+    """
+
+    def __init__(self, start: int = 0, notes: str = "") -> None:
+        self._total = start
+        if notes:
+            with Path(notes).open("a") as file:
+                file.write(f"{os.getpid()}\n")
+
+    def add(self) -> int:
+        self._total += 1
+        return self._total
+
+    def die(self) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def mask(self) -> str | None:
+        return os.environ.get("CUDA_VISIBLE_DEVICES")
+
+    def pid(self) -> int:
+        return os.getpid()
+
+    def was_reconstructed(self) -> bool:
+        return actorlib.get_runtime_context().was_current_actor_reconstructed
+
+
+@pytest.fixture
+async def runtime() -> AsyncIterator[Runtime]:
+    async with running(num_gpus=2, log_to_driver=False, grace=0.2) as runtime:
+        yield runtime
+
+
+@pytest.fixture
+def bell(tmp_path: Path) -> Iterator[Bell]:
+    bell = Bell(tmp_path)
+    yield bell
+    bell.close()
+
+
+async def raised(waiting: Awaitable[object]) -> Any:
+    with pytest.raises(ActorError) as caught:
+        await waiting
+    return caught.value
+
+
+async def killed(actor: ActorHandle[Any]) -> ActorUnavailableError:
+    """Lets an actor die; gives what its last call was told."""
+    error = await raised(actor.die.remote())
+    assert isinstance(error, ActorUnavailableError)
+    return error
+
+
+def info(runtime: Runtime, actor: ActorHandle[Any]) -> Any:
+    (found,) = [
+        told for told in runtime.snapshot().actors if told.actor_id in repr(actor)
+    ]
+    return found
+
+
+# How often.
+
+
+async def test_lif_019_death_k_plus_1_is_final(runtime: Runtime) -> None:
+    actor = Fragile.options(max_restarts=2, restart_backoff=0).remote(10)
+    for _ in range(2):
+        assert [await actor.add.remote() for _ in range(2)] == [11, 12]
+        assert (await killed(actor)).exit.signal == signal.SIGKILL
+        await actor
+    assert await actor.add.remote() == 11
+
+    error = await raised(actor.die.remote())
+    assert isinstance(error, ActorDiedError)
+    assert "is dead after 2 restarts (max_restarts=2)" in str(error)
+    assert isinstance(await raised(actor.add.remote()), ActorDiedError)
+    assert isinstance(await raised(actor), ActorDiedError)
+    assert info(runtime, actor).restarts == 2
+    assert info(runtime, actor).state == "dead"
+
+
+async def test_without_max_restarts_the_first_death_is_final(runtime: Runtime) -> None:
+    actor = Fragile.remote()
+
+    assert isinstance(await raised(actor.die.remote()), ActorDiedError)
+    assert info(runtime, actor).restarts == 0
+
+
+async def test_lif_021_minus_one_is_for_ever_and_kill_is_final(
+    runtime: Runtime,
+) -> None:
+    actor = Fragile.options(max_restarts=-1, restart_backoff=0).remote()
+    for _ in range(6):
+        await actor
+        await killed(actor)
+    assert await (await actor).add.remote() == 1
+
+    await actorlib.kill(actor)
+
+    assert isinstance(await raised(actor.add.remote()), ActorDiedError)
+    assert living(runtime) == []
+
+
+@pytest.mark.parametrize("kind", [Serial, Looped], ids=repr)
+@pytest.mark.parametrize(
+    ("method", "deed", "arguments"),
+    [
+        ("template", "segfault", ()),
+        ("template", "exit_at_once", (7,)),
+        ("template", "leave", (3,)),
+        ("template", "raise_sign", ()),
+        ("spawn", "leave", (3,)),
+    ],
+)
+async def test_lif_019_however_it_ends_it_comes_back(
+    kind: ActorClass[..., Any], method: Any, deed: str, arguments: tuple[object, ...]
+) -> None:
+    async with running(start_method=method, log_to_driver=False):
+        actor = kind.options(max_restarts=1).remote()
+        before = await actor.pid.remote()
+
+        error = await raised(getattr(actor, deed).remote(*arguments))
+
+        assert isinstance(error, ActorUnavailableError)
+        assert error.exit.method == deed
+        assert await (await actor).pid.remote() != before
+
+
+async def test_lif_023_it_is_restarted_even_if_nobody_calls_it(bell: Bell) -> None:
+    async with running(log_to_driver=False):
+        actor = Serial.options(max_restarts=1).remote(bell.path)
+        first = await asyncio.to_thread(bell.heard)
+        await actor
+
+        os.kill(first, signal.SIGKILL)
+
+        assert await asyncio.to_thread(bell.heard) != first
+
+
+async def test_lif_024_it_can_be_told_that_it_was_restarted(runtime: Runtime) -> None:
+    del runtime
+    actor = Fragile.options(max_restarts=1).remote()
+    assert await actor.was_reconstructed.remote() is False
+
+    await killed(actor)
+    await actor
+
+    assert await actor.was_reconstructed.remote() is True
+    assert actorlib.get_runtime_context().was_current_actor_reconstructed is False
+
+
+async def test_a_window_forgets_old_deaths(runtime: Runtime) -> None:
+    del runtime
+    # Of no length, it has forgotten every death before the next.
+    options = {"max_restarts": 1, "restart_window": 0, "restart_backoff": 0}
+    actor = Fragile.options(**options).remote()  # type: ignore[arg-type]
+    for _ in range(4):
+        await actor
+        await killed(actor)
+
+    assert await (await actor).add.remote() == 1
+
+
+# Constructors.
+
+
+async def test_lif_018_a_constructor_that_raises_at_first_is_not_tried_again(
+    runtime: Runtime, tmp_path: Path
+) -> None:
+    del runtime
+
+    class Failing:
+        def __init__(self, notes: str) -> None:
+            with Path(notes).open("a") as file:
+                file.write("made\n")
+            raise ValueError("no")
+
+        def ping(self) -> None: ...
+
+    notes = tmp_path / "notes"
+    actor = actorlib.remote(max_restarts=-1)(Failing).remote(str(notes))
+
+    error = await raised(actor.ping.remote())
+
+    assert isinstance(error, ActorDiedError)
+    assert isinstance(error.__cause__, ValueError)
+    assert notes.read_text() == "made\n"
+
+
+async def test_lif_018_one_that_raises_in_a_restart_is_tried_until_they_are_used_up(
+    runtime: Runtime, tmp_path: Path
+) -> None:
+    del runtime
+
+    class Failing:
+        def __init__(self, notes: str) -> None:
+            with Path(notes).open("a") as file:
+                file.write("made\n")
+            if actorlib.get_runtime_context().was_current_actor_reconstructed:
+                raise ValueError("not again")
+
+        def die(self) -> None:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    notes = tmp_path / "notes"
+    made = actorlib.remote(max_restarts=3, restart_backoff=0)(Failing)
+    actor = made.remote(str(notes))
+    await actor
+    await killed(actor)
+
+    error = await raised(actor)
+
+    assert isinstance(error, ActorDiedError)
+    assert error.exit.cause == "failed to start"
+    assert isinstance(error.__cause__, ValueError)
+    assert notes.read_text() == "made\n" * 4
+
+
+async def test_a_process_that_is_killed_in_its_first_constructor_is_restarted(
+    runtime: Runtime, tmp_path: Path
+) -> None:
+    del runtime
+
+    class Unlucky:
+        def __init__(self, marker: str) -> None:
+            if not Path(marker).exists():
+                Path(marker).touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        def ping(self) -> str:
+            return "here"
+
+    actor = actorlib.remote(max_restarts=1)(Unlucky).remote(str(tmp_path / "marker"))
+
+    # The call never went anywhere, so it waits and costs nothing.
+    assert await actor.ping.remote() == "here"
+
+
+async def test_the_original_arguments_are_those_of_the_first_time(
+    runtime: Runtime,
+) -> None:
+    del runtime
+    value = {"list": [1, 2], "bytes": bytearray(b"x" * 200_000)}
+    actor = Keeper.options(max_restarts=1).remote(value)
+    await actor
+    value["list"] = None  # type: ignore[assignment]
+    await actorlib.kill(actor, no_restart=False)
+
+    kept = await (await actor).kept.remote()
+
+    assert kept == {"list": [1, 2], "bytes": bytearray(b"x" * 200_000)}
+
+
+# Handles.
+
+
+async def test_lif_025_its_calls_of_others_go_on_and_they_see_one_stream(
+    runtime: Runtime,
+) -> None:
+    del runtime
+
+    class Writer:
+        def __init__(self, log: ActorHandle[Any]) -> None:
+            self._log = log
+
+        def write(self, value: int, *, dies: bool = False) -> None:
+            actorlib.get(self._log.note.remote(value))
+            if dies:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    log = actorlib.remote(Log).remote()
+    writer = actorlib.remote(max_restarts=1)(Writer).remote(log)
+    await writer.write.remote(1)
+    await raised(writer.write.remote(2, dies=True))
+    await writer
+    await writer.write.remote(3)
+
+    assert await log.seen.remote() == [1, 2, 3]
+
+
+async def test_handles_among_its_arguments_are_held_until_the_last_restart(
+    runtime: Runtime,
+) -> None:
+    target = Target.remote()
+    await target
+    keeper = Keeper.options(max_restarts=2, restart_backoff=0).remote(target)
+    end = end_of(target)
+    del target
+    for _ in range(2):
+        await keeper
+        await actorlib.kill(keeper, no_restart=False)
+    await keeper
+    assert len(living(runtime)) == 2
+
+    await keeper.keep.remote(None)
+
+    await end  # no restart can follow, so only the process held it
+    assert len(living(runtime)) == 1
+
+
+async def test_actors_that_the_dead_one_made_end_with_it(runtime: Runtime) -> None:
+    del runtime
+
+    class Maker:
+        def __init__(self) -> None:
+            self._made = Target.remote()
+
+        def made(self) -> int:
+            return actorlib.get(self._made.ping.remote())
+
+        def die(self) -> None:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    maker = actorlib.remote(max_restarts=1)(Maker).remote()
+    first = await maker.made.remote()
+    await killed(maker)
+    await maker
+
+    assert await maker.made.remote() != first
+    await gone(first)
+
+
+@pytest.mark.parametrize("caller", [Caller, AsyncCaller], ids=repr)
+async def test_err_018_a_worker_is_told_too_and_its_handle_goes_on(
+    runtime: Runtime, caller: ActorClass[..., Any]
+) -> None:
+    del runtime
+    asking = caller.remote()
+    actor = await asking.make.remote(Fragile.options(max_restarts=1), 5)
+
+    error = await raised(asking.call.remote(actor, "die"))
+
+    assert isinstance(error, ActorUnavailableError)
+    assert error.exit.signal == signal.SIGKILL
+    await actor
+    assert await asking.call.remote(actor, "add") == 6
+    assert isinstance(await raised(asking.call.remote(actor, "die")), ActorDiedError)
+
+
+def test_err_018_unavailable_is_an_actor_error() -> None:
+    assert issubclass(ActorUnavailableError, ActorError)
+    assert not issubclass(ActorUnavailableError, ActorDiedError)
+
+
+# Its share.
+
+
+async def test_res_019_it_keeps_its_share_through_a_restart_at_once(
+    runtime: Runtime,
+) -> None:
+    actor = Fragile.options(num_gpus=2, max_restarts=1).remote()
+    await actor
+    waiting = Target.options(num_gpus=1).remote()
+    pong = waiting.ping.remote()
+
+    await killed(actor)
+
+    assert runtime.available_resources()["GPU"] == 0
+    await actor
+    assert await actor.mask.remote() == "0,1"
+    assert not pong.done()
+    await actorlib.kill(actor)
+    await pong
+
+
+async def test_res_019_its_share_may_go_to_a_waiter_while_it_backs_off(
+    runtime: Runtime,
+) -> None:
+    options: Any = {"num_gpus": 2, "max_restarts": -1, "restart_backoff": 0.01}
+    actor = Fragile.options(**options).remote()
+    await actor
+    waiting = Fragile.options(num_gpus=1).remote()
+    await killed(actor)
+    await actor
+    await killed(actor)
+
+    assert await waiting.mask.remote() == "0"
+    assert not living(runtime)[0].devices
+    await actorlib.kill(waiting)
+    await actor
+    assert await actor.mask.remote() == "0,1"
+
+
+async def test_a_restart_on_another_device_gets_its_mask(runtime: Runtime) -> None:
+    options: Any = {"num_gpus": 1, "max_restarts": 2, "restart_backoff": 0.2}
+    actor = Fragile.options(**options).remote()
+    assert await actor.mask.remote() == "0"
+    await killed(actor)
+    await actor
+    assert await actor.mask.remote() == "0"
+    await killed(actor)
+
+    other = Fragile.options(num_gpus=1).remote()
+
+    assert await other.mask.remote() == "0"
+    await actor
+    assert await actor.mask.remote() == "1"
+    assert info(runtime, actor).mask == "1"
+
+
+async def test_one_that_is_to_be_near_it_waits_while_it_backs_off(
+    runtime: Runtime,
+) -> None:
+    options: Any = {"num_gpus": 0.5, "max_restarts": -1, "restart_backoff": 0.2}
+    actor = Fragile.options(**options).remote()
+    await actor
+    await killed(actor)
+    await actor
+    await killed(actor)
+
+    near = Fragile.options(num_gpus=0.5, near=actor).remote()
+
+    assert "waits for a place for the actors" in runtime.explain(near)
+    assert await near.mask.remote() == await (await actor).mask.remote()
+
+
+async def test_one_whose_neighbour_died_for_good_says_so(runtime: Runtime) -> None:
+    del runtime
+    other = Fragile.options(num_gpus=0.5).remote()
+    options: Any = {"num_gpus": 0.5, "max_restarts": -1, "restart_backoff": 0.01}
+    actor = Fragile.options(near=other, **options).remote()
+    await actor
+    await actorlib.kill(other)
+    await killed(actor)
+    await actor  # it kept its share, so it asked nobody
+    await killed(actor)
+
+    assert isinstance(await raised(actor), ActorUnschedulableError)
+
+
+# Ends that are asked for.
+
+
+async def backing_off(**options: Any) -> ActorHandle[Any]:
+    """An actor that will be restarting for as long as a test may take."""
+    known: Any = {"max_restarts": -1, "restart_backoff": FOR_EVER, **options}
+    actor = Fragile.options(**known).remote()
+    for _ in range(2):
+        await actor
+        await actorlib.kill(actor, no_restart=False)
+    return actor
+
+
+async def test_kill_while_it_backs_off_is_final(runtime: Runtime) -> None:
+    actor = await backing_off(max_task_retries=3)
+    waiting = actor.add.remote()
+    ready = asyncio.ensure_future(_ready(actor))
+    await asyncio.sleep(0)
+
+    await actorlib.kill(actor)
+
+    assert isinstance(await raised(waiting), ActorDiedError)
+    assert isinstance(await raised(ready), ActorDiedError)
+    assert living(runtime) == []
+
+
+async def _ready(actor: ActorHandle[Any]) -> None:
+    await actor
+
+
+async def test_the_last_handle_gone_while_it_backs_off_ends_it(
+    runtime: Runtime,
+) -> None:
+    actor = await backing_off()
+    end = end_of(actor)
+    del actor
+
+    await end
+
+    assert living(runtime) == []
+
+
+async def test_the_end_of_its_block_while_it_backs_off_ends_it(
+    runtime: Runtime,
+) -> None:
+    options: Any = {"max_restarts": -1, "restart_backoff": FOR_EVER}
+    async with Fragile.options(**options).remote() as actor:
+        await killed(actor)
+        await actor
+        await killed(actor)
+
+    assert living(runtime) == []
+
+
+async def test_shutdown_while_it_backs_off_waits_for_nothing() -> None:
+    async with running(log_to_driver=False):
+        actor = await backing_off(max_task_retries=1)
+        waiting = actor.add.remote()
+
+    assert isinstance(await raised(waiting), ActorDiedError)
+
+
+async def test_shutdown_in_a_crash_loop_ends_it(bell: Bell) -> None:
+    async with running(log_to_driver=False):
+        options: Any = {"max_restarts": -1, "restart_backoff": 0}
+        looping = Serial.options(**options).remote(bell.path, "exit_at_once", 3)
+        for _ in range(5):
+            await asyncio.to_thread(bell.heard)
+        waiting = looping.echo.remote()
+
+    assert isinstance(await raised(waiting), ActorError)
+
+
+async def test_nobody_is_left_to_be_restarted_for(runtime: Runtime, bell: Bell) -> None:
+    actor = Serial.options(max_restarts=-1).remote(bell.path)
+    pid = await asyncio.to_thread(bell.heard)
+    running_for_ever = actor.wait.remote(bell.path)
+    await asyncio.to_thread(bell.heard)
+    end = end_of(actor)
+    del actor
+
+    os.kill(pid, signal.SIGKILL)
+
+    assert isinstance(await raised(running_for_ever), ActorDiedError)
+    await end
+    assert living(runtime) == []
+
+
+async def test_kill_with_restart_starts_it_afresh(runtime: Runtime) -> None:
+    actor = Fragile.options(max_restarts=1).remote(5)
+    assert await actor.add.remote() == 6
+    pid = await actor.pid.remote()
+
+    await actorlib.kill(actor, no_restart=False)
+
+    await gone(pid)
+    await actor
+    assert await actor.add.remote() == 6
+    assert info(runtime, actor).restarts == 1
+    await actorlib.kill(actor, no_restart=False)  # there is none left
+    error = await raised(actor.add.remote())
+    assert isinstance(error, ActorDiedError)
+    assert error.exit.cause == "asked"
+
+
+async def test_kill_with_restart_fails_calls_on_their_way_with_the_reason(
+    runtime: Runtime, bell: Bell
+) -> None:
+    del runtime
+    actor = Serial.options(max_restarts=1).remote()
+    busy = actor.wait.remote(bell.path)
+    await asyncio.to_thread(bell.heard)
+
+    await actorlib.kill(actor, no_restart=False)
+
+    error = await raised(busy)
+    assert isinstance(error, ActorUnavailableError)
+    assert error.exit.cause == "restarted"
+    assert "it was killed, to be restarted" in str(error)
+
+
+async def test_kill_with_restart_of_what_has_no_process_changes_nothing(
+    runtime: Runtime,
+) -> None:
+    actor = await backing_off()
+    await actorlib.kill(actor, no_restart=False)
+    assert info(runtime, actor).state == "restarting"
+    await actorlib.kill(actor)
+    await actorlib.kill(actor, no_restart=False)
+
+    blocker = Target.options(num_gpus=2).remote()
+    pending = Fragile.options(num_gpus=1, max_restarts=1).remote()
+    await blocker
+    await actorlib.kill(pending, no_restart=False)
+    await actorlib.kill(blocker)
+
+    assert await pending.add.remote() == 1
+    assert info(runtime, pending).restarts == 0
+
+
+def restart(actor: ActorHandle[Any]) -> None:
+    """From within a worker."""
+    actorlib.get(actorlib.kill(actor, no_restart=False))  # type: ignore[arg-type]
+
+
+async def test_kill_with_restart_from_a_worker_is_the_same(runtime: Runtime) -> None:
+    actor = Fragile.options(max_restarts=1).remote()
+    await actor.add.remote()
+
+    await Caller.remote().run.remote(restart, actor)
+
+    assert await (await actor).add.remote() == 1
+    assert info(runtime, actor).restarts == 1
+
+
+# What is told, and what is left.
+
+
+async def test_the_log_tells_each_restart_once_with_its_reason(
+    runtime: Runtime, caplog: pytest.LogCaptureFixture
+) -> None:
+    del runtime
+    with caplog.at_level(logging.WARNING, "actorlib"):
+        actor = Fragile.options(max_restarts=2, restart_backoff=0).remote()
+        for _ in range(2):
+            await actor
+            await killed(actor)
+        await raised((await actor).die.remote())
+        await end_of(actor)
+
+    told = [record.getMessage().partition(") ")[2] for record in caplog.records]
+    reason = "a signal ended its process (SIGKILL), while it ran die"
+    assert told == [
+        f"restarts (attempt 1 of 2): {reason}",
+        f"restarts (attempt 2 of 2): {reason}",
+        f"is dead after 2 restarts (max_restarts=2): {reason}",
+    ]
+
+
+async def test_explain_and_snapshot_tell_that_it_restarts(runtime: Runtime) -> None:
+    actor = await backing_off(num_gpus=1, max_restarts=3)
+
+    told = runtime.explain(actor)
+
+    assert told == "Fragile is restarting, attempt 2 of 3, in 1e+03 s"
+    seen = info(runtime, actor)
+    assert (seen.state, seen.restarts, seen.pid) == ("restarting", 2, 0)
+    assert (seen.devices, seen.mask) == ({}, None)
+    assert runtime.available_resources()["GPU"] == 2
+
+
+async def test_explain_when_it_restarts_and_finds_no_room_then_what_it_waits_for(
+    runtime: Runtime,
+) -> None:
+    options: Any = {"num_gpus": 2, "max_restarts": -1, "restart_backoff": 1e-6}
+    actor = Fragile.options(**options).remote()
+    await actor
+    await killed(actor)
+    await actor
+    await killed(actor)
+    other = Target.options(num_gpus=2).remote()
+    await other
+
+    assert runtime.explain(actor).startswith("Fragile is restarting, attempt 2: ")
+
+
+async def test_children_of_the_dead_are_gone_before_the_next_starts(
+    runtime: Runtime,
+) -> None:
+    actor = Serial.options(max_restarts=1).remote()
+    marked = [kind for kind in DESCENDANTS if kind != "an unmarked session"]
+    home = await actor.household.remote(*marked)
+    del home["template"]
+    with Watched(home.values()) as watched:
+        await raised(actor.get_signal.remote(9))
+
+        assert info(runtime, actor).state in ("starting", "restarting")
+        assert watched.left(limit=0.001) == []
+        await actor
+
+
+async def test_actors_come_back_when_the_template_was_killed(
+    runtime: Runtime,
+) -> None:
+    made = Serial.options(num_gpus=1, max_restarts=1, max_task_retries=1)
+    actor = made.remote()
+    other = Serial.options(num_gpus=1).remote()
+    await other
+    home = await actor.household.remote()
+
+    os.kill(home["template"], signal.SIGKILL)
+
+    await gone(home["worker"])
+    await raised(other.echo.remote())
+    await actor
+    assert await actor.echo.remote("back") == "back"
+    assert info(runtime, actor).restarts == 1
+
+
+async def test_deaths_of_many_at_once_bring_all_of_them_back(
+    runtime: Runtime, bell: Bell
+) -> None:
+    made = Serial.options(num_gpus=0.25, max_restarts=1)
+    actors = [made.remote(bell.path) for _ in range(8)]
+    await asyncio.gather(*map(_ready, actors))
+    first = [await asyncio.to_thread(bell.heard) for _ in actors]
+
+    for pid in first:
+        os.kill(pid, signal.SIGKILL)
+    second = [await asyncio.to_thread(bell.heard) for _ in actors]
+
+    assert not set(first) & set(second)
+    await asyncio.gather(*map(_ready, actors))
+    pids = await asyncio.gather(*(actor.pid.remote() for actor in actors))
+    assert set(pids) == set(second)
+    assert runtime.available_resources()["GPU"] == 0
