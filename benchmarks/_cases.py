@@ -135,7 +135,8 @@ class Plan:
 
 def spread(case: Case, column: str, samples: Samples) -> Spread | None:
     """What was measured for one cell, or None if nothing was."""
-    return _spread([value for value in _values(case, column, samples) if value])
+    found = _values(case, column, samples)
+    return _spread([value for value in found if value is not None])
 
 
 def points(curve: Curve, line: str, samples: Samples) -> dict[int, Spread]:
