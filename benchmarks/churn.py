@@ -199,6 +199,7 @@ def _curves(drops: Mapping[_Churn, Job], thousands: int) -> Iterator[Curve]:
             lines={
                 churn.title: line(job, f"{who} memory") for churn, job in drops.items()
             },
+            is_linear=True,
         )
     job = drops[_CHURNS[0]]
     yield Curve(
@@ -209,6 +210,7 @@ def _curves(drops: Mapping[_Churn, Job], thousands: int) -> Iterator[Curve]:
             figure: line(job, figure)
             for figure in ("owner descriptors", "template descriptors", "processes")
         },
+        is_linear=True,
     )
 
 
