@@ -2,7 +2,7 @@
 
 Each benchmark asks one question and is run by itself: ``python -m
 benchmarks.placement``, ``python -m benchmarks.calls``, ``python -m
-benchmarks.ledger``; ``--help`` lists the options.
+benchmarks.ledger``, ``python -m benchmarks.churn``; ``--help`` lists the options.
 It prints one table and one JSON line and draws one plot.
 
 In reading order:
@@ -12,6 +12,7 @@ In reading order:
 * ``calls``: how long a call takes and how many a second there can be;
 * ``ledger``: how many placement decisions a second there can be, from 10 devices to
   100,000;
+* ``churn``: what is left of ten thousand actors, and how many there can be at once;
 * ``_command``: what they share: options, and the order of the work;
 * ``_jobs``: measurements, each in an interpreter of its own, one after another, in
   rounds, so that a disturbance of the machine meets all subjects alike;

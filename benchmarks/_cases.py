@@ -94,7 +94,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """One part of a plot: how figures change with a size, both on a logarithmic scale.
+    """One part of a plot: how figures change with a size.
 
     Attributes:
         title: What is drawn.
@@ -102,12 +102,15 @@ class Curve:
         unit: In what the figures are shown.
         lines: By name, the first in front; each by size, whose figure stands there:
             ``job/metric``.
+        is_linear: Whether the plot shows both from zero, and not on logarithmic scales;
+            text has those always.
     """
 
     title: str
     across: str
     unit: Unit
     lines: Mapping[str, Mapping[int, str]]
+    is_linear: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +138,8 @@ class Plan:
 
 def spread(case: Case, column: str, samples: Samples) -> Spread | None:
     """What was measured for one cell, or None if nothing was."""
-    return _spread([value for value in _values(case, column, samples) if value])
+    found = _values(case, column, samples)
+    return _spread([value for value in found if value is not None])
 
 
 def points(curve: Curve, line: str, samples: Samples) -> dict[int, Spread]:

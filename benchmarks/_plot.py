@@ -121,7 +121,10 @@ def _draw_curve(curve: Curve, samples: Samples, axis: Axes) -> None:
             elinewidth=0.8,
             label=name,
         )
-    if any(lines.values()):
+    if curve.is_linear:
+        axis.set_xlim(left=0)
+        axis.set_ylim(0, axis.get_ylim()[1] * 1.1)
+    elif any(lines.values()):
         axis.set_xscale("log")
         axis.set_yscale("log")
     axis.set_xlabel(curve.across)

@@ -180,6 +180,9 @@ class Channel:
             self._backlog.clear()
             self._gathered.clear()
             self._size = 0
+            # This end and its user hold one another, and the buffer, 64 KiB, is not to
+            # wait with them for the garbage collector.
+            del self._decoder
             # Closing is not enough: a fork of this process has a copy of the socket.
             with contextlib.suppress(OSError):
                 self._sock.shutdown(socket.SHUT_RDWR)

@@ -12,5 +12,7 @@ prints its figures as another, in seconds, bytes and actors or calls a second.
 * ``calls_*``: calls of one actor, alone and in windows. ``_floor`` is the floor
   (``bare_echo`` is its other half);
 * ``ledger_*``: decisions on machines of simulated devices. ``_floor`` is the floor,
-  ``_scan`` what one writes first; ``_decisions`` is what they share.
+  ``_scan`` what one writes first; ``_decisions`` is what they share;
+* ``churn_*``: actors made and dropped (``_drop``), alive at once (``_alive``), calls
+  that wait for one (``_queue``). ``_growth`` says what is left behind.
 """

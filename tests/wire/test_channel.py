@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import socket
 import threading
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -515,6 +516,33 @@ async def test_close_when_a_frame_is_sent_afterwards_then_it_is_dropped(
 
     assert left.channel.waiting == 0
     assert pair.right_sock.recv(100) == b""
+
+
+async def test_close_when_called_then_its_buffer_is_gone_before_it_is(
+    pair: Pair,
+) -> None:
+    decoder = FrameDecoder()
+    buffer = weakref.ref(decoder)
+    left = pair.left(decoder=decoder)
+    del decoder
+
+    left.channel.close()
+
+    assert buffer() is None
+
+
+async def test_lost_when_it_is_then_its_buffer_is_gone_before_it_is(
+    pair: Pair,
+) -> None:
+    decoder = FrameDecoder()
+    buffer = weakref.ref(decoder)
+    left = pair.left(decoder=decoder)
+    del decoder
+
+    pair.right_sock.close()
+    await left.gone()
+
+    assert buffer() is None
 
 
 async def test_close_when_called_while_receiving_then_nothing_follows(

@@ -1,0 +1,88 @@
+"""What a runtime holds when nobody uses it: memory, objects, descriptors, processes.
+
+Where the system does not tell a figure, that figure is missing.
+"""
+
+import asyncio
+import ctypes
+import gc
+import os
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import actorlib
+
+_PATIENCE = 30.0
+_FIELDS = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
+
+
+class _Heap(ctypes.Structure):
+    """What glibc says of its heap; see mallinfo2(3)."""
+
+    _fields_ = [(name, ctypes.c_size_t) for name in _FIELDS.split()]
+
+
+async def at_rest(runtime: actorlib.Runtime) -> dict[str, float]:
+    """The figures of a runtime whose actors were dropped, once all are gone.
+
+    Raises:
+        RuntimeError: An actor, or a process of one, is still there long afterwards.
+    """
+    (template,) = children(os.getpid())
+    deadline = time.monotonic() + _PATIENCE
+    while (left := len(runtime.snapshot().actors)) or children(template):
+        if time.monotonic() > deadline:
+            raise RuntimeError(
+                f"{_PATIENCE:.0f} s after they were dropped {left} actors and "
+                f"{len(children(template))} processes of them are left"
+            )
+        await asyncio.sleep(0.01)
+    gc.collect()
+    figures = {
+        "objects": float(len(gc.get_objects())),
+        "blocks": float(sys.getallocatedblocks()),
+        "processes": float(len(children(os.getpid())) + len(children(template))),
+    }
+    figures |= heap()
+    for name, pid in (("owner", os.getpid()), ("template", template)):
+        figures |= {f"{name} {key}": value for key, value in of_process(pid).items()}
+    return figures
+
+
+def of_process(pid: int) -> dict[str, float]:
+    """A process's memory that it shares with nobody, and its open descriptors."""
+    figures: dict[str, float] = {}
+    with suppress(OSError):
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text("ascii").splitlines()
+        sizes = {line.split()[0]: line.split()[1] for line in lines[1:]}
+        own = int(sizes["Private_Clean:"]) + int(sizes["Private_Dirty:"])
+        figures["memory"] = own * 1024.0
+    with suppress(OSError):
+        figures["descriptors"] = float(len(list(Path(f"/proc/{pid}/fd").iterdir())))
+    return figures
+
+
+def heap() -> dict[str, float]:
+    """The bytes that C code has asked for and not given back, as the figure ``heap``.
+
+    Unlike the memory of the process this does not depend on where in it they lie.
+    """
+    try:
+        ask: Any = ctypes.CDLL(None).mallinfo2
+    except (OSError, AttributeError):
+        return {}
+    ask.restype = _Heap
+    found = ask()
+    return {"heap": float(found.uordblks + found.hblkhd)}
+
+
+def children(pid: int) -> list[int]:
+    """The children of a process, also those that have ended and were not reaped."""
+    found: list[int] = []
+    with suppress(FileNotFoundError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            found += map(int, (thread / "children").read_text("ascii").split())
+    return found
