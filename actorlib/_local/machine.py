@@ -116,12 +116,14 @@ class Machine:
         """The variables that a worker sets before it imports the user's code."""
         environ = self._host.environ
         own = variables_of(options.runtime_env, environ)
+        # A copy of the environment takes as long as the rest of a placement's options.
+        known = {**environ, **own} if own else environ
         hide = options.accelerators != "inherit"
         if options.accelerators is None:
             hide = environ.get(HIDE_SWITCH, "1").lower() not in ("0", "false")
         return {
             **self._launcher.environment,
-            **thread_caps(lease.amounts.get(CPU, 0), {**environ, **own}),
+            **thread_caps(lease.amounts.get(CPU, 0), known),
             **environment(lease, self.inventory, hide=hide, environ=environ),
             **own,  # the user's word is the last
         }
