@@ -10,9 +10,6 @@ The slot with the process's engine is the only mutable module state in the packa
 from __future__ import annotations
 
 import os
-import threading
-import weakref
-from collections import Counter
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -24,6 +21,7 @@ if TYPE_CHECKING:
 
     from actorlib._interface import Interface, Method
     from actorlib._options import ActorOptions
+    from actorlib._pending import PendingCalls
     from actorlib._ref import ObjectRef
     from actorlib._runtime_env import RuntimeEnv
     from actorlib._snapshot import ActorInfo
@@ -167,52 +165,6 @@ class RuntimeContext:
     def get_assigned_resources(self) -> dict[str, float]:
         """What this actor holds, by resource name; memory in bytes."""
         return dict(self.resources)
-
-
-class PendingCalls:
-    """The calls of this process without an answer, of actors that have a limit.
-
-    Their refs are held weakly: a call whose ref nobody holds may be given up.
-    """
-
-    def __init__(self) -> None:
-        self._refs: dict[ActorId, weakref.WeakSet[ObjectRef[Any]]] = {}
-        self._begun: Counter[ActorId] = Counter()
-        self._lock = threading.Lock()
-
-    def begin(self, actor: ActorId, limit: int) -> bool:
-        """Counts a call that is about to be made; False if it is one too many."""
-        with self._lock:
-            refs = self._refs.setdefault(actor, weakref.WeakSet())
-            room = limit - self._begun[actor]
-            if len(refs) >= room:
-                # Some may be done, and their loop has not said so yet.
-                refs.difference_update([ref for ref in refs if ref.done()])
-            if len(refs) >= room:
-                return False
-            self._begun[actor] += 1
-            return True
-
-    def made(self, actor: ActorId, ref: ObjectRef[Any] | None) -> None:
-        """The call was made, or was refused if there is no ref."""
-        with self._lock:
-            self._begun[actor] -= 1
-            if ref is not None:
-                self._refs[actor].add(ref)
-            self._forget(actor)
-
-    def end(self, actor: ActorId, called: weakref.ref[ObjectRef[Any]]) -> None:
-        """A call is done."""
-        ref = called()
-        with self._lock:
-            if ref is not None and actor in self._refs:
-                self._refs[actor].discard(ref)
-            self._forget(actor)
-
-    def _forget(self, actor: ActorId) -> None:
-        if not self._begun[actor] and not self._refs.get(actor):
-            del self._begun[actor]
-            self._refs.pop(actor, None)
 
 
 class Engine(Protocol):

@@ -45,7 +45,8 @@ ARROWS: dict[str, str] = {
     "_runtime_options": "_checks _resources",
     # The waist.
     "_ref": "exceptions",
-    "_engine": "_interface _options _ref _runtime_env _snapshot",
+    "_pending": "_ref",
+    "_engine": "_interface _options _pending _ref _runtime_env _snapshot",
     # The agreements: with another process, with hardware, and how a lease is kept.
     "_wire": "_wire exceptions",
     "accelerators": "accelerators _kinds exceptions",
@@ -54,13 +55,13 @@ ARROWS: dict[str, str] = {
     "_arguments": "_engine _ref _wire exceptions",
     # The wings: each knows the waist and the agreements, neither knows the other.
     "_local": (
-        "_local _engine _ref _arguments _snapshot _streams _interface _options "
-        "_runtime_options _kinds _resources _runtime_env exceptions _wire "
+        "_local _engine _pending _ref _arguments _snapshot _streams _interface "
+        "_options _runtime_options _kinds _resources _runtime_env exceptions _wire "
         "accelerators _enforcement"
     ),
     "_worker": (
-        "_worker _engine _ref _arguments _interface _options _runtime_env _snapshot "
-        "exceptions _wire _remote"
+        "_worker _engine _pending _ref _arguments _interface _options _runtime_env "
+        "_snapshot exceptions _wire _remote"
     ),
     # The faces.
     "_method": "_handle _interface _options",

@@ -14,11 +14,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from actorlib._arguments import Arguments, when_done
-from actorlib._engine import ActorId, ActorSpec, Hold, PendingCalls, RuntimeContext
+from actorlib._engine import ActorId, ActorSpec, Hold, RuntimeContext
 from actorlib._local.birth import Birth, Sealed
 from actorlib._local.holders import OWNER
 from actorlib._local.lives import Lives
 from actorlib._local.registry import ActorState
+from actorlib._pending import PendingCalls
 from actorlib._ref import ObjectRef
 from actorlib._resources import format_amount
 from actorlib._snapshot import Snapshot

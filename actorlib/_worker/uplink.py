@@ -17,7 +17,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from actorlib._arguments import Arguments, when_done
-from actorlib._engine import ActorExit, ActorId, ActorSpec, Hold, PendingCalls
+from actorlib._engine import ActorExit, ActorId, ActorSpec, Hold
+from actorlib._pending import PendingCalls
 from actorlib._ref import ObjectRef
 from actorlib._runtime_env import inherited
 from actorlib._wire.answers import fill

@@ -9,7 +9,8 @@ import weakref
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, final
 
-from actorlib._engine import ActorId, Hold, PendingCalls, RuntimeContext
+from actorlib._engine import ActorId, Hold, RuntimeContext
+from actorlib._pending import PendingCalls
 from actorlib._ref import ObjectRef
 from actorlib.exceptions import ActorNotFoundError
 
