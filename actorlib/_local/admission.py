@@ -94,30 +94,6 @@ class Admission:
         self._places[promise] = waiter
         self._serve()
 
-    async def acquire(
-        self, label: str, request: Resources, where: Where = ANYWHERE
-    ) -> Lease:
-        """Waits for a lease; at once, without yielding, if nobody has to wait for it.
-
-        Cancelled: leaves the line; a lease granted in the same turn is given back.
-
-        Args:
-            label: Who asks, for messages.
-            request: What is asked.
-            where: What is wished of the devices.
-
-        Returns:
-            The lease; the caller gives it back to :meth:`release`.
-        """
-        promise = self.enter(label, request, where)
-        try:
-            return await promise
-        except BaseException:  # GeneratorExit too: a closed coroutine waits no more
-            self.leave(promise)
-            raise
-        finally:
-            self._places.pop(promise, None)
-
     def release(self, lease: Lease) -> None:
         """Gives a lease back and lets everyone go who may go now.
 

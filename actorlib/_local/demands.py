@@ -51,31 +51,30 @@ class Demands:
         for life in self._named(options):
             await life.placed()
 
-    def refusal(self, label: str, options: ActorOptions) -> str | None:
+    def refusal(self, life: Life) -> str | None:
         """Why the machine can never give what is asked, unless that may wait."""
         try:
-            request, where = self._demand(label, options)
+            self._settle(life)
         except ActorUnschedulableError as error:
             return str(error)
-        if self._may_wait or self._machine.ledger.feasible(request, where):
-            return None
-        unknown = self._machine.catalogue.refusal(label, request)
-        return unknown or refusal(self._machine.ledger, label, request, where)
+        return None
 
     def enter(self, life: Life) -> asyncio.Future[Lease]:
         """Asks for an actor's share: done at once, or when its turn has come.
 
         It fails with ActorUnschedulableError if that turn can never come.
         """
-        record = life.record
-        never = self.refusal(record.label, record.options)
-        if never is not None:
-            promise: asyncio.Future[Lease] = life.ended.get_loop().create_future()
-            promise.set_exception(ActorUnschedulableError(never))
-            return promise
-        settled = self._demand(record.label, record.options)
-        self._settled[record.id] = settled
-        for life_named in self._named(record.options):
+        record, options = life.record, life.record.options
+        settled = self._settled.get(record.id)
+        if settled is None or options.near_to or options.apart:
+            # Whoever the wish is about may have moved or died since it was settled.
+            try:
+                settled = self._settle(life)
+            except ActorUnschedulableError as error:
+                promise: asyncio.Future[Lease] = life.ended.get_loop().create_future()
+                promise.set_exception(error)
+                return promise
+        for life_named in self._named(options):
             self._wishers.setdefault(life_named.record.id, {})[record.id] = life
         return self._machine.admission.enter(record.label, *settled)
 
@@ -121,6 +120,21 @@ class Demands:
             return
         self._settled[record.id] = settled
         admission.wish_anew(promise, settled.where)
+
+    def _settle(self, life: Life) -> Demand:
+        """What an actor asks for as things are now; it is kept.
+
+        Raises:
+            ActorUnschedulableError: The machine can never give it, and it may not wait.
+        """
+        machine, label = self._machine, life.record.label
+        settled = self._demand(label, life.record.options)
+        if not (self._may_wait or machine.ledger.feasible(*settled)):
+            unknown = machine.catalogue.refusal(label, settled.request)
+            never = unknown or refusal(machine.ledger, label, *settled)
+            raise ActorUnschedulableError(never)
+        self._settled[life.record.id] = settled
+        return settled
 
     def _demand(self, label: str, options: ActorOptions) -> Demand:
         """What an actor with these options asks for.

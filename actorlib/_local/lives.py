@@ -101,7 +101,7 @@ class Lives:
         life = self.by_id[actor] = Life(record, self, self._dispatch_of)
         never = None
         if not self.awaits_neighbours(record):
-            never = self.demands.refusal(record.label, birth.options)
+            never = self.demands.refusal(life)
         if never is not None:
             # Whoever creates it has no handle yet, and it must not be forgotten before.
             self.holders.add(actor, OWNER)

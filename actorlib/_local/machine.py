@@ -15,7 +15,7 @@ from actorlib._kinds import GPU, KINDS, UNITS
 from actorlib._local.admission import Admission
 from actorlib._local.ledger import Ledger
 from actorlib._local.template import SpawnLauncher, TemplateLauncher
-from actorlib._local.wishes import Catalogue
+from actorlib._local.wishes import Catalogue, type_names
 from actorlib._resources import CPU, MEMORY, Resources
 from actorlib._runtime_env import variables_of
 from actorlib._streams import fill_standard_streams
@@ -187,7 +187,7 @@ def _capacity(host: Host, found: Inventory, options: RuntimeOptions) -> Resource
         there[CPU] = host.cpu_count() * UNITS
     if options.memory is None:
         there[MEMORY] = host.memory()
-    types = dict.fromkeys(Catalogue(found.devices, ()).types(), UNITS)
+    types = dict.fromkeys(type_names(found.devices), UNITS)
     return Resources.of({**types, **options.capacity.amounts, **there})
 
 

@@ -41,6 +41,16 @@ class Demand(NamedTuple):
     where: Where
 
 
+def type_names(devices: Mapping[str, Sequence[Device]]) -> list[str]:
+    """The resources that stand for the types of these devices.
+
+    Args:
+        devices: What a machine has, by kind.
+    """
+    every = (device.type for listed in devices.values() for device in listed)
+    return [f"{TYPE_PREFIX}{name}" for name in dict.fromkeys(every) if name]
+
+
 @final
 class Catalogue:
     """What the types and devices of a machine are called.
@@ -64,11 +74,6 @@ class Catalogue:
             if name.startswith(TYPE_PREFIX)
         ]
         self._meanings: dict[str, tuple[str, frozenset[Make]]] = {}
-
-    def types(self) -> list[str]:
-        """The resources that stand for the types that are here."""
-        here = {make.type: None for make in self._makes if make.type}
-        return [f"{TYPE_PREFIX}{name}" for name in here]
 
     def demand(
         self,

@@ -31,6 +31,18 @@ GPU = request(num_gpus=1)
 CPU = request(num_cpus=1)
 
 
+async def acquire(
+    admission: Admission, label: str, asked: Resources, where: Where = ANYWHERE
+) -> Lease:
+    """Waits for a lease; cancelled, it leaves the line or gives the lease back."""
+    promise = admission.enter(label, asked, where)
+    try:
+        return await promise
+    except BaseException:  # GeneratorExit too: a closed coroutine waits no more
+        admission.leave(promise)
+        raise
+
+
 class Crowd:
     """Tasks that ask one admission for leases; each runs until it has to wait."""
 
@@ -41,7 +53,7 @@ class Crowd:
         self.promises: list[asyncio.Future[Lease]] = []
 
     async def ask(self, label: str, asked: Resources) -> asyncio.Task[Lease]:
-        task = asyncio.create_task(self.admission.acquire(label, asked))
+        task = asyncio.create_task(acquire(self.admission, label, asked))
         self.tasks[label] = task
         await turn()
         return task
@@ -79,7 +91,7 @@ async def crowd() -> AsyncIterator[Crowd]:
 
 
 async def test_acquire_when_there_is_room_then_it_does_not_yield() -> None:
-    asking = Admission(machine()).acquire("A", GPU)
+    asking = acquire(Admission(machine()), "A", GPU)
 
     with pytest.raises(StopIteration) as granted:
         asking.send(None)
@@ -87,7 +99,7 @@ async def test_acquire_when_there_is_room_then_it_does_not_yield() -> None:
 
 
 async def test_acquire_when_taken_then_waits_for_the_release(crowd: Crowd) -> None:
-    lease = await crowd.admission.acquire("A", GPU)
+    lease = await acquire(crowd.admission, "A", GPU)
     task = await crowd.ask("B", GPU)
     assert not task.done()
 
@@ -97,7 +109,7 @@ async def test_acquire_when_taken_then_waits_for_the_release(crowd: Crowd) -> No
 
 
 async def test_acquire_when_many_wait_then_served_in_order(crowd: Crowd) -> None:
-    lease = await crowd.admission.acquire("first", GPU)
+    lease = await acquire(crowd.admission, "first", GPU)
     tasks = [await crowd.ask(label, GPU) for label in "ABC"]
 
     for task in tasks:
@@ -110,7 +122,7 @@ async def test_acquire_when_many_wait_then_served_in_order(crowd: Crowd) -> None
 
 
 async def test_acquire_when_cancelled_then_leaves_the_line(crowd: Crowd) -> None:
-    await crowd.admission.acquire("A", GPU)
+    await acquire(crowd.admission, "A", GPU)
     task = await crowd.ask("B", GPU)
 
     task.cancel()
@@ -123,7 +135,7 @@ async def test_acquire_when_cancelled_then_leaves_the_line(crowd: Crowd) -> None
 async def test_acquire_when_the_first_is_cancelled_then_those_behind_may_go(
     crowd: Crowd,
 ) -> None:
-    await crowd.admission.acquire("A", request(num_gpus=0.5))
+    await acquire(crowd.admission, "A", request(num_gpus=0.5))
     whole = await crowd.ask("whole", GPU)
     half = await crowd.ask("half", request(num_gpus=0.5))
     assert not half.done()
@@ -137,7 +149,7 @@ async def test_acquire_when_the_first_is_cancelled_then_those_behind_may_go(
 async def test_acquire_when_cancelled_after_the_grant_then_the_next_has_it(
     crowd: Crowd,
 ) -> None:
-    lease = await crowd.admission.acquire("A", GPU)
+    lease = await acquire(crowd.admission, "A", GPU)
     first, second = await crowd.ask("B", GPU), await crowd.ask("C", GPU)
 
     crowd.admission.release(lease)
@@ -151,7 +163,7 @@ async def test_acquire_when_cancelled_after_the_grant_then_the_next_has_it(
 async def test_acquire_when_cancelled_before_the_grant_then_the_next_has_it(
     crowd: Crowd,
 ) -> None:
-    lease = await crowd.admission.acquire("A", GPU)
+    lease = await acquire(crowd.admission, "A", GPU)
     first, second = await crowd.ask("B", GPU), await crowd.ask("C", GPU)
 
     first.cancel()
@@ -165,8 +177,8 @@ async def test_acquire_when_cancelled_before_the_grant_then_the_next_has_it(
 async def test_acquire_when_the_coroutine_is_closed_then_leaves_the_line(
     crowd: Crowd,
 ) -> None:
-    lease = await crowd.admission.acquire("A", GPU)
-    asking = crowd.admission.acquire("B", GPU)
+    lease = await acquire(crowd.admission, "A", GPU)
+    asking = acquire(crowd.admission, "B", GPU)
     asking.send(None)
 
     asking.close()
@@ -177,11 +189,11 @@ async def test_acquire_when_the_coroutine_is_closed_then_leaves_the_line(
 
 
 async def test_acquire_when_timed_out_then_leaves_the_line(crowd: Crowd) -> None:
-    await crowd.admission.acquire("A", GPU)
+    await acquire(crowd.admission, "A", GPU)
 
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0):
-            await crowd.admission.acquire("B", GPU)
+            await acquire(crowd.admission, "B", GPU)
 
     assert crowd.waiting() == []
 
@@ -201,7 +213,7 @@ async def test_acquire_when_infeasible_then_waits_and_holds_nobody_up(
 async def test_acquire_when_it_needs_nothing_of_the_first_then_passes(
     crowd: Crowd,
 ) -> None:
-    await crowd.admission.acquire("A", GPU)
+    await acquire(crowd.admission, "A", GPU)
     await crowd.ask("B", GPU)
 
     passing = await crowd.ask("C", CPU)
@@ -210,7 +222,7 @@ async def test_acquire_when_it_needs_nothing_of_the_first_then_passes(
 
 
 async def test_release_when_not_held_then_refused(crowd: Crowd) -> None:
-    lease = await crowd.admission.acquire("A", GPU)
+    lease = await acquire(crowd.admission, "A", GPU)
     crowd.admission.release(lease)
 
     with pytest.raises(LookupError):
@@ -218,7 +230,7 @@ async def test_release_when_not_held_then_refused(crowd: Crowd) -> None:
 
 
 async def test_waiting_when_many_wait_then_in_order_of_arrival(crowd: Crowd) -> None:
-    await crowd.admission.acquire("A", request(num_gpus=1, num_cpus=4))
+    await acquire(crowd.admission, "A", request(num_gpus=1, num_cpus=4))
     giant = request(num_gpus=2)
     for label, asked in (("B", GPU), ("C", giant), ("D", CPU)):
         await crowd.ask(label, asked)
@@ -363,7 +375,7 @@ async def test_survey_when_others_came_first_then_names_them_in_the_first_line()
 
 
 async def test_explain_when_infeasible_then_the_refusal(crowd: Crowd) -> None:
-    await crowd.admission.acquire("A", GPU)
+    await acquire(crowd.admission, "A", GPU)
     await crowd.ask("B", GPU)
 
     assert "Lower num_gpus" in crowd.admission.explain("C", request(num_gpus=2))
@@ -392,7 +404,7 @@ class AdmissionMachine(RuleBasedStateMachine):
         devices = self.ledger.pools["GPU"].devices
         only = frozenset(device for device in devices if device.id in places)
         where = Where(only=only) if only else ANYWHERE
-        asking = self.admission.acquire("A", asked, where)
+        asking = acquire(self.admission, "A", asked, where)
         self.asking.append(self.loop.create_task(asking))
 
     @rule(data=st.data())

@@ -4,7 +4,7 @@ import pytest
 
 from actorlib._local.ledger import Ledger
 from actorlib._local.where import ANYWHERE, make_of
-from actorlib._local.wishes import Catalogue, Demand
+from actorlib._local.wishes import Catalogue, Demand, type_names
 from actorlib._options import ActorOptions
 from actorlib._resources import Resources
 from actorlib.accelerators import types
@@ -143,7 +143,7 @@ def test_demand_when_the_kind_goes_by_resources_then_of_that_kind() -> None:
 
 
 def test_types_when_several_are_alike_then_each_once() -> None:
-    assert catalogue("V100").types() == [
+    assert type_names(HERE) == [
         "accelerator_type:H100",
         "accelerator_type:A100",
         "accelerator_type:TPU-V5LITEPOD",
