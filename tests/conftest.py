@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import pytest_asyncio
+from helpers.machines import Pretend, pretender
 from hypothesis import settings
 
 from actorlib._engine import find_engine, set_engine
@@ -47,6 +48,12 @@ def pytest_asyncio_loop_factories(
     if "on_both_loops" in item.fixturenames:
         return LOOPS
     return {"asyncio": LOOPS["asyncio"]}
+
+
+@pytest.fixture
+def pretend(monkeypatch: pytest.MonkeyPatch) -> Pretend:
+    """Makes the owner believe that it runs on a recorded machine."""
+    return pretender(monkeypatch)
 
 
 @pytest.fixture

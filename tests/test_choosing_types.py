@@ -1,16 +1,15 @@
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import pytest_asyncio
 from helpers.actors import running
-from helpers.machines import Pretend, looking, pretender
+from helpers.machines import Pretend, gpus, ids, looking, refused
 
 import actorlib
 from actorlib.accelerators import types
-from actorlib.exceptions import ActorDiedError, ActorUnschedulableError
+from actorlib.exceptions import ActorDiedError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -20,31 +19,12 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.process
 
 
-@pytest.fixture
-def pretend(monkeypatch: pytest.MonkeyPatch) -> Pretend:
-    return pretender(monkeypatch)
-
-
 @pytest_asyncio.fixture
 async def mixed(pretend: Pretend) -> AsyncIterator[Runtime]:
     """One A100 and two RTX 4090."""
     pretend("nvidia_mixed")
     async with running(num_gpus=None) as runtime:
         yield runtime
-
-
-def gpus(number: float = 1, **wishes: Any) -> Any:
-    return looking(num_gpus=number, **wishes)
-
-
-async def ids(*actors: Any) -> list[list[int]]:
-    return await asyncio.gather(*(actor.gpu_ids.remote() for actor in actors))
-
-
-async def refused(actor: Any) -> str:
-    with pytest.raises(ActorUnschedulableError) as caught:
-        await actor
-    return str(caught.value)
 
 
 async def test_type_when_one_waits_for_its_type_then_it_holds_nobody_of_another_up(

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import pytest_asyncio
 from helpers.actors import Gate, Target, running
-from helpers.machines import Pretend, looking, pretender
+from helpers.machines import Pretend, gpus, looking
 
 import actorlib
 from actorlib.exceptions import ActorUnschedulableError
@@ -18,21 +18,12 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.process
 
 
-@pytest.fixture
-def pretend(monkeypatch: pytest.MonkeyPatch) -> Pretend:
-    return pretender(monkeypatch)
-
-
 @pytest_asyncio.fixture
 async def pairs(pretend: Pretend) -> AsyncIterator[Runtime]:
     """Four GPUs, 0 linked with 2 and 1 with 3."""
     pretend("nvidia_pairs")
     async with running(num_gpus=None) as runtime:
         yield runtime
-
-
-def gpus(number: float = 1, **wishes: Any) -> Any:
-    return looking(num_gpus=number, **wishes)
 
 
 def lines(*said: str) -> list[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from helpers.actors import end_of, running
-from helpers.machines import Pretend, asking, changes_in, held_by, looking, pretender
+from helpers.machines import Pretend, asking, changes_in, held_by, looking
 
 from actorlib._kinds import KINDS
 
@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.process
-
-
-@pytest.fixture
-def pretend(monkeypatch: pytest.MonkeyPatch) -> Pretend:
-    return pretender(monkeypatch)
 
 
 def chips(names: str, bounds: str, port: int) -> dict[str, str]:

@@ -6,17 +6,12 @@ from typing import Any
 
 import pytest
 from helpers.actors import running
-from helpers.machines import Pretend, asking, changes_in, held_by, looking, pretender
+from helpers.machines import Pretend, asking, changes_in, held_by, looking
 
 import actorlib
 from actorlib.exceptions import ActorUnschedulableError
 
 pytestmark = pytest.mark.process
-
-
-@pytest.fixture
-def pretend(monkeypatch: pytest.MonkeyPatch) -> Pretend:
-    return pretender(monkeypatch)
 
 
 async def refused(actor: Any) -> str:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from helpers.actors import running
-from helpers.machines import Pretend, changes_in, held_by, looking, pretender
+from helpers.machines import Pretend, changes_in, held_by, looking
 
 import actorlib
 from actorlib.exceptions import ActorUnschedulableError
@@ -12,11 +12,6 @@ pytestmark = pytest.mark.process
 CUDA_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 NO_INTEL = {"ZE_AFFINITY_MASK": "9999", "ONEAPI_DEVICE_SELECTOR": "!level_zero:*"}
 NO_AMD = {"ROCR_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
-
-
-@pytest.fixture
-def pretend(monkeypatch: pytest.MonkeyPatch) -> Pretend:
-    return pretender(monkeypatch)
 
 
 async def test_gpu_017_two_vendors_are_granted_side_by_side_and_never_to_one_actor(

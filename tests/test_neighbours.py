@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import pytest_asyncio
 from helpers.actors import AsyncCaller, Caller, Gate, Target, end_of, living, running
-from helpers.machines import Pretend, looking, pretender
+from helpers.machines import Pretend, gpus, ids, refused
 
 import actorlib
 from actorlib.exceptions import ActorDiedError, ActorUnschedulableError
@@ -22,30 +22,11 @@ pytestmark = pytest.mark.process
 UUID = "GPU-a6000222-5a4e-8d2e-1b1f-7d1d0a6c9e22"
 
 
-@pytest.fixture
-def pretend(monkeypatch: pytest.MonkeyPatch) -> Pretend:
-    return pretender(monkeypatch)
-
-
 @pytest_asyncio.fixture
 async def pairs(pretend: Pretend) -> AsyncIterator[Runtime]:
     pretend("nvidia_pairs")
     async with running(num_gpus=None) as runtime:
         yield runtime
-
-
-def gpus(number: float = 1, **wishes: Any) -> Any:
-    return looking(num_gpus=number, **wishes)
-
-
-async def ids(*actors: Any) -> list[list[int]]:
-    return await asyncio.gather(*(actor.gpu_ids.remote() for actor in actors))
-
-
-async def refused(actor: Any) -> str:
-    with pytest.raises(ActorUnschedulableError) as caught:
-        await actor
-    return str(caught.value)
 
 
 # Spread.

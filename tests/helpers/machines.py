@@ -5,16 +5,18 @@ The actors are sent by value: their workers import nothing of this.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from typing import TYPE_CHECKING, Any, Protocol
 
+import pytest
+
 import actorlib
+from actorlib.exceptions import ActorUnschedulableError
 from helpers.nvml import nvidia_machine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    import pytest
 
 _OURS = "ACTORLIB_WORKER"
 
@@ -125,3 +127,20 @@ async def held_by(actor: Any) -> dict[str, list[str]]:
     """The ids of a looking actor's devices, of the kinds that it holds any of."""
     told: Mapping[str, list[str]] = await actor.ids.remote()
     return {kind: ids for kind, ids in told.items() if ids}
+
+
+def gpus(number: float = 1, **wishes: Any) -> Any:
+    """An actor class that holds so many GPUs and looks around."""
+    return looking(num_gpus=number, **wishes)
+
+
+async def ids(*actors: Any) -> list[list[int]]:
+    """The ids of the GPUs that each of them was given."""
+    return await asyncio.gather(*(actor.gpu_ids.remote() for actor in actors))
+
+
+async def refused(actor: Any) -> str:
+    """Why an actor can never be placed."""
+    with pytest.raises(ActorUnschedulableError) as caught:
+        await actor
+    return str(caught.value)
