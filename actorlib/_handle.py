@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from types import TracebackType
 
+    from actorlib._call_options import CallKeywords
     from actorlib._interface import Interface, Method
-    from actorlib._options import CallKeywords
     from actorlib._ref import ObjectRef
 
 T = TypeVar("T")

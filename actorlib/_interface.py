@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from actorlib._options import CallOptions
+from actorlib._call_options import CallOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -22,9 +22,9 @@ from typing import (
     overload,
 )
 
+from actorlib._call_options import CallKeywords, CallOptions
 from actorlib._handle import ActorHandle
 from actorlib._interface import OPTIONS
-from actorlib._options import CallKeywords, CallOptions
 
 S = TypeVar("S")
 T = TypeVar("T")

@@ -38,8 +38,10 @@ ARROWS: dict[str, str] = {
     "_kinds": "",
     "_resources": "_kinds",
     "_runtime_env": "",
-    "_interface": "_options",
+    "_call_options": "_checks",
+    "_interface": "_call_options _options",
     "_snapshot": "",
+    "_calling": "",
     "_streams": "",
     "_options": "_checks _kinds _resources _runtime_env",
     "_runtime_options": "_checks _resources",
@@ -60,12 +62,12 @@ ARROWS: dict[str, str] = {
         "accelerators _enforcement"
     ),
     "_worker": (
-        "_worker _engine _pending _ref _arguments _interface _options _runtime_env "
-        "_snapshot exceptions _wire _remote"
+        "_worker _calling _engine _pending _ref _arguments _interface _options "
+        "_runtime_env _snapshot exceptions _wire _remote"
     ),
     # The faces.
-    "_method": "_handle _interface _options",
-    "_handle": "_engine _interface _options _ref exceptions",
+    "_method": "_call_options _handle _interface",
+    "_handle": "_call_options _engine _interface _ref exceptions",
     "_remote": "_checks _engine _handle _interface _options",
     "_lookup": "_checks _engine _handle _snapshot",
     "_runtime": (
@@ -88,6 +90,7 @@ PURE = [
     "_kinds",
     "_resources",
     "_options",
+    "_call_options",
     "_runtime_options",
     "_runtime_env",
     "_interface",

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 import actorlib
+from actorlib._call_options import CallKeywords, CallOptions
 from actorlib._checks import checked
 from actorlib._options import (
     ActorKeywords,
     ActorOptions,
-    CallKeywords,
-    CallOptions,
     RestartPolicy,
 )
 from actorlib._runtime_options import RuntimeKeywords, RuntimeOptions

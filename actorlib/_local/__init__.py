@@ -22,7 +22,8 @@ What decides is pure and what acts is thin. In reading order:
 * ``restarts``: whether and when an actor that died is started anew.
 * ``surroundings``, ``moments``, ``place``, ``supervisor``: what a life needs; what
   others wait for; its share; the life of one actor, top to bottom.
-* ``relay``: what rises from workers: calls to other actors, creations, endings.
+* ``relay``, ``creations``: what rises from workers: calls to other actors, endings;
+  actors that they make.
 * ``lives``: every life of the runtime, and who holds which actor.
 * ``engine``: the verbs.
 """

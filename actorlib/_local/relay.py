@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from actorlib._engine import Lent
-from actorlib._local.birth import Birth, Sealed
+from actorlib._local.creations import Creations, Nursery
 from actorlib._local.holders import OWNER
 from actorlib._local.supervisor import Life
 from actorlib._wire.frames import (
@@ -33,9 +33,8 @@ from actorlib._wire.frames import (
     TO_RESTART,
     Frame,
 )
-from actorlib._wire.payload import decode, dump, encode
+from actorlib._wire.payload import dump, encode
 from actorlib.exceptions import (
-    ActorAlreadyExistsError,
     ActorDiedError,
     ActorNotFoundError,
     Exit,
@@ -47,18 +46,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._engine import ActorId
-    from actorlib._local.directory import Directory
-    from actorlib._local.dispatch import Loans
     from actorlib._local.session import Session
     from actorlib._snapshot import ActorInfo
     from actorlib._wire.frames import Payload
 
 
-class Actors(Protocol):
+class Actors(Nursery, Protocol):
     """What rising frames need of the engine."""
-
-    loans: Loans
-    directory: Directory
 
     def infos(self) -> list[ActorInfo]:
         """What is known of each actor."""
@@ -66,21 +60,6 @@ class Actors(Protocol):
 
     def find(self, actor: ActorId) -> Life | None:
         """The life of an actor, or None if this runtime has none by that id."""
-        ...
-
-    def create_for(
-        self, actor: ActorId, birth: Birth, maker: int
-    ) -> asyncio.Future[Sealed]:
-        """Starts the life of an actor that a worker makes.
-
-        Args:
-            actor: Its id, given by the worker.
-            birth: Its class and options.
-            maker: The number of the worker's session.
-
-        Returns:
-            Takes the constructor's arguments, or why there are none.
-        """
         ...
 
     def drop(self, actor: ActorId, holder: int, count: int) -> None:
@@ -94,7 +73,7 @@ class Relay:
     def __init__(self, actors: Actors) -> None:
         self._actors = actors
         self._asked: dict[tuple[int, int], tuple[Life, int]] = {}
-        self._births: dict[ActorId, asyncio.Future[Sealed]] = {}
+        self._creations = Creations(actors)
 
     def serve(self, session: Session, frame: Frame) -> None:
         """Serves one frame of a worker.
@@ -112,9 +91,11 @@ class Relay:
             _, actor, count = frame
             self._actors.drop(actor, session.number, count)
         elif kind == CREATE:
-            self._create(session, *frame[1:])
+            _, call, *creation = frame
+            asker = _Worker(self, session, call) if call else None
+            self._creations.create(asker, session.number, *creation)
         elif kind == GIVE:
-            self._give(*frame[1:])
+            self._creations.give(*frame[1:])
         elif kind == AWAIT:
             _, call, actor = frame
             self._answer_when(session, call, actor, Life.ready)
@@ -189,57 +170,9 @@ class Relay:
             life.stop("it left by exit_actor()", graces=2)
             life.dispatch.fail(call)
 
-    def _create(
-        self, session: Session, call: int, actor: ActorId, source: bytes, face: bytes
-    ) -> None:
-        interface, options, listed = decode(face)
-        trouble = None
-        try:
-            options = options.updated({"retry_exceptions": decode(listed)})
-        except Exception as error:  # noqa: BLE001  # the user's classes: it is never born
-            trouble = error
-        if call:
-            asker, directory = _Worker(self, session, call), self._actors.directory
-            taken = directory.holder(options)
-            if taken is not None and options.get_if_exists:
-                asker.lend(taken)
-                return
-            try:
-                directory.vacant(options)
-            except ActorAlreadyExistsError as error:
-                asker.fail(error)
-                return
-            asker.answer((RESULT, call, None, encode(None)))
-        birth = Birth(source, interface, options)
-        given = self._actors.create_for(actor, birth, session.number)
-        if trouble is not None:
-            given.set_exception(trouble)
-            return
-        self._births[actor] = given
-        given.add_done_callback(lambda _: self._births.pop(actor, None))
-
-    def _give(
-        self,
-        actor: ActorId,
-        is_good: bool,  # noqa: FBT001  # a field of the frame
-        loans: tuple[ActorId, ...] | None,
-        payload: Payload,
-    ) -> None:
-        given = self._births.get(actor)
-        if given is None or given.done():  # it was killed before
-            return
-        if is_good:
-            self._actors.loans.arrived(loans or (), OWNER)
-            given.set_result(Sealed(payload, loans))
-        else:
-            given.set_exception(decode(payload))
-
     def forget(self, session: Session) -> None:
         """A worker is gone: what it has not given will never come."""
-        for actor, given in list(self._births.items()):
-            if actor.startswith(session.prefix) and not given.done():
-                reason = "the actor that made it ended before its arguments were there"
-                given.set_exception(_never(actor, reason))
+        self._creations.forget(session.prefix)
 
     def _answer_when(
         self,
@@ -309,12 +242,6 @@ def _restart(life: Life) -> asyncio.Future[None]:
 
 
 _ENDINGS = {BEHIND_CALLS: _end, AT_ONCE: _kill, TO_RESTART: _restart}
-
-
-def _never(actor: ActorId, reason: str) -> ActorDiedError:
-    how = Exit(cause="lost", reason=reason)
-    message = f"actor {actor.hex()} never came to life: {reason}"
-    return ActorDiedError(message, exit=how, actor_id=actor.hex())
 
 
 def _unknown(actor: ActorId) -> ActorDiedError:

@@ -8,11 +8,13 @@ Loading it is part of every start, so it imports neither ``_local`` nor
 * ``built_in``: the methods that every actor has.
 * ``serial``: one call at a time on the main thread, without an event loop.
 * ``threaded``: several calls at once, on threads that are made when they are needed.
-* ``looped``: an event loop beside the main thread, for actors with ``async def``.
+* ``looped``, ``plain``: an event loop, for actors with ``async def``, and the main
+  thread beside it.
 * ``gate``: how many calls run at once, and which waits next.
 * ``replies``: what a method returned or raised becomes a frame.
 * ``uplink``: the engine of a worker: the same verbs, as frames to the owner.
 * ``looplink``: the same beside an event loop, whose frames go by way of that loop.
+* ``outbox``: what it asks, in order behind what waits for its arguments.
 * ``pace``: which methods are quick enough for answers to wait behind.
 * ``loans``: which handles this worker holds.
 * ``template``: the fork server, which outlives the owner to clean up after it.

@@ -12,12 +12,11 @@ import asyncio
 import contextlib
 import inspect
 import os
-import queue
 import threading
-import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from actorlib._calling import running
 from actorlib._engine import ActorExit, set_engine
 from actorlib._options import LOOPED_LIMIT
 from actorlib._wire.channel import Channel
@@ -37,7 +36,7 @@ from actorlib._worker import replies
 from actorlib._worker.birth import construct
 from actorlib._worker.gate import Gate, Gates
 from actorlib._worker.looplink import LoopedUplink
-from actorlib._worker.pace import Pace
+from actorlib._worker.plain import PlainMethods
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
@@ -81,7 +80,7 @@ def serve(start: Start, pipe: Pipe) -> None:
         raise SystemExit(1) from error
     uplink.post((READY,))
     try:
-        looped.run_plain_methods()
+        looped.plain.run(looped.instance)
     finally:
         looped.finish(thread)
 
@@ -107,19 +106,13 @@ class _Looped:
             decoder=pipe.decoder,
             pause_above=_PAUSE_ABOVE,
         )
-        self._jobs: queue.SimpleQueue[Frame | BaseException | None] = (
-            queue.SimpleQueue()
-        )
-        self._queued = 0
-        self._unanswered = False
+        self.plain = PlainMethods(start, loop, uplink, self._answered)
         self._tasks: dict[int, tuple[asyncio.Task[None], Frame, Gate]] = {}
         self._gates = Gates(start.limits or {"": LOOPED_LIMIT}, start.groups)
         # The default is for coroutines; plain methods are one at a time anyhow.
         self._counts_plain = bool(start.limits)
         self._gated: dict[int, Gate] = {}
         self._emptied: asyncio.Future[None] | None = None
-        self._pace = Pace()
-        self._cancelled: set[int] = set()
         self._known: dict[str, tuple[bool, Gate | None]] = {}
         self._stopping: asyncio.Task[None] | None = None
 
@@ -137,7 +130,7 @@ class _Looped:
                 continue
             except BaseException as error:  # noqa: BLE001  # likewise; it ends the actor, from the main thread
                 self._channel.close()
-                self._jobs.put(error)
+                self.plain.end(error)
         self._loop.run_until_complete(self._wind_up())
         self._channel.close()
 
@@ -155,7 +148,7 @@ class _Looped:
             if kind == CALL:
                 self._accept(frame)
             elif kind == CALL_WITH:
-                self._accept((CALL, *frame[1:4], frame[-1]), frame[4])
+                self._accept(frame, frame[4])
             elif kind in (RESULT, FAILURE):
                 self._uplink.settle(frame)
             elif kind == CANCEL:
@@ -175,15 +168,12 @@ class _Looped:
         for waiting in self._gates.clear():
             self._give_up(waiting)
             self._channel.send((LEAVE, waiting[1]))
-        with contextlib.suppress(queue.Empty):
-            while True:
-                job = self._jobs.get_nowait()
-                if isinstance(job, tuple):
-                    self._channel.send((LEAVE, job[1]))
+        for call in self.plain.clear():
+            self._channel.send((LEAVE, call))
         running = self._running()
         if running:
             await asyncio.wait(running, timeout=grace)
-        self._jobs.put(ActorExit())  # what runs on is cancelled by finish()
+        self.plain.end(ActorExit())  # what runs on is cancelled by finish()
 
     def _accept(self, frame: Frame, told: Mapping[str, Any] | None = None) -> None:
         if self._uplink.is_leaving:
@@ -214,8 +204,7 @@ class _Looped:
             return
         if gate is not None:
             self._gated[frame[1]] = gate
-        self._queued += 1
-        self._jobs.put(frame)
+        self.plain.put(frame)
 
     def _left(self, gate: Gate) -> None:
         """A call is over: the one that waits for its place begins."""
@@ -230,8 +219,9 @@ class _Looped:
             self._emptied = None
 
     async def _run_async(self, frame: Frame, gate: Gate) -> None:
-        _, call, name, loans, payload = frame
+        _, call, name, loans, *told, payload = frame
         answer: Frame | None
+        running.set((call, name, told[0] if told else None))
         try:
             with self._uplink.borrowing(loans):
                 args, kwargs = decode_call(payload)
@@ -250,7 +240,7 @@ class _Looped:
         except BaseException as error:  # noqa: BLE001  # it ends the actor, from the main thread
             # The owner sees the pipe end now, also while the main thread is busy.
             self._channel.close()
-            self._jobs.put(error)
+            self.plain.end(error)
             return
         else:
             answer = replies.result(
@@ -275,8 +265,8 @@ class _Looped:
         elif (waiting := self._gates.drop(call)) is not None:
             self._give_up(waiting)
             self._tell_emptied()
-        elif self._queued:
-            self._cancelled.add(call)
+        else:
+            self.plain.cancel(call)
 
     def _never_began(self, frame: Frame, gate: Gate) -> None:
         """Answers for a task that was cancelled before its first step."""
@@ -298,83 +288,24 @@ class _Looped:
             self._emptied = self._loop.create_future()
             await self._emptied
         await asyncio.gather(*self._running(), return_exceptions=True)
-        self._jobs.put(None)
+        self.plain.end(None)
 
     def _running(self) -> list[asyncio.Task[None]]:
         return [task for task, *_ in self._tasks.values()]
 
     def _lost(self, _: Exception | None) -> None:
         self._uplink.fail_all(EOFError("the owner is gone"))
-        self._jobs.put(EOFError("the owner is gone"))
+        self.plain.end(EOFError("the owner is gone"))
 
     def _answered(self, answer: Frame) -> None:
-        self._queued -= 1
-        if not self._queued:
-            self._cancelled.clear()
         self._channel.send(answer)
         if self._gated:
             self._left(self._gated.pop(answer[1]))
 
-    # On the main thread.
-
-    def run_plain_methods(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            if isinstance(job, BaseException):
-                raise job
-            self._run_plain(job)
-        self._wait_until_all_went()
-
-    def _run_plain(self, frame: Frame) -> None:
-        _, call, name, loans, payload = frame
-        if call in self._cancelled:
-            self._give_up(frame)
-            self._loop.call_soon_threadsafe(self._answered, replies.cancelled(call))
-            return
-        if not self._pace.is_quick(name):
-            self._wait_until_answered()
-        started = time.perf_counter()
-        try:
-            with self._uplink.borrowing(loans):
-                args, kwargs = decode_call(payload)
-            value = getattr(self.instance, name)(*args, **kwargs)
-        except Exception as error:  # noqa: BLE001  # the user's code
-            where = self._where(name)
-            answer = replies.failure(self._uplink, call, error, where)
-        except ActorExit:
-            self._loop.call_soon_threadsafe(self._channel.send, (LEAVE, call))
-            return
-        else:
-            answer = replies.result(
-                self._uplink, call, value, lambda: self._where(name)
-            )
-        # The value is still held here: a handle in it is given back after it was sent.
-        self._unanswered = True
-        whole = (*answer[:-1], kept(answer[-1]))
-        self._loop.call_soon_threadsafe(self._answered, whole)
-        self._pace.ran(name, time.perf_counter() - started)
-
-    def _wait_until_answered(self) -> None:
-        """Waits until what was answered has left: what comes next may take long."""
-        if not self._unanswered:
-            return
-        self._unanswered = False
-        left = threading.Event()
-
-        async def leave() -> None:
-            await self._channel.drain()
-            left.set()
-
-        self._loop.call_soon_threadsafe(lambda: self._loop.create_task(leave()))
-        left.wait()
-
     def _where(self, method: str) -> str:
         return replies.where(self.instance, self._name, method)
 
-    def _wait_until_all_went(self) -> None:
-        """Waits for what was asked of other actors and waits for its arguments."""
-        went = threading.Event()
-        self._uplink.all_went(went.set)
-        went.wait()
+    # On the main thread.
 
     def finish(self, thread: threading.Thread) -> None:
         """Cancels what still runs, sends what is left and ends the loop."""

@@ -115,7 +115,7 @@ class LoopedUplink(Uplink):
             )
         deadline = None if timeout is None else time.monotonic() + timeout
         while not ref.done():
-            self.go_on()
+            self.outbox.go_on()
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             if not self.channel.pump(left):
                 raise GetTimeoutError(TOO_LATE)

@@ -15,9 +15,19 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from actorlib._calling import running
 from actorlib._engine import set_engine
 from actorlib._ref import unlooped
-from actorlib._wire.frames import CALL, CANCEL, FAILURE, READY, RESULT, STOP, Frame
+from actorlib._wire.frames import (
+    CALL,
+    CALL_WITH,
+    CANCEL,
+    FAILURE,
+    READY,
+    RESULT,
+    STOP,
+    Frame,
+)
 from actorlib._wire.payload import decode_call
 from actorlib._worker import replies
 from actorlib._worker.birth import construct
@@ -157,7 +167,7 @@ class SerialUplink(Uplink):
     def finish(self) -> None:
         """Sends what was answered, and what was asked and waits for its arguments."""
         went: list[bool] = []
-        self.all_went(lambda: went.append(True))
+        self.outbox.all_went(lambda: went.append(True))
         self._pipe.flush()
         self._inbox.read(lambda: bool(went), self.settle)
 
@@ -219,7 +229,7 @@ class _Serial:
                 self._pipe.flush()
                 inbox.read(has_calls, self._uplink.settle)
             frame = calls.popleft()
-            if frame[0] == CALL:
+            if frame[0] in (CALL, CALL_WITH):
                 if inbox.cancelled and self._was_cancelled(frame[1]):
                     with self._uplink.borrowing(frame[3]):
                         continue
@@ -239,10 +249,11 @@ class _Serial:
         return True
 
     def _serve_call(self, frame: Frame) -> None:
-        _, call, name, loans, payload = frame
+        _, call, name, loans, *told, payload = frame
         if self._pipe.has_gathered and not self._pace.is_quick(name):
             self._pipe.flush()
         started = time.perf_counter()
+        running.set((call, name, told[0] if told else None))
         try:
             if loans:
                 with self._uplink.borrowing(loans):
@@ -260,6 +271,7 @@ class _Serial:
             answer = replies.result(
                 self._uplink, call, value, lambda: self._where(name)
             )
+        running.set(None)
         # The value is still held here: a handle in it is given back after it was sent.
         self._pipe.gather(answer)
         if not self._pace.ran(name, time.perf_counter() - started):

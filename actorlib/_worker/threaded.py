@@ -14,6 +14,7 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
+from actorlib._calling import running
 from actorlib._wire.frames import CALL, CALL_WITH, STOP, Frame
 from actorlib._wire.payload import decode_call
 from actorlib._worker import replies
@@ -84,10 +85,7 @@ class _Threaded:
             raise
 
     def _accept(self, frame: Frame) -> None:
-        group = None
-        if frame[0] == CALL_WITH:
-            group = frame[4].get("group")
-            frame = (CALL, *frame[1:4], frame[-1])
+        group = frame[4].get("group") if frame[0] == CALL_WITH else None
         gate = self._gates.of(frame[2], group)
         with self._changed:
             if not gate.enter(frame):
@@ -148,11 +146,12 @@ class _Threaded:
                     self._changed.notify_all()
 
     def _serve_call(self, frame: Frame) -> None:
-        _, call, name, loans, payload = frame
+        _, call, name, loans, *told, payload = frame
         if call in self._inbox.cancelled:
             self._inbox.cancelled.discard(call)
             with self._uplink.borrowing(loans):
                 return
+        running.set((call, name, told[0] if told else None))
         try:
             with self._uplink.borrowing(loans):
                 args, kwargs = decode_call(payload)
@@ -163,6 +162,7 @@ class _Threaded:
             answer = replies.result(
                 self._uplink, call, value, lambda: self._where(name)
             )
+        running.set(None)
         # The value is still held here: a handle in it is given back after it was sent.
         self._pipe.send(answer)
 

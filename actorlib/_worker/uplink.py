@@ -1,22 +1,20 @@
 """The engine of a worker: the same verbs as in the owner, as frames to it.
 
 Ids are made here (the worker's prefix and a count), so ``A.remote()`` returns at once
-inside an actor too. A call whose arguments are refs of this worker waits here until
-they have their values, and those behind it to the same actor wait with it.
+inside an actor too.
 """
 
 from __future__ import annotations
 
 import itertools
 import struct
-import threading
 import weakref
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from actorlib._arguments import Arguments, when_done
+from actorlib._arguments import Arguments
 from actorlib._engine import ActorExit, ActorId, ActorSpec, Hold
 from actorlib._pending import PendingCalls
 from actorlib._ref import ObjectRef
@@ -40,10 +38,10 @@ from actorlib._wire.frames import (
     TO_RESTART,
     Frame,
 )
-from actorlib._wire.lanes import Lanes
 from actorlib._wire.payload import dump
 from actorlib._worker.birth import interface_in
 from actorlib._worker.loans import LoanBook
+from actorlib._worker.outbox import Outbox
 
 if TYPE_CHECKING:
     import asyncio
@@ -76,14 +74,7 @@ class Uplink(ABC):
         self._calls = itertools.count(1)
         self._actors = itertools.count(1)
         self._refs: dict[int, _Entry] = {}
-        self._ordering = threading.RLock()
-        self._places = itertools.count(1)
-        self._lanes: Lanes[ActorId, int] = Lanes()
-        self._held_back: dict[
-            int, tuple[Callable[[], Frame | None], list[ActorId]]
-        ] = {}
-        self._unsettled: dict[int, tuple[list[ObjectRef[Any]], Callable[[], None]]] = {}
-        self._when_all_went: list[Callable[[], None]] = []
+        self.outbox = Outbox(self)
         self._sources = Sources()
         self.loans = LoanBook()
         self._is_forsaken = False
@@ -189,7 +180,7 @@ class Uplink(ABC):
             if taken is not None:
                 return taken.actor_id, taken
         self.loans.arrived((actor,))
-        self._post_in_order(actor, frame, arguments)
+        self.outbox.post(actor, frame, arguments)
         return actor, None
 
     def _heir(self, options: ActorOptions) -> ActorOptions:
@@ -223,13 +214,13 @@ class Uplink(ABC):
                 return (ASK_WITH, call, actor, name, loans, told, payload)
             return (ASK, call, actor, name, loans, payload)
 
-        self._post_in_order(actor, frame, arguments, passes=not method.keeps_order)
+        self.outbox.post(actor, frame, arguments, passes=not method.keeps_order)
         return ref
 
     def ready(self, actor: ActorId) -> ObjectRef[None]:
         """Asks to be told when the actor is ready; see Engine."""
         ref = self._new_ref()
-        self._post_in_order(actor, lambda: (AWAIT, ref.call, actor))
+        self.outbox.post(actor, lambda: (AWAIT, ref.call, actor))
         return ref
 
     def end(self, actor: ActorId) -> ObjectRef[None]:
@@ -321,67 +312,7 @@ class Uplink(ABC):
                 "is its parent's"
             )
 
-    def _post_in_order(
-        self,
-        actor: ActorId,
-        frame: Callable[[], Frame | None],
-        arguments: Arguments | None = None,
-        *,
-        passes: bool = False,
-    ) -> None:
-        """Sends a frame about an actor, behind those that wait for their arguments."""
-        refs = arguments.refs if arguments is not None else ()
-        held = [actor, *arguments.loans] if arguments is not None else [actor]
-        with self._ordering:
-            if not refs and not self._lanes:
-                self._post_if(frame())
-                return
-            place = next(self._places)
-            ready = arguments is None or arguments.are_ready
-            if self._lanes.post(actor, place, ready=ready, passes=passes):
-                self._post_if(frame())
-                return
-            for other in held:  # until the frame has gone: nobody else may hold them
-                self.retain(other)
-            self._held_back[place] = frame, held
-
-        def settled() -> None:
-            with self._ordering:
-                self._unsettled.pop(place, None)
-                for free in self._lanes.settled(actor, place, goes=True):
-                    freed, kept = self._held_back.pop(free)
-                    self._post_if(freed())
-                    for other in kept:
-                        self.release(other)
-
-            if not self._held_back:
-                waiting, self._when_all_went = self._when_all_went, []
-                for callback in waiting:
-                    callback()
-
-        if refs:
-            self._unsettled[place] = list(refs), settled
-        when_done(refs, settled)
-
-    def go_on(self) -> None:
-        """Sends what has its arguments by now, while the loop cannot say so."""
-        for refs, settled in list(self._unsettled.values()):
-            if all(ref.done() for ref in refs):
-                settled()
-
-    def all_went(self, then: Callable[[], None]) -> None:
-        """Calls back when no frame waits for its arguments any more, perhaps now."""
-        with self._ordering:
-            if self._held_back:
-                self._when_all_went.append(then)
-                return
-        then()
-
-    def _post_if(self, frame: Frame | None) -> None:
-        if frame is not None:
-            self.post(frame)
-
     def _end(self, actor: ActorId, manner: int) -> ObjectRef[None]:
         ref = self._new_ref()
-        self._post_in_order(actor, lambda: (END, ref.call, actor, manner))
+        self.outbox.post(actor, lambda: (END, ref.call, actor, manner))
         return ref

@@ -1,0 +1,143 @@
+"""Actors that workers make: first what they are, then the constructor's arguments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from actorlib._local.birth import Birth, Sealed
+from actorlib._local.holders import OWNER
+from actorlib._wire.frames import RESULT, Frame
+from actorlib._wire.payload import decode, encode
+from actorlib.exceptions import ActorAlreadyExistsError, ActorDiedError, Exit
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from actorlib._engine import ActorId
+    from actorlib._local.directory import Directory
+    from actorlib._local.dispatch import Loans
+    from actorlib._local.supervisor import Life
+    from actorlib._wire.frames import Payload
+
+
+class Nursery(Protocol):
+    """Where actors are born."""
+
+    loans: Loans
+    directory: Directory
+
+    def create_for(
+        self, actor: ActorId, birth: Birth, maker: int
+    ) -> asyncio.Future[Sealed]:
+        """Starts the life of an actor that a worker makes.
+
+        Args:
+            actor: Its id, given by the worker.
+            birth: Its class and options.
+            maker: The number of the worker's session.
+
+        Returns:
+            Takes the constructor's arguments, or why there are none.
+        """
+        ...
+
+
+class Namer(Protocol):
+    """A worker that makes an actor with a name, and waits for whose it is."""
+
+    def answer(self, frame: Frame) -> None:
+        """The name is the new actor's."""
+        ...
+
+    def lend(self, life: Life) -> None:
+        """Another actor has the name."""
+        ...
+
+    def fail(self, error: BaseException) -> None:
+        """The name is taken."""
+        ...
+
+
+class Creations:
+    """Actors that workers have made and not given their arguments yet."""
+
+    def __init__(self, nursery: Nursery) -> None:
+        self._nursery = nursery
+        self._births: dict[ActorId, asyncio.Future[Sealed]] = {}
+
+    def create(
+        self,
+        namer: Namer | None,
+        maker: int,
+        actor: ActorId,
+        source: bytes,
+        face: bytes,
+    ) -> None:
+        """Starts the life of an actor, unless its name is taken.
+
+        Args:
+            namer: Is told whose the name is, if there is one.
+            maker: The number of the worker's session.
+            actor: Its id, given by the worker.
+            source: The pickled class.
+            face: Its interface and options.
+        """
+        interface, options, listed = decode(face)
+        trouble = None
+        try:
+            options = options.updated({"retry_exceptions": decode(listed)})
+        except Exception as error:  # noqa: BLE001  # the user's classes: it is never born
+            trouble = error
+        if namer is not None:
+            directory = self._nursery.directory
+            taken = directory.holder(options)
+            if taken is not None and options.get_if_exists:
+                namer.lend(taken)
+                return
+            try:
+                directory.vacant(options)
+            except ActorAlreadyExistsError as error:
+                namer.fail(error)
+                return
+            namer.answer((RESULT, 0, None, encode(None)))
+        birth = Birth(source, interface, options)
+        given = self._nursery.create_for(actor, birth, maker)
+        if trouble is not None:
+            given.set_exception(trouble)
+            return
+        self._births[actor] = given
+        given.add_done_callback(lambda _: self._births.pop(actor, None))
+
+    def give(
+        self,
+        actor: ActorId,
+        is_good: bool,  # noqa: FBT001  # a field of the frame
+        loans: tuple[ActorId, ...] | None,
+        payload: Payload,
+    ) -> None:
+        """Gives an actor the arguments of its constructor, or why there are none."""
+        given = self._births.get(actor)
+        if given is None or given.done():  # it was killed before
+            return
+        if is_good:
+            self._nursery.loans.arrived(loans or (), OWNER)
+            given.set_result(Sealed(payload, loans))
+        else:
+            given.set_exception(decode(payload))
+
+    def forget(self, prefix: bytes) -> None:
+        """A worker is gone: what it has not given will never come.
+
+        Args:
+            prefix: How the ids of the actors that it made begin.
+        """
+        for actor, given in list(self._births.items()):
+            if actor.startswith(prefix) and not given.done():
+                reason = "the actor that made it ended before its arguments were there"
+                given.set_exception(_never(actor, reason))
+
+
+def _never(actor: ActorId, reason: str) -> ActorDiedError:
+    how = Exit(cause="lost", reason=reason)
+    message = f"actor {actor.hex()} never came to life: {reason}"
+    return ActorDiedError(message, exit=how, actor_id=actor.hex())

@@ -1,0 +1,123 @@
+"""What a worker asks about other actors, in order behind what waits for its arguments.
+
+A call whose arguments are refs of this worker waits here until they have their values,
+and those behind it to the same actor wait with it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from typing import TYPE_CHECKING, Any, Protocol
+
+from actorlib._arguments import Arguments, when_done
+from actorlib._wire.lanes import Lanes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actorlib._engine import ActorId
+    from actorlib._ref import ObjectRef
+    from actorlib._wire.frames import Frame
+
+
+class Sender(Protocol):
+    """What sends the frames, and holds the actors in those that wait."""
+
+    def post(self, frame: Frame) -> None:
+        """Sends a frame."""
+        ...
+
+    def retain(self, actor: ActorId) -> None:
+        """Counts a holder of an actor."""
+        ...
+
+    def release(self, actor: ActorId) -> None:
+        """Counts a holder less."""
+        ...
+
+
+class Outbox:
+    """Frames about actors that wait for their arguments, or behind one that does.
+
+    Args:
+        sender: Sends them.
+    """
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+        self._ordering = threading.RLock()
+        self._places = itertools.count(1)
+        self._lanes: Lanes[ActorId, int] = Lanes()
+        self._held_back: dict[
+            int, tuple[Callable[[], Frame | None], list[ActorId]]
+        ] = {}
+        self._unsettled: dict[int, tuple[list[ObjectRef[Any]], Callable[[], None]]] = {}
+        self._when_all_went: list[Callable[[], None]] = []
+
+    def post(
+        self,
+        actor: ActorId,
+        frame: Callable[[], Frame | None],
+        arguments: Arguments | None = None,
+        *,
+        passes: bool = False,
+    ) -> None:
+        """Sends a frame about an actor, behind those that wait for their arguments.
+
+        Args:
+            actor: Whom it is about.
+            frame: Makes it when it may go; None if it need not any more.
+            arguments: What it waits for.
+            passes: Whether it goes as soon as they are there, whatever waits before.
+        """
+        refs = arguments.refs if arguments is not None else ()
+        held = [actor, *arguments.loans] if arguments is not None else [actor]
+        with self._ordering:
+            if not refs and not self._lanes:
+                self._post_if(frame())
+                return
+            place = next(self._places)
+            ready = arguments is None or arguments.are_ready
+            if self._lanes.post(actor, place, ready=ready, passes=passes):
+                self._post_if(frame())
+                return
+            for other in held:  # until the frame has gone: nobody else may hold them
+                self._sender.retain(other)
+            self._held_back[place] = frame, held
+
+        def settled() -> None:
+            with self._ordering:
+                self._unsettled.pop(place, None)
+                for free in self._lanes.settled(actor, place, goes=True):
+                    freed, kept = self._held_back.pop(free)
+                    self._post_if(freed())
+                    for other in kept:
+                        self._sender.release(other)
+
+            if not self._held_back:
+                waiting, self._when_all_went = self._when_all_went, []
+                for callback in waiting:
+                    callback()
+
+        if refs:
+            self._unsettled[place] = list(refs), settled
+        when_done(refs, settled)
+
+    def go_on(self) -> None:
+        """Sends what has its arguments by now, while the loop cannot say so."""
+        for refs, settled in list(self._unsettled.values()):
+            if all(ref.done() for ref in refs):
+                settled()
+
+    def all_went(self, then: Callable[[], None]) -> None:
+        """Calls back when no frame waits for its arguments any more, perhaps now."""
+        with self._ordering:
+            if self._held_back:
+                self._when_all_went.append(then)
+                return
+        then()
+
+    def _post_if(self, frame: Frame | None) -> None:
+        if frame is not None:
+            self._sender.post(frame)

@@ -1,0 +1,163 @@
+"""The plain methods of an actor with an event loop: on the main thread, one at a time.
+
+The loop, in its own thread, reads the pipe and puts the calls here in order; what they
+answer leaves by way of the loop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from actorlib._calling import running
+from actorlib._engine import ActorExit
+from actorlib._wire.frames import LEAVE, Frame
+from actorlib._wire.payload import decode_call, kept
+from actorlib._worker import replies
+from actorlib._worker.pace import Pace
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from actorlib._worker.birth import Start
+    from actorlib._worker.looplink import LoopedUplink
+
+
+class PlainMethods:
+    """Calls of plain methods that wait for the main thread.
+
+    Args:
+        start: What the worker was told first.
+        loop: The loop beside the main thread.
+        uplink: The engine.
+        answered: Sends an answer; called from the loop's thread.
+    """
+
+    def __init__(
+        self,
+        start: Start,
+        loop: asyncio.AbstractEventLoop,
+        uplink: LoopedUplink,
+        answered: Callable[[Frame], None],
+    ) -> None:
+        self._name = start.name
+        self._instance: object = None
+        self._loop = loop
+        self._uplink = uplink
+        self._send_answer = answered
+        self._jobs: queue.SimpleQueue[Frame | BaseException | None] = (
+            queue.SimpleQueue()
+        )
+        self._queued = 0
+        self._unanswered = False
+        self._cancelled: set[int] = set()
+        self._pace = Pace()
+
+    # On the loop's thread.
+
+    def put(self, frame: Frame) -> None:
+        """Adds a call behind those that wait."""
+        self._queued += 1
+        self._jobs.put(frame)
+
+    def cancel(self, call: int) -> None:
+        """A call is not wanted any more, if it is one of these."""
+        if self._queued:
+            self._cancelled.add(call)
+
+    def clear(self) -> list[int]:
+        """Forgets the calls that wait; gives their numbers."""
+        numbers: list[int] = []
+        with contextlib.suppress(queue.Empty):
+            while True:
+                job = self._jobs.get_nowait()
+                if isinstance(job, tuple):
+                    numbers.append(job[1])
+        return numbers
+
+    def end(self, error: BaseException | None) -> None:
+        """Ends the main thread behind the calls that wait, with an error or without."""
+        self._jobs.put(error)
+
+    def _answered(self, answer: Frame) -> None:
+        self._queued -= 1
+        if not self._queued:
+            self._cancelled.clear()
+        self._send_answer(answer)
+
+    # On the main thread.
+
+    def run(self, instance: object) -> None:
+        """Runs the calls until the end.
+
+        Args:
+            instance: Whose methods they are of.
+
+        Raises:
+            BaseException: What ``end`` was given, or what ended a method.
+        """
+        self._instance = instance
+        while (job := self._jobs.get()) is not None:
+            if isinstance(job, BaseException):
+                raise job
+            self._run(job)
+        self._wait_until_all_went()
+
+    def _run(self, frame: Frame) -> None:
+        _, call, name, loans, *told, payload = frame
+        if call in self._cancelled:
+            with self._uplink.borrowing(loans):  # gives the handles in it back
+                pass
+            self._loop.call_soon_threadsafe(self._answered, replies.cancelled(call))
+            return
+        if not self._pace.is_quick(name):
+            self._wait_until_answered()
+        started = time.perf_counter()
+        running.set((call, name, told[0] if told else None))
+        try:
+            with self._uplink.borrowing(loans):
+                args, kwargs = decode_call(payload)
+            value = getattr(self._instance, name)(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001  # the user's code
+            where = self._where(name)
+            answer = replies.failure(self._uplink, call, error, where)
+        except ActorExit:
+            self._uplink.post((LEAVE, call))
+            return
+        else:
+            answer = replies.result(
+                self._uplink, call, value, lambda: self._where(name)
+            )
+        running.set(None)
+        # The value is still held here: a handle in it is given back after it was sent.
+        self._unanswered = True
+        whole = (*answer[:-1], kept(answer[-1]))
+        self._loop.call_soon_threadsafe(self._answered, whole)
+        self._pace.ran(name, time.perf_counter() - started)
+
+    def _wait_until_answered(self) -> None:
+        """Waits until what was answered has left: what comes next may take long."""
+        if not self._unanswered:
+            return
+        self._unanswered = False
+        left = threading.Event()
+
+        async def leave() -> None:
+            await self._uplink.channel.drain()
+            left.set()
+
+        self._loop.call_soon_threadsafe(lambda: self._loop.create_task(leave()))
+        left.wait()
+
+    def _where(self, method: str) -> str:
+        return replies.where(self._instance, self._name, method)
+
+    def _wait_until_all_went(self) -> None:
+        """Waits for what was asked of other actors and waits for its arguments."""
+        went = threading.Event()
+        self._uplink.outbox.all_went(went.set)
+        went.wait()
