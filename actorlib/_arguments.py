@@ -7,7 +7,7 @@ not seen, and what cannot be sent is refused in the line that tried to.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from actorlib._engine import ActorId, Engine, collecting
 from actorlib._ref import ObjectRef
@@ -19,6 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from actorlib._wire.frames import Payload
+    from actorlib._wire.memory import Memory
+
+
+class Sharing(Engine, Protocol):
+    """An engine that sends values to other processes."""
+
+    memory: Memory
 
 
 class Arguments:
@@ -41,7 +48,7 @@ class Arguments:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: Sharing,
         where: str,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
@@ -57,7 +64,9 @@ class Arguments:
             )
             kwargs = {name: self._without(name, kwargs[name]) for name in kwargs}
         with collecting(engine) as self.loans:
-            self._payload = encode_arguments(where, args, kwargs)
+            self._payload = encode_arguments(
+                where, args, kwargs, engine.memory, self.loans
+            )
 
     @property
     def are_ready(self) -> bool:
@@ -82,7 +91,8 @@ class Arguments:
             else:
                 named[place] = value
         with collecting(self._engine) as loans:
-            payload = encode_arguments(self._where, tuple(args), named)
+            memory = self._engine.memory
+            payload = encode_arguments(self._where, tuple(args), named, memory, loans)
         return payload, loans or None
 
     def _without(self, place: int | str, value: object) -> object:

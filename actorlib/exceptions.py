@@ -89,6 +89,10 @@ class SerializationError(ActorlibError, TypeError):
     """A value cannot be sent to another process, or cannot be loaded there."""
 
 
+class ObjectStoreFullError(ActorlibError):
+    """A value has no room in shared memory, and may not go another way."""
+
+
 class ProtocolError(ActorlibError):
     """The other side of a pipe broke the rules: a bug, or a foreign process."""
 

@@ -117,6 +117,7 @@ PURE = [
     "_local.where",
     "_worker.gate",
     "_local.wishes",
+    "_wire.blocks",
     "_wire.codec",
     "_wire.control",
     "_wire.frames",

@@ -17,6 +17,7 @@ What decides is pure and what acts is thin. In reading order:
 * ``launcher``, ``template``, ``process``, ``output``, ``descriptors``: processes, and
   what they print.
 * ``machine``: what there is, who may have it, what starts there.
+* ``stores``: who made which shared memory, and who was shown it.
 * ``session``: one incarnation of a worker, from its first frame to its end.
 * ``postmortem``: how it ended, in words.
 * ``restarts``: whether and when an actor that died is started anew.

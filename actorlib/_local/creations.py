@@ -117,10 +117,11 @@ class Creations:
     ) -> None:
         """Gives an actor the arguments of its constructor, or why there are none."""
         given = self._births.get(actor)
+        self._nursery.loans.arrived(loans or (), OWNER)
         if given is None or given.done():  # it was killed before
+            self._nursery.loans.returned(loans or (), OWNER)
             return
         if is_good:
-            self._nursery.loans.arrived(loans or (), OWNER)
             given.set_result(Sealed(payload, loans))
         else:
             given.set_exception(decode(payload))

@@ -183,12 +183,11 @@ class Dispatch:
                         reply.set_result(value)
             else:
                 self._fill(reply, frame)
-        elif isinstance(reply, weakref.ref):
-            ref = reply()
-            if ref is not None:
-                self._fill(ref, frame)
-        elif reply is not None and not isinstance(reply, ObjectRef):
+        elif reply is not None and not isinstance(reply, ObjectRef | weakref.ref):
             reply.answer(frame)
+        else:
+            ref = reply() if isinstance(reply, weakref.ref) else reply
+            self._fill(ref, frame)
         if not mailbox and not self._held_back:
             self._idle()
 
@@ -315,13 +314,13 @@ class Dispatch:
             "the ref instead"
         )
 
-    def _fill(self, ref: ObjectRef[Any], frame: Frame) -> None:
+    def _fill(self, ref: ObjectRef[Any] | None, frame: Frame) -> None:
         loans = frame[-2]
         if loans:
             self._loans.arrived(loans, OWNER)
-        if not ref.done():
+        if ref is not None and not ref.done():
             fill(ref, frame)
-        if loans:
+        if loans:  # also if nobody wants it any more: it is in nobody's hands now
             self._loans.returned(loans, OWNER)
 
 

@@ -61,6 +61,8 @@ class LocalEngine:
             worker_id=process.hex(),
             accelerator_ids={kind: [] for kind in kinds},
         )
+        self.memory = self.lives.stores.memory
+        self.memory.belong(process, self, is_counted=True)
         self._living = self.lives.by_id  # at hand for every call
         self._grace = options.grace
         self._thread = threading.get_ident()
@@ -205,6 +207,7 @@ class LocalEngine:
             for life in self.lives:
                 life.kill("the runtime was shut down")
             await _insisted(self.machine.aclose())
+            self.lives.stores.close()
         if ended:
             await asyncio.wait(ended, timeout=_PATIENCE)
 

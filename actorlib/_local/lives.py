@@ -25,6 +25,7 @@ from actorlib._local.registry import ActorRecord, ActorState, Registry
 from actorlib._local.relay import Relay
 from actorlib._local.retries import retries_of
 from actorlib._local.session import Session
+from actorlib._local.stores import Stores, is_block, settings_of
 from actorlib._local.supervisor import Life
 from actorlib._snapshot import ActorInfo
 from actorlib._wire.frames import START, Frame
@@ -54,6 +55,7 @@ class Lives:
         loans: Where handles in payloads are counted: here.
         registry: The actors and their states.
         holders: Who has a handle of which.
+        stores: What large values are shared in.
         by_id: The lives that are lived, or that somebody holds.
         demands: What they ask for.
         directory: Who answers to which name.
@@ -65,6 +67,7 @@ class Lives:
         self.loans: Loans = self
         self.registry = Registry(os.urandom(4))
         self.holders = Holders()
+        self.stores = Stores(machine.shareable(options), settings_of(options))
         self._machine = machine
         self.by_id: dict[ActorId, Life] = {}
         self._births: dict[ActorId, Birth] = {}
@@ -185,16 +188,19 @@ class Lives:
         """Opens the pipe to a worker; see Surroundings."""
         number = next(self._sessions)
         self.holders.enter(number, life.record.id)
-        return Session(
+        session = Session(
             self.loop,
             life.record.id,
             number,
             self.registry.prefix(number),
             process,
             life.dispatch,
+            self.stores.showing(),
             self._relay.serve,
             life.is_ready,
         )
+        self.stores.enter(session)
+        return session
 
     def start_frame(
         self, life: Life, session: Session, lease: Lease, arguments: Sealed
@@ -238,6 +244,7 @@ class Lives:
         self._relay.forget(session)
         for actor in self.holders.forget(session.number):
             self._unheld(actor)
+        self.stores.leave(session)
         for actor in self._made_by.pop(session.number, ()):
             self.by_id[actor].stop("the actor that made it ended")
 
@@ -250,7 +257,11 @@ class Lives:
     def arrived(self, loans: Collection[ActorId], holder: int) -> None:
         """Counts what a frame brought to a holder."""
         for actor in loans:
-            if self.holders.add(actor, holder) and actor in self.by_id:
+            if not self.holders.add(actor, holder):
+                continue
+            if is_block(actor):
+                self.stores.held(actor)
+            elif actor in self.by_id:
                 self.by_id[actor].revive()
 
     def returned(self, loans: Collection[ActorId], holder: int) -> None:
@@ -268,6 +279,8 @@ class Lives:
             self._unheld(actor)
 
     def _unheld(self, actor: ActorId) -> None:
+        if is_block(actor):
+            self.stores.unheld(actor)
         life = self.by_id.get(actor)
         if life is None:
             return

@@ -148,6 +148,12 @@ class Machine:
         before, self._oom_kills = self._oom_kills, _oom_kills(self._host)
         return self._oom_kills > before
 
+    def shareable(self, options: RuntimeOptions) -> int:
+        """The bytes of shared memory that large values may take."""
+        if options.object_store_memory is None:
+            return self._host.memory() * 3 // 10
+        return int(options.object_store_memory)
+
     async def aclose(self) -> None:
         """Ends everything that still runs and leaves nothing."""
         await self._launcher.aclose()

@@ -129,6 +129,7 @@ class Relay:
         asker = _Worker(self, session, call)
         life = self._actors.find(actor)
         if life is None:
+            self.give_up(loans)
             asker.fail(_unknown(actor))
             return
         if loans:
@@ -151,6 +152,12 @@ class Relay:
     def answer_loans(self, loans: tuple[ActorId, ...], session: Session) -> None:
         """Handles are about to be sent to a worker."""
         self._actors.loans.arrived(loans, session.number)
+
+    def give_up(self, loans: tuple[ActorId, ...] | None) -> None:
+        """What a frame brought goes nowhere."""
+        if loans:
+            self._actors.loans.arrived(loans, OWNER)
+            self._actors.loans.returned(loans, OWNER)
 
     def _find(
         self, session: Session, call: int, name: str, namespace: str | None
@@ -210,9 +217,10 @@ class _Worker:
     def answer(self, frame: Frame) -> None:
         session = self._session
         self._relay.answered(session, self._call)
-        if not session.channel.is_open:
-            return
         loans = frame[-2]
+        if not session.channel.is_open:
+            self._relay.give_up(loans)
+            return
         if loans:
             self._relay.answer_loans(loans, session)
         session.channel.send((frame[0], self._call, *frame[2:]))

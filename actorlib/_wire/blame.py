@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from actorlib._wire.memory import shared
 from actorlib._wire.payload import dump, encode_call, kept
 from actorlib.exceptions import SerializationError
 
@@ -12,25 +13,34 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from actorlib._wire.frames import Payload
+    from actorlib._wire.memory import Memory
 
 
 def encode_arguments(
-    where: str, args: tuple[object, ...], kwargs: Mapping[str, object]
+    where: str,
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
+    memory: Memory,
+    loans: list[Any],
 ) -> Payload:
-    """The payload of a call's arguments.
+    """The payload of a call's arguments, as they are now.
 
     Args:
         where: What is called, for messages.
         args: The positional arguments.
         kwargs: The keyword arguments.
+        memory: Where large ones may go.
+        loans: Gets the id of their block, if they do.
 
     Raises:
         SerializationError: One cannot be sent; the message says which.
+        ObjectStoreFullError: They have no room, and may not go another way.
     """
     try:
-        return kept(encode_call(args, kwargs))
+        payload = encode_call(args, kwargs)
     except Exception as error:
         raise SerializationError(_blame(where, args, kwargs, error)) from error
+    return kept(shared(memory, payload, loans))
 
 
 class Sources:

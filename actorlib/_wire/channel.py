@@ -26,6 +26,8 @@ from collections import deque
 from typing import TYPE_CHECKING, cast
 
 from actorlib._wire.codec import FrameDecoder, encode
+from actorlib._wire.shared import Shared
+from actorlib._wire.showing import ROOM, Passed, Showing, put
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ class Channel:
         receive: Gets the frames of one read, in order.
         lost: Called once when the other side is gone, with what was wrong, or None if
             it simply closed. Not called after ``close``.
+        showing: Shared memory as it is spoken of on this pipe, if it is.
         decoder: What has been read before the loop ran, if anything.
         pause_above: Bytes of answers that may wait here before reading is paused, or
             None for never.
@@ -61,6 +64,7 @@ class Channel:
         receive: Callable[[list[Frame]], None],
         lost: Callable[[Exception | None], None],
         *,
+        showing: Showing | None = None,
         decoder: FrameDecoder | None = None,
         pause_above: int | None = None,
     ) -> None:
@@ -70,12 +74,13 @@ class Channel:
         self._fd = sock.fileno()
         self._receive = receive
         self._lost = lost
-        self._decoder = decoder or FrameDecoder()
+        self._showing = showing
+        self._decoder = decoder or FrameDecoder(showing)
         self._pause_above = pause_above
         self._gathered: list[Buffer] = []
         self._size = 0
         self._gathering = False
-        self._backlog: deque[memoryview] = deque()
+        self._backlog: deque[memoryview | Passed] = deque()
         self._waiting = 0
         self._drained: asyncio.Future[None] | None = None
         self._is_open = True
@@ -98,6 +103,8 @@ class Channel:
         Raises:
             TypeError: A field of the frame is none that msgpack carries.
         """
+        if type(frame[-1]) is Shared and self._showing is not None:
+            self.show(self._showing.introduced(frame[-1]))
         data = encode(frame)
         if self._gathering:
             if type(data) is bytes:
@@ -117,6 +124,12 @@ class Channel:
         else:
             for piece in cast("list[Buffer]", data):
                 self._write(piece)
+
+    def show(self, told: tuple[dict[str, object], int] | None) -> None:
+        """Sends a table with a descriptor beside it, behind the earlier frames."""
+        if told is not None:
+            self._write_gathered()
+            self._write(Passed(*told))
 
     def read_until(self, until: Callable[[], bool]) -> None:
         """Blocks the loop and reads, writing what is left, until a condition holds.
@@ -187,6 +200,8 @@ class Channel:
             with contextlib.suppress(OSError):
                 self._sock.shutdown(socket.SHUT_RDWR)
             self._sock.close()
+            if self._showing is not None:
+                self._showing.close()
             self._tell_drained()
 
     def _fail(self, error: Exception | None) -> None:
@@ -214,10 +229,10 @@ class Channel:
         if not self._is_open or not data:
             return
         if self._backlog:
-            self._keep(memoryview(data))
+            self._keep(data if type(data) is Passed else memoryview(data))
             return
         try:
-            sent = self._sock.send(data)
+            sent = put(self._sock, data)
         except (BlockingIOError, InterruptedError):
             sent = 0
         except OSError:
@@ -228,7 +243,7 @@ class Channel:
             self._loop.add_writer(self._fd, self._writable)
             self._keep(memoryview(data)[sent:])
 
-    def _keep(self, rest: memoryview) -> None:
+    def _keep(self, rest: memoryview | Passed) -> None:
         self._backlog.append(rest)
         self._waiting += len(rest)
         if self._pause_above is not None and self._waiting > self._pause_above:
@@ -239,7 +254,7 @@ class Channel:
         while self._backlog:
             rest = self._backlog[0]
             try:
-                sent = self._sock.send(rest)
+                sent = put(self._sock, rest)
             except (BlockingIOError, InterruptedError):
                 return
             except OSError:
@@ -247,7 +262,7 @@ class Channel:
                 break
             self._waiting -= sent
             if sent < len(rest):
-                self._backlog[0] = rest[sent:]
+                self._backlog[0] = memoryview(rest)[sent:]
                 return
             self._backlog.popleft()
         self._waiting = 0
@@ -268,7 +283,12 @@ class Channel:
             try:
                 target = self._decoder.target()
                 if target is None:
-                    data = self._sock.recv(_READ)
+                    if self._showing is None:
+                        data = self._sock.recv(_READ)
+                    else:
+                        data, beside, _, _ = self._sock.recvmsg(_READ, ROOM)
+                        if beside:
+                            self._showing.received(beside)
                     nbytes = len(data)
                     frames = self._decoder.feed(data) if data else []
                 else:

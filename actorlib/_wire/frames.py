@@ -5,7 +5,8 @@ numbers here and nothing else, so that a frame on the hot path is one tuple, one
 ``pack`` and no object in between. Payloads are opaque to whoever passes them on.
 
 A payload is ``bytes``, or a list of buffers when it is large: then the frame carries
-their sizes, and the buffers follow it raw, to be read into place without a copy.
+their sizes, and the buffers follow it raw, to be read into place without a copy. Or it
+is ``Shared``: it lies in memory that both processes have, and the frame says where.
 
 ``loans`` are the actors whose handles are inside the payload, or None: each frame that
 arrives makes its receiver a holder of them (see ``_local/holders.py``).
@@ -39,7 +40,10 @@ STOP       down  finish what was sent before, then leave
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from actorlib._wire.shared import Shared
 
 START: Final = 0
 READY: Final = 1
@@ -75,5 +79,5 @@ CANCELLED: Final = 2
 """A FAILURE because the call was cancelled."""
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
-Payload: TypeAlias = bytes | list[Buffer]
+Payload: TypeAlias = "bytes | list[Buffer] | Shared"
 Frame: TypeAlias = tuple[Any, ...]

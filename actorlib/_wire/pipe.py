@@ -10,6 +10,9 @@ import threading
 from typing import TYPE_CHECKING, cast
 
 from actorlib._wire.codec import FrameDecoder, encode
+from actorlib._wire.memory import Memory
+from actorlib._wire.shared import Shared
+from actorlib._wire.showing import ROOM, Passed, Showing, put
 
 if TYPE_CHECKING:
     import socket
@@ -29,12 +32,15 @@ class Pipe:
 
     Args:
         sock: Its end of a socket pair; blocking from now on.
+        showing: Shared memory as it is spoken of on this pipe, if it is.
     """
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, showing: Showing | None = None) -> None:
         sock.setblocking(True)  # noqa: FBT003  # the socket API
         self.sock = sock
-        self.decoder = FrameDecoder()
+        self.showing = showing
+        self.memory = showing.memory if showing is not None else Memory()
+        self.decoder = FrameDecoder(showing)
         self._gathered: list[Buffer] = []
         self._size = 0
         self._writing = threading.Lock()
@@ -63,7 +69,12 @@ class Pipe:
         try:
             if target is not None:
                 return decoder.filled(_some(self.sock.recv_into(target)))
-            data = self.sock.recv(_READ)
+            if self.showing is None:
+                data = self.sock.recv(_READ)
+            else:
+                data, beside, _, _ = self.sock.recvmsg(_READ, ROOM)
+                if beside:
+                    self.showing.received(beside)
         except ConnectionError as error:  # it died with frames unread
             raise EOFError from error
         _some(len(data))
@@ -76,8 +87,13 @@ class Pipe:
             TypeError: A field of the frame is none that msgpack carries.
             OSError: The other side is gone.
         """
-        data = encode(frame)
         with self._writing:
+            if type(frame[-1]) is Shared and self.showing is not None:
+                told = self.showing.introduced(frame[-1])
+                if told is not None:
+                    self._write()
+                    self._put_all(Passed(*told))
+            data = encode(frame)
             if type(data) is bytes:
                 self._gathered.append(data)
                 self._size += len(data)
@@ -147,6 +163,10 @@ class Pipe:
             self.sock.sendall(piece)
         if small:
             self.sock.sendall(b"".join(small))
+
+    def _put_all(self, data: Passed) -> None:
+        sent = put(self.sock, data)
+        self.sock.sendall(memoryview(data)[sent:])
 
 
 def _some(nbytes: int) -> int:

@@ -18,7 +18,9 @@ import traceback
 from typing import NoReturn
 
 from actorlib._engine import set_engine
+from actorlib._wire.memory import Memory
 from actorlib._wire.pipe import Pipe
+from actorlib._wire.showing import Showing
 from actorlib._worker.birth import prepare, read_start
 
 
@@ -72,7 +74,7 @@ def leave(code: int) -> NoReturn:
 
 
 def _serve(sock: socket.socket) -> None:
-    pipe = Pipe(sock)
+    pipe = Pipe(sock, Showing(Memory()))
     frames = pipe.receive()
     start = read_start(frames[0])
     prepare(start)

@@ -65,7 +65,7 @@ def serve(start: Start, pipe: Pipe) -> None:
         EOFError: The owner is gone.
     """
     loop = new_loop()
-    uplink = LoopedUplink(start, loop)
+    uplink = LoopedUplink(start, loop, pipe.memory)
     set_engine(uplink)
     looped = _Looped(start, loop, uplink, pipe)
     uplink.left = partial(looped.leave, start.grace)
@@ -103,6 +103,7 @@ class _Looped:
             pipe.sock,
             self._receive,
             self._lost,
+            showing=pipe.showing,
             decoder=pipe.decoder,
             pause_above=_PAUSE_ABOVE,
         )

@@ -14,18 +14,23 @@ from typing import TYPE_CHECKING
 from actorlib._engine import collecting
 from actorlib._wire.answers import parts_of, remake
 from actorlib._wire.frames import CANCELLED, FAILURE, RAISED, RESULT, Frame
+from actorlib._wire.memory import shared
 from actorlib._wire.payload import decode, encode
+from actorlib.exceptions import ObjectStoreFullError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actorlib._engine import ActorId, Engine
+    from actorlib._arguments import Sharing
+    from actorlib._engine import ActorId
     from actorlib._wire.frames import Payload
 
 _SIMPLE = frozenset({type(None), bool, int, float})
 
 
-def result(engine: Engine, call: int, value: object, where: Callable[[], str]) -> Frame:
+def result(
+    engine: Sharing, call: int, value: object, where: Callable[[], str]
+) -> Frame:
     """The answer with a method's value, or with why it cannot be sent."""
     if type(value) in _SIMPLE:
         try:
@@ -34,6 +39,8 @@ def result(engine: Engine, call: int, value: object, where: Callable[[], str]) -
             pass
     try:
         payload, loans = _encoded(engine, value)
+    except ObjectStoreFullError as error:
+        return failure(engine, call, error, where())
     except Exception as error:  # noqa: BLE001  # pickling runs the user's code
         trouble = TypeError(
             f"{where()} returned a {type(value).__qualname__}, which cannot be sent to "
@@ -44,7 +51,7 @@ def result(engine: Engine, call: int, value: object, where: Callable[[], str]) -
     return (RESULT, call, loans, payload)
 
 
-def failure(engine: Engine, call: int, error: BaseException, where: str) -> Frame:
+def failure(engine: Sharing, call: int, error: BaseException, where: str) -> Frame:
     """The answer with what a method raised."""
     # The outermost frame is ours, and tells the user nothing.
     outer = error.__traceback__
@@ -69,7 +76,7 @@ def cancelled(call: int) -> Frame:
 
 
 def _encoded_error(
-    engine: Engine, error: BaseException
+    engine: Sharing, error: BaseException
 ) -> tuple[Payload, list[ActorId] | None]:
     """An exception that will load, or nothing.
 
@@ -96,6 +103,7 @@ class _Parts:
         return remake, self._parts
 
 
-def _encoded(engine: Engine, value: object) -> tuple[Payload, list[ActorId] | None]:
+def _encoded(engine: Sharing, value: object) -> tuple[Payload, list[ActorId] | None]:
     with collecting(engine) as loans:
-        return encode(value), loans or None
+        payload = shared(engine.memory, encode(value), loans)
+        return payload, loans or None

@@ -140,7 +140,7 @@ class SerialUplink(Uplink):
     """The engine of a worker without an event loop."""
 
     def __init__(self, start: Start, pipe: Pipe, inbox: Inbox) -> None:
-        super().__init__(start, unlooped(_report))
+        super().__init__(start, unlooped(_report), pipe.memory)
         self._pipe = pipe
         self._inbox = inbox
 
@@ -151,6 +151,10 @@ class SerialUplink(Uplink):
     def return_loans_soon(self) -> None:
         """Gives loans back now, or when the pipe is free again; see Uplink."""
         self._pipe.try_send(partial(self.returns, wait=False))
+
+    def tidy(self) -> None:
+        """Reads what has come; see Uplink."""
+        self._inbox.read_what_is_there(self.settle)
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
         """Calls back once, from whichever thread reads the answer; see Replier."""

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from actorlib._interface import Interface, Method
     from actorlib._options import ActorOptions
     from actorlib._snapshot import ActorInfo
+    from actorlib._wire.memory import Memory
     from actorlib._worker.birth import Start
 
 TOO_LATE = "the result did not come in time; the call goes on"
@@ -64,9 +65,14 @@ class Uplink(ABC):
     Args:
         start: What the worker was told first.
         loop: What refs take for their loop.
+        memory: What large values are shared in.
     """
 
-    def __init__(self, start: Start, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, start: Start, loop: asyncio.AbstractEventLoop, memory: Memory
+    ) -> None:
+        memory.belong(start.prefix, self, self.tidy)
+        self.memory = memory
         self.context = start.context
         self._prefix = start.prefix
         self._source = start.source
@@ -99,6 +105,9 @@ class Uplink(ABC):
     @abstractmethod
     def return_loans_soon(self) -> None:
         """Gives back what can be given back; called from destructors, anywhere."""
+
+    def tidy(self) -> None:  # noqa: B027  # most have nothing to do
+        """Takes note of what others do not need any more, if it has come."""
 
     @abstractmethod
     def later(self, callback: Callable[[], None]) -> None:

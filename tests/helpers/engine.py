@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, final
 from actorlib._engine import ActorId, Hold, RuntimeContext
 from actorlib._pending import PendingCalls
 from actorlib._ref import ObjectRef
+from actorlib._wire.memory import Memory
 from actorlib.exceptions import ActorNotFoundError
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class FakeEngine:
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self.context = RuntimeContext()
         self.pending = PendingCalls()
+        self.memory = Memory()
         self.created: list[ActorSpec] = []
         self.sent: list[Sent] = []
         self.cancelled: list[int] = []

@@ -1,0 +1,261 @@
+"""Large values in shared memory: copied in once, and read where they lie.
+
+Whoever sends a value copies its buffers into a block of a segment of its own; the frame
+says where. Receivers map the segment once, and what they load are views of it. A block
+is held like an actor: it is among the loans of the frame, every view is a hold, and
+when nobody has any it is told to whoever made it, and used again.
+
+What has no room goes through the pipe, as smaller values do.
+"""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from actorlib._wire.exports import Export, view_of
+from actorlib._wire.segments import Budget, Segment, Shown
+from actorlib._wire.shared import Shared, block_id
+from actorlib._wire.store import Store
+from actorlib.exceptions import ObjectStoreFullError, ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from actorlib._wire.frames import Buffer, Payload
+
+_log = logging.getLogger("actorlib")
+_ALIGNED = 64
+
+BLOCK_ID = block_id.size
+"""The length of the id of a block; those of actors are shorter."""
+
+
+class Holder(Protocol):
+    """What counts who holds a block; see Engine."""
+
+    def retain(self, actor: Any) -> None:
+        """Counts one more view in this process."""
+        ...
+
+    def release(self, actor: Any) -> None:
+        """Counts a view less; called from destructors, anywhere."""
+        ...
+
+
+class Settings(NamedTuple):
+    """How large values travel.
+
+    Attributes:
+        share_above: The bytes of a payload from which it goes into shared memory.
+        spills: Whether what has no room there goes through the pipe.
+    """
+
+    share_above: int = 0
+    spills: bool = True
+
+
+class Memory:
+    """The shared memory of one process: what it has made, and what it was shown.
+
+    A worker is shown memory before it knows who it is, so that comes with ``belong``.
+
+    Attributes:
+        settings: How large values travel.
+        budget: What it may touch; without one it shares nothing.
+    """
+
+    def __init__(self) -> None:
+        self.settings = Settings()
+        self.budget: Budget | None = None
+        self._prefix = b""
+        self._holder: Holder
+        self._tidy: Callable[[], None]
+        self._is_counted = False
+        self._store: Store | None = None
+        self._shown: dict[bytes, Shown] = {}
+        self._parts: dict[int, weakref.ref[Export]] = {}
+        self._has_warned = False
+
+    def belong(
+        self,
+        prefix: bytes,
+        holder: Holder,
+        tidy: Callable[[], None] = lambda: None,
+        *,
+        is_counted: bool = False,
+    ) -> None:
+        """Says whose it is.
+
+        Args:
+            prefix: The first eight bytes of the names of its segments.
+            holder: Counts who holds a block.
+            tidy: Called before more memory is taken: it may find blocks to be free.
+            is_counted: Whether whoever shares a value counts its block at once.
+        """
+        self._prefix = prefix
+        self._holder = holder
+        self._tidy = tidy
+        self._is_counted = is_counted
+
+    # What this process sends.
+
+    def share(self, payload: Sequence[Buffer]) -> Shared | None:
+        """Copies a payload into a block.
+
+        Returns:
+            Where it is; None if it is small, or there is no room.
+
+        Raises:
+            ObjectStoreFullError: There is no room, and nothing else is allowed.
+        """
+        pieces = [memoryview(buffer).cast("B") for buffer in payload]
+        nbytes = sum(map(_aligned, map(len, pieces)))
+        if self.budget is None or nbytes < self.settings.share_above:
+            return None
+        if self._store is None:
+            self._store = Store(self._prefix, self.budget, self._tidy)
+        found = self._store.take(nbytes)
+        if found is None:
+            self._be_full(nbytes, self.budget)
+            return None
+        segment, start = found
+        target, offset = segment.at(start, nbytes), 0
+        for piece in pieces:
+            target[offset : offset + len(piece)] = piece
+            offset += _aligned(len(piece))
+        sizes = tuple(map(len, pieces))
+        is_fresh = not self._is_counted
+        return Shared(self, segment.name, start, sizes, is_fresh=is_fresh)
+
+    def free(self, block: bytes) -> None:
+        """Nobody else holds a block of this process any more.
+
+        Raises:
+            ProtocolError: It has no such block.
+        """
+        if self._store is None or len(block) != BLOCK_ID:
+            raise ProtocolError(f"block {block!r} is given back, and is not there")
+        self._store.free(block)
+
+    def dropped(self, block: bytes) -> None:
+        """Nobody was ever told of a block; see Shared."""
+        if self._store is not None:
+            self._store.dropped(block)
+
+    def is_own(self, block: bytes) -> bool:
+        """Whether a block is one of this process's."""
+        return block.startswith(self._prefix)
+
+    def _be_full(self, nbytes: int, budget: Budget) -> None:
+        told = (
+            f"no room for {nbytes:,} bytes in shared memory: {budget.used():,} of "
+            f"object_store_memory={budget.limit:,} are in use, or the system has none "
+            "left"
+        )
+        if not self.settings.spills:
+            raise ObjectStoreFullError(
+                f"{told}. Drop values that are not needed, or give init() more"
+            )
+        if not self._has_warned:
+            self._has_warned = True
+            _log.warning("%s; large values go through pipes meanwhile", told)
+
+    # What others send.
+
+    def arrived(self, table: dict[str, Any]) -> Shared:
+        """The payload that a table tells of.
+
+        Raises:
+            ProtocolError: It is nowhere.
+        """
+        name, start, sizes = table["segment"], table["start"], table["sizes"]
+        nbytes = sum(map(_aligned, sizes))
+        if start + nbytes > self.segment(name).size:
+            raise ProtocolError(f"a payload beyond the end of its segment: {table!r}")
+        return Shared(self, name, start, sizes)
+
+    def shown(self, name: bytes, fd: int, size: int) -> None:
+        """Another process's segment is here."""
+        self._shown[name] = Shown(fd, size)
+
+    def forget(self, name: bytes) -> None:
+        """Another process's segment will not be spoken of any more."""
+        shown = self._shown.pop(name, None)
+        if shown is not None:
+            shown.close()
+
+    def segment(self, name: bytes) -> Segment | Shown:
+        """A segment, this process's own or one that it was shown.
+
+        Raises:
+            ProtocolError: It is neither.
+        """
+        own = self._store.segment(name) if self._store is not None else None
+        segment = own or self._shown.get(name)
+        if segment is None:
+            raise ProtocolError(f"segment {name.hex()} was never shown")
+        return segment
+
+    def views(self, shared: Shared) -> list[memoryview]:
+        """The buffers of a payload, which hold its block while one is left."""
+        segment, block, start = self.segment(shared.segment), shared.block, shared.start
+        part = segment.export(start, sum(map(_aligned, shared.sizes)))
+        self._hold(part, block)
+        whole, offset = view_of(part), 0
+        views: list[memoryview] = []
+        for size in shared.sizes:
+            views.append(whole[offset : offset + size])
+            offset += _aligned(size)
+        return views
+
+    def _hold(self, part: Export, block: bytes) -> None:
+        """Holds a block until every view of a part is gone."""
+        key, store = id(part), self._store if self.is_own(block) else None
+        self._holder.retain(block)
+        if store is not None:
+            store.viewed(block)
+
+        def gone(_: object) -> None:
+            self._parts.pop(key, None)
+            if store is not None:
+                store.unviewed(block)
+            self._holder.release(block)
+
+        self._parts[key] = weakref.ref(part, gone)
+
+    def close(self) -> None:
+        """Closes every descriptor; views go on showing what they show."""
+        if self._store is not None:
+            self._store.close()
+        for shown in self._shown.values():
+            shown.close()
+        self._shown.clear()
+        if self.budget is not None:
+            self.budget.close()
+            self.budget = None
+
+
+def shared(memory: Memory, payload: Payload, loans: list[Any]) -> Payload:
+    """A payload in shared memory if it is large and there is room, else as it is.
+
+    Args:
+        memory: That of this process.
+        payload: The payload; its buffers may be the value's own.
+        loans: Gets the id of its block.
+
+    Raises:
+        ObjectStoreFullError: There is no room, and nothing else is allowed.
+    """
+    if type(payload) is not list:
+        return payload
+    found = memory.share(payload)
+    if found is None:
+        return payload
+    loans.append(found.block)
+    return found
+
+
+def _aligned(nbytes: int) -> int:
+    return -(-nbytes // _ALIGNED) * _ALIGNED

@@ -1,0 +1,139 @@
+"""What one end of a pipe shows of shared memory, and what it is shown.
+
+A descriptor travels beside the bytes of the table that tells of it, before the first
+frame that needs it. Tables are read in order, and so are descriptors.
+"""
+
+from __future__ import annotations
+
+import array
+import os
+import socket
+from collections import deque
+from typing import TYPE_CHECKING, Any, Self
+
+import msgpack  # pyright: ignore[reportMissingTypeStubs]  # it ships none
+
+from actorlib._wire.memory import Settings
+from actorlib._wire.segments import Budget
+from actorlib.exceptions import ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actorlib._wire.frames import Buffer
+    from actorlib._wire.memory import Memory
+    from actorlib._wire.shared import Shared
+
+_msgpack: Any = msgpack
+pack: Callable[[object], bytes] = _msgpack.Packer(use_bin_type=True).pack
+_int = array.array("i").itemsize
+ROOM = socket.CMSG_SPACE(16 * _int)
+"""The bytes of ancillary data that one read takes."""
+
+
+class Passed(bytes):
+    """The bytes of a table that a descriptor goes beside.
+
+    Attributes:
+        fd: The descriptor; it stays open until the bytes have gone.
+    """
+
+    fd: int
+
+    def __new__(cls, table: dict[str, object], fd: int) -> Self:
+        """Encodes a table."""
+        passed = super().__new__(cls, pack((table,)))
+        passed.fd = fd
+        return passed
+
+
+def put(sock: socket.socket, data: Buffer | Passed) -> int:
+    """Sends what the kernel takes, a descriptor with the first byte; says how much.
+
+    Raises:
+        OSError: As ``socket.send`` does.
+    """
+    if type(data) is not Passed:
+        return sock.send(data)
+    rights = array.array("i", [data.fd])
+    return sock.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+
+
+class Showing:
+    """Shared memory as it is spoken of on one pipe.
+
+    Args:
+        memory: That of this process.
+
+    Attributes:
+        known: The segments of others, or of this process, that the other side has.
+    """
+
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
+        self.known: set[bytes] = set()
+        self._descriptors: deque[int] = deque()
+
+    def introduced(self, payload: Shared) -> tuple[dict[str, Any], int] | None:
+        """What the other side has to be told before a payload; None if nothing.
+
+        Returns:
+            A table, and the descriptor that goes with it.
+        """
+        name = payload.segment
+        if name in self.known:
+            return None
+        segment = self.memory.segment(name)
+        self.known.add(name)
+        return {"show": name, "size": segment.size}, segment.fd
+
+    def allowance(self, slot: int) -> tuple[dict[str, Any], int] | None:
+        """What tells a worker how much it may touch; None if it may not."""
+        budget, settings = self.memory.budget, self.memory.settings
+        if budget is None:
+            return None
+        table = {"slot": slot, "limit": budget.limit, "settings": tuple(settings)}
+        return table, budget.fd
+
+    def received(self, ancillary: list[tuple[int, int, bytes]]) -> None:
+        """Takes the descriptors that came beside some bytes."""
+        for level, kind, data in ancillary:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                whole = len(data) - len(data) % _int
+                numbers = array.array("i", data[:whole])
+                self._descriptors.extend(numbers)
+
+    def arrived(self, table: dict[str, Any]) -> Shared:
+        """The payload that a table tells of."""
+        return self.memory.arrived(table)
+
+    def told(self, table: dict[str, Any]) -> None:
+        """Takes what a table tells of the memory itself.
+
+        Raises:
+            ProtocolError: It makes no sense.
+        """
+        match table:
+            case {"free": block}:
+                self.memory.free(block)
+            case {"gone": name}:
+                self.memory.forget(name)
+            case {"show": name, "size": size}:
+                self.memory.shown(name, self._descriptor(), size)
+                self.known.add(name)
+            case {"slot": slot, "limit": limit, "settings": settings}:
+                self.memory.settings = Settings(*settings)
+                self.memory.budget = Budget(limit, slot, self._descriptor())
+            case _:
+                raise ProtocolError(f"a table that makes no sense: {table!r}")
+
+    def close(self) -> None:
+        """Closes the descriptors that came and that no table told of."""
+        while self._descriptors:
+            os.close(self._descriptors.popleft())
+
+    def _descriptor(self) -> int:
+        if not self._descriptors:
+            raise ProtocolError("a segment was told of, and its descriptor is not here")
+        return self._descriptors.popleft()
