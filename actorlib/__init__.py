@@ -20,6 +20,7 @@ from actorlib._runtime import (
     init,
     is_initialized,
     kill,
+    put,
     run,
 )
 from actorlib._snapshot import ActorInfo, Snapshot
@@ -50,6 +51,7 @@ __all__ = [
     "list_actors",
     "list_named_actors",
     "method",
+    "put",
     "remote",
     "run",
     "typed",

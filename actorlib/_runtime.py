@@ -270,6 +270,29 @@ def get(refs: object, *, timeout: float | None = None) -> object:
     return values
 
 
+def put(value: T) -> ObjectRef[T]:
+    """Keeps a value as it is now, to be given to many by its ref.
+
+    It is encoded once. Given to an actor's method by itself, the ref arrives as the
+    value; inside of another value it arrives as a ref, whose value comes when it is
+    awaited. What is large lies in shared memory, once for all of them, and is
+    read-only there. It is kept while anybody holds the ref.
+
+    Args:
+        value: The value; what becomes of the original is not seen.
+
+    Raises:
+        RuntimeError: No runtime is running in this process.
+        TypeError: It is a ref, or cannot be sent.
+        ObjectStoreFullError: It has no room, and may not go another way.
+    """
+    if isinstance(value, ObjectRef):
+        raise TypeError(
+            "put() takes a value, and this is a ref: it can be sent as it is"
+        )
+    return current_engine().put(value)
+
+
 def get_runtime_context() -> RuntimeContext:
     """Where this code is running: in which actor, on which devices.
 

@@ -89,6 +89,10 @@ class SerializationError(ActorlibError, TypeError):
     """A value cannot be sent to another process, or cannot be loaded there."""
 
 
+class ObjectLostError(ActorlibError):
+    """Nobody can say any more what a ref stands for."""
+
+
 class ObjectStoreFullError(ActorlibError):
     """A value has no room in shared memory, and may not go another way."""
 

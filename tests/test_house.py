@@ -53,16 +53,17 @@ ARROWS: dict[str, str] = {
     "_wire": "_wire exceptions",
     "accelerators": "accelerators _kinds exceptions",
     "_enforcement": "_enforcement accelerators _kinds _resources exceptions",
-    # What both wings do with the arguments of a call.
-    "_arguments": "_engine _ref _wire exceptions",
+    # What both wings do with the arguments of a call, and with what is kept of it.
+    "_values": "_engine _ref _wire",
+    "_arguments": "_engine _ref _values _wire exceptions",
     # The wings: each knows the waist and the agreements, neither knows the other.
     "_local": (
-        "_local _engine _pending _ref _arguments _snapshot _streams _interface "
+        "_local _engine _pending _ref _arguments _values _snapshot _streams _interface "
         "_options _runtime_options _kinds _resources _runtime_env exceptions _wire "
         "accelerators _enforcement"
     ),
     "_worker": (
-        "_worker _calling _engine _pending _ref _arguments _interface _options "
+        "_worker _calling _engine _pending _ref _arguments _values _interface _options "
         "_runtime_env _snapshot exceptions _wire _remote"
     ),
     # The faces.

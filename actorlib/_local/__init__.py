@@ -25,6 +25,7 @@ What decides is pure and what acts is thin. In reading order:
   others wait for; its share; the life of one actor, top to bottom.
 * ``relay``, ``creations``: what rises from workers: calls to other actors, endings;
   actors that they make.
+* ``objects``: what refs stand for that were sent inside of values.
 * ``lives``: every life of the runtime, and who holds which actor.
 * ``engine``: the verbs.
 """

@@ -13,7 +13,7 @@ from actorlib.exceptions import ActorAlreadyExistsError, ActorDiedError, Exit
 if TYPE_CHECKING:
     import asyncio
 
-    from actorlib._engine import ActorId
+    from actorlib._engine import ActorId, LoanId
     from actorlib._local.directory import Directory
     from actorlib._local.dispatch import Loans
     from actorlib._local.supervisor import Life
@@ -112,7 +112,7 @@ class Creations:
         self,
         actor: ActorId,
         is_good: bool,  # noqa: FBT001  # a field of the frame
-        loans: tuple[ActorId, ...] | None,
+        loans: tuple[LoanId, ...] | None,
         payload: Payload,
     ) -> None:
         """Gives an actor the arguments of its constructor, or why there are none."""

@@ -22,7 +22,8 @@ from actorlib.exceptions import ActorDiedError, ActorUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from actorlib._engine import ActorId
+    from actorlib._engine import LoanId
+    from actorlib._local.objects import Objects
     from actorlib._wire.channel import Channel
 
 
@@ -44,15 +45,17 @@ Reply: TypeAlias = ObjectRef[Any] | weakref.ref[ObjectRef[Any]] | Asker
 class Loans(Protocol):
     """Counts handles in payloads; see Holders."""
 
-    def arrived(self, loans: Collection[ActorId], holder: int) -> None:
+    objects: Objects
+
+    def arrived(self, loans: Collection[LoanId], holder: int) -> None:
         """Counts what a frame brought to a holder."""
         ...
 
-    def returned(self, loans: Collection[ActorId], holder: int) -> None:
+    def returned(self, loans: Collection[LoanId], holder: int) -> None:
         """Counts what a holder does not hold any more."""
         ...
 
-    def lent(self, loans: Collection[ActorId], holder: int) -> None:
+    def lent(self, loans: Collection[LoanId], holder: int) -> None:
         """Hands over to a worker what this process kept for it."""
         ...
 
@@ -117,7 +120,7 @@ class Dispatch:
         self,
         reply: ObjectRef[Any] | Asker,
         method: str,
-        loans: Collection[ActorId] | None,
+        loans: Collection[LoanId] | None,
         payload: Payload,
         told: Mapping[str, object] | None = None,
     ) -> int:
@@ -271,7 +274,7 @@ class Dispatch:
     def _refuse(
         self,
         reply: Reply,
-        loans: Collection[ActorId] | None,
+        loans: Collection[LoanId] | None,
         error: BaseException,
     ) -> None:
         if loans:
@@ -313,6 +316,14 @@ class Dispatch:
             "get() would block the event loop that the answer comes through: await "
             "the ref instead"
         )
+
+    def name(self) -> bytes:
+        """An id for what a ref stands for; see Replier."""
+        return self._loans.objects.name()
+
+    def travel(self, ref: ObjectRef[Any]) -> tuple[object, ...]:
+        """How a ref is pickled into a value that is being sent; see Replier."""
+        return self._loans.objects.travel(ref)
 
     def _fill(self, ref: ObjectRef[Any] | None, frame: Frame) -> None:
         loans = frame[-2]

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from actorlib._arguments import Arguments, when_done
-from actorlib._engine import ActorId, ActorSpec, Hold, RuntimeContext
+from actorlib._engine import ActorId, ActorSpec, Hold, LoanId, ObjectId, RuntimeContext
 from actorlib._local.birth import Birth, Sealed
 from actorlib._local.holders import OWNER
 from actorlib._local.lives import Lives
@@ -63,6 +63,7 @@ class LocalEngine:
         )
         self.memory = self.lives.stores.memory
         self.memory.belong(process, self, is_counted=True)
+        self.lives.objects.engine = self
         self._living = self.lives.by_id  # at hand for every call
         self._grace = options.grace
         self._thread = threading.get_ident()
@@ -123,6 +124,15 @@ class LocalEngine:
             ref.bind(dispatch, dispatch.send(ref, name, loans, sealed, told))
         return ref
 
+    def put(self, value: object) -> ObjectRef[Any]:
+        """Keeps a value as it is now; see Engine."""
+        self._check_thread()
+        return self.lives.objects.put(value)
+
+    def borrow(self, object_id: ObjectId) -> ObjectRef[Any]:
+        """The ref of an object that was sent here; see Engine."""
+        return self.lives.objects.borrow(object_id)
+
     def obtain(self, spec: ActorSpec) -> Hold:
         """The actor that has a name, or a new one; see Engine."""
         self._check_thread()
@@ -174,11 +184,11 @@ class LocalEngine:
         life.kill("it was killed")
         return asyncio.shield(life.ended)
 
-    def retain(self, actor: ActorId) -> None:
+    def retain(self, actor: LoanId) -> None:
         """Counts a holder in this process; see Engine."""
         self.lives.holders.add(actor, OWNER)
 
-    def release(self, actor: ActorId) -> None:
+    def release(self, actor: LoanId) -> None:
         """Counts a holder less, soon: a destructor may run anywhere; see Engine."""
         if self._is_forsaken:
             return

@@ -14,13 +14,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from actorlib._engine import ActorId
+from actorlib._engine import ActorId, LoanId, ObjectId
 from actorlib._kinds import UNITS
 from actorlib._local.demands import Demands
 from actorlib._local.directory import Directory
 from actorlib._local.dispatch import Dispatch
 from actorlib._local.holders import OWNER, RUNTIME, Holders
 from actorlib._local.machine import Machine, counted
+from actorlib._local.objects import Objects, is_object
 from actorlib._local.registry import ActorRecord, ActorState, Registry
 from actorlib._local.relay import Relay
 from actorlib._local.retries import retries_of
@@ -34,7 +35,6 @@ from actorlib.exceptions import ActorUnschedulableError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from actorlib._engine import ActorId
     from actorlib._local.birth import Birth, Sealed
     from actorlib._local.dispatch import Loans
     from actorlib._local.launcher import WorkerProcess
@@ -59,6 +59,7 @@ class Lives:
         by_id: The lives that are lived, or that somebody holds.
         demands: What they ask for.
         directory: Who answers to which name.
+        objects: What refs inside of values stand for.
     """
 
     def __init__(self, machine: Machine, options: RuntimeOptions) -> None:
@@ -75,6 +76,8 @@ class Lives:
         self.directory = Directory(options.namespace, self.by_id.get)
         self._made_by: dict[int, set[ActorId]] = {}
         self._relay = Relay(self)
+        process = self.registry.prefix(0)
+        self.objects = Objects(process, self.loop, self)
         self.demands = Demands(
             machine, self.by_id, may_wait=options.infeasible == "wait"
         )
@@ -242,6 +245,7 @@ class Lives:
     def close_session(self, session: Session) -> None:
         """Forgets what a worker held; see Surroundings."""
         self._relay.forget(session)
+        self.objects.lost(session.prefix)
         for actor in self.holders.forget(session.number):
             self._unheld(actor)
         self.stores.leave(session)
@@ -254,34 +258,36 @@ class Lives:
 
     # Who holds what; see Loans and Actors.
 
-    def arrived(self, loans: Collection[ActorId], holder: int) -> None:
+    def arrived(self, loans: Collection[LoanId], holder: int) -> None:
         """Counts what a frame brought to a holder."""
-        for actor in loans:
-            if not self.holders.add(actor, holder):
+        for loan in loans:
+            if not self.holders.add(loan, holder):
                 continue
-            if is_block(actor):
-                self.stores.held(actor)
-            elif actor in self.by_id:
-                self.by_id[actor].revive()
+            if is_block(loan):
+                self.stores.held(loan)
+            elif (life := self.by_id.get(ActorId(loan))) is not None:
+                life.revive()
 
-    def returned(self, loans: Collection[ActorId], holder: int) -> None:
+    def returned(self, loans: Collection[LoanId], holder: int) -> None:
         """Counts what a holder does not hold any more."""
         for actor in loans:
             self.drop(actor, holder, 1)
 
-    def lent(self, loans: Collection[ActorId], holder: int) -> None:
+    def lent(self, loans: Collection[LoanId], holder: int) -> None:
         """Hands over to a worker what this process kept for it."""
         self.holders.move(loans, holder)
 
-    def drop(self, actor: ActorId, holder: int, count: int) -> None:
+    def drop(self, loan: LoanId, holder: int, count: int) -> None:
         """A holder gives loans back; the last one ends the actor."""
-        if self.holders.remove(actor, holder, count):
-            self._unheld(actor)
+        if self.holders.remove(loan, holder, count):
+            self._unheld(loan)
 
-    def _unheld(self, actor: ActorId) -> None:
-        if is_block(actor):
-            self.stores.unheld(actor)
-        life = self.by_id.get(actor)
+    def _unheld(self, loan: LoanId) -> None:
+        if is_block(loan):
+            self.stores.unheld(loan)
+        elif is_object(loan):
+            self.objects.unheld(ObjectId(loan))
+        life = self.by_id.get(ActorId(loan))
         if life is None:
             return
         life.end_when_idle("nobody held a handle of it any more")

@@ -14,7 +14,7 @@ from actorlib._wire.frames import CALL, CALL_WITH, Frame, Payload
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from actorlib._engine import ActorId
+    from actorlib._engine import LoanId
     from actorlib._local.retries import Retries
 
 R = TypeVar("R")
@@ -73,7 +73,7 @@ class Mailbox(Generic[R]):
         self,
         reply: R,
         method: str,
-        loans: Collection[ActorId] | None,
+        loans: Collection[LoanId] | None,
         payload: Payload,
         told: Mapping[str, object] | None = None,
         retries: Retries | None = None,

@@ -7,9 +7,10 @@ an error, as would be the owner's own code.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
-from actorlib._engine import Lent
+from actorlib._engine import Lent, LoanId
 from actorlib._local.creations import Creations, Nursery
 from actorlib._local.holders import OWNER
 from actorlib._local.supervisor import Life
@@ -20,16 +21,21 @@ from actorlib._wire.frames import (
     AWAIT,
     BEHIND_CALLS,
     CANCEL,
+    CANCELLED,
     CREATE,
     DIED,
     END,
+    EXPECT,
     FAILURE,
+    FETCH,
     FIND,
     GIVE,
+    KEEP,
     LEAVE,
     LOOK,
     RESULT,
     RETURN,
+    REVOKE,
     TO_RESTART,
     Frame,
 )
@@ -45,7 +51,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from actorlib._engine import ActorId
+    from actorlib._engine import ActorId, LoanId
+    from actorlib._local.objects import Objects
     from actorlib._local.session import Session
     from actorlib._snapshot import ActorInfo
     from actorlib._wire.frames import Payload
@@ -53,6 +60,8 @@ if TYPE_CHECKING:
 
 class Actors(Nursery, Protocol):
     """What rising frames need of the engine."""
+
+    objects: Objects
 
     def infos(self) -> list[ActorInfo]:
         """What is known of each actor."""
@@ -62,7 +71,7 @@ class Actors(Nursery, Protocol):
         """The life of an actor, or None if this runtime has none by that id."""
         ...
 
-    def drop(self, actor: ActorId, holder: int, count: int) -> None:
+    def drop(self, loan: LoanId, holder: int, count: int) -> None:
         """A holder gives loans of an actor back."""
         ...
 
@@ -75,7 +84,7 @@ class Relay:
         self._asked: dict[tuple[int, int], tuple[Life, int]] = {}
         self._creations = Creations(actors)
 
-    def serve(self, session: Session, frame: Frame) -> None:
+    def serve(self, session: Session, frame: Frame) -> None:  # noqa: PLR0912  # a table
         """Serves one frame of a worker.
 
         Raises:
@@ -113,6 +122,8 @@ class Relay:
             _Worker(self, session, call).answer((RESULT, call, None, dump(told)))
         elif kind == LEAVE:
             self._leave(session, frame[1])
+        elif kind in _OF_OBJECTS:
+            self._serve_objects(session, kind, *frame[1:])
         else:
             raise ProtocolError(f"no worker sends frames of kind {kind}")
 
@@ -122,7 +133,7 @@ class Relay:
         call: int,
         actor: ActorId,
         method: str,
-        loans: tuple[ActorId, ...] | None,
+        loans: tuple[LoanId, ...] | None,
         payload: Payload,
         told: dict[str, object] | None = None,
     ) -> None:
@@ -145,6 +156,27 @@ class Relay:
             life, number = asked
             life.dispatch.cancel(number)
 
+    def _serve_objects(self, session: Session, kind: int, *fields: Any) -> None:
+        objects = self._actors.objects
+        if kind == EXPECT:
+            name, call = fields
+            self._actors.loans.arrived((name,), session.number)
+            objects.expect(name, partial(self._revoke, session, call))
+        elif kind == KEEP:
+            objects.keep(*fields)
+        elif kind == FETCH:
+            call, name = fields
+            objects.fetch(name, _Worker(self, session, call).answer)
+        else:
+            objects.revoke(*fields)
+
+    def _revoke(self, session: Session, call: int) -> None:
+        """Cancels a call of a worker for somebody else who has its ref."""
+        if (session.number, call) in self._asked:
+            self._cancel(session, call)
+            cancelled = (FAILURE, 0, CANCELLED, "", "", "", None, b"")
+            _Worker(self, session, call).answer(cancelled)
+
     def answered(self, session: Session, call: int) -> None:
         """A call of a worker needs no cancelling any more."""
         self._asked.pop((session.number, call), None)
@@ -153,7 +185,7 @@ class Relay:
         """Handles are about to be sent to a worker."""
         self._actors.loans.arrived(loans, session.number)
 
-    def give_up(self, loans: tuple[ActorId, ...] | None) -> None:
+    def give_up(self, loans: tuple[LoanId, ...] | None) -> None:
         """What a frame brought goes nowhere."""
         if loans:
             self._actors.loans.arrived(loans, OWNER)
@@ -249,6 +281,7 @@ def _restart(life: Life) -> asyncio.Future[None]:
     return life.interrupt("it was killed by another actor, to be restarted")
 
 
+_OF_OBJECTS = frozenset({EXPECT, KEEP, FETCH, REVOKE})
 _ENDINGS = {BEHIND_CALLS: _end, AT_ONCE: _kill, TO_RESTART: _restart}
 
 

@@ -11,7 +11,7 @@ import heapq
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from actorlib._wire.memory import BLOCK_ID, Memory, Settings
+from actorlib._wire.memory import BLOCK_ID, SEGMENT_NAME, Memory, Settings
 from actorlib._wire.segments import Budget
 from actorlib._wire.showing import Showing
 
@@ -19,10 +19,8 @@ if TYPE_CHECKING:
     from actorlib._local.session import Session
     from actorlib._runtime_options import RuntimeOptions
 
-SEGMENT_NAME = 12
-"""The bytes at the beginning of a block's id that name its segment."""
 PREFIX = 8
-"""The bytes at the beginning of those that name the process that made it."""
+"""The bytes at the beginning of a segment's name that say which process made it."""
 
 
 class Stores:

@@ -11,10 +11,11 @@ import contextlib
 import copyreg
 import functools
 import inspect
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from actorlib._wire.frames import CANCELLED, DIED, RESULT
 from actorlib._wire.payload import decode
+from actorlib._wire.shared import Shared
 from actorlib.exceptions import (
     RemoteTraceback,
     SerializationError,
@@ -23,12 +24,26 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    import asyncio
+    from collections.abc import Collection
 
     from actorlib._wire.frames import Frame, Payload
 
 
-def fill(reply: asyncio.Future[Any], frame: Frame) -> None:
+class Reply(Protocol):
+    """A future that also takes its value as it came."""
+
+    kept: tuple[Any, Collection[bytes] | None]
+
+    def set_result(self, value: Any, /) -> None:
+        """Gives it a value."""
+        ...
+
+    def set_exception(self, error: BaseException, /) -> None:
+        """Gives it an error."""
+        ...
+
+
+def fill(reply: Reply, frame: Frame) -> None:
     """Gives a future the value or the error of the frame that answers it."""
     if frame[0] != RESULT:
         _, _, kind, summary, text, where, _, payload = frame
@@ -41,6 +56,8 @@ def fill(reply: asyncio.Future[Any], frame: Frame) -> None:
         trouble.__cause__ = error
         reply.set_exception(trouble)
     else:
+        if isinstance(frame[3], Shared):
+            reply.kept = frame[3], frame[2]
         reply.set_result(value)
 
 

@@ -26,7 +26,6 @@ from collections import deque
 from typing import TYPE_CHECKING, cast
 
 from actorlib._wire.codec import FrameDecoder, encode
-from actorlib._wire.shared import Shared
 from actorlib._wire.showing import ROOM, Passed, Showing, put
 from actorlib.exceptions import ProtocolError
 
@@ -103,8 +102,9 @@ class Channel:
         Raises:
             TypeError: A field of the frame is none that msgpack carries.
         """
-        if type(frame[-1]) is Shared and self._showing is not None:
-            self.show(self._showing.introduced(frame[-1]))
+        if len(frame) > 3 and frame[-2] is not None and self._showing is not None:
+            for told in self._showing.introduced(frame):
+                self.show(told)
         data = encode(frame)
         if self._gathering:
             if type(data) is bytes:

@@ -34,6 +34,11 @@ FIND       up    id, name, namespace: answer with the actor of that name
 LOOK       up    id, whether for names alone: answer with them, or with all actors
 LEAVE      up    id: the actor ends by its own will; if id is not 0, that call gets no
                  answer
+EXPECT     up    object, call: a ref of this worker, the result of that call (0: of
+                 none), is about to be sent inside of a value
+KEEP       up    object, whether it is good, loans, its value or the error
+FETCH      up    id, object: answer with it
+REVOKE     up    object: cancel the call that it is the result of
 STOP       down  finish what was sent before, then leave
 =========  ====  ===========================================================
 """
@@ -63,6 +68,10 @@ ASK_WITH: Final = 14
 FIND: Final = 15
 LOOK: Final = 16
 LEAVE: Final = 17
+EXPECT: Final = 21
+KEEP: Final = 22
+FETCH: Final = 23
+REVOKE: Final = 24
 
 BEHIND_CALLS: Final = 0
 """An END behind what the actor was sent."""

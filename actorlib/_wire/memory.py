@@ -14,22 +14,23 @@ import logging
 import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from actorlib._wire.exports import Export, view_of
 from actorlib._wire.segments import Budget, Segment, Shown
-from actorlib._wire.shared import Shared, block_id
+from actorlib._wire.shared import Shared, aligned, block_id
 from actorlib._wire.store import Store
 from actorlib.exceptions import ObjectStoreFullError, ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from actorlib._wire.exports import Export
     from actorlib._wire.frames import Buffer, Payload
 
 _log = logging.getLogger("actorlib")
-_ALIGNED = 64
 
 BLOCK_ID = block_id.size
-"""The length of the id of a block; those of actors are shorter."""
+"""The length of the id of a block; those of actors and of objects are shorter."""
+SEGMENT_NAME = 12
+"""The bytes at its beginning that name its segment."""
 
 
 class Holder(Protocol):
@@ -111,7 +112,7 @@ class Memory:
             ObjectStoreFullError: There is no room, and nothing else is allowed.
         """
         pieces = [memoryview(buffer).cast("B") for buffer in payload]
-        nbytes = sum(map(_aligned, map(len, pieces)))
+        nbytes = sum(map(aligned, map(len, pieces)))
         if self.budget is None or nbytes < self.settings.share_above:
             return None
         if self._store is None:
@@ -124,7 +125,7 @@ class Memory:
         target, offset = segment.at(start, nbytes), 0
         for piece in pieces:
             target[offset : offset + len(piece)] = piece
-            offset += _aligned(len(piece))
+            offset += aligned(len(piece))
         sizes = tuple(map(len, pieces))
         is_fresh = not self._is_counted
         return Shared(self, segment.name, start, sizes, is_fresh=is_fresh)
@@ -171,7 +172,7 @@ class Memory:
             ProtocolError: It is nowhere.
         """
         name, start, sizes = table["segment"], table["start"], table["sizes"]
-        nbytes = sum(map(_aligned, sizes))
+        nbytes = sum(map(aligned, sizes))
         if start + nbytes > self.segment(name).size:
             raise ProtocolError(f"a payload beyond the end of its segment: {table!r}")
         return Shared(self, name, start, sizes)
@@ -198,20 +199,11 @@ class Memory:
             raise ProtocolError(f"segment {name.hex()} was never shown")
         return segment
 
-    def views(self, shared: Shared) -> list[memoryview]:
-        """The buffers of a payload, which hold its block while one is left."""
-        segment, block, start = self.segment(shared.segment), shared.block, shared.start
-        part = segment.export(start, sum(map(_aligned, shared.sizes)))
-        self._hold(part, block)
-        whole, offset = view_of(part), 0
-        views: list[memoryview] = []
-        for size in shared.sizes:
-            views.append(whole[offset : offset + size])
-            offset += _aligned(size)
-        return views
-
-    def _hold(self, part: Export, block: bytes) -> None:
-        """Holds a block until every view of a part is gone."""
+    def export(self, shared: Shared) -> Export:
+        """The memory that a payload lies in, which holds its block; see Shared."""
+        nbytes = sum(map(aligned, shared.sizes))
+        part = self.segment(shared.segment).export(shared.start, nbytes)
+        block = shared.block
         key, store = id(part), self._store if self.is_own(block) else None
         self._holder.retain(block)
         if store is not None:
@@ -224,6 +216,7 @@ class Memory:
             self._holder.release(block)
 
         self._parts[key] = weakref.ref(part, gone)
+        return part
 
     def close(self) -> None:
         """Closes every descriptor; views go on showing what they show."""
@@ -255,7 +248,3 @@ def shared(memory: Memory, payload: Payload, loans: list[Any]) -> Payload:
         return payload
     loans.append(found.block)
     return found
-
-
-def _aligned(nbytes: int) -> int:
-    return -(-nbytes // _ALIGNED) * _ALIGNED

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, cast
 
 from actorlib._wire.codec import FrameDecoder, encode
 from actorlib._wire.memory import Memory
-from actorlib._wire.shared import Shared
 from actorlib._wire.showing import ROOM, Passed, Showing, put
 
 if TYPE_CHECKING:
@@ -88,9 +87,8 @@ class Pipe:
             OSError: The other side is gone.
         """
         with self._writing:
-            if type(frame[-1]) is Shared and self.showing is not None:
-                told = self.showing.introduced(frame[-1])
-                if told is not None:
+            if len(frame) > 3 and frame[-2] is not None and self.showing is not None:
+                for told in self.showing.introduced(frame):
                     self._write()
                     self._put_all(Passed(*told))
             data = encode(frame)

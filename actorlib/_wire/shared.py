@@ -5,9 +5,12 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any, Protocol
 
+from actorlib._wire.exports import Export, view_of
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_ALIGNED = 64
 block_id = struct.Struct(">12sQ")
 """The name of a segment, and where a block begins in it."""
 
@@ -15,8 +18,8 @@ block_id = struct.Struct(">12sQ")
 class Store(Protocol):
     """Where the payload lies."""
 
-    def views(self, shared: Shared) -> Sequence[memoryview]:
-        """Its buffers, read-only; its block is held while one is left."""
+    def export(self, shared: Shared) -> Export:
+        """The memory that it lies in; its block is held while that is."""
         ...
 
     def dropped(self, block: bytes) -> None:
@@ -35,7 +38,7 @@ class Shared:
             block is free.
     """
 
-    __slots__ = ("_memory", "is_fresh", "segment", "sizes", "start")
+    __slots__ = ("_memory", "_part", "is_fresh", "segment", "sizes", "start")
 
     def __init__(
         self,
@@ -51,6 +54,7 @@ class Shared:
         self.start = start
         self.sizes = sizes
         self.is_fresh = is_fresh
+        self._part: Export | None = None
 
     def __del__(self) -> None:
         if self.is_fresh:
@@ -70,5 +74,17 @@ class Shared:
         return {"segment": self.segment, "start": self.start, "sizes": self.sizes}
 
     def buffers(self) -> Sequence[memoryview]:
-        """Its buffers, read-only; its block is held while one is left."""
-        return self._memory.views(self)
+        """Its buffers, read-only; its block is held while this or one of them lives."""
+        if self._part is None:
+            self._part = self._memory.export(self)
+        whole, offset = view_of(self._part), 0
+        views: list[memoryview] = []
+        for size in self.sizes:
+            views.append(whole[offset : offset + size])
+            offset += aligned(size)
+        return views
+
+
+def aligned(nbytes: int) -> int:
+    """The bytes that a buffer takes in a block: the next one begins aligned."""
+    return -(-nbytes // _ALIGNED) * _ALIGNED

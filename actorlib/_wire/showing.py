@@ -10,18 +10,18 @@ import array
 import os
 import socket
 from collections import deque
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import msgpack  # pyright: ignore[reportMissingTypeStubs]  # it ships none
 
-from actorlib._wire.memory import Settings
+from actorlib._wire.memory import BLOCK_ID, SEGMENT_NAME, Settings
 from actorlib._wire.segments import Budget
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actorlib._wire.frames import Buffer
+    from actorlib._wire.frames import Buffer, Frame
     from actorlib._wire.memory import Memory
     from actorlib._wire.shared import Shared
 
@@ -75,18 +75,19 @@ class Showing:
         self.known: set[bytes] = set()
         self._descriptors: deque[int] = deque()
 
-    def introduced(self, payload: Shared) -> tuple[dict[str, Any], int] | None:
-        """What the other side has to be told before a payload; None if nothing.
+    def introduced(self, frame: Frame) -> list[tuple[dict[str, Any], int]]:
+        """What the other side has to be told before a frame.
 
         Returns:
-            A table, and the descriptor that goes with it.
+            Tables, each with the descriptor that goes with it.
         """
-        name = payload.segment
-        if name in self.known:
-            return None
-        segment = self.memory.segment(name)
-        self.known.add(name)
-        return {"show": name, "size": segment.size}, segment.fd
+        told: list[tuple[dict[str, Any], int]] = []
+        for name in _segments_of(frame):
+            if name not in self.known:
+                segment = self.memory.segment(name)
+                self.known.add(name)
+                told.append(({"show": name, "size": segment.size}, segment.fd))
+        return told
 
     def allowance(self, slot: int) -> tuple[dict[str, Any], int] | None:
         """What tells a worker how much it may touch; None if it may not."""
@@ -137,3 +138,14 @@ class Showing:
         if not self._descriptors:
             raise ProtocolError("a segment was told of, and its descriptor is not here")
         return self._descriptors.popleft()
+
+
+def _segments_of(frame: Frame) -> list[bytes]:
+    """The segments of the blocks among the loans of a frame, wherever those are."""
+    return [
+        loan[:SEGMENT_NAME]
+        for field in frame[1:-1]
+        if isinstance(field, list | tuple)
+        for loan in cast("list[object]", field)
+        if isinstance(loan, bytes) and len(loan) == BLOCK_ID
+    ]

@@ -17,6 +17,7 @@ Loading it is part of every start, so it imports neither ``_local`` nor
 * ``outbox``: what it asks, in order behind what waits for its arguments.
 * ``pace``: which methods are quick enough for answers to wait behind.
 * ``loans``: which handles this worker holds.
+* ``objects``: its refs that are sent to others, and theirs.
 * ``template``: the fork server, which outlives the owner to clean up after it.
 * ``preload``, ``processes``: what it imports before it forks; how it ends processes.
 """

@@ -68,7 +68,7 @@ class LoopedUplink(Uplink):
         """Gives loans back from the loop's thread; see Uplink."""
         self.later(self._return_loans)
 
-    def later(self, callback: Callable[[], None]) -> None:
+    def later(self, callback: Callable[[], object]) -> None:
         """Calls back from the loop's thread; see Uplink."""
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(callback)

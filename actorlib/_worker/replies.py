@@ -11,7 +11,7 @@ import os
 import traceback
 from typing import TYPE_CHECKING
 
-from actorlib._engine import collecting
+from actorlib._engine import LoanId, collecting
 from actorlib._wire.answers import parts_of, remake
 from actorlib._wire.frames import CANCELLED, FAILURE, RAISED, RESULT, Frame
 from actorlib._wire.memory import shared
@@ -21,8 +21,7 @@ from actorlib.exceptions import ObjectStoreFullError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actorlib._arguments import Sharing
-    from actorlib._engine import ActorId
+    from actorlib._values import Sharing
     from actorlib._wire.frames import Payload
 
 _SIMPLE = frozenset({type(None), bool, int, float})
@@ -77,7 +76,7 @@ def cancelled(call: int) -> Frame:
 
 def _encoded_error(
     engine: Sharing, error: BaseException
-) -> tuple[Payload, list[ActorId] | None]:
+) -> tuple[Payload, list[LoanId] | None]:
     """An exception that will load, or nothing.
 
     Exceptions with a constructor of their own often pickle and then do not load, as
@@ -103,7 +102,7 @@ class _Parts:
         return remake, self._parts
 
 
-def _encoded(engine: Sharing, value: object) -> tuple[Payload, list[ActorId] | None]:
+def _encoded(engine: Sharing, value: object) -> tuple[Payload, list[LoanId] | None]:
     with collecting(engine) as loans:
         payload = shared(engine.memory, encode(value), loans)
         return payload, loans or None

@@ -53,7 +53,7 @@ class Inbox:
     def __init__(self, pipe: Pipe) -> None:
         self.calls: deque[Frame] = deque()
         self.cancelled: set[int] = set()
-        self.callbacks: deque[Callable[[], None]] = deque()
+        self.callbacks: deque[Callable[[], object]] = deque()
         self._pipe = pipe
         self._turn = threading.Condition()
         self._is_reading = False
@@ -160,7 +160,7 @@ class SerialUplink(Uplink):
         """Calls back once, from whichever thread reads the answer; see Replier."""
         ref.add_done_callback(lambda _: then())
 
-    def later(self, callback: Callable[[], None]) -> None:
+    def later(self, callback: Callable[[], object]) -> None:
         """Calls back when the worker reads next; see Uplink."""
         self._inbox.callbacks.append(callback)
 

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from actorlib._arguments import Arguments
-from actorlib._engine import ActorExit, ActorId, ActorSpec, Hold
+from actorlib._engine import ActorExit, ActorId, ActorSpec, Hold, LoanId, ObjectId
 from actorlib._pending import PendingCalls
 from actorlib._ref import ObjectRef
 from actorlib._runtime_env import inherited
@@ -41,6 +41,7 @@ from actorlib._wire.frames import (
 from actorlib._wire.payload import dump
 from actorlib._worker.birth import interface_in
 from actorlib._worker.loans import LoanBook
+from actorlib._worker.objects import Objects
 from actorlib._worker.outbox import Outbox
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ class Uplink(ABC):
         self._actors = itertools.count(1)
         self._refs: dict[int, _Entry] = {}
         self.outbox = Outbox(self)
+        self._objects = Objects(self, start.prefix, self._unasked)
         self._sources = Sources()
         self.loans = LoanBook()
         self._is_forsaken = False
@@ -110,7 +112,7 @@ class Uplink(ABC):
         """Takes note of what others do not need any more, if it has come."""
 
     @abstractmethod
-    def later(self, callback: Callable[[], None]) -> None:
+    def later(self, callback: Callable[[], object]) -> None:
         """Calls back where no other work of the engine is under way."""
 
     def returns(self, *, wait: bool = True) -> list[Frame]:
@@ -226,6 +228,23 @@ class Uplink(ABC):
         self.outbox.post(actor, frame, arguments, passes=not method.keeps_order)
         return ref
 
+    def put(self, value: object) -> ObjectRef[Any]:
+        """Has the owner keep a value; see Engine."""
+        self._check_parent()
+        return self._objects.put(value)
+
+    def borrow(self, object_id: ObjectId) -> ObjectRef[Any]:
+        """The ref of an object that was sent here; see Engine."""
+        return self._objects.borrow(object_id)
+
+    def name(self) -> bytes:
+        """An id for what a ref stands for; see Replier."""
+        return self._objects.name()
+
+    def travel(self, ref: ObjectRef[Any]) -> tuple[object, ...]:
+        """How a ref is pickled into a value that is being sent; see Replier."""
+        return self._objects.travel(ref)
+
     def ready(self, actor: ActorId) -> ObjectRef[None]:
         """Asks to be told when the actor is ready; see Engine."""
         ref = self._new_ref()
@@ -257,18 +276,18 @@ class Uplink(ABC):
 
     # Counting handles.
 
-    def retain(self, actor: ActorId) -> None:
+    def retain(self, actor: LoanId) -> None:
         """Counts a holder; see Engine."""
         self.loans.retain(actor)
 
-    def release(self, actor: ActorId) -> None:
+    def release(self, actor: LoanId) -> None:
         """Counts a holder less; the loans go back with the last one; see Engine."""
         if not self._is_forsaken:  # what a fork holds, its parent holds
             self.loans.release(actor)
             self.return_loans_soon()
 
     @contextmanager
-    def borrowing(self, loans: Collection[ActorId] | None) -> Generator[None]:
+    def borrowing(self, loans: Collection[LoanId] | None) -> Generator[None]:
         """Around the loading of a frame's payload: its handles are held meanwhile."""
         if not loans:
             yield
@@ -308,10 +327,20 @@ class Uplink(ABC):
             self._fail(call, error)
 
     def _new_ref(self) -> ObjectRef[Any]:
-        self._check_parent()
         ref: ObjectRef[Any] = ObjectRef(loop=self._loop)
+        self.adopt(ref)
+        return ref
+
+    def adopt(self, ref: ObjectRef[Any]) -> None:
+        """Gives a ref the number under which its answer will come."""
+        self._check_parent()
         ref.bind(self, next(self._calls))
         self._refs[ref.call] = ref
+
+    def _unasked(self, cls: type[ObjectRef[Any]]) -> ObjectRef[Any]:
+        """A ref that no answer comes for yet."""
+        ref = cls(loop=self._loop)
+        ref.bind(self, 0)
         return ref
 
     def _check_parent(self) -> None:
