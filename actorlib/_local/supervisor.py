@@ -86,11 +86,18 @@ class Life:
         Args:
             arguments: For the constructor, why there are none, or a future of them.
         """
-        is_there = not isinstance(arguments, BaseException)
-        if is_there and not asyncio.isfuture(arguments):
+        if asyncio.isfuture(arguments):
+            arguments.add_done_callback(self._given)
+        elif not isinstance(arguments, BaseException):
+            self.unsent = arguments
             # Now, and not when the task begins: who is made first is first in line.
             self.place.enter()
         self._task = self._surroundings.loop.create_task(self._live(arguments))
+
+    def _given(self, arguments: asyncio.Future[Sealed]) -> None:
+        # Here, and not in the task: that may have been ended before it looks at them.
+        if not arguments.cancelled() and arguments.exception() is None:
+            self.unsent = arguments.result()
 
     def be_stillborn(
         self,
@@ -222,7 +229,7 @@ class Life:
     ) -> None:
         how = Exit(cause="lost", reason="actorlib failed; its log says where")
         try:
-            sealed = self.unsent = await self._waited(_value(arguments))
+            sealed = await self._waited(_value(arguments))
             while True:
                 lease = await self._waited(self.place.granted())
                 how = await self._be(lease, sealed)

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, cast
 
 from actorlib._wire.codec import FrameDecoder, encode
 from actorlib._wire.shared import Shared
-from actorlib._wire.showing import ROOM, Passed, Showing, put
+from actorlib._wire.showing import CLOSED_ON_EXEC, ROOM, Passed, Showing, put
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
@@ -103,7 +103,8 @@ class Channel:
         Raises:
             TypeError: A field of the frame is none that msgpack carries.
         """
-        if type(frame[-1]) is Shared and self._showing is not None:
+        is_shared = type(frame[-1]) is Shared
+        if is_shared and self._showing is not None and self._is_open:
             self.show(self._showing.introduced(frame[-1]))
         data = encode(frame)
         if self._gathering:
@@ -241,7 +242,10 @@ class Channel:
             return
         if sent < len(data):
             self._loop.add_writer(self._fd, self._writable)
-            self._keep(memoryview(data)[sent:])
+            if not sent and type(data) is Passed:
+                self._keep(data)  # its descriptor waits with it
+            else:
+                self._keep(memoryview(data)[sent:])
 
     def _keep(self, rest: memoryview | Passed) -> None:
         self._backlog.append(rest)
@@ -286,7 +290,9 @@ class Channel:
                     if self._showing is None:
                         data = self._sock.recv(_READ)
                     else:
-                        data, beside, _, _ = self._sock.recvmsg(_READ, ROOM)
+                        data, beside, _, _ = self._sock.recvmsg(
+                            _READ, ROOM, CLOSED_ON_EXEC
+                        )
                         if beside:
                             self._showing.received(beside)
                     nbytes = len(data)

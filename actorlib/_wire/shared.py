@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-block_id = struct.Struct(">12sQ")
+NAME = 12
+"""The length of the name of a segment; its first eight bytes name who made it."""
+block_id = struct.Struct(f">{NAME}sQ")
 """The name of a segment, and where a block begins in it."""
 
 
