@@ -79,6 +79,7 @@ class Life:
         self._session: Session | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_waiting = False
+        self._due: asyncio.Future[Sealed] | None = None
 
     def begin(self, arguments: Sealed | BaseException | asyncio.Future[Sealed]) -> None:
         """Starts living.
@@ -87,17 +88,12 @@ class Life:
             arguments: For the constructor, why there are none, or a future of them.
         """
         if asyncio.isfuture(arguments):
-            arguments.add_done_callback(self._given)
+            self._due = arguments
         elif not isinstance(arguments, BaseException):
             self.unsent = arguments
             # Now, and not when the task begins: who is made first is first in line.
             self.place.enter()
         self._task = self._surroundings.loop.create_task(self._live(arguments))
-
-    def _given(self, arguments: asyncio.Future[Sealed]) -> None:
-        # Here, and not in the task: that may have been ended before it looks at them.
-        if not arguments.cancelled() and arguments.exception() is None:
-            self.unsent = arguments.result()
 
     def be_stillborn(
         self,
@@ -229,7 +225,8 @@ class Life:
     ) -> None:
         how = Exit(cause="lost", reason="actorlib failed; its log says where")
         try:
-            sealed = await self._waited(_value(arguments))
+            sealed = self.unsent = await self._waited(_value(arguments))
+            self._due = None
             while True:
                 lease = await self._waited(self.place.granted())
                 how = await self._be(lease, sealed)
@@ -342,7 +339,10 @@ class Life:
         )
 
     def _be_dead(self, how: Exit) -> None:
-        record = self.record
+        record, due = self.record, self._due
+        if due is not None and not due.cancel() and not due.cancelled():
+            # They came, and it was ended before it took them.
+            self.unsent = due.result() if due.exception() is None else None
         record.exit = how
         if record.state in (ActorState.STARTING, ActorState.ALIVE):
             record.move(ActorState.DRAINING)

@@ -222,7 +222,7 @@ class Memory:
         own = self._store.segment(name) if self._store is not None else None
         segment = own or self._shown.get(name)
         if segment is None:
-            raise ProtocolError(f"segment {name.hex()} was never shown")
+            raise ProtocolError(f"segment {name!r} was never shown")
         return segment
 
     def views(self, shared: Shared) -> list[memoryview]:

@@ -149,6 +149,8 @@ class Store:
 
     def _beyond(self, nbytes: int) -> tuple[Segment, int] | None:
         """A block for which memory is touched, or a whole segment is made."""
+        if self._is_closed:
+            return None
         for segment in self._segments.values():
             start = segment.blocks.take(nbytes)
             if start is None:

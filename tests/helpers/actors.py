@@ -54,7 +54,8 @@ async def shared(
     Yields:
         What lends the runtime to one test.
     """
-    async with running(**options) as runtime:
+    known: RuntimeKeywords = {"num_cpus": 4, "num_gpus": 0, **options}
+    async with actorlib.init(**known) as runtime:  # each test has its own limit
         engine = cast("LocalEngine", find_engine())
         set_engine(None)
 
