@@ -99,7 +99,7 @@ def descriptors() -> int:
     "nbytes",
     [0, 1, 4096, 65_535, 65_536, ABOVE - 200, ABOVE - 1, ABOVE, ABOVE + 1, 5 * MIB + 3],
 )
-async def test_obj_019_values_around_the_threshold_are_equal_after_the_trip(
+async def test_obj_019_values_around_the_threshold_are_equal(
     nbytes: int,
 ) -> None:
     array = numbers(nbytes)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 LIMIT = 20.0
 """Seconds after which a test is taken to hang."""
+LENT: list[LocalEngine] = []
+"""The engines of runtimes that are lent to many tests: what they open is theirs."""
 
 
 @asynccontextmanager
@@ -58,6 +60,7 @@ async def shared(
     async with actorlib.init(**known) as runtime:  # each test has its own limit
         engine = cast("LocalEngine", find_engine())
         set_engine(None)
+        LENT.append(engine)
 
         @asynccontextmanager
         async def lend() -> AsyncGenerator[Runtime]:
@@ -73,7 +76,12 @@ async def shared(
                     await asyncio.gather(*map(engine.kill, living))
                     set_engine(None)
 
-        yield lend
+        try:
+            yield lend
+        finally:
+            shown = engine.lives.stores.memory._shown
+            LENT.remove(engine)
+            assert not shown, f"segments of workers that are gone are left: {shown}"
 
 
 @contextmanager

@@ -25,6 +25,7 @@ def segment() -> Iterator[Segment]:
     segment = Segment(NAME, 64 * PAGE)
     yield segment
     segment.close()
+    del segment._memory  # it has a descriptor of its own while it is mapped
 
 
 def cost(segment: Segment) -> int:
