@@ -79,7 +79,8 @@ async def shared(
         try:
             yield lend
         finally:
-            shown = engine.lives.stores.memory._shown
+            memory: Any = engine.lives.stores.memory
+            shown = memory._shown
             LENT.remove(engine)
             assert not shown, f"segments of workers that are gone are left: {shown}"
 
