@@ -52,12 +52,15 @@ class Snapshot:
         available: What nobody holds.
         waiting: Who waits in line, in order, and for what.
         actors: Every actor that lives or that somebody still holds.
+        object_store: Bytes of shared memory: ``used`` by large values and kept warm for
+            the next ones, of all processes together, and the ``limit`` of that.
     """
 
     total: dict[str, float]
     available: dict[str, float]
     waiting: tuple[str, ...]
     actors: tuple[ActorInfo, ...]
+    object_store: dict[str, int]
 
 
 Filter: TypeAlias = tuple[str, str, object]

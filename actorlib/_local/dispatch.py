@@ -172,7 +172,8 @@ class Dispatch:
     def settle(self, frame: Frame) -> None:
         """Gives an answer to whoever asked, or sends the call again."""
         mailbox = self._mailbox
-        if mailbox.kept and self._goes_again(frame):
+        if mailbox.kept and frame[1] in mailbox.kept:
+            self._settle_kept(frame)
             return
         reply = mailbox.settle(frame[1])
         if type(reply) is ObjectRef:
@@ -228,6 +229,13 @@ class Dispatch:
         else:
             self._loans.lent(frame[3], self._session)
 
+    def _settle_kept(self, answer: Frame) -> None:
+        loans = answer[-2] or ()
+        self._loans.arrived(loans, OWNER)  # until it is known whose they are
+        if not self._goes_again(answer):
+            self.settle(answer)
+        self._loans.returned(loans, OWNER)
+
     def _goes_again(self, answer: Frame) -> bool:
         """Whether a call failed and is sent once more; else it is kept no longer."""
         mailbox, number = self._mailbox, answer[1]
@@ -249,10 +257,8 @@ class Dispatch:
             return False
         if not retries.depends_on_error:
             return is_retried(retries, None)
-        _, _, kind, summary, text, where, loans, payload = answer
-        self._loans.arrived(loans or (), OWNER)
+        _, _, kind, summary, text, where, _, payload = answer
         error = error_of(kind, summary, text, where, payload)
-        self._loans.returned(loans or (), OWNER)
         return is_retried(retries, error)
 
     def _give_up(

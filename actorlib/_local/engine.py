@@ -19,6 +19,7 @@ from actorlib._local.birth import Birth, Sealed
 from actorlib._local.holders import OWNER
 from actorlib._local.lives import Lives
 from actorlib._local.registry import ActorState
+from actorlib._local.stores import is_block
 from actorlib._pending import PendingCalls
 from actorlib._ref import ObjectRef
 from actorlib._resources import format_amount
@@ -186,7 +187,8 @@ class LocalEngine:
 
     def retain(self, actor: LoanId) -> None:
         """Counts a holder in this process; see Engine."""
-        self.lives.holders.add(actor, OWNER)
+        if self.lives.holders.add(actor, OWNER) and is_block(actor):
+            self.lives.stores.held(actor)
 
     def release(self, actor: LoanId) -> None:
         """Counts a holder less, soon: a destructor may run anywhere; see Engine."""
@@ -207,6 +209,12 @@ class LocalEngine:
         if self._is_forsaken:
             return
         self._is_closed = True
+        try:
+            await self._end_all()
+        finally:
+            self.lives.stores.close()
+
+    async def _end_all(self) -> None:
         ended = {life.ended for life in self.lives if not life.ended.done()}
         try:
             for life in self.lives:
@@ -217,7 +225,6 @@ class LocalEngine:
             for life in self.lives:
                 life.kill("the runtime was shut down")
             await _insisted(self.machine.aclose())
-            self.lives.stores.close()
         if ended:
             await asyncio.wait(ended, timeout=_PATIENCE)
 
@@ -317,6 +324,7 @@ class LocalEngine:
                 f"{label}: {request}" for label, request in machine.admission.waiting()
             ),
             actors=tuple(self.lives.infos()),
+            object_store=self.lives.stores.told(),
         )
 
     def explain(self, actor: ActorId) -> str:

@@ -190,15 +190,16 @@ class Lives:
     def open_session(self, life: Life, process: WorkerProcess) -> Session:
         """Opens the pipe to a worker; see Surroundings."""
         number = next(self._sessions)
+        prefix = self.registry.prefix(number)
         self.holders.enter(number, life.record.id)
         session = Session(
             self.loop,
             life.record.id,
             number,
-            self.registry.prefix(number),
+            prefix,
             process,
             life.dispatch,
-            self.stores.showing(),
+            self.stores.showing(prefix),
             self._relay.serve,
             life.is_ready,
         )

@@ -11,8 +11,9 @@ import heapq
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from actorlib._wire.memory import BLOCK_ID, SEGMENT_NAME, Memory, Settings
+from actorlib._wire.memory import BLOCK_ID, Memory, Settings
 from actorlib._wire.segments import Budget
+from actorlib._wire.shared import NAME
 from actorlib._wire.showing import Showing
 
 if TYPE_CHECKING:
@@ -47,11 +48,12 @@ class Stores:
         self._orphaned: set[bytes] = set()
         self._is_closed = False
 
-    @property
-    def used(self) -> int:
-        """The bytes that all processes have touched."""
+    def told(self) -> dict[str, int]:
+        """The bytes that all processes have touched, and those that they may."""
         budget = self.memory.budget
-        return budget.used() if budget is not None else 0
+        if budget is None:
+            return {"used": 0, "limit": 0}
+        return {"used": budget.used(), "limit": budget.limit}
 
     def enter(self, session: Session) -> None:
         """A worker is there, and is told how much it may touch."""
@@ -66,19 +68,24 @@ class Stores:
         else:
             return  # what this one sends goes through its pipe
         self._slots[prefix] = slot
+        self.memory.budget.admit(slot)
         session.channel.show(session.showing.allowance(slot))
 
-    def showing(self) -> Showing:
-        """What the pipe to a new worker speaks of shared memory through."""
-        return Showing(self.memory)
+    def showing(self, prefix: bytes) -> Showing:
+        """What the pipe to a new worker speaks of shared memory through.
+
+        Args:
+            prefix: How the ids of what the worker makes begin.
+        """
+        return Showing(self.memory, prefix)
 
     def held(self, block: bytes) -> None:
         """Somebody holds a block that nobody held."""
-        self._held[block[:SEGMENT_NAME]] += 1
+        self._held[block[:NAME]] += 1
 
     def unheld(self, block: bytes) -> None:
         """Nobody holds a block any more."""
-        name = block[:SEGMENT_NAME]
+        name = block[:NAME]
         self._held[name] -= 1
         if not self._held[name]:
             del self._held[name]

@@ -79,6 +79,7 @@ class Life:
         self._session: Session | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_waiting = False
+        self._due: asyncio.Future[Sealed] | None = None
 
     def begin(self, arguments: Sealed | BaseException | asyncio.Future[Sealed]) -> None:
         """Starts living.
@@ -86,8 +87,10 @@ class Life:
         Args:
             arguments: For the constructor, why there are none, or a future of them.
         """
-        is_there = not isinstance(arguments, BaseException)
-        if is_there and not asyncio.isfuture(arguments):
+        if asyncio.isfuture(arguments):
+            self._due = arguments
+        elif not isinstance(arguments, BaseException):
+            self.unsent = arguments
             # Now, and not when the task begins: who is made first is first in line.
             self.place.enter()
         self._task = self._surroundings.loop.create_task(self._live(arguments))
@@ -223,6 +226,7 @@ class Life:
         how = Exit(cause="lost", reason="actorlib failed; its log says where")
         try:
             sealed = self.unsent = await self._waited(_value(arguments))
+            self._due = None
             while True:
                 lease = await self._waited(self.place.granted())
                 how = await self._be(lease, sealed)
@@ -335,7 +339,10 @@ class Life:
         )
 
     def _be_dead(self, how: Exit) -> None:
-        record = self.record
+        record, due = self.record, self._due
+        if due is not None and not due.cancel() and not due.cancelled():
+            # They came, and it was ended before it took them.
+            self.unsent = due.result() if due.exception() is None else None
         record.exit = how
         if record.state in (ActorState.STARTING, ActorState.ALIVE):
             record.move(ActorState.DRAINING)

@@ -39,7 +39,7 @@ def encode_arguments(
     try:
         payload = encode_call(args, kwargs)
     except Exception as error:
-        named = [*enumerate(args), *kwargs.items()]
+        named: list[tuple[int | str, object]] = [*enumerate(args), *kwargs.items()]
         raise SerializationError(blame(where, named, error)) from error
     return kept(shared(memory, payload, loans))
 

@@ -26,7 +26,7 @@ from collections import deque
 from typing import TYPE_CHECKING, cast
 
 from actorlib._wire.codec import FrameDecoder, encode
-from actorlib._wire.showing import ROOM, Passed, Showing, put
+from actorlib._wire.showing import CLOSED_ON_EXEC, ROOM, Passed, Showing, put
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
@@ -241,7 +241,10 @@ class Channel:
             return
         if sent < len(data):
             self._loop.add_writer(self._fd, self._writable)
-            self._keep(memoryview(data)[sent:])
+            if not sent and type(data) is Passed:
+                self._keep(data)  # its descriptor waits with it
+            else:
+                self._keep(memoryview(data)[sent:])
 
     def _keep(self, rest: memoryview | Passed) -> None:
         self._backlog.append(rest)
@@ -286,7 +289,9 @@ class Channel:
                     if self._showing is None:
                         data = self._sock.recv(_READ)
                     else:
-                        data, beside, _, _ = self._sock.recvmsg(_READ, ROOM)
+                        data, beside, _, _ = self._sock.recvmsg(
+                            _READ, ROOM, CLOSED_ON_EXEC
+                        )
                         if beside:
                             self._showing.received(beside)
                     nbytes = len(data)

@@ -150,8 +150,12 @@ class FrameDecoder:
             raise ValueError("shared memory was never spoken of")
         if len(frame) == 1:
             self.memory.told(frame[0])
-        else:
-            frames.append((*frame[:-1], self.memory.arrived(frame[-1])))
+            return
+        payload = self.memory.arrived(frame[-1])
+        # Its receiver counts it among the loans, wherever frames of its kind have them.
+        if not any(type(loans) is tuple and payload.block in loans for loans in frame):
+            raise ValueError("a payload in shared memory is not among its loans")
+        frames.append((*frame[:-1], payload))
 
     def _begin(self, frame: Frame) -> None:
         self._awaited = frame

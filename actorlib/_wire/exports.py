@@ -1,19 +1,23 @@
-"""Parts of mapped memory as objects that say when the last view of them is gone.
+"""Parts of mapped memory as views that say when the last one of them is gone.
 
 A weak reference to a ``memoryview`` says nothing: whoever makes another one of it, as
 numpy does, shares what is behind it and lets it go. What is behind has to be an object
 for each part, and ``ctypes`` makes such objects at any address.
+
+It says so with a destructor, of an object that the garbage collector does not know. Of
+garbage in a circle it would run destructors and callbacks of weak references in any
+order, so before a ``__del__`` of the user's that still looks at the part.
 """
 
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+import sys
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 if TYPE_CHECKING:
     import mmap
-
-Export: TypeAlias = "ctypes.Array[ctypes.c_ubyte]"
+    from collections.abc import Callable
 
 
 class _Buffer(ctypes.Structure):
@@ -35,6 +39,42 @@ class _Buffer(ctypes.Structure):
     buf: int
 
 
+# A class for each size would be garbage for the collector: one is long enough for all.
+_Bytes: Any = ctypes.c_ubyte * sys.maxsize
+
+
+class _Part(_Bytes):  # type: ignore[misc]  # a class that is made
+    """Memory from an address on; only its beginning is looked at."""
+
+    memory: mmap.mmap
+    last: Last
+
+
+class Last(bytes):
+    """The name of a part; says that the part is gone by going itself."""
+
+    __slots__ = ()
+
+    def __del__(self) -> None:
+        self.gone()
+
+    def gone(self) -> None:
+        """Called once, anywhere; for a subclass to say what is to be done."""
+
+
+def telling(gone: Callable[[bytes], None]) -> type[Last]:
+    """A class of names that tell somebody when their parts are gone.
+
+    Args:
+        gone: Is told the name, anywhere, as destructors run anywhere.
+    """
+
+    def tell(self: Last) -> None:
+        gone(bytes(self))
+
+    return type("Last", (Last,), {"__slots__": (), "gone": tell})
+
+
 def address_of(memory: mmap.mmap) -> int:
     """Where mapped memory begins; ``ctypes`` itself tells it of writable ones only."""
     buffer = _Buffer()
@@ -47,19 +87,17 @@ def address_of(memory: mmap.mmap) -> int:
         ctypes.pythonapi.PyBuffer_Release(ctypes.byref(buffer))
 
 
-def export(memory: mmap.mmap, address: int, nbytes: int) -> Export:
-    """A part of mapped memory; it may be referred to weakly.
+def view(memory: mmap.mmap, address: int, nbytes: int, last: Last) -> memoryview:
+    """A part of mapped memory, read-only.
 
     Args:
-        memory: The whole, which stays mapped while the part or a view of it lives.
+        memory: The whole, which stays mapped while a view of the part lives.
         address: Where the part begins.
         nbytes: Its size.
+        last: Goes with the last view.
     """
-    part = (ctypes.c_ubyte * nbytes).from_address(address)
-    part.memory = memory  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # keeps it
-    return part
-
-
-def view_of(part: Export) -> memoryview:
-    """The bytes of a part, read-only."""
-    return memoryview(part).cast("B").toreadonly()
+    ctypes.pythonapi.PyObject_GC_UnTrack(ctypes.py_object(last))
+    part = cast("_Part", _Part.from_address(address))
+    part.memory = memory
+    part.last = last
+    return memoryview(cast("Any", part)).cast("B")[:nbytes].toreadonly()

@@ -11,9 +11,12 @@ What has no room goes through the pipe, as smaller values do.
 from __future__ import annotations
 
 import logging
-import weakref
+import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from actorlib._wire.blocks import PAGE
+from actorlib._wire.exports import telling
 from actorlib._wire.segments import Budget, Segment, Shown
 from actorlib._wire.shared import Shared, aligned, block_id
 from actorlib._wire.store import Store
@@ -22,15 +25,13 @@ from actorlib.exceptions import ObjectStoreFullError, ProtocolError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from actorlib._wire.exports import Export
+    from actorlib._wire.exports import Last
     from actorlib._wire.frames import Buffer, Payload
 
 _log = logging.getLogger("actorlib")
 
 BLOCK_ID = block_id.size
 """The length of the id of a block; those of actors and of objects are shorter."""
-SEGMENT_NAME = 12
-"""The bytes at its beginning that name its segment."""
 
 
 class Holder(Protocol):
@@ -72,11 +73,11 @@ class Memory:
         self.budget: Budget | None = None
         self._prefix = b""
         self._holder: Holder
-        self._tidy: Callable[[], None]
         self._is_counted = False
+        self._process = os.getpid()
         self._store: Store | None = None
         self._shown: dict[bytes, Shown] = {}
-        self._parts: dict[int, weakref.ref[Export]] = {}
+        self._last = telling(self._unhold)
         self._has_warned = False
 
     def belong(
@@ -97,8 +98,9 @@ class Memory:
         """
         self._prefix = prefix
         self._holder = holder
-        self._tidy = tidy
         self._is_counted = is_counted
+        if self.budget is not None:
+            self._store = Store(prefix, self.budget, tidy)
 
     # What this process sends.
 
@@ -113,22 +115,24 @@ class Memory:
         """
         pieces = [memoryview(buffer).cast("B") for buffer in payload]
         nbytes = sum(map(aligned, map(len, pieces)))
-        if self.budget is None or nbytes < self.settings.share_above:
+        store = self._store
+        if store is None or nbytes < self.settings.share_above:
             return None
-        if self._store is None:
-            self._store = Store(self._prefix, self.budget, self._tidy)
-        found = self._store.take(nbytes)
+        if os.getpid() != self._process:
+            return None  # a fork: what is free here is not free in its parent
+        found = store.take(nbytes)
         if found is None:
-            self._be_full(nbytes, self.budget)
+            self._be_full(nbytes)
             return None
         segment, start = found
+        sizes = tuple(map(len, pieces))
+        shared = Shared(self, segment.name, start, sizes, is_fresh=True)
         target, offset = segment.at(start, nbytes), 0
         for piece in pieces:
             target[offset : offset + len(piece)] = piece
             offset += aligned(len(piece))
-        sizes = tuple(map(len, pieces))
-        is_fresh = not self._is_counted
-        return Shared(self, segment.name, start, sizes, is_fresh=is_fresh)
+        shared.is_fresh = not self._is_counted
+        return shared
 
     def free(self, block: bytes) -> None:
         """Nobody else holds a block of this process any more.
@@ -136,7 +140,7 @@ class Memory:
         Raises:
             ProtocolError: It has no such block.
         """
-        if self._store is None or len(block) != BLOCK_ID:
+        if self._store is None or type(block) is not bytes or len(block) != BLOCK_ID:
             raise ProtocolError(f"block {block!r} is given back, and is not there")
         self._store.free(block)
 
@@ -147,9 +151,12 @@ class Memory:
 
     def is_own(self, block: bytes) -> bool:
         """Whether a block is one of this process's."""
-        return block.startswith(self._prefix)
+        return bool(self._prefix) and block.startswith(self._prefix)
 
-    def _be_full(self, nbytes: int, budget: Budget) -> None:
+    def _be_full(self, nbytes: int) -> None:
+        budget = self.budget
+        if budget is None:  # the runtime was shut down meanwhile
+            return
         told = (
             f"no room for {nbytes:,} bytes in shared memory: {budget.used():,} of "
             f"object_store_memory={budget.limit:,} are in use, or the system has none "
@@ -172,14 +179,32 @@ class Memory:
             ProtocolError: It is nowhere.
         """
         name, start, sizes = table["segment"], table["start"], table["sizes"]
+        kinds: set[type] = {type(start), *map(type, sizes)}
+        if kinds != {int} or not sizes or start < 0 or start % PAGE or min(sizes) < 0:
+            raise ProtocolError(f"a payload that cannot be: {table!r}")
         nbytes = sum(map(aligned, sizes))
         if start + nbytes > self.segment(name).size:
             raise ProtocolError(f"a payload beyond the end of its segment: {table!r}")
         return Shared(self, name, start, sizes)
 
     def shown(self, name: bytes, fd: int, size: int) -> None:
-        """Another process's segment is here."""
-        self._shown[name] = Shown(fd, size)
+        """Another process's segment is here.
+
+        Args:
+            name: What it is called.
+            fd: Its descriptor, to be closed here.
+            size: Its bytes.
+
+        Raises:
+            ProtocolError: It makes no sense.
+        """
+        if name in self._shown or self.is_own(name):
+            os.close(fd)
+            raise ProtocolError(f"segment {name.hex()} was shown before")
+        try:
+            self._shown[name] = Shown(fd, size)
+        except (OSError, TypeError, ValueError) as error:
+            raise ProtocolError(f"what was shown is no segment: {error}") from error
 
     def forget(self, name: bytes) -> None:
         """Another process's segment will not be spoken of any more."""
@@ -196,27 +221,30 @@ class Memory:
         own = self._store.segment(name) if self._store is not None else None
         segment = own or self._shown.get(name)
         if segment is None:
-            raise ProtocolError(f"segment {name.hex()} was never shown")
+            raise ProtocolError(f"segment {name!r} was never shown")
         return segment
 
-    def export(self, shared: Shared) -> Export:
+    def view(self, shared: Shared) -> memoryview:
         """The memory that a payload lies in, which holds its block; see Shared."""
+        segment = self.segment(shared.segment)
+        segment.prepare()
         nbytes = sum(map(aligned, shared.sizes))
-        part = self.segment(shared.segment).export(shared.start, nbytes)
-        block = shared.block
-        key, store = id(part), self._store if self.is_own(block) else None
+        return segment.view(shared.start, nbytes, self._held(shared.block))
+
+    def _held(self, block: bytes) -> Last:
+        """Holds a block until what this gives is gone."""
         self._holder.retain(block)
-        if store is not None:
-            store.viewed(block)
+        if self._store is not None and self.is_own(block):
+            self._store.viewed(block)
+        return self._last(block)
 
-        def gone(_: object) -> None:
-            self._parts.pop(key, None)
-            if store is not None:
-                store.unviewed(block)
+    def _unhold(self, block: bytes) -> None:
+        with suppress(AttributeError):  # an interpreter that is going down
+            if os.getpid() != self._process:
+                return  # a fork: its parent looks at it still
+            if self._store is not None and self.is_own(block):
+                self._store.unviewed(block)
             self._holder.release(block)
-
-        self._parts[key] = weakref.ref(part, gone)
-        return part
 
     def close(self) -> None:
         """Closes every descriptor; views go on showing what they show."""

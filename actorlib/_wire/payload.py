@@ -177,7 +177,8 @@ def _view(
     buffer: Buffer, kind: str, shape: tuple[int, ...], *, is_readonly: bool
 ) -> memoryview:
     flat: Any = memoryview(buffer).cast("B")
-    view: memoryview = flat.cast(kind, shape)
+    # A view of nothing has one dimension: no cast gives it more.
+    view: memoryview = flat.cast(kind, shape) if all(shape) else flat.cast(kind)
     return view.toreadonly() if is_readonly else view
 
 

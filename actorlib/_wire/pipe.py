@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from actorlib._wire.codec import FrameDecoder, encode
 from actorlib._wire.memory import Memory
-from actorlib._wire.showing import ROOM, Passed, Showing, put
+from actorlib._wire.showing import CLOSED_ON_EXEC, ROOM, Passed, Showing, put
 
 if TYPE_CHECKING:
     import socket
@@ -71,7 +71,7 @@ class Pipe:
             if self.showing is None:
                 data = self.sock.recv(_READ)
             else:
-                data, beside, _, _ = self.sock.recvmsg(_READ, ROOM)
+                data, beside, _, _ = self.sock.recvmsg(_READ, ROOM, CLOSED_ON_EXEC)
                 if beside:
                     self.showing.received(beside)
         except ConnectionError as error:  # it died with frames unread

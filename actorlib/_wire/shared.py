@@ -5,21 +5,21 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any, Protocol
 
-from actorlib._wire.exports import Export, view_of
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _ALIGNED = 64
-block_id = struct.Struct(">12sQ")
+NAME = 12
+"""The length of the name of a segment; its first eight bytes name who made it."""
+block_id = struct.Struct(f">{NAME}sQ")
 """The name of a segment, and where a block begins in it."""
 
 
 class Store(Protocol):
     """Where the payload lies."""
 
-    def export(self, shared: Shared) -> Export:
-        """The memory that it lies in; its block is held while that is."""
+    def view(self, shared: Shared) -> memoryview:
+        """The memory that it lies in, read-only; it holds the block while it lives."""
         ...
 
     def dropped(self, block: bytes) -> None:
@@ -28,7 +28,7 @@ class Store(Protocol):
 
 
 class Shared:
-    """A payload that lies in a block.
+    """A payload that lies in a block, which it holds once it was looked at.
 
     Attributes:
         segment: The name of its segment.
@@ -38,7 +38,7 @@ class Shared:
             block is free.
     """
 
-    __slots__ = ("_memory", "_part", "is_fresh", "segment", "sizes", "start")
+    __slots__ = ("_memory", "_whole", "is_fresh", "segment", "sizes", "start")
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Shared:
         self.start = start
         self.sizes = sizes
         self.is_fresh = is_fresh
-        self._part: Export | None = None
+        self._whole: memoryview | None = None
 
     def __del__(self) -> None:
         if self.is_fresh:
@@ -75,9 +75,9 @@ class Shared:
 
     def buffers(self) -> Sequence[memoryview]:
         """Its buffers, read-only; its block is held while this or one of them lives."""
-        if self._part is None:
-            self._part = self._memory.export(self)
-        whole, offset = view_of(self._part), 0
+        if self._whole is None:
+            self._whole = self._memory.view(self)
+        whole, offset = self._whole, 0
         views: list[memoryview] = []
         for size in self.sizes:
             views.append(whole[offset : offset + size])

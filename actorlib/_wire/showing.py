@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import msgpack  # pyright: ignore[reportMissingTypeStubs]  # it ships none
 
-from actorlib._wire.memory import BLOCK_ID, SEGMENT_NAME, Settings
+from actorlib._wire.memory import BLOCK_ID, Settings
 from actorlib._wire.segments import Budget
+from actorlib._wire.shared import NAME
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ pack: Callable[[object], bytes] = _msgpack.Packer(use_bin_type=True).pack
 _int = array.array("i").itemsize
 ROOM = socket.CMSG_SPACE(16 * _int)
 """The bytes of ancillary data that one read takes."""
+CLOSED_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+"""Has the kernel keep what comes from programs that are started here."""
 
 
 class Passed(bytes):
@@ -65,14 +68,17 @@ class Showing:
 
     Args:
         memory: That of this process.
+        maker: How the names of the other side's segments begin, if it is a worker:
+            that is all it may show. Without, it is the owner, who may tell everything.
 
     Attributes:
         known: The segments of others, or of this process, that the other side has.
     """
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: Memory, maker: bytes | None = None) -> None:
         self.memory = memory
         self.known: set[bytes] = set()
+        self._maker = maker
         self._descriptors: deque[int] = deque()
 
     def introduced(self, frame: Frame) -> list[tuple[dict[str, Any], int]]:
@@ -104,9 +110,18 @@ class Showing:
                 whole = len(data) - len(data) % _int
                 numbers = array.array("i", data[:whole])
                 self._descriptors.extend(numbers)
+                if not CLOSED_ON_EXEC:
+                    for number in numbers:
+                        os.set_inheritable(number, False)  # noqa: FBT003  # the os API
 
     def arrived(self, table: dict[str, Any]) -> Shared:
-        """The payload that a table tells of."""
+        """The payload that a table tells of.
+
+        Raises:
+            ProtocolError: It is nowhere.
+        """
+        if table["segment"] not in self.known:
+            raise ProtocolError(f"a payload in a segment that was not shown: {table!r}")
         return self.memory.arrived(table)
 
     def told(self, table: dict[str, Any]) -> None:
@@ -116,18 +131,24 @@ class Showing:
             ProtocolError: It makes no sense.
         """
         match table:
-            case {"free": block}:
-                self.memory.free(block)
-            case {"gone": name}:
-                self.memory.forget(name)
-            case {"show": name, "size": size}:
+            case {"show": bytes(name), "size": int(size)} if self._may_show(name):
                 self.memory.shown(name, self._descriptor(), size)
                 self.known.add(name)
-            case {"slot": slot, "limit": limit, "settings": settings}:
+            case {"free": bytes(block)} if self._maker is None:
+                self.memory.free(block)
+            case {"gone": bytes(name)} if self._maker is None:
+                self.known.discard(name)
+                self.memory.forget(name)
+            case {"slot": slot, "limit": limit, "settings": settings} if (
+                self._maker is None
+            ):
                 self.memory.settings = Settings(*settings)
                 self.memory.budget = Budget(limit, slot, self._descriptor())
             case _:
                 raise ProtocolError(f"a table that makes no sense: {table!r}")
+
+    def _may_show(self, name: bytes) -> bool:
+        return len(name) == NAME and name.startswith(self._maker or b"")
 
     def close(self) -> None:
         """Closes the descriptors that came and that no table told of."""
@@ -136,14 +157,17 @@ class Showing:
 
     def _descriptor(self) -> int:
         if not self._descriptors:
-            raise ProtocolError("a segment was told of, and its descriptor is not here")
+            raise ProtocolError(
+                "a segment was told of, and its descriptor did not come: perhaps this "
+                "process may not open any more files (ulimit -n)"
+            )
         return self._descriptors.popleft()
 
 
 def _segments_of(frame: Frame) -> list[bytes]:
     """The segments of the blocks among the loans of a frame, wherever those are."""
     return [
-        loan[:SEGMENT_NAME]
+        loan[:NAME]
         for field in frame[1:-1]
         if isinstance(field, list | tuple)
         for loan in cast("list[object]", field)

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 _count = struct.Struct(">I")
 _WARM = 8
 """The part of the budget that one process keeps warm, at the most."""
+_KEPT = 1 << 20
+"""Bytes that are kept in any case: giving them back would cost more than they do."""
+_AMPLE = 2
+"""The part of the budget above which nobody keeps anything warm: others may need it."""
 
 
 class Store:
@@ -44,6 +48,7 @@ class Store:
         self._dropped: deque[bytes] = deque()
         self._unviewed: deque[bytes] = deque()
         self._lock = threading.RLock()
+        self._is_closed = False
 
     def __repr__(self) -> str:
         blocks = ", ".join(repr(s.blocks) for s in self._segments.values())
@@ -63,10 +68,12 @@ class Store:
         with self._lock:
             self._note()
             found = self._within(nbytes)
-            if found is None:
-                self._tidy()
-                found = self._beyond(nbytes)
-            return found
+        if found is None:
+            self._tidy()  # it may load values: not behind the lock
+            with self._lock:
+                self._note()
+                found = self._within(nbytes) or self._beyond(nbytes)
+        return found
 
     def free(self, block: bytes) -> None:
         """Nobody else holds a block any more.
@@ -76,10 +83,7 @@ class Store:
         """
         with self._lock:
             self._note()
-            if block in self._viewed:
-                self._freed.add(block)
-            else:
-                self._give_back(block)
+            self._end(block)
 
     def viewed(self, block: bytes) -> None:
         """This process looks at a block itself: it is not free before it has not."""
@@ -96,9 +100,11 @@ class Store:
 
     def close(self) -> None:
         """Closes the segments here; views of them go on showing what they show."""
-        for segment in self._segments.values():
-            segment.close()
-        self._segments.clear()
+        with self._lock:
+            for segment in self._segments.values():
+                segment.close()
+            self._segments.clear()
+            self._is_closed = True
 
     def _note(self) -> None:
         """Takes account of what destructors have said."""
@@ -111,9 +117,18 @@ class Store:
                     self._freed.discard(block)
                     self._give_back(block)
         while self._dropped:
-            self._give_back(self._dropped.popleft())
+            self._end(self._dropped.popleft())
+
+    def _end(self, block: bytes) -> None:
+        """Gives a block back, when this process does not look at it itself."""
+        if block in self._viewed:
+            self._freed.add(block)
+        else:
+            self._give_back(block)
 
     def _give_back(self, block: bytes) -> None:
+        if self._is_closed:
+            return
         name, start = block_id.unpack(block)
         segment = self._segments.get(name)
         if segment is None:
@@ -134,6 +149,8 @@ class Store:
 
     def _beyond(self, nbytes: int) -> tuple[Segment, int] | None:
         """A block for which memory is touched, or a whole segment is made."""
+        if self._is_closed:
+            return None
         for segment in self._segments.values():
             start = segment.blocks.take(nbytes)
             if start is None:
@@ -171,7 +188,14 @@ class Store:
         return False
 
     def _trim(self, segment: Segment) -> None:
-        warm = max(self._budget.limit // _WARM, segment.blocks.used)
-        if segment.touched - segment.blocks.top > warm:
-            segment.trim(max(segment.blocks.top, warm))
+        """Gives the system back what is more than is kept warm."""
+        top, limit = segment.blocks.top, self._budget.limit
+        if segment.touched - top <= min(_KEPT, limit // _WARM):
+            return
+        warm = 0
+        if self._budget.used() <= limit // _AMPLE:
+            others = self.touched - segment.touched
+            warm = max(limit // _WARM - others, 0)
+        if segment.touched > max(top, warm):
+            segment.trim(max(top, warm))
             self._budget.set(self.touched)

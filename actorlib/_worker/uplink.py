@@ -292,9 +292,10 @@ class Uplink(ABC):
         if not loans:
             yield
             return
-        self.loans.arrived(loans)
+        # Held first: what another thread lets go of meanwhile is not the last hold.
         for actor in loans:
             self.retain(actor)
+        self.loans.arrived(loans)
         try:
             yield
         finally:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 LIMIT = 20.0
 """Seconds after which a test is taken to hang."""
+LENT: list[LocalEngine] = []
+"""The engines of runtimes that are lent to many tests: what they open is theirs."""
 
 
 @asynccontextmanager
@@ -54,9 +56,11 @@ async def shared(
     Yields:
         What lends the runtime to one test.
     """
-    async with running(**options) as runtime:
+    known: RuntimeKeywords = {"num_cpus": 4, "num_gpus": 0, **options}
+    async with actorlib.init(**known) as runtime:  # each test has its own limit
         engine = cast("LocalEngine", find_engine())
         set_engine(None)
+        LENT.append(engine)
 
         @asynccontextmanager
         async def lend() -> AsyncGenerator[Runtime]:
@@ -72,7 +76,13 @@ async def shared(
                     await asyncio.gather(*map(engine.kill, living))
                     set_engine(None)
 
-        yield lend
+        try:
+            yield lend
+        finally:
+            memory: Any = engine.lives.stores.memory
+            shown = memory._shown
+            LENT.remove(engine)
+            assert not shown, f"segments of workers that are gone are left: {shown}"
 
 
 @contextmanager
