@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sized
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from actorlib._checks import seconds, truth
-from actorlib._flow import Flow, Source
+from actorlib._flow import Flow
+from actorlib._source import Source
 from actorlib._waiting import Steps, Waiting, Wish
 from actorlib._work import Given, Work
 from actorlib.exceptions import GetTimeoutError

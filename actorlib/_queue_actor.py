@@ -81,7 +81,9 @@ class QueueActor:
         """Takes so many items; None if there are not so many."""
         items, answers = self._buffer.get_many(number)
         self._give(answers)
-        return None if items is None else [_sendable(item) for item in items]
+        if items is None:
+            return None
+        return [_sendable(item) for item in items]
 
     async def put_back(self, items: list[Item]) -> None:
         """Puts what was taken, and not used, where it was."""
@@ -108,7 +110,8 @@ class QueueActor:
     ) -> list[Item] | None:
         """Waits until somebody is answered: with a list, or with None for in vain."""
         loop = asyncio.get_running_loop()
-        waiting = self._waiting[token] = loop.create_future()
+        waiting: asyncio.Future[list[Item] | None] = loop.create_future()
+        self._waiting[token] = waiting
         self._give(answers, asking=token)
         if patience == 0:
             self._expire(token)

@@ -72,11 +72,12 @@ ARROWS: dict[str, str] = {
     "_lookup": "_checks _engine _handle _snapshot",
     "_waiting": "_checks _ref",
     "_results": "_checks _ref _waiting",
-    "_flow": "_checks _handle _ref _results _waiting",
+    "_source": "_results",
+    "_flow": "_checks _handle _ref _results _source _waiting",
     "_work": "_flow _handle _ref _waiting exceptions",
     "_progress": "",
     "_pool": (
-        "_checks _flow _handle _progress _ref _results _waiting _work exceptions"
+        "_checks _flow _handle _progress _results _source _waiting _work exceptions"
     ),
     "_buffer": "",
     "_queue_actor": "_buffer _engine _remote",
