@@ -3,6 +3,9 @@
 Importing it loads neither msgpack nor a vendor's SDK; ``init()`` does.
 """
 
+import importlib
+import typing
+
 from actorlib import exceptions
 from actorlib._engine import RuntimeContext
 from actorlib._handle import ActorHandle, ActorMethod
@@ -23,6 +26,21 @@ from actorlib._runtime import (
     run,
 )
 from actorlib._snapshot import ActorInfo, Snapshot
+from actorlib._waiting import wait
+
+if typing.TYPE_CHECKING:
+    from actorlib._flow import map_unordered
+    from actorlib._pool import ActorPool
+    from actorlib._queue import Queue
+    from actorlib._results import as_completed
+
+_LATE = {
+    "ActorPool": "_pool",
+    "Queue": "_queue",
+    "as_completed": "_results",
+    "map_unordered": "_flow",
+}
+"""What is loaded when somebody asks for it."""
 
 __version__ = "0.1.0"
 
@@ -31,12 +49,15 @@ __all__ = [
     "ActorHandle",
     "ActorInfo",
     "ActorMethod",
+    "ActorPool",
     "ObjectRef",
+    "Queue",
     "Runtime",
     "RuntimeContext",
     "Snapshot",
     "TypedMethod",
     "__version__",
+    "as_completed",
     "cancel",
     "exceptions",
     "exit_actor",
@@ -49,8 +70,18 @@ __all__ = [
     "kill",
     "list_actors",
     "list_named_actors",
+    "map_unordered",
     "method",
     "remote",
     "run",
     "typed",
+    "wait",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATE:
+        raise AttributeError(f"module 'actorlib' has no attribute {name!r}")
+    found: object = getattr(importlib.import_module(f"actorlib.{_LATE[name]}"), name)
+    globals()[name] = found
+    return found

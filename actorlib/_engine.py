@@ -269,6 +269,10 @@ class Engine(Protocol):
         """Counts one holder less; may be called from any thread."""
         ...
 
+    def later(self, callback: Callable[[], None]) -> None:
+        """Calls back soon, where calls can be made; from any thread or destructor."""
+        ...
+
     def forsake(self) -> None:
         """Refuses everything from now on: this process is a fork of the engine's."""
         ...

@@ -168,6 +168,11 @@ def watch(ref: ObjectRef[Any], then: Callable[[], None]) -> None:
     ref._engine.watch(ref, then)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
 
 
+def replier_of(ref: ObjectRef[Any]) -> Replier:
+    """Who fills a ref, and lets threads wait for it."""
+    return ref._engine  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+
+
 def unlooped(error: Callable[[dict[str, Any]], None]) -> asyncio.AbstractEventLoop:
     """What a ref takes for its loop where none runs: callbacks run at once.
 

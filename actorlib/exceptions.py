@@ -8,6 +8,7 @@ the class derives from that too.
 
 from __future__ import annotations
 
+import queue as _queue
 import signal as _signal
 from dataclasses import dataclass
 
@@ -20,7 +21,9 @@ __all__ = [
     "ActorUnavailableError",
     "ActorUnschedulableError",
     "ActorlibError",
+    "Empty",
     "Exit",
+    "Full",
     "GetTimeoutError",
     "PendingCallsLimitExceeded",
     "ProtocolError",
@@ -69,6 +72,14 @@ class TaskCancelledError(ActorlibError):
 
 class GetTimeoutError(ActorlibError, TimeoutError):
     """A result did not come in time; the call goes on."""
+
+
+class Empty(ActorlibError, _queue.Empty):  # noqa: N818  # the standard library's name
+    """A queue had nothing to give, or not in time."""
+
+
+class Full(ActorlibError, _queue.Full):  # noqa: N818  # likewise
+    """A queue had no room, or not in time; nothing was put."""
 
 
 class PendingCallsLimitExceeded(ActorlibError):  # noqa: N818  # Ray's name

@@ -25,6 +25,9 @@ PROMISED = {
 9592 primes below 100000, counted by 4 processes
 each with OMP_NUM_THREADS=1
 """,
+    "queue_.py": r"""
+100 lines, 500 words, 0 left
+""",
     "two_models_one_gpu.py": r"""
 desserts
 0 0

@@ -70,11 +70,27 @@ ARROWS: dict[str, str] = {
     "_handle": "_call_options _engine _interface _ref exceptions",
     "_remote": "_checks _engine _handle _interface _options",
     "_lookup": "_checks _engine _handle _snapshot",
+    "_waiting": "_checks _ref",
+    "_results": "_checks _ref _waiting",
+    "_source": "_results",
+    "_flow": "_checks _handle _ref _results _source _waiting",
+    "_work": "_flow _handle _ref _waiting exceptions",
+    "_progress": "",
+    "_pool": (
+        "_checks _flow _handle _progress _results _source _waiting _work exceptions"
+    ),
+    "_buffer": "",
+    "_queue_actor": "_buffer _engine _remote",
+    "_desk": "_engine _handle _interface _ref _waiting _wire exceptions",
+    "_queue": "_checks _desk _handle _queue_actor _ref _remote _waiting exceptions",
     "_runtime": (
         "_checks _engine _handle _local _ref _remote _runtime_options _snapshot "
         "_streams"
     ),
-    "": ("exceptions _engine _handle _lookup _method _ref _remote _runtime _snapshot"),
+    "": (
+        "exceptions _engine _flow _handle _lookup _method _pool _queue _ref _remote "
+        "_results _runtime _snapshot _waiting"
+    ),
     "_demo": "_handle _remote _runtime",
     "_cli": " _demo accelerators",
     "_summary": " accelerators",
@@ -86,6 +102,7 @@ ARROWS: dict[str, str] = {
 ACTORLIB_ITSELF = {"_cli", "_summary", "__main__"}
 
 PURE = [
+    "_buffer",
     "_checks",
     "_kinds",
     "_resources",

@@ -186,6 +186,11 @@ class LocalEngine:
             else:
                 self.loop.call_soon_threadsafe(self.lives.drop, actor, OWNER, 1)
 
+    def later(self, callback: Callable[[], None]) -> None:
+        """Calls back from the loop; see Engine."""
+        with suppress(RuntimeError):  # the loop is closed
+            self.loop.call_soon_threadsafe(callback)
+
     def forsake(self) -> None:
         """Refuses everything from now on; see Engine."""
         self._is_forsaken = self._is_closed = True

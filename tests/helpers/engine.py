@@ -154,6 +154,10 @@ class FakeEngine:
         self.holders[actor] -= 1
         self.holders = +self.holders
 
+    def later(self, callback: Callable[[], None]) -> None:
+        """Calls back from the loop."""
+        self._loop.call_soon_threadsafe(callback)
+
     def forsake(self) -> None:
         """Does nothing: no test forks it."""
 
