@@ -1,8 +1,8 @@
 """Where workers come from: a Protocol, and what every launched worker offers.
 
 A launcher starts and ends processes and knows nothing of actors: it is given a name
-and gives a socket. There are two: ``TemplateLauncher`` forks,
-``SpawnLauncher`` starts interpreters.
+and gives a socket. There are three: ``TemplateLauncher`` forks, ``SpawnLauncher`` starts
+interpreters, and ``InlineLauncher``, in another room, starts threads instead.
 """
 
 from __future__ import annotations
@@ -64,10 +64,12 @@ class Launcher(Protocol):
 
     Attributes:
         environment: Variables that a worker has to set or (None) remove, because the
-            launcher needed them otherwise.
+            launcher needed them otherwise. None instead of a dict says that workers
+            live in this process and have no variables of their own.
     """
 
-    environment: dict[str, str | None]
+    @property
+    def environment(self) -> dict[str, str | None] | None: ...
 
     async def start(self) -> None:
         """Makes ready to launch.

@@ -18,7 +18,7 @@ from actorlib._arguments import Arguments
 from actorlib._engine import ActorExit, ActorId, ActorSpec, Hold
 from actorlib._pending import PendingCalls
 from actorlib._ref import ObjectRef
-from actorlib._runtime_env import inherited
+from actorlib._runtime_env import inherited, refuse_own
 from actorlib._wire.answers import fill
 from actorlib._wire.blame import Sources
 from actorlib._wire.frames import (
@@ -68,6 +68,7 @@ class Uplink(ABC):
 
     def __init__(self, start: Start, loop: asyncio.AbstractEventLoop) -> None:
         self.context = start.context
+        self._is_shared = start.is_shared
         self._prefix = start.prefix
         self._source = start.source
         self._loop = loop
@@ -159,6 +160,8 @@ class Uplink(ABC):
         source = self._sources.dumped(name, spec.source)
         # Apart from the rest, as the owner may not have the modules they are of.
         listed = dump(spec.options.retry_exceptions)
+        if self._is_shared:
+            refuse_own(spec.options.runtime_env)
         options = self._heir(spec.options).updated({"retry_exceptions": False})
         face = dump((spec.interface, options, listed))
         arguments = Arguments(self, name, spec.args, spec.kwargs)

@@ -1,0 +1,8 @@
+"""Actors in their owner's process: for breakpoints, and for unit tests.
+
+The local engine without processes. What decides, sends and counts is that engine's own,
+on both sides of the pipe; only what starts a worker is another, and starts a thread.
+
+* ``launcher``: a launcher whose workers are threads.
+* ``worker``: one of them: its pipe, its thread, its end.
+"""

@@ -1,0 +1,145 @@
+"""One actor in its owner's process: a worker's half of the pipe, served by a thread.
+
+A thread cannot be killed. What ends it is the end of the pipe: it is seen at once by
+one that waits for a call, by ``async def`` methods as a cancellation, and by a plain
+method when it returns. One that does not is left behind, and the log says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, final
+
+from actorlib._engine import take_slot
+from actorlib._local.launcher import ProcessExit
+from actorlib._wire.pipe import Pipe
+from actorlib._worker import looped, serial, threaded
+from actorlib._worker.__main__ import ended
+from actorlib._worker.birth import read_start
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actorlib._worker.birth import Start
+
+_log = logging.getLogger("actorlib")
+
+
+@final
+class InlineWorker:
+    """The thread of one actor; see WorkerProcess.
+
+    Args:
+        name: What debuggers call it.
+        loop: The owner's loop.
+        grace: Seconds that it is waited for once it was killed.
+        gone: Called when it is waited for no more.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        loop: asyncio.AbstractEventLoop,
+        grace: float,
+        gone: Callable[[InlineWorker], None],
+    ) -> None:
+        self.pid = os.getpid()
+        self.exited: asyncio.Future[ProcessExit] = loop.create_future()
+        self.sock, self._theirs = socket.socketpair()
+        self._loop = loop
+        self._grace = grace
+        self._gone = gone
+        self._thread = threading.Thread(target=self._live, name=name, daemon=True)
+        self._patience: asyncio.TimerHandle | None = None
+
+    # On the owner's thread.
+
+    def start(self) -> None:
+        """Starts the thread, which waits for the first frame."""
+        self._thread.start()
+
+    def kill(self) -> None:
+        """Ends the pipe, and after a grace the wait for the thread; harmless then."""
+        if self._patience is None and not self.exited.done():
+            with suppress(OSError):  # it has closed its end by itself
+                self._theirs.shutdown(socket.SHUT_RDWR)
+            self._patience = self._loop.call_later(self._grace, self._abandon)
+
+    def log_tail(self) -> str:
+        """Nothing: what it prints is printed by this process."""
+        return ""
+
+    def _ended(self, code: int) -> None:
+        self._thread.join()  # it has nothing left to do
+        if self._patience is None:
+            self._is_over(ProcessExit(code=code))
+        else:
+            self._patience.cancel()
+            self._is_over(ProcessExit())
+
+    def _abandon(self) -> None:
+        if not self.exited.done():
+            _log.warning(
+                "%s was ended and does not return: a thread cannot be killed, so it is "
+                "left behind and runs on. The local engine would end its process",
+                self._thread.name,
+            )
+            self._is_over(ProcessExit())
+
+    def _is_over(self, how: ProcessExit) -> None:
+        if not self.exited.done():
+            self.exited.set_result(how)
+            self._gone(self)
+
+    # On its own.
+
+    def _live(self) -> None:
+        take_slot()
+        code = ended(self._serve)
+        self._theirs.close()
+        with suppress(RuntimeError):  # left behind, it has outlived the owner's loop
+            self._loop.call_soon_threadsafe(self._ended, code)
+
+    def _serve(self) -> None:
+        pipe = Pipe(self._theirs)
+        start = read_start(pipe.receive()[0])
+        try:
+            _serve(start, pipe)
+        except OSError:
+            if self._patience is None:
+                raise  # else it was killed, and what it had to say is not wanted
+        finally:
+            start.crew.join()
+
+
+def _serve(start: Start, pipe: Pipe) -> None:
+    if not start.is_looped:
+        (threaded if start.limits else serial).serve(start, pipe)
+        return
+    loop = looped.new_loop()
+    try:
+        looped.serve(start, pipe, loop)
+    finally:
+        _close(loop)
+
+
+def _close(loop: asyncio.AbstractEventLoop) -> None:
+    """Ends what the user's code has left on a loop, as ``asyncio.run`` does."""
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    loop.run_until_complete(_rest(loop, tasks))
+    loop.close()
+
+
+async def _rest(
+    loop: asyncio.AbstractEventLoop, tasks: set[asyncio.Task[object]]
+) -> None:
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await loop.shutdown_asyncgens()
+    await loop.shutdown_default_executor()
