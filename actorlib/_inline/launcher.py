@@ -12,8 +12,8 @@ from actorlib._local.descriptors import Room
 if TYPE_CHECKING:
     from actorlib._runtime_options import RuntimeOptions
 
-_DESCRIPTORS = 6
-"""Of one actor at the most: two ends of its pipe, and what its loop has."""
+_DESCRIPTORS = 8
+"""Of one actor at the most: the two ends of its pipe, and what uvloop's loop has."""
 
 
 class InlineLauncher:

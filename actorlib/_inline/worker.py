@@ -21,6 +21,7 @@ from actorlib._wire.pipe import Pipe
 from actorlib._worker import looped, serial, threaded
 from actorlib._worker.__main__ import ended
 from actorlib._worker.birth import read_start
+from actorlib._worker.crew import Crew
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,6 +56,8 @@ class InlineWorker:
         self._grace = grace
         self._gone = gone
         self._thread = threading.Thread(target=self._live, name=name, daemon=True)
+        self._crew = Crew()
+        self._code: int | None = None
         self._patience: asyncio.TimerHandle | None = None
 
     # On the owner's thread.
@@ -74,13 +77,11 @@ class InlineWorker:
         """Nothing: what it prints is printed by this process."""
         return ""
 
-    def _ended(self, code: int) -> None:
+    def _ended(self) -> None:
         self._thread.join()  # it has nothing left to do
-        if self._patience is None:
-            self._is_over(ProcessExit(code=code))
-        else:
+        if self._patience is not None:
             self._patience.cancel()
-            self._is_over(ProcessExit())
+        self._is_over()
 
     def _abandon(self) -> None:
         if not self.exited.done():
@@ -89,11 +90,11 @@ class InlineWorker:
                 "left behind and runs on. The local engine would end its process",
                 self._thread.name,
             )
-            self._is_over(ProcessExit())
+            self._is_over()
 
-    def _is_over(self, how: ProcessExit) -> None:
+    def _is_over(self) -> None:
         if not self.exited.done():
-            self.exited.set_result(how)
+            self.exited.set_result(ProcessExit(code=self._code, what="thread"))
             self._gone(self)
 
     # On its own.
@@ -101,20 +102,22 @@ class InlineWorker:
     def _live(self) -> None:
         take_slot()
         code = ended(self._serve)
+        if self._patience is None:
+            self._code = code
         self._theirs.close()
+        self._crew.join()
         with suppress(RuntimeError):  # left behind, it has outlived the owner's loop
-            self._loop.call_soon_threadsafe(self._ended, code)
+            self._loop.call_soon_threadsafe(self._ended)
 
     def _serve(self) -> None:
         pipe = Pipe(self._theirs)
         start = read_start(pipe.receive()[0])
+        self._crew = start.crew
         try:
             _serve(start, pipe)
         except OSError:
             if self._patience is None:
                 raise  # else it was killed, and what it had to say is not wanted
-        finally:
-            start.crew.join()
 
 
 def _serve(start: Start, pipe: Pipe) -> None:

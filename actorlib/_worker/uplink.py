@@ -79,6 +79,7 @@ class Uplink(ABC):
         self._sources = Sources()
         self.loans = LoanBook()
         self._is_forsaken = False
+        self._lost: Exception | None = None
         self.pending = PendingCalls()
 
     @abstractmethod
@@ -297,7 +298,8 @@ class Uplink(ABC):
             ref.set_exception(error)
 
     def fail_all(self, error: Exception) -> None:
-        """The owner is gone: nothing that was asked will be answered."""
+        """The owner is gone: nothing that was or will be asked is answered."""
+        self._lost = error
         for call in list(self._refs):
             self._fail(call, error)
 
@@ -306,6 +308,8 @@ class Uplink(ABC):
         ref: ObjectRef[Any] = ObjectRef(loop=self._loop)
         ref.bind(self, next(self._calls))
         self._refs[ref.call] = ref
+        if self._lost is not None:
+            self._fail(ref.call, self._lost)
         return ref
 
     def _check_parent(self) -> None:
