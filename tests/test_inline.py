@@ -10,8 +10,11 @@ import contextvars
 import gc
 import logging
 import os
+import re
+import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 CALLERS = pytest.mark.parametrize(
     "caller", [Caller, AsyncCaller], ids=["sync", "async"]
 )
+ROOT = Path(actorlib.__file__).parents[1]
 
 seen: list[object] = []
 
@@ -148,6 +152,57 @@ async def test_breakpoint_when_in_a_method_then_this_process_stops_there(
 def stops(number: int) -> None:
     breakpoint()
     del number
+
+
+PROGRAM = """
+import actorlib
+
+class Base:
+    def plain(self, number):
+        breakpoint()
+        return number
+
+Plain = actorlib.remote(type("Plain", (Base,), {}))
+
+@actorlib.remote
+class Mixed(Base):
+    async def later(self, number):
+        breakpoint()
+        return number
+
+async def main():
+    async with actorlib.init(engine="inline"):
+        print(await Plain.remote().plain.remote(1))
+        print(await Mixed.remote().plain.remote(2))
+        print(await Mixed.remote().later.remote(3))
+
+actorlib.run(main())
+"""
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_debugger_when_it_stops_in_methods_then_it_can_be_spoken_to(
+    tmp_path: Path,
+) -> None:
+    script = tmp_path / "program.py"
+    script.write_text(PROGRAM)
+
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        input="number += 40\nc\n" * 3,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+    assert re.findall(r"\(Pdb\) (\d+)$", done.stdout, re.MULTILINE) == [
+        "41",
+        "42",
+        "43",
+    ]
 
 
 @pytest.mark.usefixtures("runtime")
