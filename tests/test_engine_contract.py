@@ -94,6 +94,14 @@ async def raised(awaitable: Any) -> Any:
     return caught.value
 
 
+async def arrived(log: Any) -> None:
+    """Waits until what was sent lies in the actor's socket, or was read there."""
+    await asyncio.sleep(0)  # what a turn of the loop gathers leaves at its end
+    await asyncio.sleep(0)
+    if hasattr(log, "seen_now"):
+        await log.seen_now.remote()
+
+
 @actorlib.remote
 class Mortal:
     """Ends in several ways.
@@ -317,6 +325,7 @@ async def test_cancel_when_a_call_waits_then_it_never_runs(
     waiting, behind = actor.note.remote("waits"), actor.note.remote("behind")
     await stop.reached()
     actorlib.cancel(waiting)
+    await arrived(actor)
     stop.release()
 
     assert await asyncio.gather(running, behind) == ["runs", "behind"]

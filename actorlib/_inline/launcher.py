@@ -7,8 +7,8 @@ local engine, which starts them. What threads cannot have is refused, or is othe
   made. Masks are not set, though devices are given, and their ids told.
 * A method that does not return cannot be ended. Its actor is dead all the same, and its
   thread is left behind with a warning. ``atexit`` handlers run with the program's.
-* Modules and what they hold are shared by all actors and the owner: a test may replace a
-  function, and a program may come to rely on what processes would not share.
+* Modules and what they hold are shared by all actors and the owner: a test may replace
+  a function, and a program may come to rely on what processes would not share.
 * What is printed is printed here, as it is.
 * No actor has the main thread: signal handlers cannot be set in one.
 * A thread that the user's code starts asks as the owner would, unless it is given the
