@@ -34,10 +34,14 @@ async def running(**options: Unpack[RuntimeKeywords]) -> AsyncGenerator[Runtime]
     Args:
         **options: As for ``init()``; four CPUs and no GPU unless they say otherwise.
     """
-    known: RuntimeKeywords = {"num_cpus": 4, "num_gpus": 0, **options}
     with _limited():
-        async with actorlib.init(**known) as runtime:
+        async with _runtime(options) as runtime:
             yield runtime
+
+
+def _runtime(options: RuntimeKeywords) -> Runtime:
+    known: RuntimeKeywords = {"num_cpus": 4, "num_gpus": 0, **options}
+    return actorlib.init(**known)
 
 
 @asynccontextmanager
@@ -54,7 +58,8 @@ async def shared(
     Yields:
         What lends the runtime to one test.
     """
-    async with running(**options) as runtime:
+    # Each test has its limit; all of a module may take longer together.
+    async with _runtime(options) as runtime:
         engine = cast("LocalEngine", find_engine())
         set_engine(None)
 
