@@ -4,7 +4,9 @@ Above it stand the faces (handles, decorators), below it the engines: ``LocalEng
 in the owner, ``Uplink`` in a worker. A handle holds an engine and an id and nothing
 else of the runtime, so the same handle means the same actor wherever it is loaded.
 
-The slot with the process's engine is the only mutable module state in the package.
+The slot with the process's engine is the only mutable module state in the package. An
+actor that lives in its owner's process has a slot of its own, in the contexts of its
+threads and tasks.
 """
 
 from __future__ import annotations
@@ -278,7 +280,17 @@ class Engine(Protocol):
         ...
 
 
+class _Slot:
+    """Where an actor that shares its owner's process keeps its engine."""
+
+    __slots__ = ("engine",)
+
+    def __init__(self) -> None:
+        self.engine: Engine | None = None
+
+
 _engine: Engine | None = None
+_own: ContextVar[_Slot | None] = ContextVar("actorlib_own", default=None)
 _travelling: ContextVar[tuple[Engine, list[ActorId]] | None] = ContextVar(
     "actorlib_travelling", default=None
 )
@@ -286,6 +298,10 @@ _travelling: ContextVar[tuple[Engine, list[ActorId]] | None] = ContextVar(
 
 def _after_fork() -> None:
     """A fork has the engine's sockets, and would speak over its parent's head."""
+    own = _own.get()
+    if own is not None and own.engine is not None:
+        own.engine.forsake()
+        _own.set(None)
     if _engine is not None:
         _engine.forsake()
         set_engine(None)
@@ -295,28 +311,42 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def current_engine() -> Engine:
-    """The engine of this process.
+    """The engine of this process, or of the actor in it whose code this is.
 
     Raises:
         RuntimeError: None is running.
     """
-    if _engine is None:
+    engine = find_engine()
+    if engine is None:
         raise RuntimeError(
             "no runtime is running in this process: write "
             "'async with actorlib.init():' around the code that uses actors"
         )
-    return _engine
+    return engine
 
 
 def find_engine() -> Engine | None:
-    """The engine of this process, or None."""
-    return _engine
+    """The same, or None."""
+    own = _own.get()
+    return _engine if own is None else own.engine
 
 
 def set_engine(engine: Engine | None) -> None:
-    """Makes an engine, or none, the one of this process."""
+    """Makes an engine, or none, the one of this process, or of this actor in it."""
+    own = _own.get()
+    if own is not None:
+        own.engine = engine
+        return
     global _engine  # noqa: PLW0603  # the slot
     _engine = engine
+
+
+def take_slot() -> None:
+    """Sets this context apart from its process: it is an actor's, and has no engine.
+
+    What is started with a copy of the context, tasks among it, belongs to it.
+    """
+    _own.set(_Slot())
 
 
 @contextmanager

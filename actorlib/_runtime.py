@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import time
 from collections.abc import Coroutine, Generator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack, cast, overload
 
-from actorlib._checks import checked
+from actorlib._checks import checked, one_of
 from actorlib._engine import (
     RuntimeContext,
     current_engine,
@@ -19,7 +20,7 @@ from actorlib._engine import (
 from actorlib._handle import ActorHandle, hold_of, own_handle
 from actorlib._ref import ObjectRef
 from actorlib._remote import ActorClass, plan_of
-from actorlib._runtime_options import RuntimeKeywords, RuntimeOptions
+from actorlib._runtime_options import ENGINES, RuntimeKeywords, RuntimeOptions
 from actorlib._streams import fill_standard_streams
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from actorlib._snapshot import Snapshot
 
 T = TypeVar("T")
+
+ENGINE_VARIABLE = "ACTORLIB_ENGINE"
 
 
 class Runtime:
@@ -41,6 +44,7 @@ class Runtime:
 
     def __init__(self, options: RuntimeOptions) -> None:
         self._options = options
+        self._engine_name = _engine_name(options)
         self._engine: LocalEngine | None = None
         self._is_used = False
 
@@ -136,7 +140,12 @@ class Runtime:
         if self._is_used:
             raise RuntimeError("this runtime was started before: call init() again")
         self._is_used = True
-        machine = await Machine.open(self._options)
+        launch = None
+        if self._engine_name == "inline":
+            from actorlib._inline.launcher import InlineLauncher
+
+            launch = InlineLauncher
+        machine = await Machine.open(self._options, launch)
         # By now it is half loaded: the machine used the time that the template took.
         from actorlib._local.engine import LocalEngine
 
@@ -307,6 +316,14 @@ def get_gpu_ids() -> list[int | str]:
     if engine is None:
         return []
     return list(engine.context.accelerator_ids.get("GPU", ()))
+
+
+def _engine_name(options: RuntimeOptions) -> str:
+    if options.engine is not None:
+        return options.engine
+    name = os.environ.get(ENGINE_VARIABLE) or "local"
+    one_of(ENGINE_VARIABLE, name, ENGINES)
+    return name
 
 
 def _refuse_second() -> None:

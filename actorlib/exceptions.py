@@ -32,6 +32,7 @@ __all__ = [
     "TaskCancelledError",
     "TaskError",
     "TemplateError",
+    "UnsupportedOptionError",
 ]
 
 
@@ -106,6 +107,10 @@ class ProtocolError(ActorlibError):
 
 class TemplateError(ActorlibError):
     """The process that workers are started from could not start or has died."""
+
+
+class UnsupportedOptionError(ActorlibError, ValueError):
+    """The engine that runs cannot do what an option asks; nothing was made."""
 
 
 class ActorError(ActorlibError):

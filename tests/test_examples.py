@@ -45,6 +45,9 @@ it raised: no such thing
 4
 14
 """,
+    "unit_test.py": r"""
+passed
+""",
 }
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]

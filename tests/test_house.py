@@ -25,6 +25,7 @@ PACKAGE = Path(actorlib.__file__).parent
 PACKAGES = {
     "actorlib",
     "actorlib._enforcement",
+    "actorlib._inline",
     "actorlib._local",
     "actorlib._wire",
     "actorlib._worker",
@@ -37,7 +38,7 @@ ARROWS: dict[str, str] = {
     "_checks": "",
     "_kinds": "",
     "_resources": "_kinds",
-    "_runtime_env": "",
+    "_runtime_env": "exceptions",
     "_call_options": "_checks",
     "_interface": "_call_options _options",
     "_snapshot": "",
@@ -65,6 +66,8 @@ ARROWS: dict[str, str] = {
         "_worker _calling _engine _pending _ref _arguments _interface _options "
         "_runtime_env _snapshot exceptions _wire _remote"
     ),
+    # The owner's side and a worker's in one process: the pipe is between them still.
+    "_inline": "_inline _engine _runtime_options _local _wire _worker",
     # The faces.
     "_method": "_call_options _handle _interface",
     "_handle": "_call_options _engine _interface _ref exceptions",
@@ -84,8 +87,8 @@ ARROWS: dict[str, str] = {
     "_desk": "_engine _handle _interface _ref _waiting _wire exceptions",
     "_queue": "_checks _desk _handle _queue_actor _ref _remote _waiting exceptions",
     "_runtime": (
-        "_checks _engine _handle _local _ref _remote _runtime_options _snapshot "
-        "_streams"
+        "_checks _engine _handle _inline _local _ref _remote _runtime_options "
+        "_snapshot _streams"
     ),
     "": (
         "exceptions _engine _flow _handle _lookup _method _pool _queue _ref _remote "
@@ -264,7 +267,28 @@ def test_worker_when_it_imports_a_face_then_in_one_place_alone() -> None:
 def test_runtime_when_it_names_an_engine_then_nothing_else_of_the_wings() -> None:
     named = {name for name in own_imports_of("_runtime") if "." in name}
 
-    assert named <= {"_local.engine", "_local.machine"}
+    assert named <= {"_inline.launcher", "_local.engine", "_local.machine"}
+
+
+def test_inline_when_it_imports_the_wings_then_what_starts_and_serves_alone() -> None:
+    named = {
+        found
+        for name in FILES
+        if room_of(name) == "_inline"
+        for found in own_imports_of(name)
+        if room_of(found) in ("_local", "_worker")
+    }
+
+    assert named == {
+        "_local.descriptors",
+        "_local.launcher",
+        "_worker.__main__",
+        "_worker.birth",
+        "_worker.crew",
+        "_worker.looped",
+        "_worker.serial",
+        "_worker.threaded",
+    }
 
 
 def test_imports_when_followed_then_there_is_no_cycle() -> None:
@@ -332,7 +356,8 @@ def test_global_when_looked_for_then_one_slot_alone() -> None:
     [
         (
             "import actorlib",
-            "actorlib._local actorlib._worker actorlib._wire actorlib.accelerators "
+            "actorlib._inline actorlib._local actorlib._worker actorlib._wire "
+            "actorlib.accelerators "
             "msgpack cloudpickle numpy pynvml ray rich torch uvloop",
         ),
         (
@@ -349,7 +374,7 @@ def test_global_when_looked_for_then_one_slot_alone() -> None:
         ),
         (
             "import actorlib._local.engine",
-            "actorlib._worker numpy pynvml ray rich torch",
+            "actorlib._inline actorlib._worker numpy pynvml ray rich torch",
         ),
         (
             "import actorlib.accelerators",

@@ -22,6 +22,7 @@ from actorlib._local.registry import ActorState
 from actorlib._pending import PendingCalls
 from actorlib._ref import ObjectRef
 from actorlib._resources import format_amount
+from actorlib._runtime_env import refuse_own
 from actorlib._snapshot import Snapshot
 from actorlib._wire.blame import Sources
 from actorlib._wire.lanes import Lanes
@@ -77,6 +78,8 @@ class LocalEngine:
     def create(self, spec: ActorSpec) -> ActorId:
         """Starts the life of an actor; see Engine."""
         self._check_thread()
+        if self.machine.is_shared:
+            refuse_own(spec.options.runtime_env)
         self.lives.directory.vacant(spec.options)
         name = spec.interface.class_name
         source = self._sources.dumped(name, spec.source)

@@ -225,6 +225,7 @@ class Lives:
             "ids": self._machine.accelerator_ids(lease),
             "resources": counted(lease.amounts),
             "reconstructed": life.restarts.count > 0,
+            "shared": self._machine.is_shared,
         }
         payload, loans = arguments
         if loans and life.unsent is not None:

@@ -134,4 +134,4 @@ def _cause(remains: Remains) -> tuple[str, str]:  # noqa: PLR0911  # one per cau
         )
     if process.signal is not None:
         return "crashed", f"a signal ended its process{when}"
-    return "exited", f"its own code ended its process{when}"
+    return "exited", f"its own code ended its {process.what}{when}"

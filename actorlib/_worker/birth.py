@@ -18,6 +18,7 @@ from actorlib._remote import class_of, plan_of
 from actorlib._wire.frames import START, Frame, Payload
 from actorlib._wire.payload import decode, decode_call
 from actorlib._worker.built_in import install
+from actorlib._worker.crew import Crew
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class Start:
         directory: Where the actor works, or None for where the template is.
         grace: Seconds that what runs is given when the actor leaves.
         context: What the actor may ask about itself.
+        is_shared: Whether it lives in its owner's process.
+        crew: The threads that it is served by beside its main one.
         source: The pickled class.
         loans: The actors whose handles are among the arguments.
         arguments: For the constructor.
@@ -60,6 +63,8 @@ class Start:
     directory: str | None
     grace: float
     context: RuntimeContext
+    is_shared: bool
+    crew: Crew
     source: bytes
     loans: tuple[ActorId, ...] | None
     arguments: Payload
@@ -100,6 +105,8 @@ def read_start(frame: Frame) -> Start:
         directory=told["directory"],
         grace=told["grace"],
         context=context,
+        is_shared=told["shared"],
+        crew=Crew(),
         source=source,
         loans=loans,
         arguments=arguments,

@@ -57,20 +57,23 @@ def new_loop() -> asyncio.AbstractEventLoop:
     return asyncio.new_event_loop()
 
 
-def serve(start: Start, pipe: Pipe) -> None:
+def serve(start: Start, pipe: Pipe, loop: asyncio.AbstractEventLoop) -> None:
     """Lives the life of an actor with an event loop: born, called, stopped.
+
+    Args:
+        start: What the worker was told first.
+        pipe: The worker's end of the pipe, with what was read of it.
+        loop: A new loop, which runs in a thread of its own meanwhile.
 
     Raises:
         BaseException: What ends the process, as for a serial actor.
         EOFError: The owner is gone.
     """
-    loop = new_loop()
     uplink = LoopedUplink(start, loop)
     set_engine(uplink)
     looped = _Looped(start, loop, uplink, pipe)
     uplink.left = partial(looped.leave, start.grace)
-    thread = threading.Thread(target=looped.run, name="actorlib-loop", daemon=True)
-    thread.start()
+    thread = start.crew.start(f"{start.name}-loop", looped.run)
     try:
         with uplink.borrowing(start.loans):
             looped.instance = construct(start)
@@ -295,6 +298,11 @@ class _Looped:
 
     def _lost(self, _: Exception | None) -> None:
         self._uplink.fail_all(EOFError("the owner is gone"))
+        # Nobody wants what waits or runs any more.
+        self._gates.clear()
+        self.plain.clear()
+        for call in list(self._tasks):
+            self._cancel(call)
         self.plain.end(EOFError("the owner is gone"))
 
     def _answered(self, answer: Frame) -> None:

@@ -110,8 +110,8 @@ class Inbox:
             while self._has_more(0):
                 for frame in self._pipe.receive_some():
                     self._sort(frame, settle)
-        except EOFError:  # told to whoever reads next
-            pass
+        except EOFError:  # told to whoever reads next: nobody wants the rest
+            self.calls.clear()
         finally:
             with self._turn:
                 self._is_reading = False

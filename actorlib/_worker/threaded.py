@@ -50,12 +50,13 @@ class _Threaded:
         uplink: SerialUplink,
     ) -> None:
         self._name = start.name
+        self._crew = start.crew
         self._instance = instance
         self._pipe = pipe
         self._inbox = inbox
         self._uplink = uplink
         self._gates = Gates(start.limits, start.groups)
-        self._jobs: queue.SimpleQueue[tuple[Frame, Gate]] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[tuple[Frame, Gate] | None] = queue.SimpleQueue()
         # One lock for the gates and the counts: threads = running + idle.
         self._changed = threading.Condition()
         self._running = 0
@@ -83,6 +84,9 @@ class _Threaded:
             if self._fatal is not None:  # a thread has closed the pipe to say so
                 raise self._fatal from None
             raise
+        finally:
+            for _ in range(len(self._crew)):
+                self._jobs.put(None)
 
     def _accept(self, frame: Frame) -> None:
         group = frame[4].get("group") if frame[0] == CALL_WITH else None
@@ -96,13 +100,7 @@ class _Threaded:
                 self._jobs.put((frame, gate))
                 return
             number = self._running
-        thread = threading.Thread(
-            target=self._work,
-            args=(frame, gate),
-            name=f"{self._name}-{number}",
-            daemon=True,  # the end of the process does not wait for a call
-        )
-        thread.start()
+        self._crew.start(f"{self._name}-{number}", self._work, frame, gate)
 
     def _forget_cancelled(self) -> None:
         """Drops cancellations of calls that run or are over: none waits any more."""
@@ -129,7 +127,10 @@ class _Threaded:
     def _work(self, frame: Frame | None, gate: Gate) -> None:
         while True:
             if frame is None:
-                frame, gate = self._jobs.get()
+                job = self._jobs.get()
+                if job is None:
+                    return
+                frame, gate = job
             if self._is_stopping:
                 self._inbox.read_what_is_there(self._uplink.settle)
             try:

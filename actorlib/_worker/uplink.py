@@ -18,7 +18,7 @@ from actorlib._arguments import Arguments
 from actorlib._engine import ActorExit, ActorId, ActorSpec, Hold
 from actorlib._pending import PendingCalls
 from actorlib._ref import ObjectRef
-from actorlib._runtime_env import inherited
+from actorlib._runtime_env import inherited, refuse_own
 from actorlib._wire.answers import fill
 from actorlib._wire.blame import Sources
 from actorlib._wire.frames import (
@@ -68,6 +68,7 @@ class Uplink(ABC):
 
     def __init__(self, start: Start, loop: asyncio.AbstractEventLoop) -> None:
         self.context = start.context
+        self._is_shared = start.is_shared
         self._prefix = start.prefix
         self._source = start.source
         self._loop = loop
@@ -78,6 +79,7 @@ class Uplink(ABC):
         self._sources = Sources()
         self.loans = LoanBook()
         self._is_forsaken = False
+        self._lost: Exception | None = None
         self.pending = PendingCalls()
 
     @abstractmethod
@@ -159,6 +161,8 @@ class Uplink(ABC):
         source = self._sources.dumped(name, spec.source)
         # Apart from the rest, as the owner may not have the modules they are of.
         listed = dump(spec.options.retry_exceptions)
+        if self._is_shared:
+            refuse_own(spec.options.runtime_env)
         options = self._heir(spec.options).updated({"retry_exceptions": False})
         face = dump((spec.interface, options, listed))
         arguments = Arguments(self, name, spec.args, spec.kwargs)
@@ -294,7 +298,8 @@ class Uplink(ABC):
             ref.set_exception(error)
 
     def fail_all(self, error: Exception) -> None:
-        """The owner is gone: nothing that was asked will be answered."""
+        """The owner is gone: nothing that was or will be asked is answered."""
+        self._lost = error
         for call in list(self._refs):
             self._fail(call, error)
 
@@ -303,6 +308,8 @@ class Uplink(ABC):
         ref: ObjectRef[Any] = ObjectRef(loop=self._loop)
         ref.bind(self, next(self._calls))
         self._refs[ref.call] = ref
+        if self._lost is not None:
+            self._fail(ref.call, self._lost)
         return ref
 
     def _check_parent(self) -> None:
