@@ -80,6 +80,44 @@ def aligned(count: int, free: Sequence[Device]) -> list[Device]:
     return sorted((by_number[number] for number in chosen), key=_index)
 
 
+def pieces(devices: Sequence[Device], *, by_number: bool) -> list[list[Device]]:
+    """The devices in pieces: those of one belong together, if only by way of others.
+
+    Args:
+        devices: In index order.
+        by_number: Whether neighbours by number belong together, and not linked ones.
+
+    Returns:
+        Each piece in index order; a device that belongs to no other is one by itself.
+    """
+    left = dict.fromkeys(range(len(devices)))
+    found: list[list[Device]] = []
+    while left:
+        piece, edge = set[int](), {next(iter(left))}
+        while edge:
+            piece |= edge
+            for place in edge:
+                left.pop(place, None)
+            edge = {
+                other
+                for other in left
+                if any(
+                    _belong(devices[place], devices[other], by_number=by_number)
+                    for place in edge
+                )
+            }
+        found.append([devices[place] for place in sorted(piece)])
+    return found
+
+
+def _belong(one: Device, other: Device, *, by_number: bool) -> bool:
+    if one.family != other.family:
+        return False
+    if by_number:
+        return abs(_number(one) - _number(other)) == 1
+    return other.key in one.peers or one.key in other.peers
+
+
 def _grown(
     count: int,
     start: int,
