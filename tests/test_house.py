@@ -64,8 +64,8 @@ ARROWS: dict[str, str] = {
     # The wings: each knows the waist and the agreements, neither knows the other.
     "_local": (
         "_local _bundles _engine _pending _ref _arguments _snapshot _streams "
-        "_interface _options _runtime_options _kinds _resources _runtime_env exceptions _wire "
-        "accelerators _enforcement"
+        "_interface _options _runtime_options _kinds _resources _runtime_env "
+        "exceptions _wire accelerators _enforcement"
     ),
     "_worker": (
         "_worker _bundles _calling _engine _pending _ref _arguments _interface "

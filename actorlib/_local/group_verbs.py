@@ -80,9 +80,8 @@ class GroupVerbs:
     def remove(self, group: GroupId) -> asyncio.Future[None]:
         """Removes a group; see Reservations."""
         self._check()
-        return removed(
-            self._groups, group, "remove_placement_group() was called", self._loop
-        )
+        reason = "remove_placement_group() was called"
+        return removed(self._groups, group, reason, self._loop)
 
     def find(self, name: str) -> GroupSpec:
         """The group of a name; see Reservations."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
+from actorlib._engine import ActorId
 from actorlib._local.group import Group
+from actorlib._local.registry import Registry
 from actorlib.exceptions import (
     PlacementGroupAlreadyExistsError,
     PlacementGroupNotFoundError,
@@ -15,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from actorlib._bundles import GroupId, GroupSpec
-    from actorlib._engine import ActorId
     from actorlib._local.machine import Machine
     from actorlib._options import ActorOptions
     from actorlib.accelerators.base import Lease
@@ -109,7 +110,10 @@ class Groups:
 
     def forget(self, group: Group) -> None:
         """A group is removed, and everything it had is back."""
-        self._by_id.pop(group.spec.id, None)
+        number = group.spec.id
+        self._by_id.pop(number, None)
+        maker = Registry.maker(ActorId(number))
+        self._made_by.get(maker, set()).discard(number)
 
     def lent(self, lease: Lease, group: Group) -> None:
         """A group has let somebody in."""

@@ -153,7 +153,7 @@ class Lives:
             name=options.name,
             namespace=self.directory.namespace_of(options),
             is_detached=options.is_detached,
-            placement_group=options.group and options.group.id.hex(),
+            placement_group=options.group.id.hex() if options.group else None,
         )
 
     def find(self, actor: ActorId) -> Life | None:
