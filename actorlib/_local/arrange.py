@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from actorlib._bundles import PACK, STRICT_PACK, STRICT_SPREAD
 from actorlib._kinds import UNITS
-from actorlib._local.topology import pieces
+from actorlib._local.topology import neighbours, pieces
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -240,10 +240,13 @@ class _Search:
             )
             for index in free
         }
-        keys = {pool.devices[index].key: index for index in free}
+        near = neighbours(
+            [pool.devices[index] for index in free], by_number=pool.kind.aligned
+        )
+        indices = list(free)
         self._linked = {
-            index: {keys[key] for key in pool.devices[index].peers & keys.keys()}
-            for index in free
+            indices[place]: {indices[other] for other in others}
+            for place, others in near.items()
         }
 
     def run(self, opens: int | None = None, joins: int | None = None) -> Found | None:

@@ -90,32 +90,40 @@ def pieces(devices: Sequence[Device], *, by_number: bool) -> list[list[Device]]:
     Returns:
         Each piece in index order; a device that belongs to no other is one by itself.
     """
-    left = dict.fromkeys(range(len(devices)))
+    near = neighbours(devices, by_number=by_number)
+    left = set(near)
     found: list[list[Device]] = []
-    while left:
-        piece, edge = set[int](), {next(iter(left))}
+    for start in near:
+        piece, edge = set[int](), {start} & left
         while edge:
             piece |= edge
-            for place in edge:
-                left.pop(place, None)
-            edge = {
-                other
-                for other in left
-                if any(
-                    _belong(devices[place], devices[other], by_number=by_number)
-                    for place in edge
-                )
-            }
-        found.append([devices[place] for place in sorted(piece)])
+            left -= edge
+            edge = set[int]().union(*(near[place] for place in edge)) & left
+        if piece:
+            found.append([devices[place] for place in sorted(piece)])
     return found
 
 
-def _belong(one: Device, other: Device, *, by_number: bool) -> bool:
-    if one.family != other.family:
-        return False
-    if by_number:
-        return abs(_number(one) - _number(other)) == 1
-    return other.key in one.peers or one.key in other.peers
+def neighbours(devices: Sequence[Device], *, by_number: bool) -> dict[int, set[int]]:
+    """Which devices each one belongs to, all of them by their places.
+
+    Args:
+        devices: In index order.
+        by_number: As for :func:`pieces`.
+    """
+    near: dict[int, set[int]] = {place: set() for place in range(len(devices))}
+    names: dict[tuple[str, str | int], int] = {
+        (device.family, _number(device) if by_number else device.key): place
+        for place, device in enumerate(devices)
+    }
+    for place, device in enumerate(devices):
+        others = (_number(device) + 1,) if by_number else device.peers
+        for other in others:
+            found = names.get((device.family, other))
+            if found is not None:
+                near[place].add(found)
+                near[found].add(place)
+    return near
 
 
 def _grown(

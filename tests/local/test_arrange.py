@@ -98,6 +98,16 @@ def test_pack_when_devices_are_linked_then_linked_ones() -> None:
     assert arranged(machine(4, PAIRS), [1, 1], "PACK") == [0, 2]
 
 
+def test_pack_when_the_kind_goes_by_number_then_neighbours() -> None:
+    ledger = machine(8, kind="neuron_cores")
+    only = frozenset({cards(8, kind="neuron_cores")[1]})
+    ledger.try_acquire(Resources.of({"neuron_cores": UNITS}), Where(only=only))
+
+    found = arranged(ledger, [1, 1, 1], "PACK", "neuron_cores")
+
+    assert found == [0, 2, 3]
+
+
 @pytest.mark.parametrize(
     ("sizes", "indices"),
     [([0.5, 0.5], [0, 1]), ([0.5, 0.5, 0.5], [0, 1, 0]), ([0.25, 1], [1, 0])],
