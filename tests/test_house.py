@@ -123,6 +123,7 @@ PURE = [
     "_local.line",
     "_local.mailbox",
     "_local.names",
+    "_local.packing",
     "_local.placement",
     "_local.postmortem",
     "_local.reasons",
