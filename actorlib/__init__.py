@@ -11,6 +11,15 @@ from actorlib._engine import RuntimeContext
 from actorlib._handle import ActorHandle, ActorMethod
 from actorlib._lookup import get_actor, list_actors, list_named_actors
 from actorlib._method import TypedMethod, method, typed
+from actorlib._placement_group import (
+    PlacementGroup,
+    PlacementGroupSchedulingStrategy,
+    get_current_placement_group,
+    get_placement_group,
+    placement_group,
+    placement_group_table,
+    remove_placement_group,
+)
 from actorlib._ref import ObjectRef
 from actorlib._remote import ActorClass, remote
 from actorlib._runtime import (
@@ -25,7 +34,7 @@ from actorlib._runtime import (
     kill,
     run,
 )
-from actorlib._snapshot import ActorInfo, Snapshot
+from actorlib._snapshot import ActorInfo, BundleInfo, GroupInfo, Snapshot
 from actorlib._waiting import wait
 
 if typing.TYPE_CHECKING:
@@ -50,7 +59,11 @@ __all__ = [
     "ActorInfo",
     "ActorMethod",
     "ActorPool",
+    "BundleInfo",
+    "GroupInfo",
     "ObjectRef",
+    "PlacementGroup",
+    "PlacementGroupSchedulingStrategy",
     "Queue",
     "Runtime",
     "RuntimeContext",
@@ -63,7 +76,9 @@ __all__ = [
     "exit_actor",
     "get",
     "get_actor",
+    "get_current_placement_group",
     "get_gpu_ids",
+    "get_placement_group",
     "get_runtime_context",
     "init",
     "is_initialized",
@@ -72,7 +87,10 @@ __all__ = [
     "list_named_actors",
     "map_unordered",
     "method",
+    "placement_group",
+    "placement_group_table",
     "remote",
+    "remove_placement_group",
     "run",
     "typed",
     "wait",

@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Generator, Mapping
 
+    from actorlib._bundles import GroupSpec
     from actorlib._interface import Interface, Method
     from actorlib._options import ActorOptions
     from actorlib._pending import PendingCalls
     from actorlib._ref import ObjectRef
+    from actorlib._reservations import Reservations
     from actorlib._runtime_env import RuntimeEnv
     from actorlib._snapshot import ActorInfo
 
@@ -107,6 +109,8 @@ class RuntimeContext:
         accelerator_ids: Ids of the devices it was given, by kind; every kind is there.
         resources: What it holds, by resource name, as the user wrote it.
         was_current_actor_reconstructed: Whether the actor was restarted after a death.
+        group: The placement group that the actor is in, or None.
+        captures: Whether the actors that it makes go into that group by default.
     """
 
     namespace: str = "default"
@@ -122,6 +126,8 @@ class RuntimeContext:
     )
     resources: Mapping[str, float] = field(default_factory=dict[str, float])
     was_current_actor_reconstructed: bool = False
+    group: GroupSpec | None = None
+    captures: bool = False
 
     def get_actor_id(self) -> str | None:
         """The id of the actor whose code this is, in hex; None in the owner."""
@@ -138,6 +144,10 @@ class RuntimeContext:
     def get_node_id(self) -> str:
         """The id of the machine, in hex."""
         return self.node_id
+
+    def get_placement_group_id(self) -> str | None:
+        """The id of the placement group that this actor is in, in hex, or None."""
+        return None if self.group is None else self.group.id.hex()
 
     def get_worker_id(self) -> str:
         """The id of this process among those of the runtime, in hex."""
@@ -173,6 +183,11 @@ class Engine(Protocol):
     """What runs actors. None of the verbs but ``wait`` blocks."""
 
     pending: PendingCalls
+
+    @property
+    def groups(self) -> Reservations:
+        """The placement groups."""
+        ...
 
     @property
     def context(self) -> RuntimeContext:

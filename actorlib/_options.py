@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence  # noqa: TC003  # types that are a
 from dataclasses import dataclass, field, fields
 from typing import Literal, TypedDict, cast
 
+from actorlib._bundles import ANY_BUNDLE, GroupSpec
 from actorlib._checks import (
     checked,
     count,
@@ -21,6 +22,7 @@ from actorlib._checks import (
     times,
     truth,
 )
+from actorlib._group_options import DEFAULT, check_grouping
 from actorlib._kinds import KINDS, UNITS
 from actorlib._resources import CPU, MEMORY, Resources, request
 from actorlib._runtime_env import RuntimeEnv, checked_env
@@ -44,6 +46,10 @@ class ActorKeywords(TypedDict, total=False):
     device: str | int | Sequence[str | int] | None
     near: object
     apart_from: object
+    placement_group: object
+    placement_group_bundle_index: int
+    placement_group_capture_child_tasks: bool | None
+    scheduling_strategy: object
     accelerators: Literal["hide", "inherit"] | None
     max_concurrency: int | None
     concurrency_groups: Mapping[str, int] | None
@@ -97,6 +103,12 @@ class ActorOptions:
         near: The handle of an actor: its own device is on the same device as one of
             that actor's, or linked to one.
         apart_from: The handle of an actor, or several: its devices are others.
+        placement_group: The group in one of whose bundles it is placed; None for none.
+            ``"default"`` is that of the actor that makes it, if that one captures.
+        placement_group_bundle_index: Which bundle, from 0; -1 is any that has room.
+        placement_group_capture_child_tasks: Whether actors that it makes go into its
+            group, unless they say another; None does as the actor that makes it.
+        scheduling_strategy: A PlacementGroupSchedulingStrategy, which says the same.
         accelerators: ``"hide"`` closes every accelerator that the actor did not ask
             for; ``"inherit"`` leaves them as the owner sees them. None follows
             ``ACTORLIB_HIDE_DEVICES`` (hide, unless it is 0).
@@ -142,6 +154,10 @@ class ActorOptions:
     device: str | int | Sequence[str | int] | None = None
     near: object = None
     apart_from: object = None
+    placement_group: object = DEFAULT
+    placement_group_bundle_index: int = ANY_BUNDLE
+    placement_group_capture_child_tasks: bool | None = None
+    scheduling_strategy: object = None
     accelerators: Literal["hide", "inherit"] | None = None
     max_concurrency: int | None = None
     concurrency_groups: Mapping[str, int] | None = None
@@ -179,6 +195,7 @@ class ActorOptions:
         object.__setattr__(self, "near", _actors("near", self.near))
         object.__setattr__(self, "apart_from", _actors("apart_from", self.apart_from))
         _check_wishes(self)
+        check_grouping(self)
         if self.max_concurrency is not None:
             count("max_concurrency", self.max_concurrency, 0)
         if self.concurrency_groups is not None:
@@ -202,6 +219,12 @@ class ActorOptions:
     def is_detached(self) -> bool:
         """Whether it lives without a handle."""
         return self.lifetime == "detached"
+
+    @property
+    def group(self) -> GroupSpec | None:
+        """The placement group that it is in, or None."""
+        group = self.placement_group
+        return group if isinstance(group, GroupSpec) else None
 
     @property
     def restart_policy(self) -> RestartPolicy:

@@ -23,6 +23,7 @@ from actorlib._engine import ActorSpec, Hold, current_engine
 from actorlib._handle import ActorHandle, hold_of
 from actorlib._interface import Interface, interface_of
 from actorlib._options import ActorKeywords, ActorOptions
+from actorlib._placement_group import grouped, with_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -69,6 +70,7 @@ class ActorClass(Generic[P, T]):
             ActorAlreadyExistsError: A living actor has its name.
             UnsupportedOptionError: The engine cannot do what an option asks.
             NotADirectoryError: Its ``working_dir`` is none.
+            ValueError: It does not fit into the placement group that it is to be in.
             RuntimeError: No runtime is running in this process.
         """
         self._interface.constructor.check(len(args), kwargs)
@@ -78,7 +80,7 @@ class ActorClass(Generic[P, T]):
             interface=self._face,
             args=args,
             kwargs=kwargs,
-            options=_settled(self._options),
+            options=grouped(self._interface.class_name, _settled(self._options)),
         )
         if self._options.get_if_exists:
             return ActorHandle(engine.obtain(spec))
@@ -225,7 +227,7 @@ def _settled(options: ActorOptions) -> ActorOptions:
 
 def _with_ids(options: Mapping[str, object]) -> dict[str, object]:
     """The options with ids in the place of handles: a wish keeps no actor alive."""
-    given = dict(options)
+    given = with_spec(options)
     for name in ("near", "apart_from"):
         if name not in given:
             continue

@@ -18,6 +18,7 @@ from actorlib._engine import (
     set_engine,
 )
 from actorlib._handle import ActorHandle, hold_of, own_handle
+from actorlib._placement_group import PlacementGroup
 from actorlib._ref import ObjectRef
 from actorlib._remote import ActorClass, plan_of
 from actorlib._runtime_options import ENGINES, RuntimeKeywords, RuntimeOptions
@@ -105,7 +106,9 @@ class Runtime:
         """
         return self._running().machine.ledger.total()
 
-    def explain(self, actor: ActorHandle[Any] | ActorClass[..., Any]) -> str:
+    def explain(
+        self, actor: ActorHandle[Any] | ActorClass[..., Any] | PlacementGroup
+    ) -> str:
         """Why an actor is not placed yet, or where it is; or where one would go.
 
         Given a class, also one with other options (``A.options(num_gpus=0.5)``),
@@ -113,7 +116,8 @@ class Runtime:
         or what stands in its way, device by device.
 
         Args:
-            actor: A handle, or an actor class.
+            actor: A handle, an actor class, or a placement group: why that one waits,
+                or where its bundles are.
 
         Raises:
             RuntimeError: The runtime is not running.
@@ -123,6 +127,8 @@ class Runtime:
         if isinstance(actor, ActorClass):
             interface, options = plan_of(actor)
             return engine.survey(interface.class_name, options)
+        if isinstance(actor, PlacementGroup):
+            return engine.groups.explain(actor.id)
         return engine.explain(hold_of(_checked(actor)).actor_id)
 
     def _running(self) -> LocalEngine:

@@ -18,6 +18,7 @@ __all__ = [
     "ActorError",
     "ActorHandleNotFoundError",
     "ActorNotFoundError",
+    "ActorPlacementGroupRemoved",
     "ActorUnavailableError",
     "ActorUnschedulableError",
     "ActorlibError",
@@ -26,6 +27,10 @@ __all__ = [
     "Full",
     "GetTimeoutError",
     "PendingCallsLimitExceeded",
+    "PlacementGroupAlreadyExistsError",
+    "PlacementGroupNotFoundError",
+    "PlacementGroupRemovedError",
+    "PlacementGroupUnschedulableError",
     "ProtocolError",
     "RemoteTraceback",
     "SerializationError",
@@ -155,7 +160,12 @@ class ActorDiedError(ActorError):
         self.exit = exit
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _died, (str(self), self.exit, self.actor_id, self.__cause__)
+        made = type(self), str(self), self.exit, self.actor_id, self.__cause__
+        return _died, made
+
+
+class ActorPlacementGroupRemoved(ActorDiedError):  # noqa: N818  # Ray's name
+    """The actor is gone because the placement group that it was in was removed."""
 
 
 class ActorUnavailableError(ActorError):
@@ -181,11 +191,31 @@ def _unavailable(message: str, how: Exit, actor_id: str) -> ActorUnavailableErro
 
 
 def _died(
-    message: str, how: Exit, actor_id: str, cause: BaseException | None
+    kind: type[ActorDiedError],
+    message: str,
+    how: Exit,
+    actor_id: str,
+    cause: BaseException | None,
 ) -> ActorDiedError:
-    error = ActorDiedError(message, exit=how, actor_id=actor_id)
+    error = kind(message, exit=how, actor_id=actor_id)
     error.__cause__ = cause
     return error
+
+
+class PlacementGroupUnschedulableError(ActorlibError):
+    """The placement group asks for what this machine can never reserve."""
+
+
+class PlacementGroupRemovedError(ActorlibError):
+    """The placement group was removed, or whoever made it is gone."""
+
+
+class PlacementGroupNotFoundError(ActorlibError, ValueError):
+    """No placement group has that name."""
+
+
+class PlacementGroupAlreadyExistsError(ActorlibError, ValueError):
+    """A placement group has the name that another was to get; nothing was made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,6 +41,14 @@ exited 3 work
 done at attempt 3
 it raised: no such thing
 """,
+    "gang.py": r"""
+free outside: 0\.0 GPU
+\[\[0\], \[1\], \[1\]\]
+19
+second gang reserved: False
+second gang reserved: True
+ActorPlacementGroupRemoved
+""",
     "actors_calling_actors.py": r"""
 4
 14

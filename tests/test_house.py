@@ -39,17 +39,23 @@ ARROWS: dict[str, str] = {
     "_kinds": "",
     "_resources": "_kinds",
     "_runtime_env": "exceptions",
+    "_bundles": "_kinds _resources",
+    "_group_options": "_bundles _checks",
     "_call_options": "_checks",
     "_interface": "_call_options _options",
     "_snapshot": "",
     "_calling": "",
     "_streams": "",
-    "_options": "_checks _kinds _resources _runtime_env",
+    "_options": ("_bundles _checks _group_options _kinds _resources _runtime_env"),
     "_runtime_options": "_checks _resources",
     # The waist.
     "_ref": "exceptions",
     "_pending": "_ref",
-    "_engine": "_interface _options _pending _ref _runtime_env _snapshot",
+    "_reservations": "_bundles _ref _snapshot",
+    "_engine": (
+        "_bundles _interface _options _pending _ref _reservations _runtime_env "
+        "_snapshot"
+    ),
     # The agreements: with another process, with hardware, and how a lease is kept.
     "_wire": "_wire exceptions",
     "accelerators": "accelerators _kinds exceptions",
@@ -58,20 +64,23 @@ ARROWS: dict[str, str] = {
     "_arguments": "_engine _ref _wire exceptions",
     # The wings: each knows the waist and the agreements, neither knows the other.
     "_local": (
-        "_local _engine _pending _ref _arguments _snapshot _streams _interface "
-        "_options _runtime_options _kinds _resources _runtime_env exceptions _wire "
-        "accelerators _enforcement"
+        "_local _bundles _engine _pending _ref _arguments _snapshot _streams "
+        "_interface _options _runtime_options _kinds _resources _runtime_env "
+        "exceptions _wire accelerators _enforcement"
     ),
     "_worker": (
-        "_worker _calling _engine _pending _ref _arguments _interface _options "
-        "_runtime_env _snapshot exceptions _wire _remote"
+        "_worker _bundles _calling _engine _pending _ref _arguments _interface "
+        "_options _runtime_env _snapshot exceptions _wire _remote"
     ),
     # The owner's side and a worker's in one process: the pipe is between them still.
     "_inline": "_inline _engine _runtime_options _local _wire _worker",
     # The faces.
     "_method": "_call_options _handle _interface",
     "_handle": "_call_options _engine _interface _ref exceptions",
-    "_remote": "_checks _engine _handle _interface _options",
+    "_placement_group": (
+        "_bundles _checks _engine _group_options _options _ref _snapshot"
+    ),
+    "_remote": "_checks _engine _handle _interface _options _placement_group",
     "_lookup": "_checks _engine _handle _snapshot",
     "_waiting": "_checks _ref",
     "_results": "_checks _ref _waiting",
@@ -87,12 +96,12 @@ ARROWS: dict[str, str] = {
     "_desk": "_engine _handle _interface _ref _waiting _wire exceptions",
     "_queue": "_checks _desk _handle _queue_actor _ref _remote _waiting exceptions",
     "_runtime": (
-        "_checks _engine _handle _inline _local _ref _remote _runtime_options "
-        "_snapshot _streams"
+        "_checks _engine _handle _inline _local _placement_group _ref _remote "
+        "_runtime_options _snapshot _streams"
     ),
     "": (
-        "exceptions _engine _flow _handle _lookup _method _pool _queue _ref _remote "
-        "_results _runtime _snapshot _waiting"
+        "exceptions _engine _flow _handle _lookup _method _placement_group _pool "
+        "_queue _ref _remote _results _runtime _snapshot _waiting"
     ),
     "_demo": "_handle _remote _runtime",
     "_cli": " _demo accelerators",
@@ -109,6 +118,8 @@ PURE = [
     "_checks",
     "_kinds",
     "_resources",
+    "_bundles",
+    "_group_options",
     "_options",
     "_call_options",
     "_runtime_options",
@@ -120,12 +131,16 @@ PURE = [
     "accelerators.masks",
     "accelerators.types",
     "_enforcement.caps",
+    "_local.arrange",
+    "_local.bundles",
+    "_local.group_reasons",
     "_local.holders",
     "_local.ledger",
     "_local.levels",
     "_local.line",
     "_local.mailbox",
     "_local.names",
+    "_local.packing",
     "_local.placement",
     "_local.postmortem",
     "_local.reasons",

@@ -4,11 +4,15 @@ What decides is pure and what acts is thin. In reading order:
 
 * ``where``, ``wishes``: which devices a request wishes for, and how the user's names
   become such a wish.
-* ``levels``, ``topology``, ``scopes``, ``placement``: devices by what they have free;
-  those that belong together; those that a wish leaves; which of them a request gets.
+* ``levels``, ``topology``, ``scopes``, ``packing``, ``arrange``, ``placement``: devices
+  by what they have free; those that belong together; those that a wish leaves; where
+  several shares find room; what the bundles of a group get; what a request gets.
 * ``ledger``, ``line``, ``admission``: who holds what, who goes next, waiting for it.
 * ``demands``: what actors ask for as things are now, while others come and go.
 * ``reasons``: why, in sentences for the user.
+* ``bundles``, ``group_reasons``, ``group``, ``groups``, ``group_verbs``: what a
+  placement group has, and who is inside; why it waits; one; all of a runtime; what is
+  asked of them.
 * ``birth``: what an actor is made from.
 * ``registry``, ``holders``: the actors and their states; who has a handle of which.
 * ``names``, ``directory``: which name is whose, and who answers to it now.

@@ -14,8 +14,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from actorlib._arguments import Arguments, when_done
+from actorlib._bundles import GroupId
 from actorlib._engine import ActorId, ActorSpec, Hold, RuntimeContext
 from actorlib._local.birth import Birth, Sealed
+from actorlib._local.group_verbs import GroupVerbs
 from actorlib._local.holders import OWNER
 from actorlib._local.lives import Lives
 from actorlib._local.registry import ActorState
@@ -69,6 +71,9 @@ class LocalEngine:
         self._places = itertools.count(1)
         self._lanes: Lanes[ActorId, int] = Lanes()
         self._held_back: dict[int, Callable[[], None]] = {}
+        self.groups = GroupVerbs(
+            self.lives.groups, self.loop, self._new_group, self._check_open
+        )
         self._is_closed = False
         self._is_forsaken = False
         self.pending = PendingCalls()
@@ -203,6 +208,7 @@ class LocalEngine:
         if self._is_forsaken:
             return
         self._is_closed = True
+        self.lives.groups.close()
         ended = {life.ended for life in self.lives if not life.ended.done()}
         try:
             for life in self.lives:
@@ -230,6 +236,14 @@ class LocalEngine:
             )
         self._check_thread()
         return life
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise RuntimeError("this runtime was shut down")
+        self._check_thread()
+
+    def _new_group(self) -> GroupId:
+        return GroupId(self.lives.registry.new_id())
 
     def _check_thread(self) -> None:
         if threading.get_ident() != self._thread:
@@ -312,6 +326,7 @@ class LocalEngine:
                 f"{label}: {request}" for label, request in machine.admission.waiting()
             ),
             actors=tuple(self.lives.infos()),
+            groups=tuple(self.groups.infos()),
         )
 
     def explain(self, actor: ActorId) -> str:

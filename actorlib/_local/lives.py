@@ -28,6 +28,7 @@ from actorlib._local.session import Session
 from actorlib._local.supervisor import Life
 from actorlib._snapshot import ActorInfo
 from actorlib._wire.frames import START, Frame
+from actorlib._wire.payload import dump
 from actorlib.exceptions import ActorUnschedulableError
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class Lives:
         holders: Who has a handle of which.
         by_id: The lives that are lived, or that somebody holds.
         demands: What they ask for.
+        groups: The placement groups that some of them are in.
         directory: Who answers to which name.
     """
 
@@ -73,8 +75,9 @@ class Lives:
         self._made_by: dict[int, set[ActorId]] = {}
         self._relay = Relay(self)
         self.demands = Demands(
-            machine, self.by_id, may_wait=options.infeasible == "wait"
+            machine, self.by_id, self.loop, may_wait=options.infeasible == "wait"
         )
+        self.groups = self.demands.groups
 
     def __iter__(self) -> Iterator[Life]:
         return iter(list(self.by_id.values()))
@@ -99,14 +102,16 @@ class Lives:
         if birth.options.is_detached:
             self.holders.add(actor, RUNTIME)
         life = self.by_id[actor] = Life(record, self, self._dispatch_of)
-        never = None
-        if not self.awaits_neighbours(record):
+        removed = self.groups.join(birth.options, actor, life.evict)
+        never = removed or None
+        if not never and not self.awaits_neighbours(record):
             never = self.demands.refusal(life)
         if never is not None:
             # Whoever creates it has no handle yet, and it must not be forgotten before.
             self.holders.add(actor, OWNER)
             self.loop.call_soon(self.drop, actor, OWNER, 1)
             error = ActorUnschedulableError(never, actor_id=actor.hex())
+            record.was_evicted = bool(removed)
             life.be_stillborn(error, arguments)
         else:
             life.begin(arguments)
@@ -148,6 +153,7 @@ class Lives:
             name=options.name,
             namespace=self.directory.namespace_of(options),
             is_detached=options.is_detached,
+            placement_group=options.group.id.hex() if options.group else None,
         )
 
     def find(self, actor: ActorId) -> Life | None:
@@ -171,11 +177,13 @@ class Lives:
         """Gives up a place in line, or a share that was not taken; see Surroundings."""
         if promise.done() and not promise.cancelled() and promise.exception():
             return
-        self._machine.admission.leave(promise)
+        if not self.groups.leave(promise):
+            self._machine.admission.leave(promise)
 
     def release_lease(self, lease: Lease) -> None:
         """Gives a share back; see Surroundings."""
-        self._machine.admission.release(lease)
+        if not self.groups.release(lease):
+            self._machine.admission.release(lease)
 
     def launch(self, record: ActorRecord, lease: Lease) -> WorkerProcess:
         """Starts a worker for the actor; see Surroundings."""
@@ -227,6 +235,10 @@ class Lives:
             "reconstructed": life.restarts.count > 0,
             "shared": self._machine.is_shared,
         }
+        if record.options.group is not None:
+            setup["group"] = dump(record.options.group)
+            captures = record.options.placement_group_capture_child_tasks
+            setup["captures"] = bool(captures)
         payload, loans = arguments
         if loans and life.unsent is not None:
             self.arrived(loans, session.number)  # it may be needed again
@@ -241,6 +253,7 @@ class Lives:
             self._unheld(actor)
         for actor in self._made_by.pop(session.number, ()):
             self.by_id[actor].stop("the actor that made it ended")
+        self.groups.orphan(session.number)
 
     def is_memory_short(self) -> bool:
         """Whether the kernel has killed for lack of memory; see Surroundings."""
@@ -280,6 +293,7 @@ class Lives:
         actor = life.record.id
         del self._births[actor]
         self.demands.buried(life)
+        self.groups.part(life.record.options, actor)
         self.directory.leave(actor)
         self._made_by.get(self.registry.maker(actor), set()).discard(actor)
         if life.record.options.is_detached:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from actorlib._engine import Lent
 from actorlib._local.creations import Creations, Nursery
+from actorlib._local.group_verbs import serve as serve_group
 from actorlib._local.holders import OWNER
 from actorlib._local.supervisor import Life
 from actorlib._wire.frames import (
@@ -26,6 +27,7 @@ from actorlib._wire.frames import (
     FAILURE,
     FIND,
     GIVE,
+    GROUP,
     LEAVE,
     LOOK,
     RESULT,
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._engine import ActorId
+    from actorlib._local.groups import Groups
     from actorlib._local.session import Session
     from actorlib._snapshot import ActorInfo
     from actorlib._wire.frames import Payload
@@ -53,6 +56,9 @@ if TYPE_CHECKING:
 
 class Actors(Nursery, Protocol):
     """What rising frames need of the engine."""
+
+    groups: Groups
+    loop: asyncio.AbstractEventLoop
 
     def infos(self) -> list[ActorInfo]:
         """What is known of each actor."""
@@ -75,7 +81,7 @@ class Relay:
         self._asked: dict[tuple[int, int], tuple[Life, int]] = {}
         self._creations = Creations(actors)
 
-    def serve(self, session: Session, frame: Frame) -> None:
+    def serve(self, session: Session, frame: Frame) -> None:  # noqa: PLR0912  # one per kind
         """Serves one frame of a worker.
 
         Raises:
@@ -111,6 +117,10 @@ class Relay:
             actors = self._actors
             told = actors.directory.names() if is_for_names else actors.infos()
             _Worker(self, session, call).answer((RESULT, call, None, dump(told)))
+        elif kind == GROUP:
+            _, call, verb, about = frame
+            asker, groups = _Worker(self, session, call), self._actors.groups
+            serve_group(groups, asker, session.number, verb, about, self._actors.loop)
         elif kind == LEAVE:
             self._leave(session, frame[1])
         else:

@@ -166,6 +166,11 @@ class Life:
         elif self._is_waiting and self._task is not None:
             self._task.cancel()
 
+    def evict(self, reason: str) -> None:
+        """Ends the actor at once, as its placement group is no more."""
+        self.record.was_evicted = True
+        self.kill(reason)
+
     def interrupt(self, reason: str) -> asyncio.Future[None]:
         """Ends its process at once, to be restarted; kills it if it may not be.
 

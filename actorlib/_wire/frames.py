@@ -33,6 +33,7 @@ FIND       up    id, name, namespace: answer with the actor of that name
 LOOK       up    id, whether for names alone: answer with them, or with all actors
 LEAVE      up    id: the actor ends by its own will; if id is not 0, that call gets no
                  answer
+GROUP      up    id, verb, about what: a question about placement groups
 STOP       down  finish what was sent before, then leave
 =========  ====  ===========================================================
 """
@@ -59,6 +60,7 @@ ASK_WITH: Final = 14
 FIND: Final = 15
 LOOK: Final = 16
 LEAVE: Final = 17
+GROUP: Final = 18
 
 BEHIND_CALLS: Final = 0
 """An END behind what the actor was sent."""

@@ -14,6 +14,7 @@ Loading it is part of every start, so it imports neither ``_local`` nor
 * ``gate``: how many calls run at once, and which waits next.
 * ``replies``: what a method returned or raised becomes a frame.
 * ``uplink``: the engine of a worker: the same verbs, as frames to the owner.
+* ``groups``: likewise for placement groups.
 * ``looplink``: the same beside an event loop, whose frames go by way of that loop.
 * ``outbox``: what it asks, in order behind what waits for its arguments.
 * ``pace``: which methods are quick enough for answers to wait behind.

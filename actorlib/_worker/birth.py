@@ -91,6 +91,8 @@ def read_start(frame: Frame) -> Start:
         accelerator_ids={kind: list(ids) for kind, ids in told["ids"].items()},
         resources=told["resources"],
         was_current_actor_reconstructed=told["reconstructed"],
+        group=decode(told["group"]) if "group" in told else None,
+        captures=told.get("captures", False),
     )
     return Start(
         actor=told["actor"],

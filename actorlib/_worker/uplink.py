@@ -40,6 +40,7 @@ from actorlib._wire.frames import (
 )
 from actorlib._wire.payload import dump
 from actorlib._worker.birth import interface_in
+from actorlib._worker.groups import GroupQuestions
 from actorlib._worker.loans import LoanBook
 from actorlib._worker.outbox import Outbox
 
@@ -81,6 +82,7 @@ class Uplink(ABC):
         self._is_forsaken = False
         self._lost: Exception | None = None
         self.pending = PendingCalls()
+        self.groups = GroupQuestions(self)
 
     @abstractmethod
     def post(self, frame: Frame) -> None:
@@ -150,10 +152,19 @@ class Uplink(ABC):
 
     def _asked(self, kind: int, *fields: object) -> Any:
         """What the owner answers to a frame, at once."""
-        ref = self._new_ref()
-        self.post((kind, ref.call, *fields))
+        ref = self.ask(kind, *fields)
         self.wait_here(ref)
         return ref.result()
+
+    def ask(self, kind: int, *fields: object) -> ObjectRef[Any]:
+        """Sends a frame that the owner answers."""
+        ref = self._new_ref()
+        self.post((kind, ref.call, *fields))
+        return ref
+
+    def new_id(self) -> bytes:
+        """An id for something that is made here."""
+        return self._prefix + _count.pack(next(self._actors))
 
     def _create(self, spec: ActorSpec) -> tuple[ActorId, Hold | None]:
         """Starts an actor, or finds who has its name: its id, or theirs."""
@@ -166,7 +177,7 @@ class Uplink(ABC):
         options = self._heir(spec.options).updated({"retry_exceptions": False})
         face = dump((spec.interface, options, listed))
         arguments = Arguments(self, name, spec.args, spec.kwargs)
-        actor = ActorId(self._prefix + _count.pack(next(self._actors)))
+        actor = ActorId(self.new_id())
 
         def frame() -> Frame:
             try:

@@ -17,9 +17,10 @@ from actorlib.exceptions import ActorNotFoundError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from actorlib._bundles import GroupId, GroupSpec
     from actorlib._engine import ActorSpec
     from actorlib._interface import Interface, Method
-    from actorlib._snapshot import ActorInfo
+    from actorlib._snapshot import ActorInfo, GroupInfo
 
 
 class Sent(NamedTuple):
@@ -36,6 +37,31 @@ class Sent(NamedTuple):
     method: str
     args: tuple[object, ...]
     kwargs: dict[str, object]
+
+
+@final
+class NoGroups:
+    """No placement groups, and no room for any; see Reservations."""
+
+    def reserve(self, spec: GroupSpec) -> GroupSpec:
+        """Refuses."""
+        raise NotImplementedError(spec)
+
+    def ready(self, group: GroupId, value: object) -> ObjectRef[Any]:
+        """Refuses."""
+        raise NotImplementedError(group, value)
+
+    def remove(self, group: GroupId) -> asyncio.Future[None]:
+        """Refuses."""
+        raise NotImplementedError(group)
+
+    def find(self, name: str) -> GroupSpec:
+        """Refuses."""
+        raise NotImplementedError(name)
+
+    def infos(self) -> list[GroupInfo]:
+        """Nothing: there are none."""
+        return []
 
 
 @final
@@ -62,6 +88,7 @@ class FakeEngine:
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self.context = RuntimeContext()
         self.pending = PendingCalls()
+        self.groups = NoGroups()
         self.created: list[ActorSpec] = []
         self.sent: list[Sent] = []
         self.cancelled: list[int] = []
