@@ -4,10 +4,11 @@ Importing it loads neither msgpack nor a vendor's SDK; ``init()`` does.
 """
 
 from actorlib import exceptions
-from actorlib._engine import RuntimeContext
+from actorlib._context import RuntimeContext
 from actorlib._handle import ActorHandle, ActorMethod
 from actorlib._lookup import get_actor, list_actors, list_named_actors
 from actorlib._method import TypedMethod, method, typed
+from actorlib._propagation import propagate
 from actorlib._ref import ObjectRef
 from actorlib._remote import ActorClass, remote
 from actorlib._runtime import (
@@ -50,6 +51,7 @@ __all__ = [
     "list_actors",
     "list_named_actors",
     "method",
+    "propagate",
     "remote",
     "run",
     "typed",

@@ -20,6 +20,8 @@ __all__ = [
     "ActorUnavailableError",
     "ActorUnschedulableError",
     "ActorlibError",
+    "DeadlineExceededError",
+    "DeadlockError",
     "Exit",
     "GetTimeoutError",
     "PendingCallsLimitExceeded",
@@ -69,6 +71,30 @@ class TaskCancelledError(ActorlibError):
 
 class GetTimeoutError(ActorlibError, TimeoutError):
     """A result did not come in time; the call goes on."""
+
+
+class DeadlineExceededError(ActorlibError, TimeoutError):
+    """A call was not done when its time was over; it was cancelled where it was.
+
+    Attributes:
+        timeout: How many seconds were given.
+        is_inherited: Whether they were given to a call above it, which made this one.
+    """
+
+    def __init__(
+        self, message: str, *, timeout: float = 0.0, is_inherited: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.timeout = timeout
+        self.is_inherited = is_inherited
+
+
+class DeadlockError(ActorlibError, RuntimeError):
+    """A wait would never end: what it waits for waits for whoever waits.
+
+    Raised where the wait was that closed the circle; the call that it waited for was
+    dropped.
+    """
 
 
 class PendingCallsLimitExceeded(ActorlibError):  # noqa: N818  # Ray's name

@@ -39,6 +39,7 @@ ARROWS: dict[str, str] = {
     "_resources": "_kinds",
     "_runtime_env": "",
     "_call_options": "_checks",
+    "_propagation": "",
     "_interface": "_call_options _options",
     "_snapshot": "",
     "_calling": "",
@@ -46,24 +47,27 @@ ARROWS: dict[str, str] = {
     "_options": "_checks _kinds _resources _runtime_env",
     "_runtime_options": "_checks _resources",
     # The waist.
-    "_ref": "exceptions",
+    "_ref": "_checks exceptions",
+    "_context": "_calling _runtime_env",
     "_pending": "_ref",
-    "_engine": "_interface _options _pending _ref _runtime_env _snapshot",
+    "_engine": "_context _interface _options _pending _ref _snapshot",
     # The agreements: with another process, with hardware, and how a lease is kept.
     "_wire": "_wire exceptions",
     "accelerators": "accelerators _kinds exceptions",
     "_enforcement": "_enforcement accelerators _kinds _resources exceptions",
     # What both wings do with the arguments of a call.
     "_arguments": "_engine _ref _wire exceptions",
+    # What both wings say of a call besides those.
+    "_telling": "_calling _interface _propagation _wire exceptions",
     # The wings: each knows the waist and the agreements, neither knows the other.
     "_local": (
-        "_local _engine _pending _ref _arguments _snapshot _streams _interface "
-        "_options _runtime_options _kinds _resources _runtime_env exceptions _wire "
-        "accelerators _enforcement"
+        "_local _calling _context _engine _pending _propagation _ref _arguments "
+        "_telling _snapshot _streams _interface _options _runtime_options _kinds "
+        "_resources _runtime_env exceptions _wire accelerators _enforcement"
     ),
     "_worker": (
-        "_worker _calling _engine _pending _ref _arguments _interface _options "
-        "_runtime_env _snapshot exceptions _wire _remote"
+        "_worker _calling _context _engine _pending _propagation _ref _arguments "
+        "_telling _interface _options _runtime_env _snapshot exceptions _wire _remote"
     ),
     # The faces.
     "_method": "_call_options _handle _interface",
@@ -71,10 +75,13 @@ ARROWS: dict[str, str] = {
     "_remote": "_checks _engine _handle _interface _options",
     "_lookup": "_checks _engine _handle _snapshot",
     "_runtime": (
-        "_checks _engine _handle _local _ref _remote _runtime_options _snapshot "
-        "_streams"
+        "_checks _context _engine _handle _local _ref _remote _runtime_options "
+        "_snapshot _streams"
     ),
-    "": ("exceptions _engine _handle _lookup _method _ref _remote _runtime _snapshot"),
+    "": (
+        "exceptions _context _handle _lookup _method _propagation _ref _remote "
+        "_runtime _snapshot"
+    ),
     "_demo": "_handle _remote _runtime",
     "_cli": " _demo accelerators",
     "_summary": " accelerators",
@@ -100,6 +107,8 @@ PURE = [
     "accelerators.masks",
     "accelerators.types",
     "_enforcement.caps",
+    "_local.asked",
+    "_local.deadlines",
     "_local.holders",
     "_local.ledger",
     "_local.levels",
@@ -114,6 +123,7 @@ PURE = [
     "_local.retries",
     "_local.scopes",
     "_local.topology",
+    "_local.waits",
     "_local.where",
     "_worker.gate",
     "_local.wishes",

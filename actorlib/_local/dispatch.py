@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 from actorlib._local.holders import OWNER
 from actorlib._local.mailbox import Mailbox
 from actorlib._local.retries import Retries, is_retried
+from actorlib._local.timekeeper import Timed, Timekeeper
 from actorlib._ref import ObjectRef
 from actorlib._wire.answers import error_of, fill
 from actorlib._wire.frames import CANCEL, FAILURE, RAISED, RESULT, Frame, Payload
@@ -22,7 +23,9 @@ from actorlib.exceptions import ActorDiedError, ActorUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
+    from actorlib._calling import Deadline
     from actorlib._engine import ActorId
+    from actorlib._local.terms import Terms
     from actorlib._wire.channel import Channel
 
 
@@ -65,7 +68,7 @@ class Dispatch:
         died: Gives the error of a call that will have no answer.
         unavailable: Gives it for a call that is lost while the actor restarts.
         idle: Called when the last call without an answer has got one.
-        retries: How often calls are sent again, or None if none is.
+        terms: What holds for each of them.
     """
 
     def __init__(
@@ -74,13 +77,16 @@ class Dispatch:
         died: Callable[[], BaseException],
         unavailable: Callable[[], BaseException],
         idle: Callable[[], None],
-        retries: Retries | None = None,
+        terms: Terms,
     ) -> None:
         self._loans = loans
         self._died = died
         self._unavailable = unavailable
         self._idle = idle
-        self._retries = retries
+        self._terms = terms
+        self._retries = terms.usual
+        self._timekeeper: Timekeeper[int] = Timekeeper(terms.loop, self._late)
+        self._timed = self._timekeeper.calls  # at hand for every answer
         self._mailbox: Mailbox[Reply] = Mailbox()
         self._channel: Channel | None = None
         self._session = OWNER
@@ -129,14 +135,18 @@ class Dispatch:
             loans: The actors whose handles are in the payload; this process holds
                 them once more until the call has gone.
             payload: The arguments.
-            told: What the worker has to be told about this call alone.
+            told: What the caller says of this call alone.
         """
         if self._is_closed:
             self._refuse(reply, loans, self._died())
             return 0
-        number, frame = self._mailbox.post(
-            reply, method, loans, payload, told, self._retries
-        )
+        retries = self._retries
+        deadline = None
+        if told:
+            told, retries, deadline = self._terms.of(told)
+        number, frame = self._mailbox.post(reply, method, loans, payload, told, retries)
+        if deadline is not None and number:
+            self._timekeeper.add(number, method, deadline)
         if frame is not None:
             self._channel.send(frame)  # type: ignore[union-attr]  # pyright: ignore[reportOptionalMemberAccess]  # open with the mailbox
             if loans:
@@ -145,15 +155,23 @@ class Dispatch:
             self._refuse(reply, loans, self._unavailable())
         return number
 
-    def hold_back(self, ref: ObjectRef[Any]) -> int:
+    def hold_back(
+        self,
+        ref: ObjectRef[Any],
+        method: str,
+        told: Mapping[str, object] | None = None,
+    ) -> int:
         """Keeps the place of a call that waits for its arguments; gives its number."""
         place = next(self._places)
         self._held_back[place] = ref
+        if told and "deadline" in told:
+            self._timekeeper.add(place, method, cast("Deadline", told["deadline"]))
         return place
 
     def let_go(self, place: int) -> ObjectRef[Any] | None:
         """The arguments are there: whom the answer is for, or None if nobody waits."""
         entry = self._held_back.pop(place, None)
+        self._timekeeper.discard(place)
         ref = entry() if isinstance(entry, weakref.ref) else entry
         return None if ref is None or ref.done() else ref
 
@@ -171,6 +189,8 @@ class Dispatch:
         mailbox = self._mailbox
         if mailbox.kept and self._goes_again(frame):
             return
+        if self._timed:
+            self._timekeeper.discard(frame[1])
         reply = mailbox.settle(frame[1])
         if type(reply) is ObjectRef:
             if frame[0] == RESULT and frame[2] is None:
@@ -194,6 +214,7 @@ class Dispatch:
 
     def fail(self, call: int) -> None:
         """A call gets no answer, as the actor leaves."""
+        self._timekeeper.discard(call)
         reply = self._mailbox.settle(call)
         self._return(self._mailbox.release(call))
         if reply is not None:
@@ -211,12 +232,14 @@ class Dispatch:
         """The actor died and is restarted: calls on their way fail or wait for it."""
         self._channel = None
         self._give_up(*self._mailbox.interrupted(), self._unavailable)
+        self._timekeeper.keep(self._has)
 
     def over(self) -> None:
         """The actor is gone: every call without an answer fails, and every new one."""
         self._is_closed = True
         self._channel = None
         self._give_up(*self._mailbox.closed(), self._died)
+        self._timekeeper.keep(self._has)
 
     # Calls that may be sent again: this process holds the handles in them meanwhile.
 
@@ -235,6 +258,7 @@ class Dispatch:
         if not self._is_draining and self._is_retried(kept.retries, answer):
             frame = mailbox.again(number)
             if frame is not None and self._channel is not None:
+                self._timekeeper.rename(number, frame[1])
                 self._channel.send(frame)
                 if frame[3]:
                     self._lend(frame)
@@ -281,14 +305,28 @@ class Dispatch:
 
     # The replier of the owner's refs.
 
-    def cancel(self, call: int) -> None:
+    def cancel(self, call: int, *, recursive: bool = True) -> None:
         """Stops a call; see Replier."""
         self._held_back.pop(call, None)
+        number = self._mailbox.current(call)
+        self._timekeeper.discard(number)
         if self._mailbox.was_sent(call) and self._channel is not None:
-            self._channel.send((CANCEL, self._mailbox.current(call)))
+            self._channel.send((CANCEL, number))
+            if recursive:
+                self._terms.cancel_made(self._session, number)
         self._return(self._mailbox.drop(call))
         if self.is_idle:
             self._idle()
+
+    def _late(self, call: int, timed: Timed) -> None:
+        """Stops a call whose time is over; what it made has inherited that."""
+        reply = self._held_back.get(call) or self._mailbox.reply(call)
+        if reply is not None:
+            _fail(reply, self._terms.late(timed))
+        self.cancel(call, recursive=False)
+
+    def _has(self, call: int) -> bool:
+        return call in self._held_back or self._mailbox.reply(call) is not None
 
     def loosen(self, ref: ObjectRef[Any]) -> None:
         """From now on the call is cancelled if nobody holds the ref; see Replier."""

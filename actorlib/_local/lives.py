@@ -23,9 +23,9 @@ from actorlib._local.holders import OWNER, RUNTIME, Holders
 from actorlib._local.machine import Machine, counted
 from actorlib._local.registry import ActorRecord, ActorState, Registry
 from actorlib._local.relay import Relay
-from actorlib._local.retries import retries_of
 from actorlib._local.session import Session
 from actorlib._local.supervisor import Life
+from actorlib._local.terms import Terms
 from actorlib._snapshot import ActorInfo
 from actorlib._wire.frames import START, Frame
 from actorlib.exceptions import ActorUnschedulableError
@@ -112,8 +112,9 @@ class Lives:
             life.begin(arguments)
 
     def _dispatch_of(self, life: Life) -> Dispatch:
-        retries = retries_of(life.record.options)
-        return Dispatch(self, life.died, life.unavailable, life.idle, retries)
+        record, cancel_made = life.record, self._relay.cancel_made
+        terms = Terms(self.loop, record.label, record.options, cancel_made)
+        return Dispatch(self, life.died, life.unavailable, life.idle, terms)
 
     def create_for(
         self, actor: ActorId, birth: Birth, maker: int

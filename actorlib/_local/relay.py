@@ -7,12 +7,17 @@ an error, as would be the owner's own code.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from actorlib._engine import Lent
+from actorlib._local.asked import Asked, Book
 from actorlib._local.creations import Creations, Nursery
+from actorlib._local.deadlocks import Deadlocks
 from actorlib._local.holders import OWNER
 from actorlib._local.supervisor import Life
+from actorlib._local.terms import opened
+from actorlib._local.timekeeper import Timed, Timekeeper
+from actorlib._telling import late_error
 from actorlib._wire.frames import (
     ASK,
     ASK_WITH,
@@ -20,17 +25,20 @@ from actorlib._wire.frames import (
     AWAIT,
     BEHIND_CALLS,
     CANCEL,
+    CANCELLED,
     CREATE,
     DIED,
     END,
     FAILURE,
     FIND,
     GIVE,
+    HELD,
     LEAVE,
     LOOK,
     RESULT,
     RETURN,
     TO_RESTART,
+    WAITS,
     Frame,
 )
 from actorlib._wire.payload import dump, encode
@@ -39,12 +47,14 @@ from actorlib.exceptions import (
     ActorNotFoundError,
     Exit,
     ProtocolError,
+    SerializationError,
 )
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
+    from actorlib._calling import Deadline
     from actorlib._engine import ActorId
     from actorlib._local.session import Session
     from actorlib._snapshot import ActorInfo
@@ -53,6 +63,8 @@ if TYPE_CHECKING:
 
 class Actors(Nursery, Protocol):
     """What rising frames need of the engine."""
+
+    loop: asyncio.AbstractEventLoop
 
     def infos(self) -> list[ActorInfo]:
         """What is known of each actor."""
@@ -72,8 +84,17 @@ class Relay:
 
     def __init__(self, actors: Actors) -> None:
         self._actors = actors
-        self._asked: dict[tuple[int, int], tuple[Life, int]] = {}
+        self._asked: Book[Life, _Worker] = Book()
+        self._held: Timekeeper[tuple[int, int]] = Timekeeper(actors.loop, self._late)
+        self._deadlocks = Deadlocks(self._asked)
         self._creations = Creations(actors)
+        self._others: dict[int, Callable[..., None]] = {
+            CANCEL: self._cancel,
+            HELD: self._hold,
+            WAITS: self._deadlocks.wait,
+            FIND: self._find,
+            LEAVE: self._leave,
+        }
 
     def serve(self, session: Session, frame: Frame) -> None:
         """Serves one frame of a worker.
@@ -85,8 +106,8 @@ class Relay:
         if kind == ASK:
             self._ask(session, *frame[1:])
         elif kind == ASK_WITH:
-            _, call, actor, method, loans, told, payload = frame
-            self._ask(session, call, actor, method, loans, payload, told)
+            _, call, asking, actor, method, loans, told, payload = frame
+            self._ask(session, call, asking, actor, method, loans, payload, told)
         elif kind == RETURN:
             _, actor, count = frame
             self._actors.drop(actor, session.number, count)
@@ -102,17 +123,13 @@ class Relay:
         elif kind == END:
             _, call, actor, manner = frame
             self._answer_when(session, call, actor, _ENDINGS[manner])
-        elif kind == CANCEL:
-            self._cancel(session, frame[1])
-        elif kind == FIND:
-            self._find(session, *frame[1:])
         elif kind == LOOK:
             _, call, is_for_names = frame
             actors = self._actors
             told = actors.directory.names() if is_for_names else actors.infos()
             _Worker(self, session, call).answer((RESULT, call, None, dump(told)))
-        elif kind == LEAVE:
-            self._leave(session, frame[1])
+        elif kind in self._others:
+            self._others[kind](session, *frame[1:])
         else:
             raise ProtocolError(f"no worker sends frames of kind {kind}")
 
@@ -120,33 +137,84 @@ class Relay:
         self,
         session: Session,
         call: int,
+        asking: int,
         actor: ActorId,
         method: str,
         loans: tuple[ActorId, ...] | None,
         payload: Payload,
-        told: dict[str, object] | None = None,
+        told: dict[str, Any] | None = None,
     ) -> None:
         asker = _Worker(self, session, call)
         life = self._actors.find(actor)
         if life is None:
             asker.fail(_unknown(actor))
             return
+        if self._held.calls:
+            self._held.discard((session.number, call))
+        if told and "retries" in told:
+            try:
+                told = opened(told)
+            except Exception as error:  # noqa: BLE001  # the user's classes: nobody calls
+                asker.fail(_unreadable(method, error))
+                return
         if loans:
             # The worker still holds them; this process does too, until they are sent.
             self._actors.loans.arrived(loans, OWNER)
         number = life.dispatch.send(asker, method, loans, payload, told)
         if number:
-            self._asked[session.number, call] = (life, number)
+            has_end = told is not None and "deadline" in told
+            asked = Asked(life, number, asker, asking, method, has_end)
+            self._asked.put(session.number, call, asked)
 
-    def _cancel(self, session: Session, call: int) -> None:
-        asked = self._asked.pop((session.number, call), None)
+    def _hold(
+        self,
+        session: Session,
+        call: int,
+        asking: int,
+        actor: ActorId,
+        method: str,
+        deadline: Deadline | None,
+    ) -> None:
+        """A call waits for its arguments in a worker: it may end before they come."""
+        life = self._actors.find(actor)
+        if life is None:  # told when it is asked for
+            return
+        asker = _Worker(self, session, call)
+        asked = Asked(life, 0, asker, asking, method, deadline is not None)
+        self._asked.put(session.number, call, asked)
+        if deadline is not None:
+            self._held.add((session.number, call), method, deadline)
+
+    def _late(self, key: tuple[int, int], timed: Timed) -> None:
+        asked = self._asked.get(*key)
         if asked is not None:
-            life, number = asked
-            life.dispatch.cancel(number)
+            where = f"{asked.life.record.label}.{timed.method}"
+            asked.asker.fail(late_error(where, timed.deadline))
 
-    def answered(self, session: Session, call: int) -> None:
-        """A call of a worker needs no cancelling any more."""
-        self._asked.pop((session.number, call), None)
+    def _cancel(self, session: Session, call: int, recursive: bool) -> None:  # noqa: FBT001  # a field of the frame
+        asked = self.answered(session, call)
+        if asked is not None and asked.number:
+            asked.life.dispatch.cancel(asked.number, recursive=recursive)
+
+    def cancel_made(self, session: int, asking: int) -> None:
+        """Cancels the calls that a call has made, and theirs.
+
+        Args:
+            session: The number of the session of the actor that ran it.
+            asking: Its number there.
+        """
+        for call in self._asked.made(session, asking):
+            asked = self._asked.get(session, call)
+            if asked is not None:
+                asked.asker.answer(_CANCELLED)
+                if asked.number:
+                    asked.life.dispatch.cancel(asked.number)
+
+    def answered(self, session: Session, call: int) -> Asked[Life, _Worker] | None:
+        """A call of a worker needs no cancelling any more; gives it."""
+        if self._held.calls:
+            self._held.discard((session.number, call))
+        return self._asked.pop(session.number, call)
 
     def answer_loans(self, loans: tuple[ActorId, ...], session: Session) -> None:
         """Handles are about to be sent to a worker."""
@@ -173,6 +241,7 @@ class Relay:
     def forget(self, session: Session) -> None:
         """A worker is gone: what it has not given will never come."""
         self._creations.forget(session.prefix)
+        self._deadlocks.forget(session.actor)
 
     def _answer_when(
         self,
@@ -195,6 +264,9 @@ class Relay:
                 asker.answer((RESULT, call, None, encode(None)))
 
         moment(life).add_done_callback(answer)
+
+
+_CANCELLED: Frame = (FAILURE, 0, CANCELLED, "", "", "", None, b"")
 
 
 class _Worker:
@@ -242,6 +314,15 @@ def _restart(life: Life) -> asyncio.Future[None]:
 
 
 _ENDINGS = {BEHIND_CALLS: _end, AT_ONCE: _kill, TO_RESTART: _restart}
+
+
+def _unreadable(method: str, error: Exception) -> SerializationError:
+    trouble = SerializationError(
+        f"retry_exceptions of a call of {method} names a class that cannot be loaded "
+        f"in the owner: {error}"
+    )
+    trouble.__cause__ = error
+    return trouble
 
 
 def _unknown(actor: ActorId) -> ActorDiedError:

@@ -17,12 +17,18 @@ START      down  environment, context, arguments of the interpreter; class;
                  loans; the constructor's arguments
 READY      up    the actor is there: calls may come
 CALL       down  id, method, loans, arguments
-ASK        up    id, actor, method, loans, arguments: a call to another actor
+ASK        up    id, asking, actor, method, loans, arguments: a call to another
+                 actor; asking is the number of the call that makes it, or 0
 CALL_WITH  down  id, method, loans, options of this call by name, arguments
-ASK_WITH   up    id, actor, method, loans, options of this call, arguments
+ASK_WITH   up    id, asking, actor, method, loans, options of this call, arguments
+HELD       up    id, asking, actor, method, deadline: a call that waits for its
+                 arguments; its ASK follows, unless it is cancelled
+WAITS      up    id, thread, method with class: a thread of the actor waits for a call
+                 and does nothing else; the id is 0 if it does not any more
 RESULT     both  id, loans, value
 FAILURE    both  id, kind of failure, text, traceback, where, loans, exception
-CANCEL     both  id: nobody wants the answer any more
+CANCEL     both  id: nobody wants the answer any more; up also whether the calls that
+                 it made are not wanted either
 CREATE     up    id, actor, class, options and interface: an actor is made; if id
                  is not 0, answer with nothing, or with the one that has its name
 GIVE       up    actor, whether they are good, loans, its arguments or the error
@@ -59,6 +65,8 @@ ASK_WITH: Final = 14
 FIND: Final = 15
 LOOK: Final = 16
 LEAVE: Final = 17
+HELD: Final = 18
+WAITS: Final = 19
 
 BEHIND_CALLS: Final = 0
 """An END behind what the actor was sent."""
@@ -66,6 +74,11 @@ AT_ONCE: Final = 1
 """An END of a running actor."""
 TO_RESTART: Final = 2
 """An END of its process; the actor is restarted if it may be."""
+
+MAIN: Final = 0
+"""The thread of an actor's plain methods."""
+LOOP: Final = 1
+"""The thread of its event loop."""
 
 RAISED: Final = 0
 """A FAILURE of the user's code."""

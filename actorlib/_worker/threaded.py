@@ -18,6 +18,7 @@ from actorlib._calling import running
 from actorlib._wire.frames import CALL, CALL_WITH, STOP, Frame
 from actorlib._wire.payload import decode_call
 from actorlib._worker import replies
+from actorlib._worker.carried import call_with
 from actorlib._worker.gate import Gate, Gates
 from actorlib._worker.serial import be_born
 
@@ -60,6 +61,7 @@ class _Threaded:
         self._changed = threading.Condition()
         self._running = 0
         self._idle = 0
+        self._begun: set[int] = set()
         self._is_stopping = False
         self._fatal: BaseException | None = None
 
@@ -90,6 +92,7 @@ class _Threaded:
         with self._changed:
             if not gate.enter(frame):
                 return
+            self._begun.add(frame[1])
             self._running += 1
             if self._idle:
                 self._idle -= 1
@@ -105,14 +108,14 @@ class _Threaded:
         thread.start()
 
     def _forget_cancelled(self) -> None:
-        """Drops cancellations of calls that run or are over: none waits any more."""
+        """Drops cancellations of calls that are over: none waits any more."""
         if not self._inbox.cancelled:
             return
         # Looked at in this order: one that comes meanwhile is of a call that is there.
         known = list(self._inbox.cancelled)
         with self._changed:
             if not self._inbox.calls and self._gates.are_empty:
-                self._inbox.cancelled.difference_update(known)
+                self._inbox.cancelled.difference_update({*known} - self._begun)
 
     def _finish(self) -> None:
         """Lets everything that came before end; threads that wait read for it."""
@@ -139,8 +142,11 @@ class _Threaded:
                 self._break(error)
                 return
             with self._changed:
+                self._begun.discard(frame[1])
                 frame = gate.leave()
-                if frame is None:
+                if frame is not None:
+                    self._begun.add(frame[1])
+                else:
                     self._running -= 1
                     self._idle += 1
                     self._changed.notify_all()
@@ -155,7 +161,11 @@ class _Threaded:
         try:
             with self._uplink.borrowing(loans):
                 args, kwargs = decode_call(payload)
-            value = getattr(self._instance, name)(*args, **kwargs)
+            method = getattr(self._instance, name)
+            if told:
+                value = call_with(told[0], method, args, kwargs)
+            else:
+                value = method(*args, **kwargs)
         except Exception as error:  # noqa: BLE001  # the user's code
             answer = replies.failure(self._uplink, call, error, self._where(name))
         else:
