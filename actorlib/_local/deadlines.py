@@ -42,12 +42,6 @@ class Deadlines(Generic[K]):
         if self.live.pop(call, None) is not None:
             self._tidy()
 
-    def rename(self, call: K, name: K) -> None:
-        """Gives a call another name."""
-        when = self.live.pop(call, None)
-        if when is not None:
-            self.add(name, when)
-
     def due(self, now: float) -> list[K]:
         """Takes out the calls whose time is over, the earliest first."""
         over: list[K] = []

@@ -85,7 +85,7 @@ class Dispatch:
         self._idle = idle
         self._terms = terms
         self._retries = terms.usual
-        self._timekeeper: Timekeeper[int] = Timekeeper(terms.loop, self._late)
+        self._timekeeper: Timekeeper[int] = Timekeeper(terms.clock, self._late)
         self._timed = self._timekeeper.calls  # at hand for every answer
         self._mailbox: Mailbox[Reply] = Mailbox()
         self._channel: Channel | None = None
@@ -187,10 +187,10 @@ class Dispatch:
     def settle(self, frame: Frame) -> None:
         """Gives an answer to whoever asked, or sends the call again."""
         mailbox = self._mailbox
+        if self._timed and self._is_late(frame[1]):
+            return
         if mailbox.kept and self._goes_again(frame):
             return
-        if self._timed:
-            self._timekeeper.discard(frame[1])
         reply = mailbox.settle(frame[1])
         if type(reply) is ObjectRef:
             if frame[0] == RESULT and frame[2] is None:
@@ -263,6 +263,7 @@ class Dispatch:
                 if frame[3]:
                     self._lend(frame)
                 return True
+        self._timekeeper.discard(number)
         self._return(mailbox.release(number))
         return False
 
@@ -324,6 +325,18 @@ class Dispatch:
         if reply is not None:
             _fail(reply, self._terms.late(timed))
         self.cancel(call, recursive=False)
+
+    def _is_late(self, call: int) -> bool:
+        """Whether an answer came too late, before the timer could say so."""
+        timed = self._timed.get(call)
+        if timed is None:
+            return False
+        if timed.is_over:
+            self._late(call, timed)
+            return True
+        if call not in self._mailbox.kept:  # else it may go again
+            self._timekeeper.discard(call)
+        return False
 
     def _has(self, call: int) -> bool:
         return call in self._held_back or self._mailbox.reply(call) is not None

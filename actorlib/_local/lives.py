@@ -26,6 +26,7 @@ from actorlib._local.relay import Relay
 from actorlib._local.session import Session
 from actorlib._local.supervisor import Life
 from actorlib._local.terms import Terms
+from actorlib._local.timekeeper import Clock
 from actorlib._snapshot import ActorInfo
 from actorlib._wire.frames import START, Frame
 from actorlib.exceptions import ActorUnschedulableError
@@ -51,6 +52,7 @@ class Lives:
     Attributes:
         loop: The owner's loop.
         grace: Seconds a busy actor is given to end.
+        clock: Says which calls' time is over.
         loans: Where handles in payloads are counted: here.
         registry: The actors and their states.
         holders: Who has a handle of which.
@@ -71,6 +73,7 @@ class Lives:
         self._sessions = itertools.count(1)
         self.directory = Directory(options.namespace, self.by_id.get)
         self._made_by: dict[int, set[ActorId]] = {}
+        self.clock = Clock(self.loop)
         self._relay = Relay(self)
         self.demands = Demands(
             machine, self.by_id, may_wait=options.infeasible == "wait"
@@ -113,7 +116,7 @@ class Lives:
 
     def _dispatch_of(self, life: Life) -> Dispatch:
         record, cancel_made = life.record, self._relay.cancel_made
-        terms = Terms(self.loop, record.label, record.options, cancel_made)
+        terms = Terms(self.clock, record.label, record.options, cancel_made)
         return Dispatch(self, life.died, life.unavailable, life.idle, terms)
 
     def create_for(

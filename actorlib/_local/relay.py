@@ -16,7 +16,7 @@ from actorlib._local.deadlocks import Deadlocks
 from actorlib._local.holders import OWNER
 from actorlib._local.supervisor import Life
 from actorlib._local.terms import opened
-from actorlib._local.timekeeper import Timed, Timekeeper
+from actorlib._local.timekeeper import Clock, Timed, Timekeeper
 from actorlib._telling import late_error
 from actorlib._wire.frames import (
     ASK,
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 class Actors(Nursery, Protocol):
     """What rising frames need of the engine."""
 
-    loop: asyncio.AbstractEventLoop
+    clock: Clock
 
     def infos(self) -> list[ActorInfo]:
         """What is known of each actor."""
@@ -85,7 +85,7 @@ class Relay:
     def __init__(self, actors: Actors) -> None:
         self._actors = actors
         self._asked: Book[Life, _Worker] = Book()
-        self._held: Timekeeper[tuple[int, int]] = Timekeeper(actors.loop, self._late)
+        self._held: Timekeeper[tuple[int, int]] = Timekeeper(actors.clock, self._late)
         self._deadlocks = Deadlocks(self._asked)
         self._creations = Creations(actors)
         self._others: dict[int, Callable[..., None]] = {
@@ -172,8 +172,8 @@ class Relay:
         call: int,
         asking: int,
         actor: ActorId,
-        method: str,
         deadline: Deadline | None,
+        method: str,
     ) -> None:
         """A call waits for its arguments in a worker: it may end before they come."""
         life = self._actors.find(actor)

@@ -9,11 +9,10 @@ from actorlib._telling import late_error
 from actorlib._wire.payload import decode
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Mapping
 
     from actorlib._calling import Deadline
-    from actorlib._local.timekeeper import Timed
+    from actorlib._local.timekeeper import Clock, Timed
     from actorlib._options import ActorOptions
     from actorlib.exceptions import DeadlineExceededError
 
@@ -38,26 +37,26 @@ class Terms:
     """What holds for the calls of one actor.
 
     Args:
-        loop: The owner's loop.
+        clock: Says whose time is over.
         label: What the actor is called.
         options: The actor's.
         cancel_made: Cancels what a call of the actor has made, by the number of the
             session and its own.
 
     Attributes:
-        loop: The owner's loop.
+        clock: See above.
         usual: How often a call is sent again of which nothing is said.
         cancel_made: See above.
     """
 
     def __init__(
         self,
-        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
         label: str,
         options: ActorOptions,
         cancel_made: Callable[[int, int], None],
     ) -> None:
-        self.loop = loop
+        self.clock = clock
         self.usual = retries_of(options)
         self.cancel_made = cancel_made
         self._label = label

@@ -7,6 +7,8 @@ numbers here and nothing else, so that a frame on the hot path is one tuple, one
 A payload is ``bytes``, or a list of buffers when it is large: then the frame carries
 their sizes, and the buffers follow it raw, to be read into place without a copy.
 
+The last field of any other frame is no tuple, as a tuple there means sizes.
+
 ``loans`` are the actors whose handles are inside the payload, or None: each frame that
 arrives makes its receiver a holder of them (see ``_local/holders.py``).
 
@@ -21,7 +23,7 @@ ASK        up    id, asking, actor, method, loans, arguments: a call to another
                  actor; asking is the number of the call that makes it, or 0
 CALL_WITH  down  id, method, loans, options of this call by name, arguments
 ASK_WITH   up    id, asking, actor, method, loans, options of this call, arguments
-HELD       up    id, asking, actor, method, deadline: a call that waits for its
+HELD       up    id, asking, actor, deadline, method: a call that waits for its
                  arguments; its ASK follows, unless it is cancelled
 WAITS      up    id, thread, method with class: a thread of the actor waits for a call
                  and does nothing else; the id is 0 if it does not any more

@@ -252,7 +252,7 @@ class Uplink(ABC):
                 return (ASK_WITH, call, asker, actor, name, loans, told, payload)
             return (ASK, call, asker, actor, name, loans, payload)
 
-        held = (HELD, call, asker, actor, name, told and told.get("deadline"))
+        held = (HELD, call, asker, actor, told and told.get("deadline"), name)
         passes = not method.keeps_order
         self.outbox.post(actor, frame, arguments, passes=passes, held=held)
         return ref
