@@ -38,6 +38,11 @@ exited 3 work
 done at attempt 3
 it raised: no such thing
 """,
+    "deadlines.py": r"""
+looked through 1000 shelves
+Desk\.answer was not done within the 0\.2 s that it was given: it was cancelled.*
+looked through 0 shelves
+""",
     "actors_calling_actors.py": r"""
 4
 14

@@ -45,6 +45,7 @@ from actorlib._wire.payload import dump, encode
 from actorlib.exceptions import (
     ActorDiedError,
     ActorNotFoundError,
+    DeadlineExceededError,
     Exit,
     ProtocolError,
     SerializationError,
@@ -296,7 +297,10 @@ class _Worker:
         self.answer((RESULT, 0, (record.id,), dump(lent)))
 
     def fail(self, error: BaseException) -> None:
-        self.answer((FAILURE, 0, DIED, str(error), "", "", None, dump(error)))
+        kind = DIED
+        if isinstance(error, DeadlineExceededError) and error.is_inherited:
+            kind = CANCELLED  # whoever waits for the call above is told likewise
+        self.answer((FAILURE, 0, kind, str(error), "", "", None, dump(error)))
 
 
 def _end(life: Life) -> asyncio.Future[None]:

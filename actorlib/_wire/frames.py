@@ -87,7 +87,7 @@ RAISED: Final = 0
 DIED: Final = 1
 """A FAILURE because the actor that was asked is gone or never came."""
 CANCELLED: Final = 2
-"""A FAILURE because the call was cancelled."""
+"""A FAILURE because the call was cancelled, or one that made it; perhaps why."""
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Payload: TypeAlias = bytes | list[Buffer]

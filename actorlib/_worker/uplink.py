@@ -32,8 +32,10 @@ from actorlib._wire.frames import (
     AWAIT,
     BEHIND_CALLS,
     CANCEL,
+    CANCELLED,
     CREATE,
     END,
+    FAILURE,
     FIND,
     GIVE,
     HELD,
@@ -326,6 +328,8 @@ class Uplink(ABC):
         with self.borrowing(frame[-2]):
             if ref is not None and not ref.done():
                 fill(ref, frame)
+                if frame[0] == FAILURE and frame[2] == CANCELLED:
+                    ref.exception()  # no report of a ref that nobody awaits any more
 
     def _fail(self, call: int, error: BaseException) -> None:
         entry = self._refs.pop(call, None)
