@@ -2,58 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Generic, NamedTuple, TypeVar
-
-L = TypeVar("L")
-A = TypeVar("A")
+from typing import Generic, Protocol, TypeVar
 
 
-class Asked(NamedTuple, Generic[L, A]):
+class Made(Protocol):
     """A call that a worker has asked for.
 
     Attributes:
-        life: The actor that it is for.
-        number: Its number there; 0 while its arguments are not there.
-        asker: The worker, which waits for its answer.
         asking: The number that the call which made it has in that worker, or 0.
-        method: What is called.
-        has_end: Whether it has a deadline.
     """
 
-    life: L
-    number: int
-    asker: A
     asking: int
-    method: str
-    has_end: bool
 
 
-class Book(Generic[L, A]):
+M = TypeVar("M", bound=Made)
+
+
+class Book(Generic[M]):
     """The calls of all workers, by the number of the session and their own."""
 
     def __init__(self) -> None:
-        self._asked: dict[tuple[int, int], Asked[L, A]] = {}
+        self._asked: dict[tuple[int, int], M] = {}
         self._made: dict[tuple[int, int], set[int]] = {}
 
     def __len__(self) -> int:
         """How many calls have no answer."""
         return len(self._asked)
 
-    def put(self, session: int, call: int, asked: Asked[L, A]) -> None:
+    def put(self, session: int, call: int, asked: M) -> None:
         """Takes a call, or what has changed about it."""
         self._asked[session, call] = asked
-        if asked.asking:
-            made = self._made.get((session, asked.asking))
+        asking = asked.asking
+        if asking:
+            made = self._made.get((session, asking))
             if made is None:
-                self._made[session, asked.asking] = {call}
+                self._made[session, asking] = {call}
             else:
                 made.add(call)
 
-    def get(self, session: int, call: int) -> Asked[L, A] | None:
+    def get(self, session: int, call: int) -> M | None:
         """A call that has no answer, or None."""
         return self._asked.get((session, call))
 
-    def pop(self, session: int, call: int) -> Asked[L, A] | None:
+    def pop(self, session: int, call: int) -> M | None:
         """A call is answered, or not wanted; None if it was so before."""
         asked = self._asked.pop((session, call), None)
         if asked is not None and asked.asking:

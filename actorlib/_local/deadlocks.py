@@ -7,17 +7,19 @@ which awaits, or through an actor with several threads, is never reported.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
+from actorlib._local.asked import Made
+from actorlib._local.dispatch import Asker
 from actorlib._local.registry import ActorState
 from actorlib._local.waits import Need, Wait, Waits, circle_in_words
 from actorlib._wire.frames import LOOP, MAIN
 from actorlib.exceptions import DeadlockError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from actorlib._engine import ActorId
-    from actorlib._local.asked import Book
-    from actorlib._local.dispatch import Asker
     from actorlib._local.registry import ActorRecord
     from actorlib._local.session import Session
     from actorlib._local.supervisor import Life
@@ -25,15 +27,35 @@ if TYPE_CHECKING:
 _HAVE_PROCESS = (ActorState.ALIVE, ActorState.DRAINING)
 
 
+class Waited(Asker, Made, Protocol):
+    """A call that a worker waits for.
+
+    Attributes:
+        life: The actor that it is of.
+        method: What is called.
+        number: The number that it has there; 0 if it has not been made.
+        has_end: Whether it has a deadline.
+    """
+
+    life: Life | None
+    method: str
+    number: int
+    has_end: bool
+
+    def drop(self) -> None:
+        """Cancels it."""
+        ...
+
+
 class Deadlocks:
     """The waits of all workers.
 
     Args:
-        asked: The calls that they wait for.
+        find: Finds a call that has no answer, by the number of the session and its own.
     """
 
-    def __init__(self, asked: Book[Life, Any]) -> None:
-        self._asked = asked
+    def __init__(self, find: Callable[[int, int], Waited | None]) -> None:
+        self._find = find
         self._waits: Waits[ActorId, tuple[int, int]] = Waits()
 
     def wait(self, session: Session, call: int, thread: int, who: str) -> None:
@@ -47,23 +69,22 @@ class Deadlocks:
         """
         place = session.actor, thread
         self._waits.end(place)
-        asked = self._asked.get(session.number, call)
+        asked = self._find(session.number, call)
         if asked is None:  # answered meanwhile
             return
         wait = Wait(who, (session.number, call))
         circle = self._waits.begin(place, wait, self._need)
         if circle:
-            asker: Asker = asked.asker
-            asker.fail(DeadlockError(circle_in_words(circle)))
-            asked.life.dispatch.cancel(asked.number)
+            asked.fail(DeadlockError(circle_in_words(circle)))
+            asked.drop()
 
     def forget(self, actor: ActorId) -> None:
         """The process of an actor is gone."""
         self._waits.forget(actor)
 
     def _need(self, key: tuple[int, int]) -> Need[ActorId] | None:
-        asked = self._asked.get(*key)
-        if asked is None or asked.has_end or not asked.number:
+        asked = self._find(*key)
+        if asked is None or asked.life is None or asked.has_end or not asked.number:
             return None
         record = asked.life.record
         thread = thread_of(record, asked.method)

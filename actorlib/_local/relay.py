@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from actorlib._engine import Lent
-from actorlib._local.asked import Asked, Book
+from actorlib._local.asked import Book
 from actorlib._local.creations import Creations, Nursery
 from actorlib._local.deadlocks import Deadlocks
 from actorlib._local.holders import OWNER
@@ -85,9 +85,9 @@ class Relay:
 
     def __init__(self, actors: Actors) -> None:
         self._actors = actors
-        self._asked: Book[Life, _Worker] = Book()
+        self._asked: Book[_Worker] = Book()
         self._held: Timekeeper[tuple[int, int]] = Timekeeper(actors.clock, self._late)
-        self._deadlocks = Deadlocks(self._asked)
+        self._deadlocks = Deadlocks(self._asked.get)
         self._creations = Creations(actors)
         self._others: dict[int, Callable[..., None]] = {
             CANCEL: self._cancel,
@@ -145,8 +145,8 @@ class Relay:
         payload: Payload,
         told: dict[str, Any] | None = None,
     ) -> None:
-        asker = _Worker(self, session, call)
         life = self._actors.find(actor)
+        asker = _Worker(self, session, call, life, method)
         if life is None:
             asker.fail(_unknown(actor))
             return
@@ -163,9 +163,10 @@ class Relay:
             self._actors.loans.arrived(loans, OWNER)
         number = life.dispatch.send(asker, method, loans, payload, told)
         if number:
-            has_end = told is not None and "deadline" in told
-            asked = Asked(life, number, asker, asking, method, has_end)
-            self._asked.put(session.number, call, asked)
+            asker.number = number
+            asker.asking = asking
+            asker.has_end = told is not None and "deadline" in told
+            self._asked.put(session.number, call, asker)
 
     def _hold(
         self,
@@ -180,22 +181,21 @@ class Relay:
         life = self._actors.find(actor)
         if life is None:  # told when it is asked for
             return
-        asker = _Worker(self, session, call)
-        asked = Asked(life, 0, asker, asking, method, deadline is not None)
-        self._asked.put(session.number, call, asked)
+        asker = _Worker(self, session, call, life, method)
+        asker.asking = asking
+        self._asked.put(session.number, call, asker)
         if deadline is not None:
             self._held.add((session.number, call), method, deadline)
 
     def _late(self, key: tuple[int, int], timed: Timed) -> None:
         asked = self._asked.get(*key)
         if asked is not None:
-            where = f"{asked.life.record.label}.{timed.method}"
-            asked.asker.fail(late_error(where, timed.deadline))
+            asked.fail(late_error(asked.where, timed.deadline))
 
     def _cancel(self, session: Session, call: int, recursive: bool) -> None:  # noqa: FBT001  # a field of the frame
         asked = self.answered(session, call)
-        if asked is not None and asked.number:
-            asked.life.dispatch.cancel(asked.number, recursive=recursive)
+        if asked is not None:
+            asked.drop(recursive=recursive)
 
     def cancel_made(self, session: int, asking: int) -> None:
         """Cancels the calls that a call has made, and theirs.
@@ -207,11 +207,10 @@ class Relay:
         for call in self._asked.made(session, asking):
             asked = self._asked.get(session, call)
             if asked is not None:
-                asked.asker.answer(_CANCELLED)
-                if asked.number:
-                    asked.life.dispatch.cancel(asked.number)
+                asked.answer(_CANCELLED)
+                asked.drop()
 
-    def answered(self, session: Session, call: int) -> Asked[Life, _Worker] | None:
+    def answered(self, session: Session, call: int) -> _Worker | None:
         """A call of a worker needs no cancelling any more; gives it."""
         if self._held.calls:
             self._held.discard((session.number, call))
@@ -271,14 +270,61 @@ _CANCELLED: Frame = (FAILURE, 0, CANCELLED, "", "", "", None, b"")
 
 
 class _Worker:
-    """A worker that waits for an answer; see Asker."""
+    """A worker that waits for an answer; see Asker, Made and Waited.
 
-    __slots__ = ("_call", "_relay", "_session")
+    Args:
+        relay: Whoever has to know that it is answered.
+        session: The worker.
+        call: The number of what it asks.
+        life: The actor that it calls, if it calls one.
+        method: What it calls.
 
-    def __init__(self, relay: Relay, session: Session, call: int) -> None:
+    Attributes:
+        life: See above.
+        method: See above.
+        number: The number that the call has there; 0 while its arguments are not there.
+        asking: The number that the call which made it has in the worker, or 0.
+        has_end: Whether it has a deadline.
+    """
+
+    __slots__ = (
+        "_call",
+        "_relay",
+        "_session",
+        "asking",
+        "has_end",
+        "life",
+        "method",
+        "number",
+    )
+
+    def __init__(
+        self,
+        relay: Relay,
+        session: Session,
+        call: int,
+        life: Life | None = None,
+        method: str = "",
+    ) -> None:
         self._relay = relay
         self._session = session
         self._call = call
+        self.life = life
+        self.method = method
+        self.number = 0
+        self.asking = 0
+        self.has_end = False
+
+    @property
+    def where(self) -> str:
+        """What it calls, with the class."""
+        label = self.life.record.label if self.life is not None else ""
+        return f"{label}.{self.method}"
+
+    def drop(self, *, recursive: bool = True) -> None:
+        """Cancels the call, if it was made."""
+        if self.life is not None and self.number:
+            self.life.dispatch.cancel(self.number, recursive=recursive)
 
     def answer(self, frame: Frame) -> None:
         session = self._session

@@ -12,7 +12,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from actorlib._calling import running
+from actorlib._calling import is_late, running
 from actorlib._engine import ActorExit
 from actorlib._wire.frames import LEAVE, Frame
 from actorlib._wire.payload import decode_call, kept
@@ -114,7 +114,7 @@ class PlainMethods:
 
     def _run(self, frame: Frame) -> None:
         _, call, name, loans, *told, payload = frame
-        if call in self._cancelled:
+        if call in self._cancelled or (told and is_late(told[0])):
             with self._uplink.borrowing(loans):  # gives the handles in it back
                 pass
             self._loop.call_soon_threadsafe(self._answered, replies.cancelled(call))

@@ -76,24 +76,57 @@ class Inbox:
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while not until():
-            self.call_back()
+            self._read_once(until, settle, deadline)
+
+    def wait(
+        self,
+        until: Callable[[], bool],
+        settle: Callable[[Frame], None],
+        seconds: float,
+    ) -> bool:
+        """The same for so many seconds and no longer; True if the condition holds.
+
+        The kernel keeps the time, so a short wait costs no more than any.
+
+        Raises:
+            EOFError: The owner is gone.
+        """
+        self._pipe.wake_after(seconds)
+        end = time.monotonic() + seconds
+        while not until():
+            if not self._read_once(until, settle, None) or time.monotonic() > end:
+                return until()
+        return True
+
+    def _read_once(
+        self,
+        until: Callable[[], bool],
+        settle: Callable[[Frame], None],
+        deadline: float | None,
+    ) -> bool:
+        """Reads what comes next; False if nothing did for as long as the pipe waits."""
+        self.call_back()
+        with self._turn:
+            if self._is_reading:
+                # Looked at again: what the other thread has read by now, it will
+                # not tell of a second time.
+                if not until() and not self._turn.wait(_left(deadline)):
+                    raise GetTimeoutError(TOO_LATE)
+                return True
+            self._is_reading = True
+        try:
+            if deadline is not None:
+                self._poll(deadline)
+            for frame in self._pipe.receive_some():
+                self._sort(frame, settle)
+        except BlockingIOError:
+            self._pipe.wake_after(0)
+            return False
+        finally:
             with self._turn:
-                if self._is_reading:
-                    # Looked at again: what the other thread has read by now, it will
-                    # not tell of a second time.
-                    if not until() and not self._turn.wait(_left(deadline)):
-                        raise GetTimeoutError(TOO_LATE)
-                    continue
-                self._is_reading = True
-            try:
-                if deadline is not None:
-                    self._poll(deadline)
-                for frame in self._pipe.receive_some():
-                    self._sort(frame, settle)
-            finally:
-                with self._turn:
-                    self._is_reading = False
-                    self._turn.notify_all()
+                self._is_reading = False
+                self._turn.notify_all()
+        return True
 
     def call_back(self) -> None:
         """Runs what was put off by destructors."""
@@ -170,9 +203,7 @@ class SerialUplink(Uplink):
         if timeout is not None or threading.get_ident() != self._single:
             read(ref.done, self.settle, timeout)
             return
-        try:
-            read(ref.done, self.settle, MOMENT)
-        except GetTimeoutError:
+        if not self._inbox.wait(ref.done, self.settle, MOMENT):
             with self.waiting(ref, MAIN):
                 read(ref.done, self.settle)
 

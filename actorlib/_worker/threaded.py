@@ -14,7 +14,7 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
-from actorlib._calling import running
+from actorlib._calling import is_late, running
 from actorlib._wire.frames import CALL, CALL_WITH, STOP, Frame
 from actorlib._wire.payload import decode_call
 from actorlib._worker import replies
@@ -153,7 +153,7 @@ class _Threaded:
 
     def _serve_call(self, frame: Frame) -> None:
         _, call, name, loans, *told, payload = frame
-        if call in self._inbox.cancelled:
+        if call in self._inbox.cancelled or (told and is_late(told[0])):
             self._inbox.cancelled.discard(call)
             with self._uplink.borrowing(loans):
                 return

@@ -1,19 +1,22 @@
 from __future__ import annotations
 
-from actorlib._local.asked import Asked, Book
+from typing import NamedTuple
+
+from actorlib._local.asked import Book
 
 
-def asked(asking: int = 0, number: int = 1) -> Asked[str, str]:
-    return Asked("life", number, "asker", asking, "ping", has_end=False)
+class Asked(NamedTuple):
+    asking: int = 0
+    number: int = 1
 
 
 def test_made_when_a_call_has_made_others_then_those_without_an_answer_in_order() -> (
     None
 ):
-    book: Book[str, str] = Book()
+    book: Book[Asked] = Book()
     for call, asking in [(3, 7), (1, 7), (2, 8), (4, 0)]:
-        book.put(5, call, asked(asking))
-    book.put(6, 9, asked(7))
+        book.put(5, call, Asked(asking))
+    book.put(6, 9, Asked(7))
 
     book.pop(5, 3)
 
@@ -23,9 +26,9 @@ def test_made_when_a_call_has_made_others_then_those_without_an_answer_in_order(
 
 
 def test_pop_when_all_are_answered_then_nothing_is_kept() -> None:
-    book: Book[str, str] = Book()
+    book: Book[Asked] = Book()
     for call in range(4):
-        book.put(1, call, asked(call % 2))
+        book.put(1, call, Asked(call % 2))
     for call in range(4):
         assert book.pop(1, call) is not None
 
@@ -35,9 +38,9 @@ def test_pop_when_all_are_answered_then_nothing_is_kept() -> None:
 
 
 def test_put_when_its_arguments_have_come_then_it_is_known_by_its_number() -> None:
-    book: Book[str, str] = Book()
-    book.put(1, 2, asked(7, number=0))
-    book.put(1, 2, asked(7, number=3))
+    book: Book[Asked] = Book()
+    book.put(1, 2, Asked(7, number=0))
+    book.put(1, 2, Asked(7, number=3))
 
     found = book.get(1, 2)
 
