@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from actorlib._local.asked import Made
-from actorlib._local.dispatch import Asker
 from actorlib._local.registry import ActorState
+from actorlib._local.reply import Asker
 from actorlib._local.waits import Need, Wait, Waits, circle_in_words
 from actorlib._wire.frames import LOOP, MAIN
 from actorlib.exceptions import DeadlockError

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from actorlib._local.holders import OWNER
 from actorlib._local.mailbox import Mailbox
+from actorlib._local.reply import Asker, Reply, fail_reply
 from actorlib._local.retries import Retries, is_retried
 from actorlib._local.timekeeper import Timed, Timekeeper
 from actorlib._ref import ObjectRef
 from actorlib._wire.answers import error_of, fill
 from actorlib._wire.frames import CANCEL, FAILURE, RAISED, RESULT, Frame, Payload
 from actorlib._wire.payload import decode
-from actorlib.exceptions import ActorDiedError, ActorUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -27,21 +27,6 @@ if TYPE_CHECKING:
     from actorlib._engine import ActorId
     from actorlib._local.terms import Terms
     from actorlib._wire.channel import Channel
-
-
-class Asker(Protocol):
-    """A worker that waits for an answer."""
-
-    def answer(self, frame: Frame) -> None:
-        """Passes the answer on."""
-        ...
-
-    def fail(self, error: BaseException) -> None:
-        """Tells that there will be none."""
-        ...
-
-
-Reply: TypeAlias = ObjectRef[Any] | weakref.ref[ObjectRef[Any]] | Asker
 
 
 class Loans(Protocol):
@@ -218,7 +203,7 @@ class Dispatch:
         reply = self._mailbox.settle(call)
         self._return(self._mailbox.release(call))
         if reply is not None:
-            _fail(reply, self._died())
+            fail_reply(reply, self._died())
 
     def close(self) -> None:
         """Refuses new calls; those that were sent go on."""
@@ -287,7 +272,7 @@ class Dispatch:
         for frame in frames:
             self._return(frame)
         for reply in replies:
-            _fail(reply, why())
+            fail_reply(reply, why())
 
     def _return(self, frame: Frame | None) -> None:
         """Gives up the handles in a frame that is not sent any more."""
@@ -302,7 +287,7 @@ class Dispatch:
     ) -> None:
         if loans:
             self._loans.returned(loans, OWNER)
-        _fail(reply, error)
+        fail_reply(reply, error)
 
     # The replier of the owner's refs.
 
@@ -323,7 +308,7 @@ class Dispatch:
         """Stops a call whose time is over; what it made has inherited that."""
         reply = self._held_back.get(call) or self._mailbox.reply(call)
         if reply is not None:
-            _fail(reply, self._terms.late(timed))
+            fail_reply(reply, self._terms.late(timed))
         self.cancel(call, recursive=False)
 
     def _is_late(self, call: int) -> bool:
@@ -374,24 +359,3 @@ class Dispatch:
             fill(ref, frame)
         if loans:
             self._loans.returned(loans, OWNER)
-
-
-def _fail(reply: Reply, error: BaseException) -> None:
-    if isinstance(reply, weakref.ref):
-        ref = reply()
-    elif isinstance(reply, ObjectRef):
-        ref = reply
-    else:
-        reply.fail(error)
-        return
-    if ref is not None and not ref.done():
-        ref.set_exception(error)
-        if _was_asked_for(error):
-            # Whoever ended the actor knows: no report of a ref that nobody awaits.
-            ref.exception()
-
-
-def _was_asked_for(error: BaseException) -> bool:
-    if not isinstance(error, ActorDiedError | ActorUnavailableError):
-        return False
-    return error.exit.cause in ("asked", "restarted")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from actorlib._engine import Lent
 from actorlib._local.asked import Book
 from actorlib._local.creations import Creations, Nursery
 from actorlib._local.deadlocks import Deadlocks
@@ -17,6 +16,7 @@ from actorlib._local.holders import OWNER
 from actorlib._local.supervisor import Life
 from actorlib._local.terms import opened
 from actorlib._local.timekeeper import Clock, Timed, Timekeeper
+from actorlib._local.waiting import IS_CANCELLED, Waiting
 from actorlib._telling import late_error
 from actorlib._wire.frames import (
     ASK,
@@ -25,11 +25,8 @@ from actorlib._wire.frames import (
     AWAIT,
     BEHIND_CALLS,
     CANCEL,
-    CANCELLED,
     CREATE,
-    DIED,
     END,
-    FAILURE,
     FIND,
     GIVE,
     HELD,
@@ -45,7 +42,6 @@ from actorlib._wire.payload import dump, encode
 from actorlib.exceptions import (
     ActorDiedError,
     ActorNotFoundError,
-    DeadlineExceededError,
     Exit,
     ProtocolError,
     SerializationError,
@@ -85,7 +81,7 @@ class Relay:
 
     def __init__(self, actors: Actors) -> None:
         self._actors = actors
-        self._asked: Book[_Worker] = Book()
+        self._asked: Book[Waiting] = Book()
         self._held: Timekeeper[tuple[int, int]] = Timekeeper(actors.clock, self._late)
         self._deadlocks = Deadlocks(self._asked.get)
         self._creations = Creations(actors)
@@ -114,7 +110,7 @@ class Relay:
             self._actors.drop(actor, session.number, count)
         elif kind == CREATE:
             _, call, *creation = frame
-            asker = _Worker(self, session, call) if call else None
+            asker = Waiting(self, session, call) if call else None
             self._creations.create(asker, session.number, *creation)
         elif kind == GIVE:
             self._creations.give(*frame[1:])
@@ -128,7 +124,7 @@ class Relay:
             _, call, is_for_names = frame
             actors = self._actors
             told = actors.directory.names() if is_for_names else actors.infos()
-            _Worker(self, session, call).answer((RESULT, call, None, dump(told)))
+            Waiting(self, session, call).answer((RESULT, call, None, dump(told)))
         elif kind in self._others:
             self._others[kind](session, *frame[1:])
         else:
@@ -146,7 +142,7 @@ class Relay:
         told: dict[str, Any] | None = None,
     ) -> None:
         life = self._actors.find(actor)
-        asker = _Worker(self, session, call, life, method)
+        asker = Waiting(self, session, call, life, method)
         if life is None:
             asker.fail(_unknown(actor))
             return
@@ -181,7 +177,7 @@ class Relay:
         life = self._actors.find(actor)
         if life is None:  # told when it is asked for
             return
-        asker = _Worker(self, session, call, life, method)
+        asker = Waiting(self, session, call, life, method)
         asker.asking = asking
         self._asked.put(session.number, call, asker)
         if deadline is not None:
@@ -207,10 +203,10 @@ class Relay:
         for call in self._asked.made(session, asking):
             asked = self._asked.get(session, call)
             if asked is not None:
-                asked.answer(_CANCELLED)
+                asked.answer(IS_CANCELLED)
                 asked.drop()
 
-    def answered(self, session: Session, call: int) -> _Worker | None:
+    def answered(self, session: Session, call: int) -> Waiting | None:
         """A call of a worker needs no cancelling any more; gives it."""
         if self._held.calls:
             self._held.discard((session.number, call))
@@ -223,7 +219,7 @@ class Relay:
     def _find(
         self, session: Session, call: int, name: str, namespace: str | None
     ) -> None:
-        asker = _Worker(self, session, call)
+        asker = Waiting(self, session, call)
         try:
             life = self._actors.directory.find(name, namespace)
         except ActorNotFoundError as error:
@@ -250,7 +246,7 @@ class Relay:
         actor: ActorId,
         moment: Callable[[Life], asyncio.Future[None]],
     ) -> None:
-        asker = _Worker(self, session, call)
+        asker = Waiting(self, session, call)
         life = self._actors.find(actor)
         if life is None:
             asker.fail(_unknown(actor))
@@ -264,89 +260,6 @@ class Relay:
                 asker.answer((RESULT, call, None, encode(None)))
 
         moment(life).add_done_callback(answer)
-
-
-_CANCELLED: Frame = (FAILURE, 0, CANCELLED, "", "", "", None, b"")
-
-
-class _Worker:
-    """A worker that waits for an answer; see Asker, Made and Waited.
-
-    Args:
-        relay: Whoever has to know that it is answered.
-        session: The worker.
-        call: The number of what it asks.
-        life: The actor that it calls, if it calls one.
-        method: What it calls.
-
-    Attributes:
-        life: See above.
-        method: See above.
-        number: The number that the call has there; 0 while its arguments are not there.
-        asking: The number that the call which made it has in the worker, or 0.
-        has_end: Whether it has a deadline.
-    """
-
-    __slots__ = (
-        "_call",
-        "_relay",
-        "_session",
-        "asking",
-        "has_end",
-        "life",
-        "method",
-        "number",
-    )
-
-    def __init__(
-        self,
-        relay: Relay,
-        session: Session,
-        call: int,
-        life: Life | None = None,
-        method: str = "",
-    ) -> None:
-        self._relay = relay
-        self._session = session
-        self._call = call
-        self.life = life
-        self.method = method
-        self.number = 0
-        self.asking = 0
-        self.has_end = False
-
-    @property
-    def where(self) -> str:
-        """What it calls, with the class."""
-        label = self.life.record.label if self.life is not None else ""
-        return f"{label}.{self.method}"
-
-    def drop(self, *, recursive: bool = True) -> None:
-        """Cancels the call, if it was made."""
-        if self.life is not None and self.number:
-            self.life.dispatch.cancel(self.number, recursive=recursive)
-
-    def answer(self, frame: Frame) -> None:
-        session = self._session
-        self._relay.answered(session, self._call)
-        if not session.channel.is_open:
-            return
-        loans = frame[-2]
-        if loans:
-            self._relay.answer_loans(loans, session)
-        session.channel.send((frame[0], self._call, *frame[2:]))
-
-    def lend(self, life: Life) -> None:
-        """Answers with an actor, which the worker holds from then on."""
-        record = life.record
-        lent = Lent(record.id, record.interface)
-        self.answer((RESULT, 0, (record.id,), dump(lent)))
-
-    def fail(self, error: BaseException) -> None:
-        kind = DIED
-        if isinstance(error, DeadlineExceededError) and error.is_inherited:
-            kind = CANCELLED  # whoever waits for the call above is told likewise
-        self.answer((FAILURE, 0, kind, str(error), "", "", None, dump(error)))
 
 
 def _end(life: Life) -> asyncio.Future[None]:
