@@ -75,8 +75,8 @@ class Deadlocks:
         wait = Wait(who, (session.number, call))
         circle = self._waits.begin(place, wait, self._need)
         if circle:
+            asked.drop()  # first: whoever waited may be the one to run it
             asked.fail(DeadlockError(circle_in_words(circle)))
-            asked.drop()
 
     def forget(self, actor: ActorId) -> None:
         """The process of an actor is gone."""

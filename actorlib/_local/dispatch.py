@@ -307,9 +307,9 @@ class Dispatch:
     def _late(self, call: int, timed: Timed) -> None:
         """Stops a call whose time is over; what it made has inherited that."""
         reply = self._held_back.get(call) or self._mailbox.reply(call)
+        self.cancel(call, recursive=False)
         if reply is not None:
             fail_reply(reply, self._terms.late(timed))
-        self.cancel(call, recursive=False)
 
     def _is_late(self, call: int) -> bool:
         """Whether an answer came too late, before the timer could say so."""

@@ -203,8 +203,8 @@ class Relay:
         for call in self._asked.made(session, asking):
             asked = self._asked.get(session, call)
             if asked is not None:
+                asked.drop()  # first: whoever waits may be the one to run it
                 asked.answer(IS_CANCELLED)
-                asked.drop()
 
     def answered(self, session: Session, call: int) -> Waiting | None:
         """A call of a worker needs no cancelling any more; gives it."""
