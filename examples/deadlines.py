@@ -12,14 +12,21 @@ request = actorlib.propagate(ContextVar("request", default="nobody's"))
 class Search:
     """A plain method is not interrupted: it asks now and then."""
 
+    def __init__(self) -> None:
+        self._given_up = "no"
+
     def look(self, shelves: int) -> str:
         """Looks through the shelves until it is done, or nobody waits any more."""
         context = actorlib.get_runtime_context()
         for shelf in range(shelves):
             if context.is_canceled():
-                print(f"{request.get()} search gave up", flush=True)
+                self._given_up = request.get()
                 return f"stopped before shelf {shelf}"
         return f"looked through {shelves} shelves"
+
+    def given_up(self) -> str:
+        """Whose search was given up last."""
+        return f"{self._given_up} search was given up"
 
 
 @actorlib.remote
@@ -33,9 +40,9 @@ class Desk:
         """Has somebody look."""
         return await self._search.look.remote(shelves)
 
-    async def is_free(self) -> str:
-        """Whether the search can be asked again."""
-        return await self._search.look.remote(0)
+    async def given_up(self) -> str:
+        """Whose search was given up last."""
+        return await self._search.given_up.remote()
 
 
 async def main() -> None:
@@ -44,10 +51,10 @@ async def main() -> None:
         print(await desk.answer.remote(1_000))
         request.set("Ada's")
         try:
-            await desk.answer.options(timeout=0.2).remote(1_000_000_000)
+            await desk.answer.options(timeout=0.5).remote(1_000_000_000)
         except DeadlineExceededError as error:
             print(error)
-        print(await desk.is_free.remote())
+        print(await desk.given_up.remote())
 
 
 actorlib.run(main())
