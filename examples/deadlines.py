@@ -12,8 +12,7 @@ request = actorlib.propagate(ContextVar("request", default="nobody's"))
 class Search:
     """A plain method is not interrupted: it asks now and then."""
 
-    def __init__(self) -> None:
-        self._given_up = "no"
+    _given_up = "nobody's"
 
     def look(self, shelves: int) -> str:
         """Looks through the shelves until it is done, or nobody waits any more."""
