@@ -7,7 +7,7 @@ import importlib
 import typing
 
 from actorlib import exceptions
-from actorlib._engine import RuntimeContext
+from actorlib._context import RuntimeContext
 from actorlib._handle import ActorHandle, ActorMethod
 from actorlib._lookup import get_actor, list_actors, list_named_actors
 from actorlib._method import TypedMethod, method, typed
@@ -20,6 +20,7 @@ from actorlib._placement_group import (
     placement_group_table,
     remove_placement_group,
 )
+from actorlib._propagation import propagate
 from actorlib._ref import ObjectRef
 from actorlib._remote import ActorClass, remote
 from actorlib._runtime import (
@@ -89,6 +90,7 @@ __all__ = [
     "method",
     "placement_group",
     "placement_group_table",
+    "propagate",
     "remote",
     "remove_placement_group",
     "run",

@@ -6,19 +6,26 @@ keywords, a dataclass for whoever reads them. A test keeps the two equal.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence  # noqa: TC003  # types that are asked for
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, TypedDict
+from typing import TypedDict
 
-from actorlib._checks import checked, text
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from actorlib._checks import checked, duration, exception_classes, text, times
 
 
-class CallKeywords(TypedDict, total=False):
-    """The keywords of ``@method(...)`` and ``handle.ping.options(...)``."""
+class MethodKeywords(TypedDict, total=False):
+    """The keywords of ``@method(...)``."""
 
     concurrency_group: str | None
+    max_task_retries: int | None
+    retry_exceptions: bool | Sequence[type[Exception]] | None
+    timeout: float | None
+
+
+class CallKeywords(MethodKeywords, total=False):
+    """The keywords of ``handle.ping.options(...)``."""
+
+    name: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,13 +35,47 @@ class CallOptions:
     Attributes:
         concurrency_group: The group that it counts in. None is the one of the methods
             that name none.
+        max_task_retries: How often it is sent again if the actor dies; -1 always. None
+            is what the actor's options say.
+        name: What it is called where it runs (``get_task_name``). None is the class
+            and the method.
+        retry_exceptions: After which exceptions of the method it is sent again: True
+            for all, or a list of classes. None is what the actor's options say.
+        timeout: Seconds from the call until it fails with DeadlineExceededError and is
+            cancelled, with everything that it called. They count wherever it is: while
+            it waits for its arguments, for the actor, in the queue, and running.
     """
 
     concurrency_group: str | None = None
+    max_task_retries: int | None = None
+    name: str | None = None
+    retry_exceptions: bool | Sequence[type[Exception]] | None = None
+    timeout: float | None = None
 
     def __post_init__(self) -> None:
         if self.concurrency_group is not None:
             text("concurrency_group", self.concurrency_group, "'io'")
+        if self.max_task_retries is not None:
+            times("max_task_retries", self.max_task_retries)
+        if self.name is not None:
+            text("name", self.name, "'nightly'")
+        if self.retry_exceptions is not None:
+            listed = exception_classes("retry_exceptions", self.retry_exceptions)
+            object.__setattr__(self, "retry_exceptions", listed)
+        if self.timeout is not None:
+            object.__setattr__(self, "timeout", duration("timeout", self.timeout))
+
+    @property
+    def told(self) -> dict[str, object]:
+        """What has to be told with each call, besides its group."""
+        told: dict[str, object] = {}
+        if self.timeout is not None:
+            told["timeout"] = self.timeout
+        if self.name is not None:
+            told["name"] = self.name
+        if self.max_task_retries is not None or self.retry_exceptions is not None:
+            told["retries"] = (self.max_task_retries, self.retry_exceptions)
+        return told
 
     def updated(self, given: Mapping[str, object]) -> CallOptions:
         """These options with some of them replaced; None leaves one as it is.

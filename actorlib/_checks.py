@@ -46,6 +46,15 @@ def seconds(name: str, value: object) -> None:
         raise ValueError(f"{name} takes a finite number of seconds >= 0, not {value!r}")
 
 
+def duration(name: str, value: object) -> float:
+    """A finite number of seconds above 0."""
+    seconds(name, value)
+    given = float(cast("Real", value))
+    if not given:
+        raise ValueError(f"{name} takes a finite number of seconds > 0, not {value!r}")
+    return given
+
+
 def count(name: str, value: object, least: int) -> None:
     """A whole number, at least so many."""
     if isinstance(value, bool) or not isinstance(value, int):

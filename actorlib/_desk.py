@@ -247,8 +247,9 @@ class Desk:
 
     # The replier of its refs.
 
-    def cancel(self, call: int) -> None:
+    def cancel(self, call: int, *, recursive: bool = True) -> None:
         """Stops waiting; see Replier."""
+        del recursive  # nothing was called for it
         self._refs.pop(call, None)
         self._unsent.append(("withdraw", self._token(call)))
         self._tell()

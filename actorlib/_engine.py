@@ -14,25 +14,20 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, NewType, NoReturn, Protocol
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Generator, Mapping
 
-    from actorlib._bundles import GroupSpec
+    from actorlib._context import RuntimeContext
     from actorlib._interface import Interface, Method
     from actorlib._options import ActorOptions
     from actorlib._pending import PendingCalls
     from actorlib._ref import ObjectRef
     from actorlib._reservations import Reservations
-    from actorlib._runtime_env import RuntimeEnv
     from actorlib._snapshot import ActorInfo
-
-
-def _no_env() -> RuntimeEnv:
-    return {}
 
 
 ActorId = NewType("ActorId", bytes)
@@ -94,104 +89,16 @@ def _borrow(actor_id: ActorId, interface: Interface) -> Hold:
     return Hold(current_engine(), actor_id, interface)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuntimeContext:
-    """Where code is running: which actor, on which share of which devices.
-
-    Attributes:
-        namespace: Where names of actors are looked for that say nothing else.
-        job_id: The runtime, in hex.
-        node_id: The machine, in hex.
-        worker_id: The process, in hex: another one for each incarnation of an actor.
-        actor_id: The actor's id in hex, or None in the owner.
-        actor_name: The actor's name, or None if it has none.
-        runtime_env: What was said of the actor's process, with what it inherited.
-        accelerator_ids: Ids of the devices it was given, by kind; every kind is there.
-        resources: What it holds, by resource name, as the user wrote it.
-        was_current_actor_reconstructed: Whether the actor was restarted after a death.
-        group: The placement group that the actor is in, or None.
-        captures: Whether the actors that it makes go into that group by default.
-    """
-
-    namespace: str = "default"
-    job_id: str = ""
-    node_id: str = ""
-    worker_id: str = ""
-    actor_id: str | None = None
-    actor_name: str | None = None
-    runtime_env: RuntimeEnv = field(default_factory=_no_env)
-    own: Callable[[], Any] | None = field(default=None, repr=False)
-    accelerator_ids: Mapping[str, list[int | str]] = field(
-        default_factory=dict[str, "list[int | str]"]
-    )
-    resources: Mapping[str, float] = field(default_factory=dict[str, float])
-    was_current_actor_reconstructed: bool = False
-    group: GroupSpec | None = None
-    captures: bool = False
-
-    def get_actor_id(self) -> str | None:
-        """The id of the actor whose code this is, in hex; None in the owner."""
-        return self.actor_id
-
-    def get_actor_name(self) -> str | None:
-        """The name of the actor whose code this is; None if it has none."""
-        return self.actor_name
-
-    def get_job_id(self) -> str:
-        """The id of the runtime, in hex."""
-        return self.job_id
-
-    def get_node_id(self) -> str:
-        """The id of the machine, in hex."""
-        return self.node_id
-
-    def get_placement_group_id(self) -> str | None:
-        """The id of the placement group that this actor is in, in hex, or None."""
-        return None if self.group is None else self.group.id.hex()
-
-    def get_worker_id(self) -> str:
-        """The id of this process among those of the runtime, in hex."""
-        return self.worker_id
-
-    @property
-    def current_actor(self) -> Any:
-        """A handle of the actor whose code this is: to call it later, or to hand out.
-
-        It does not keep the actor alive here; whoever it is handed to does.
-
-        Raises:
-            RuntimeError: This is no actor's code.
-        """
-        if self.own is None:
-            raise RuntimeError("current_actor is an actor's own: this is no actor")
-        return self.own()
-
-    def get_accelerator_ids(self) -> dict[str, list[str]]:
-        """Ids of the devices that this actor was given, by kind.
-
-        They name devices of the machine as the owner sees it and do not change while
-        the actor lives; frameworks inside count the visible ones from 0.
-        """
-        return {kind: list(map(str, ids)) for kind, ids in self.accelerator_ids.items()}
-
-    def get_assigned_resources(self) -> dict[str, float]:
-        """What this actor holds, by resource name; memory in bytes."""
-        return dict(self.resources)
-
-
 class Engine(Protocol):
     """What runs actors. None of the verbs but ``wait`` blocks."""
 
     pending: PendingCalls
+    context: RuntimeContext
+    """Where the code of this process is running."""
 
     @property
     def groups(self) -> Reservations:
         """The placement groups."""
-        ...
-
-    @property
-    def context(self) -> RuntimeContext:
-        """Where the code of this process is running."""
         ...
 
     def create(self, spec: ActorSpec) -> ActorId:

@@ -8,6 +8,7 @@ interface is plain data, so it travels with every handle.
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from actorlib._call_options import CallOptions
@@ -174,10 +175,30 @@ class Interface(NamedTuple):
         """
         options = method.options.updated(given)
         self.check_group(method.name, options)
-        told = dict(method.told or {})
+        told = options.told
         if options.concurrency_group != method.options.concurrency_group:
             told["group"] = options.concurrency_group
+        elif method.told is not None and "group" in method.told:
+            told["group"] = method.told["group"]
         return method._replace(options=options, told=told or None)
+
+    def retried(self) -> dict[str, object]:
+        """The methods that say which exceptions are retried, each with those."""
+        said = {n: m.options.retry_exceptions for n, m in self.methods.items()}
+        return {name: listed for name, listed in said.items() if listed is not None}
+
+    def retrying(self, listed: Mapping[str, object]) -> Interface:
+        """The same, with other exceptions for some methods.
+
+        Args:
+            listed: By name of the method; None for nothing said.
+        """
+        methods = dict(self.methods)
+        for name, exceptions in listed.items():
+            method = methods[name]
+            options = replace(method.options, retry_exceptions=cast("bool", exceptions))
+            methods[name] = method._replace(options=options, told=options.told or None)
+        return self._replace(methods=methods)
 
     def check_group(self, method: str, options: CallOptions) -> None:
         """Refuses a group that an actor of it does not have.
@@ -229,7 +250,9 @@ def _method(cls: type, name: str) -> Method:
     is_own = isinstance(found, (staticmethod, classmethod))
     method = _read(name, function, skip_self=is_bound and not is_own)
     options = getattr(function, OPTIONS, None)
-    return method._replace(options=options) if options is not None else method
+    if options is None:
+        return method
+    return method._replace(options=options, told=options.told or None)
 
 
 def _constructor(cls: type) -> Method:

@@ -22,7 +22,7 @@ from typing import (
     overload,
 )
 
-from actorlib._call_options import CallKeywords, CallOptions
+from actorlib._call_options import CallOptions, MethodKeywords
 from actorlib._handle import ActorHandle
 from actorlib._interface import OPTIONS
 
@@ -77,7 +77,7 @@ def method(
 @overload
 def method(function: Callable[Concatenate[S, P], R], /) -> TypedMethod[S, P, R, R]: ...
 @overload
-def method(**options: Unpack[CallKeywords]) -> _Decorator: ...
+def method(**options: Unpack[MethodKeywords]) -> _Decorator: ...
 def method(*given: object, **options: Any) -> object:
     """Says how a method of an actor class is called, and gives it its exact type.
 
@@ -93,6 +93,12 @@ def method(*given: object, **options: Any) -> object:
             value has the wrong type.
         ValueError: A value is out of range.
     """
+    if "name" in options:
+        raise TypeError(
+            f"name={options['name']!r} is an option of one call and not of a method: "
+            "write .options(name=...). The options are "
+            + ", ".join(MethodKeywords.__annotations__)
+        )
     checked = CallOptions().updated(options)
 
     def decorate(function: object) -> object:

@@ -139,9 +139,10 @@ class ActorOptions:
         restart_backoff: Seconds before it is restarted if it died soon after a restart;
             they double each time. The first restart is at once.
         max_task_retries: How often a call that was on its way when the actor died is
-            sent again after the restart; -1 always.
+            sent again after the restart; -1 always. A method or a call may say
+            otherwise; see CallOptions.
         retry_exceptions: Which exceptions of a method are retried likewise: True for
-            all, or a list of classes.
+            all, or a list of classes. A method or a call may say otherwise.
         request: All amounts together, exact.
     """
 

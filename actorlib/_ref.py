@@ -22,6 +22,7 @@ import concurrent.futures
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
+from actorlib._checks import truth
 from actorlib.exceptions import TaskCancelledError
 
 R = TypeVar("R")
@@ -30,8 +31,13 @@ R = TypeVar("R")
 class Replier(Protocol):
     """What a ref needs of the engine that will fill it."""
 
-    def cancel(self, call: int) -> None:
-        """Stops the call; its answer, if one still comes, is dropped."""
+    def cancel(self, call: int, *, recursive: bool = True) -> None:
+        """Stops the call; its answer, if one still comes, is dropped.
+
+        Args:
+            call: Its number.
+            recursive: Whether the calls that it has made are stopped too.
+        """
         ...
 
     def loosen(self, ref: ObjectRef[Any]) -> None:
@@ -118,15 +124,33 @@ class ObjectRef(_Future[R]):
             raise TaskCancelledError("the call was cancelled")
         return self.result()
 
-    def cancel(self, msg: Any | None = None) -> bool:
+    def cancel(
+        self, msg: Any | None = None, *, recursive: bool = True, force: bool = False
+    ) -> bool:
         """Cancels the call, waiting or running; False if it is done already.
 
         A running ``async def`` gets ``CancelledError`` at its await; a running plain
         method is not interrupted, its result is dropped.
+
+        Args:
+            msg: As for any future.
+            recursive: Whether the calls that it has made are cancelled too.
+            force: There is no force but ``kill``: only False.
+
+        Raises:
+            TypeError: ``recursive`` or ``force`` is no bool.
+            ValueError: It is to be done by force.
         """
+        truth("recursive", recursive)
+        truth("force", force)
+        if force:
+            raise ValueError(
+                "force=True would end the whole actor, with the calls of others: "
+                "kill(handle) does that. cancel() asks is_canceled() to be looked at"
+            )
         if self.done():
             return False
-        self._engine.cancel(self.call)
+        self._engine.cancel(self.call, recursive=recursive)
         return super().cancel(msg)
 
     def get(self, timeout: float | None = None) -> R:

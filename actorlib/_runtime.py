@@ -11,12 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack, cast, overload
 
 from actorlib._checks import checked, one_of
-from actorlib._engine import (
-    RuntimeContext,
-    current_engine,
-    find_engine,
-    set_engine,
-)
+from actorlib._engine import current_engine, find_engine, set_engine
 from actorlib._handle import ActorHandle, hold_of, own_handle
 from actorlib._placement_group import PlacementGroup
 from actorlib._ref import ObjectRef
@@ -27,6 +22,7 @@ from actorlib._streams import fill_standard_streams
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from actorlib._context import RuntimeContext
     from actorlib._local.engine import LocalEngine
     from actorlib._snapshot import Snapshot
 
@@ -233,20 +229,28 @@ def kill(actor: ActorHandle[Any], *, no_restart: bool = True) -> asyncio.Future[
     return hold.engine.kill(hold.actor_id, restart=not no_restart)
 
 
-def cancel(ref: ObjectRef[Any]) -> None:
+def cancel(ref: ObjectRef[Any], *, recursive: bool = True, force: bool = False) -> None:
     """Cancels a call, waiting or running; one that is done keeps its result.
 
     A running ``async def`` gets CancelledError at its await. A running plain method is
-    not interrupted (``kill`` does that); its result is dropped.
+    not interrupted (``kill`` does that); its result is dropped, and it may ask
+    ``get_runtime_context().is_canceled()``.
+
+    Args:
+        ref: The call's.
+        recursive: Whether the calls that it has made, and that are not done, are
+            cancelled too, and theirs.
+        force: There is no force but ``kill``: only False.
 
     Raises:
         TypeError: It is no ref.
+        ValueError: It is to be done by force.
     """
     if not isinstance(cast("object", ref), ObjectRef):
         raise TypeError(
             f"cancel() takes the ref of a call, not {ref!r}; kill() ends an actor"
         )
-    ref.cancel()
+    ref.cancel(recursive=recursive, force=force)
 
 
 @overload
@@ -291,8 +295,11 @@ def get_runtime_context() -> RuntimeContext:
     Raises:
         RuntimeError: No runtime is running in this process.
     """
-    context = current_engine().context
-    return context if context.actor_id is None else replace(context, own=own_handle)
+    engine = current_engine()
+    context = engine.context
+    if context.own is None and context.actor_id is not None:
+        context = engine.context = replace(context, own=own_handle)
+    return context
 
 
 def exit_actor() -> NoReturn:

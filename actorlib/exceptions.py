@@ -22,6 +22,8 @@ __all__ = [
     "ActorUnavailableError",
     "ActorUnschedulableError",
     "ActorlibError",
+    "DeadlineExceededError",
+    "DeadlockError",
     "Empty",
     "Exit",
     "Full",
@@ -86,6 +88,30 @@ class Empty(ActorlibError, _queue.Empty):  # noqa: N818  # the standard library'
 
 class Full(ActorlibError, _queue.Full):  # noqa: N818  # likewise
     """A queue had no room, or not in time; nothing was put."""
+
+
+class DeadlineExceededError(ActorlibError, TimeoutError):
+    """A call was not done when its time was over; it was cancelled where it was.
+
+    Attributes:
+        timeout: How many seconds were given.
+        is_inherited: Whether they were given to a call above it, which made this one.
+    """
+
+    def __init__(
+        self, message: str, *, timeout: float = 0.0, is_inherited: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.timeout = timeout
+        self.is_inherited = is_inherited
+
+
+class DeadlockError(ActorlibError, RuntimeError):
+    """A wait would never end: what it waits for waits for whoever waits.
+
+    Raised where the wait was that closed the circle; the call that it waited for was
+    dropped.
+    """
 
 
 class PendingCallsLimitExceeded(ActorlibError):  # noqa: N818  # Ray's name

@@ -157,7 +157,8 @@ async def test_ord_004_one_more_than_the_limit_waits(stop: Stop) -> None:
 
 
 async def test_threads_are_made_when_they_are_needed_and_kept() -> None:
-    meeting = threaded(3, Meeting, 2)
+    # No more than two: the first may not have laid its call down when the next come.
+    meeting = threaded(2, Meeting, 2)
     made_on, first, count = await meeting.threads.remote()
     assert made_on == "MainThread"
     assert first != "MainThread"

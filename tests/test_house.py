@@ -42,6 +42,7 @@ ARROWS: dict[str, str] = {
     "_bundles": "_kinds _resources",
     "_group_options": "_bundles _checks",
     "_call_options": "_checks",
+    "_propagation": "",
     "_interface": "_call_options _options",
     "_snapshot": "",
     "_calling": "",
@@ -49,12 +50,12 @@ ARROWS: dict[str, str] = {
     "_options": ("_bundles _checks _group_options _kinds _resources _runtime_env"),
     "_runtime_options": "_checks _resources",
     # The waist.
-    "_ref": "exceptions",
+    "_ref": "exceptions _checks",
+    "_context": "_bundles _calling _runtime_env",
     "_pending": "_ref",
     "_reservations": "_bundles _ref _snapshot",
     "_engine": (
-        "_bundles _interface _options _pending _ref _reservations _runtime_env "
-        "_snapshot"
+        "_bundles _interface _options _pending _ref _reservations _snapshot _context"
     ),
     # The agreements: with another process, with hardware, and how a lease is kept.
     "_wire": "_wire exceptions",
@@ -62,15 +63,18 @@ ARROWS: dict[str, str] = {
     "_enforcement": "_enforcement accelerators _kinds _resources exceptions",
     # What both wings do with the arguments of a call.
     "_arguments": "_engine _ref _wire exceptions",
+    "_telling": "_calling _interface _propagation _wire exceptions",
     # The wings: each knows the waist and the agreements, neither knows the other.
     "_local": (
         "_local _bundles _engine _pending _ref _arguments _snapshot _streams "
         "_interface _options _runtime_options _kinds _resources _runtime_env "
-        "exceptions _wire accelerators _enforcement"
+        "exceptions _wire accelerators _enforcement _calling _context _propagation "
+        "_telling"
     ),
     "_worker": (
         "_worker _bundles _calling _engine _pending _ref _arguments _interface "
-        "_options _runtime_env _snapshot exceptions _wire _remote"
+        "_options _runtime_env _snapshot exceptions _wire _remote _context "
+        "_propagation _telling"
     ),
     # The owner's side and a worker's in one process: the pipe is between them still.
     "_inline": "_inline _engine _runtime_options _local _wire _worker",
@@ -97,11 +101,11 @@ ARROWS: dict[str, str] = {
     "_queue": "_checks _desk _handle _queue_actor _ref _remote _waiting exceptions",
     "_runtime": (
         "_checks _engine _handle _inline _local _placement_group _ref _remote "
-        "_runtime_options _snapshot _streams"
+        "_runtime_options _snapshot _streams _context"
     ),
     "": (
-        "exceptions _engine _flow _handle _lookup _method _placement_group _pool "
-        "_queue _ref _remote _results _runtime _snapshot _waiting"
+        "exceptions _flow _handle _lookup _method _placement_group _pool _queue _ref "
+        "_remote _results _runtime _snapshot _waiting _context _propagation"
     ),
     "_demo": "_handle _remote _runtime",
     "_cli": " _demo accelerators",
@@ -156,6 +160,9 @@ PURE = [
     "_wire.control",
     "_wire.frames",
     "_wire.lanes",
+    "_local.asked",
+    "_local.deadlines",
+    "_local.waits",
 ]
 """What decides from values alone: time, chance and the system come in as arguments."""
 

@@ -16,8 +16,10 @@ What decides is pure and what acts is thin. In reading order:
 * ``birth``: what an actor is made from.
 * ``registry``, ``holders``: the actors and their states; who has a handle of which.
 * ``names``, ``directory``: which name is whose, and who answers to it now.
-* ``retries``, ``mailbox``, ``dispatch``: which calls are sent again, and which may go;
-  where each answer goes.
+* ``retries``, ``deadlines``, ``timekeeper``, ``terms``: which calls are sent again,
+  and whose time is over; what of that holds for one actor's calls.
+* ``mailbox``, ``reply``, ``dispatch``: which calls may go, who wants the answers, and
+  where each goes.
 * ``launcher``, ``template``, ``process``, ``output``, ``descriptors``: processes, and
   what they print.
 * ``machine``: what there is, who may have it, what starts there.
@@ -26,6 +28,8 @@ What decides is pure and what acts is thin. In reading order:
 * ``restarts``: whether and when an actor that died is started anew.
 * ``surroundings``, ``moments``, ``place``, ``supervisor``: what a life needs; what
   others wait for; its share; the life of one actor, top to bottom.
+* ``asked``, ``waiting``: which calls workers have asked for, and how they are answered.
+* ``waits``, ``deadlocks``: who waits for which of them, and who waits in vain.
 * ``relay``, ``creations``: what rises from workers: calls to other actors, endings;
   actors that they make.
 * ``lives``: every life of the runtime, and who holds which actor.

@@ -15,17 +15,20 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from actorlib._arguments import Arguments, when_done
 from actorlib._bundles import GroupId
-from actorlib._engine import ActorId, ActorSpec, Hold, RuntimeContext
+from actorlib._context import RuntimeContext
+from actorlib._engine import ActorId, ActorSpec, Hold
 from actorlib._local.birth import Birth, Sealed
 from actorlib._local.group_verbs import GroupVerbs
 from actorlib._local.holders import OWNER
 from actorlib._local.lives import Lives
 from actorlib._local.registry import ActorState
 from actorlib._pending import PendingCalls
+from actorlib._propagation import MARKED
 from actorlib._ref import ObjectRef
 from actorlib._resources import format_amount
 from actorlib._runtime_env import refuse_own
 from actorlib._snapshot import Snapshot
+from actorlib._telling import tell
 from actorlib._wire.blame import Sources
 from actorlib._wire.lanes import Lanes
 from actorlib._wire.payload import encode_plain_call
@@ -111,22 +114,24 @@ class LocalEngine:
         life = self._living.get(actor)
         if life is None or self._is_closed or threading.get_ident() != self._thread:
             life = self._life(actor)  # it says what is wrong
-        dispatch = life.dispatch
+        dispatch, told = life.dispatch, method.told
+        if told is not None or MARKED:
+            told = tell(method)
         ref: ObjectRef[Any] = ObjectRef(loop=self.loop)
         payload = None if kwargs or self._lanes else encode_plain_call(args)
         if payload is not None:  # the usual case: everything else is the long way
-            sent = dispatch.send(ref, method.name, None, payload, method.told)
+            sent = dispatch.send(ref, method.name, None, payload, told)
             ref.bind(dispatch, sent)
             return ref
         where = f"{life.record.label}.{method.name}"
         arguments = Arguments(self, where, args, kwargs)
         self.lives.arrived(arguments.loans, OWNER)
         if arguments.refs or self._lanes:
-            self._send_in_order(life, ref, method, arguments)
+            self._send_in_order(life, ref, method, arguments, told)
         else:
             sealed, loans = arguments.payload()
-            name, told = method.name, method.told
-            ref.bind(dispatch, dispatch.send(ref, name, loans, sealed, told))
+            sent = dispatch.send(ref, method.name, loans, sealed, told)
+            ref.bind(dispatch, sent)
         return ref
 
     def obtain(self, spec: ActorSpec) -> Hold:
@@ -278,11 +283,16 @@ class LocalEngine:
             later.set_exception(completed)
 
     def _send_in_order(
-        self, life: Life, ref: ObjectRef[Any], method: Method, arguments: Arguments
+        self,
+        life: Life,
+        ref: ObjectRef[Any],
+        method: Method,
+        arguments: Arguments,
+        told: dict[str, object] | None,
     ) -> None:
         """Sends a call when its arguments are there and those before it have gone."""
         dispatch, lane = life.dispatch, life.record.id
-        number = dispatch.hold_back(ref)
+        number = dispatch.hold_back(ref, method.name, told)
         ref.bind(dispatch, number)
         del ref  # from here on it may be abandoned
 
@@ -296,8 +306,7 @@ class LocalEngine:
                 self.lives.returned(completed.loans or (), OWNER)
             else:
                 payload, loans = completed
-                name, told = method.name, method.told
-                sent = dispatch.send(waiting, name, loans, payload, told)
+                sent = dispatch.send(waiting, method.name, loans, payload, told)
                 waiting.bind(dispatch, sent)
             life.idle()
 

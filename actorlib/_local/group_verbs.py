@@ -100,8 +100,9 @@ class GroupVerbs:
 
     # Replier.
 
-    def cancel(self, call: int) -> None:
+    def cancel(self, call: int, *, recursive: bool = True) -> None:
         """Nobody waits for a group any more; see Replier."""
+        del recursive  # nothing was called for it
         self._refs.pop(call, None)
 
     def loosen(self, ref: ObjectRef[Any]) -> None:

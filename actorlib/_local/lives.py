@@ -23,9 +23,10 @@ from actorlib._local.holders import OWNER, RUNTIME, Holders
 from actorlib._local.machine import Machine, counted
 from actorlib._local.registry import ActorRecord, ActorState, Registry
 from actorlib._local.relay import Relay
-from actorlib._local.retries import retries_of
 from actorlib._local.session import Session
 from actorlib._local.supervisor import Life
+from actorlib._local.terms import Terms
+from actorlib._local.timekeeper import Clock
 from actorlib._snapshot import ActorInfo
 from actorlib._wire.frames import START, Frame
 from actorlib._wire.payload import dump
@@ -52,6 +53,7 @@ class Lives:
     Attributes:
         loop: The owner's loop.
         grace: Seconds a busy actor is given to end.
+        clock: Says which calls' time is over.
         loans: Where handles in payloads are counted: here.
         registry: The actors and their states.
         holders: Who has a handle of which.
@@ -73,6 +75,7 @@ class Lives:
         self._sessions = itertools.count(1)
         self.directory = Directory(options.namespace, self.by_id.get)
         self._made_by: dict[int, set[ActorId]] = {}
+        self.clock = Clock(self.loop)
         self._relay = Relay(self)
         self.demands = Demands(
             machine, self.by_id, self.loop, may_wait=options.infeasible == "wait"
@@ -117,8 +120,9 @@ class Lives:
             life.begin(arguments)
 
     def _dispatch_of(self, life: Life) -> Dispatch:
-        retries = retries_of(life.record.options)
-        return Dispatch(self, life.died, life.unavailable, life.idle, retries)
+        record, cancel_made = life.record, self._relay.cancel_made
+        terms = Terms(self.clock, record.label, record.options, cancel_made)
+        return Dispatch(self, life.died, life.unavailable, life.idle, terms)
 
     def create_for(
         self, actor: ActorId, birth: Birth, maker: int

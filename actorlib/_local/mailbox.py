@@ -121,6 +121,14 @@ class Mailbox(Generic[R]):
         elif number in self._waiting:
             self._waiting[number] = self._waiting[number]._replace(reply=reply)
 
+    def reply(self, number: int) -> R | None:
+        """Whom the answer of a call is for; None if it is none that has none yet."""
+        posted = self._waiting.get(number)
+        if posted is not None:
+            return posted.reply
+        sent = self._sent.get(number)
+        return None if sent is None else sent[0]
+
     def drop(self, number: int) -> Frame | None:
         """Forgets a call; gives its frame if that is still here, sent or not."""
         number = self.current(number)

@@ -106,15 +106,16 @@ def error_of(
         summary: The last line of the traceback.
         text: The traceback.
         where: Which method of which actor.
-        payload: The pickled exception, or empty if it could not be pickled.
+        payload: The pickled exception, or empty if it could not be pickled, or there
+            was none.
     """
-    if kind == CANCELLED:
+    if kind == CANCELLED and not payload:
         return TaskCancelledError("the call was cancelled")
     try:
         cause = cast("BaseException | None", decode(payload) if payload else None)
     except Exception:  # noqa: BLE001  # loading runs the user's code, and its module may be missing here
         cause = None
-    if kind == DIED and cause is not None:
+    if kind in (CANCELLED, DIED) and cause is not None:
         return cause
     return task_error(cause, summary, text, where)
 

@@ -11,6 +11,7 @@ Loading it is part of every start, so it imports neither ``_local`` nor
 * ``looped``, ``plain``: an event loop, for actors with ``async def``, and the main
   thread beside it.
 * ``crew``: the threads that serve it beside the main one.
+* ``carried``: what the caller said of a call, where it runs.
 * ``gate``: how many calls run at once, and which waits next.
 * ``replies``: what a method returned or raised becomes a frame.
 * ``uplink``: the engine of a worker: the same verbs, as frames to the owner.

@@ -13,7 +13,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from actorlib._engine import ActorId, RuntimeContext
+from actorlib._context import RuntimeContext
 from actorlib._remote import class_of, plan_of
 from actorlib._wire.frames import START, Frame, Payload
 from actorlib._wire.payload import decode, decode_call
@@ -24,6 +24,7 @@ from actorlib.exceptions import ProtocolError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from actorlib._engine import ActorId
     from actorlib._interface import Interface
 
 
@@ -87,6 +88,7 @@ def read_start(frame: Frame) -> Start:
         worker_id=told["prefix"].hex(),
         actor_id=told["actor"].hex(),
         actor_name=told["named"],
+        class_name=told["name"],
         runtime_env=told["env"],
         accelerator_ids={kind: list(ids) for kind, ids in told["ids"].items()},
         resources=told["resources"],

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from actorlib._calling import running
 from actorlib._engine import ActorExit, set_engine
 from actorlib._options import LOOPED_LIMIT
+from actorlib._telling import enter_variables
 from actorlib._wire.channel import Channel
 from actorlib._wire.frames import (
     CALL,
@@ -73,6 +74,7 @@ def serve(start: Start, pipe: Pipe, loop: asyncio.AbstractEventLoop) -> None:
     set_engine(uplink)
     looped = _Looped(start, loop, uplink, pipe)
     uplink.left = partial(looped.leave, start.grace)
+    uplink.cancelled = looped.was_cancelled
     thread = start.crew.start(f"{start.name}-loop", looped.run)
     try:
         with uplink.borrowing(start.loans):
@@ -81,6 +83,7 @@ def serve(start: Start, pipe: Pipe, loop: asyncio.AbstractEventLoop) -> None:
         uplink.post(replies.failure(uplink, 0, error, f"{start.name}()"))
         looped.finish(thread)
         raise SystemExit(1) from error
+    uplink.made = type(looped.instance)
     uplink.post((READY,))
     try:
         looped.plain.run(looped.instance)
@@ -115,6 +118,7 @@ class _Looped:
         # The default is for coroutines; plain methods are one at a time anyhow.
         self._counts_plain = bool(start.limits)
         self._gated: dict[int, Gate] = {}
+        self._cancelled: set[int] = set()
         self._emptied: asyncio.Future[None] | None = None
         self._known: dict[str, tuple[bool, Gate | None]] = {}
         self._stopping: asyncio.Task[None] | None = None
@@ -226,6 +230,8 @@ class _Looped:
         answer: Frame | None
         running.set((call, name, told[0] if told else None))
         try:
+            if told:
+                enter_variables(told[0])
             with self._uplink.borrowing(loans):
                 args, kwargs = decode_call(payload)
             coroutine: Coroutine[Any, Any, object] = getattr(self.instance, name)(
@@ -263,6 +269,7 @@ class _Looped:
         running = self._tasks.get(call)
         if running is not None:
             task, frame, gate = running
+            self._cancelled.add(call)
             task.cancel()
             task.add_done_callback(lambda _: self._never_began(frame, gate))
         elif (waiting := self._gates.drop(call)) is not None:
@@ -271,8 +278,13 @@ class _Looped:
         else:
             self.plain.cancel(call)
 
+    def was_cancelled(self, call: int) -> bool:
+        """Whether a call that runs is not wanted any more; from any thread."""
+        return call in self._cancelled or self.plain.was_cancelled(call)
+
     def _never_began(self, frame: Frame, gate: Gate) -> None:
         """Answers for a task that was cancelled before its first step."""
+        self._cancelled.discard(frame[1])
         if self._tasks.pop(frame[1], None) is not None:
             self._give_up(frame)
             call = frame[1]

@@ -12,11 +12,12 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from actorlib._calling import running
+from actorlib._calling import is_late, running
 from actorlib._engine import ActorExit
 from actorlib._wire.frames import LEAVE, Frame
 from actorlib._wire.payload import decode_call, kept
 from actorlib._worker import replies
+from actorlib._worker.carried import call_with
 from actorlib._worker.pace import Pace
 
 if TYPE_CHECKING:
@@ -69,6 +70,10 @@ class PlainMethods:
         if self._queued:
             self._cancelled.add(call)
 
+    def was_cancelled(self, call: int) -> bool:
+        """Whether a call is not wanted any more."""
+        return call in self._cancelled
+
     def clear(self) -> list[int]:
         """Forgets the calls that wait; gives their numbers."""
         numbers: list[int] = []
@@ -109,7 +114,7 @@ class PlainMethods:
 
     def _run(self, frame: Frame) -> None:
         _, call, name, loans, *told, payload = frame
-        if call in self._cancelled:
+        if call in self._cancelled or (told and is_late(told[0])):
             with self._uplink.borrowing(loans):  # gives the handles in it back
                 pass
             self._loop.call_soon_threadsafe(self._answered, replies.cancelled(call))
@@ -121,7 +126,11 @@ class PlainMethods:
         try:
             with self._uplink.borrowing(loans):
                 args, kwargs = decode_call(payload)
-            value = getattr(self._instance, name)(*args, **kwargs)
+            method = getattr(self._instance, name)
+            if told:
+                value = call_with(told[0], method, args, kwargs)
+            else:
+                value = method(*args, **kwargs)
         except Exception as error:  # noqa: BLE001  # the user's code
             where = self._where(name)
             answer = replies.failure(self._uplink, call, error, where)

@@ -15,7 +15,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from actorlib._calling import running
+from actorlib._calling import is_late, running
 from actorlib._engine import set_engine
 from actorlib._ref import unlooped
 from actorlib._wire.frames import (
@@ -23,6 +23,7 @@ from actorlib._wire.frames import (
     CALL_WITH,
     CANCEL,
     FAILURE,
+    MAIN,
     READY,
     RESULT,
     STOP,
@@ -31,8 +32,9 @@ from actorlib._wire.frames import (
 from actorlib._wire.payload import decode_call
 from actorlib._worker import replies
 from actorlib._worker.birth import construct
+from actorlib._worker.carried import call_with
 from actorlib._worker.pace import Pace
-from actorlib._worker.uplink import TOO_LATE, Uplink
+from actorlib._worker.uplink import MOMENT, TOO_LATE, Uplink
 from actorlib.exceptions import GetTimeoutError
 
 if TYPE_CHECKING:
@@ -55,6 +57,8 @@ class Inbox:
         self.cancelled: set[int] = set()
         self.callbacks: deque[Callable[[], None]] = deque()
         self._pipe = pipe
+        self._poller = select.poll()
+        self._poller.register(pipe.sock, select.POLLIN)
         self._turn = threading.Condition()
         self._is_reading = False
 
@@ -72,24 +76,57 @@ class Inbox:
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while not until():
-            self.call_back()
+            self._read_once(until, settle, deadline)
+
+    def wait(
+        self,
+        until: Callable[[], bool],
+        settle: Callable[[Frame], None],
+        seconds: float,
+    ) -> bool:
+        """The same for so many seconds and no longer; True if the condition holds.
+
+        The kernel keeps the time, so a short wait costs no more than any.
+
+        Raises:
+            EOFError: The owner is gone.
+        """
+        self._pipe.wake_after(seconds)
+        end = time.monotonic() + seconds
+        while not until():
+            if not self._read_once(until, settle, None) or time.monotonic() > end:
+                return until()
+        return True
+
+    def _read_once(
+        self,
+        until: Callable[[], bool],
+        settle: Callable[[Frame], None],
+        deadline: float | None,
+    ) -> bool:
+        """Reads what comes next; False if nothing did for as long as the pipe waits."""
+        self.call_back()
+        with self._turn:
+            if self._is_reading:
+                # Looked at again: what the other thread has read by now, it will
+                # not tell of a second time.
+                if not until() and not self._turn.wait(_left(deadline)):
+                    raise GetTimeoutError(TOO_LATE)
+                return True
+            self._is_reading = True
+        try:
+            if deadline is not None:
+                self._poll(deadline)
+            for frame in self._pipe.receive_some():
+                self._sort(frame, settle)
+        except BlockingIOError:
+            self._pipe.wake_after(0)
+            return False
+        finally:
             with self._turn:
-                if self._is_reading:
-                    # Looked at again: what the other thread has read by now, it will
-                    # not tell of a second time.
-                    if not until() and not self._turn.wait(_left(deadline)):
-                        raise GetTimeoutError(TOO_LATE)
-                    continue
-                self._is_reading = True
-            try:
-                if deadline is not None:
-                    self._poll(deadline)
-                for frame in self._pipe.receive_some():
-                    self._sort(frame, settle)
-            finally:
-                with self._turn:
-                    self._is_reading = False
-                    self._turn.notify_all()
+                self._is_reading = False
+                self._turn.notify_all()
+        return True
 
     def call_back(self) -> None:
         """Runs what was put off by destructors."""
@@ -118,9 +155,7 @@ class Inbox:
                 self._turn.notify_all()
 
     def _has_more(self, seconds: float) -> bool:
-        poller = select.poll()
-        poller.register(self._pipe.sock, select.POLLIN)
-        return bool(poller.poll(seconds * 1000))
+        return bool(self._poller.poll(seconds * 1000))
 
     def _poll(self, deadline: float) -> None:
         if not self._has_more(max(0.0, deadline - time.monotonic())):
@@ -143,6 +178,8 @@ class SerialUplink(Uplink):
         super().__init__(start, unlooped(_report))
         self._pipe = pipe
         self._inbox = inbox
+        # The one thread that runs methods, if there is one.
+        self._single = None if start.limits else threading.get_ident()
 
     def post(self, frame: Frame) -> None:
         """Sends a frame now: the method that posts it may go on for long."""
@@ -162,7 +199,19 @@ class SerialUplink(Uplink):
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Reads until the ref is done; see Replier."""
-        self._inbox.read(ref.done, self.settle, timeout)
+        read = self._inbox.read
+        if timeout is not None or threading.get_ident() != self._single:
+            read(ref.done, self.settle, timeout)
+            return
+        if not self._inbox.wait(ref.done, self.settle, MOMENT):
+            with self.waiting(ref, MAIN):
+                read(ref.done, self.settle)
+
+    def was_canceled(self, call: int) -> bool:
+        """Whether a call that runs was cancelled; reads what has come; see Process."""
+        if call not in self._inbox.cancelled:
+            self._inbox.read_what_is_there(self.settle)
+        return call in self._inbox.cancelled
 
     def finish(self) -> None:
         """Sends what was answered, and what was asked and waits for its arguments."""
@@ -199,6 +248,7 @@ def be_born(start: Start, pipe: Pipe) -> tuple[object, Inbox, SerialUplink]:
     except BaseException as error:
         pipe.send(replies.failure(uplink, 0, error, f"{start.name}()"))
         raise SystemExit(1) from error
+    uplink.made = type(instance)
     pipe.send((READY,))
     return instance, inbox, uplink
 
@@ -230,7 +280,10 @@ class _Serial:
                 inbox.read(has_calls, self._uplink.settle)
             frame = calls.popleft()
             if frame[0] in (CALL, CALL_WITH):
-                if inbox.cancelled and self._was_cancelled(frame[1]):
+                is_timed = frame[0] == CALL_WITH
+                if (inbox.cancelled and self._was_cancelled(frame[1])) or (
+                    is_timed and is_late(frame[4])
+                ):
                     with self._uplink.borrowing(frame[3]):
                         continue
                 self._serve_call(frame)
@@ -260,7 +313,11 @@ class _Serial:
                     args, kwargs = decode_call(payload)
             else:
                 args, kwargs = decode_call(payload)
-            value = getattr(self._instance, name)(*args, **kwargs)
+            method = getattr(self._instance, name)
+            if told:
+                value = call_with(told[0], method, args, kwargs)
+            else:
+                value = method(*args, **kwargs)
         except Exception as error:  # noqa: BLE001  # the user's code
             where = self._where(name)
             answer = replies.failure(self._uplink, call, error, where)

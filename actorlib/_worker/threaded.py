@@ -14,10 +14,11 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
-from actorlib._calling import running
+from actorlib._calling import is_late, running
 from actorlib._wire.frames import CALL, CALL_WITH, STOP, Frame
 from actorlib._wire.payload import decode_call
 from actorlib._worker import replies
+from actorlib._worker.carried import call_with
 from actorlib._worker.gate import Gate, Gates
 from actorlib._worker.serial import be_born
 
@@ -61,6 +62,7 @@ class _Threaded:
         self._changed = threading.Condition()
         self._running = 0
         self._idle = 0
+        self._begun: set[int] = set()
         self._is_stopping = False
         self._fatal: BaseException | None = None
 
@@ -94,6 +96,7 @@ class _Threaded:
         with self._changed:
             if not gate.enter(frame):
                 return
+            self._begun.add(frame[1])
             self._running += 1
             if self._idle:
                 self._idle -= 1
@@ -103,14 +106,14 @@ class _Threaded:
         self._crew.start(f"{self._name}-{number}", self._work, frame, gate)
 
     def _forget_cancelled(self) -> None:
-        """Drops cancellations of calls that run or are over: none waits any more."""
+        """Drops cancellations of calls that are over: none waits any more."""
         if not self._inbox.cancelled:
             return
         # Looked at in this order: one that comes meanwhile is of a call that is there.
         known = list(self._inbox.cancelled)
         with self._changed:
             if not self._inbox.calls and self._gates.are_empty:
-                self._inbox.cancelled.difference_update(known)
+                self._inbox.cancelled.difference_update({*known} - self._begun)
 
     def _finish(self) -> None:
         """Lets everything that came before end; threads that wait read for it."""
@@ -140,15 +143,18 @@ class _Threaded:
                 self._break(error)
                 return
             with self._changed:
+                self._begun.discard(frame[1])
                 frame = gate.leave()
-                if frame is None:
+                if frame is not None:
+                    self._begun.add(frame[1])
+                else:
                     self._running -= 1
                     self._idle += 1
                     self._changed.notify_all()
 
     def _serve_call(self, frame: Frame) -> None:
         _, call, name, loans, *told, payload = frame
-        if call in self._inbox.cancelled:
+        if call in self._inbox.cancelled or (told and is_late(told[0])):
             self._inbox.cancelled.discard(call)
             with self._uplink.borrowing(loans):
                 return
@@ -156,7 +162,11 @@ class _Threaded:
         try:
             with self._uplink.borrowing(loans):
                 args, kwargs = decode_call(payload)
-            value = getattr(self._instance, name)(*args, **kwargs)
+            method = getattr(self._instance, name)
+            if told:
+                value = call_with(told[0], method, args, kwargs)
+            else:
+                value = method(*args, **kwargs)
         except Exception as error:  # noqa: BLE001  # the user's code
             answer = replies.failure(self._uplink, call, error, self._where(name))
         else:

@@ -11,14 +11,18 @@ import struct
 import weakref
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
-from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from actorlib._arguments import Arguments
+from actorlib._calling import running
 from actorlib._engine import ActorExit, ActorId, ActorSpec, Hold
 from actorlib._pending import PendingCalls
+from actorlib._propagation import MARKED
 from actorlib._ref import ObjectRef
 from actorlib._runtime_env import inherited, refuse_own
+from actorlib._telling import tell
 from actorlib._wire.answers import fill
 from actorlib._wire.blame import Sources
 from actorlib._wire.frames import (
@@ -28,14 +32,18 @@ from actorlib._wire.frames import (
     AWAIT,
     BEHIND_CALLS,
     CANCEL,
+    CANCELLED,
     CREATE,
     END,
+    FAILURE,
     FIND,
     GIVE,
+    HELD,
     LEAVE,
     LOOK,
     RETURN,
     TO_RESTART,
+    WAITS,
     Frame,
 )
 from actorlib._wire.payload import dump
@@ -54,8 +62,11 @@ if TYPE_CHECKING:
     from actorlib._worker.birth import Start
 
 TOO_LATE = "the result did not come in time; the call goes on"
+MOMENT = 0.1
+"""Seconds after which a wait is told of, as it may be for ever."""
 
 _count = struct.Struct(">I")
+_dumped = lru_cache(maxsize=64)(dump)
 _Entry = ObjectRef[Any] | weakref.ref[ObjectRef[Any]]
 
 
@@ -68,8 +79,10 @@ class Uplink(ABC):
     """
 
     def __init__(self, start: Start, loop: asyncio.AbstractEventLoop) -> None:
-        self.context = start.context
         self._is_shared = start.is_shared
+        self.context = replace(start.context, process=self)
+        self.made: type = object
+        self._name = start.name
         self._prefix = start.prefix
         self._source = start.source
         self._loop = loop
@@ -95,6 +108,26 @@ class Uplink(ABC):
     def wait_here(self, ref: ObjectRef[Any]) -> None:
         """Blocks any thread until the owner has answered; for short questions."""
         self.wait(ref, None)
+
+    @abstractmethod
+    def was_canceled(self, call: int) -> bool:
+        """Whether a call that runs here was cancelled; see Process."""
+
+    def function_name(self, method: str) -> str:
+        """A method of the actor, with its class and module; see Process."""
+        return f"{self.made.__module__}.{self.made.__qualname__}.{method}"
+
+    @contextmanager
+    def waiting(self, ref: ObjectRef[Any], thread: int) -> Generator[None]:
+        """Around a wait that has lasted: the owner is told who waits for what."""
+        asking = running.get()
+        method = "__init__" if asking is None else asking[1]
+        self.post((WAITS, ref.call, thread, f"{self._name}.{method}"))
+        try:
+            yield
+        except BaseException:  # of a signal handler, for example
+            self.post((WAITS, 0, thread, ""))
+            raise
 
     @abstractmethod
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
@@ -171,11 +204,13 @@ class Uplink(ABC):
         name = spec.interface.class_name
         source = self._sources.dumped(name, spec.source)
         # Apart from the rest, as the owner may not have the modules they are of.
-        listed = dump(spec.options.retry_exceptions)
         if self._is_shared:
             refuse_own(spec.options.runtime_env)
+        retried = spec.interface.retried()
+        listed = dump((spec.options.retry_exceptions, retried))
         options = self._heir(spec.options).updated({"retry_exceptions": False})
-        face = dump((spec.interface, options, listed))
+        interface = spec.interface.retrying(dict.fromkeys(retried))
+        face = dump((interface, options, listed))
         arguments = Arguments(self, name, spec.args, spec.kwargs)
         actor = ActorId(self.new_id())
 
@@ -213,9 +248,14 @@ class Uplink(ABC):
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
         """Sends a call to another actor; see Engine."""
-        arguments = Arguments(self, method.name, args, kwargs)
+        asking = running.get()
+        asker = 0 if asking is None else asking[0]
+        name, told = method.name, method.told
+        if told is not None or MARKED or (asking is not None and asking[2]):
+            told = _packed(tell(method, asking, self._name))
+        arguments = Arguments(self, name, args, kwargs)
         ref = self._new_ref()
-        call, name, told = ref.call, method.name, method.told
+        call = ref.call
 
         def frame() -> Frame | None:
             if call not in self._refs:  # cancelled while it waited
@@ -224,12 +264,14 @@ class Uplink(ABC):
                 payload, loans = arguments.payload()
             except Exception as error:  # noqa: BLE001  # it is the answer
                 self._fail(call, error)
-                return None
+                return (CANCEL, call, False)
             if told:
-                return (ASK_WITH, call, actor, name, loans, told, payload)
-            return (ASK, call, actor, name, loans, payload)
+                return (ASK_WITH, call, asker, actor, name, loans, told, payload)
+            return (ASK, call, asker, actor, name, loans, payload)
 
-        self.outbox.post(actor, frame, arguments, passes=not method.keeps_order)
+        held = (HELD, call, asker, actor, told and told.get("deadline"), name)
+        passes = not method.keeps_order
+        self.outbox.post(actor, frame, arguments, passes=passes, held=held)
         return ref
 
     def ready(self, actor: ActorId) -> ObjectRef[None]:
@@ -246,10 +288,10 @@ class Uplink(ABC):
         """Ends an actor at once; see Engine."""
         return self._end(actor, TO_RESTART if restart else AT_ONCE)
 
-    def cancel(self, call: int) -> None:
+    def cancel(self, call: int, *, recursive: bool = True) -> None:
         """Stops a call; see Replier."""
         if self._refs.pop(call, None) is not None:
-            self.post((CANCEL, call))
+            self.post((CANCEL, call, recursive))
 
     def loosen(self, ref: ObjectRef[Any]) -> None:
         """From now on the call is cancelled if nobody holds the ref any more."""
@@ -301,6 +343,8 @@ class Uplink(ABC):
         with self.borrowing(frame[-2]):
             if ref is not None and not ref.done():
                 fill(ref, frame)
+                if frame[0] == FAILURE and frame[2] == CANCELLED:
+                    ref.exception()  # no report of a ref that nobody awaits any more
 
     def _fail(self, call: int, error: BaseException) -> None:
         entry = self._refs.pop(call, None)
@@ -334,3 +378,13 @@ class Uplink(ABC):
         ref = self._new_ref()
         self.outbox.post(actor, lambda: (END, ref.call, actor, manner))
         return ref
+
+
+def _packed(told: dict[str, Any] | None) -> dict[str, Any] | None:
+    """What is said of a call, as frames carry it: the owner may lack the classes."""
+    if told is None or "retries" not in told:
+        return told
+    times, listed = told["retries"]
+    if isinstance(listed, tuple):
+        listed = _dumped(cast("tuple[type, ...]", listed))
+    return {**told, "retries": (times, listed)}

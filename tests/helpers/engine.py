@@ -9,7 +9,8 @@ import weakref
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, final
 
-from actorlib._engine import ActorId, Hold, RuntimeContext
+from actorlib._context import RuntimeContext
+from actorlib._engine import ActorId, Hold
 from actorlib._pending import PendingCalls
 from actorlib._ref import ObjectRef
 from actorlib.exceptions import ActorNotFoundError
@@ -190,8 +191,9 @@ class FakeEngine:
 
     # Replier.
 
-    def cancel(self, call: int) -> None:
+    def cancel(self, call: int, *, recursive: bool = True) -> None:
         """Writes down that a call was cancelled."""
+        del recursive
         if self._refs.pop(call, None) is not None:
             self.cancelled.append(call)
 
