@@ -5,9 +5,10 @@ Importing it loads neither msgpack nor a vendor's SDK; ``init()`` does.
 
 from actorlib import exceptions
 from actorlib._engine import RuntimeContext
+from actorlib._generator import ObjectRefGenerator
 from actorlib._handle import ActorHandle, ActorMethod
 from actorlib._lookup import get_actor, list_actors, list_named_actors
-from actorlib._method import TypedMethod, method, typed
+from actorlib._method import TypedGenerator, TypedMethod, method, typed
 from actorlib._ref import ObjectRef
 from actorlib._remote import ActorClass, remote
 from actorlib._runtime import (
@@ -32,9 +33,11 @@ __all__ = [
     "ActorInfo",
     "ActorMethod",
     "ObjectRef",
+    "ObjectRefGenerator",
     "Runtime",
     "RuntimeContext",
     "Snapshot",
+    "TypedGenerator",
     "TypedMethod",
     "__version__",
     "cancel",

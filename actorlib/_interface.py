@@ -29,7 +29,7 @@ class Method(NamedTuple):
 
     Attributes:
         name: Its name.
-        is_async: Whether it is an ``async def``.
+        is_async: Whether it is an ``async def``, with ``yield`` or without.
         positional: Names of the parameters that may be given by position, in order.
         positional_only: How many of those may not be given by name.
         required: How many of those have no default.
@@ -42,6 +42,7 @@ class Method(NamedTuple):
         options: What the class says about calls of it, and then the caller.
         told: What the worker has to be told about one call, or None.
         keeps_order: Whether a call behind one whose argument is not there waits.
+        is_stream: Whether it is a generator: a call gives items, one after the other.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Method(NamedTuple):
     options: CallOptions = _PLAIN
     told: dict[str, object] | None = None
     keeps_order: bool = True
+    is_stream: bool = False
 
     def check(self, nargs: int, kwargs: Mapping[str, object]) -> None:
         """Refuses arguments that could not be bound, in Python's own words.
@@ -126,6 +128,7 @@ class Interface(NamedTuple):
         methods: By name, inherited ones included.
         groups: The concurrency groups that an actor of it has.
         max_pending: How many calls without an answer one process may have, or -1.
+        max_unread: How many items of all its streams may be unread, or -1.
     """
 
     class_name: str
@@ -133,6 +136,7 @@ class Interface(NamedTuple):
     methods: dict[str, Method]
     groups: tuple[str, ...] = ()
     max_pending: int = -1
+    max_unread: int = -1
 
     @property
     def is_async(self) -> bool:
@@ -156,6 +160,7 @@ class Interface(NamedTuple):
         face = self._replace(
             groups=tuple(options.concurrency_groups or ()),
             max_pending=options.max_pending_calls or -1,
+            max_unread=options.max_unread_items or -1,
         )
         for method in self.methods.values():
             face.check_group(method.name, method.options)
@@ -170,11 +175,14 @@ class Interface(NamedTuple):
 
         Raises:
             TypeError: An option is unknown, or a value has the wrong type.
-            ValueError: It names a group that there is not.
+            ValueError: It names a group that there is not, or is for generators alone.
         """
         options = method.options.updated(given)
         self.check_group(method.name, options)
+        options.check(f"{self.class_name}.{method.name}", is_stream=method.is_stream)
         told = dict(method.told or {})
+        if method.is_stream:
+            told["stream"] = options.backpressure or 0
         if options.concurrency_group != method.options.concurrency_group:
             told["group"] = options.concurrency_group
         return method._replace(options=options, told=told or None)
@@ -228,8 +236,17 @@ def _method(cls: type, name: str) -> Method:
     is_bound = hasattr(found, "__get__")
     is_own = isinstance(found, (staticmethod, classmethod))
     method = _read(name, function, skip_self=is_bound and not is_own)
-    options = getattr(function, OPTIONS, None)
-    return method._replace(options=options) if options is not None else method
+    options = cast("CallOptions", getattr(function, OPTIONS, _PLAIN))
+    if not method.is_stream:
+        return method._replace(options=options)
+    # The worker is told which calls are streams, and how far each may be ahead.
+    told: dict[str, object] = {"stream": options.backpressure or 0}
+    return method._replace(options=options, told=told)
+
+
+def is_generator(function: object) -> bool:
+    """Whether a call of a function gives items, one after the other."""
+    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
 
 
 def _constructor(cls: type) -> Method:
@@ -242,7 +259,8 @@ def _constructor(cls: type) -> Method:
 def _read(name: str, function: object, *, skip_self: bool) -> Method:
     if function is _NO_CONSTRUCTOR:
         return Method(name, False, (), 0, 0, (), (), 0, 0, False, True)  # noqa: FBT003  # the empty signature
-    is_async = inspect.iscoroutinefunction(function)
+    is_items = inspect.isasyncgenfunction(function)
+    is_async = is_items or inspect.iscoroutinefunction(function)
     try:
         signature = inspect.signature(cast("Callable[..., object]", function))
     except (TypeError, ValueError):  # written in C without a signature: let it judge
@@ -267,6 +285,7 @@ def _read(name: str, function: object, *, skip_self: bool) -> Method:
         _UNBOUNDED if must else required,
         _UNBOUNDED if unbounded else len(positional),
         any(p.kind is _VAR_KEYWORD for p in parameters),
+        is_stream=is_items or inspect.isgeneratorfunction(function),
     )
 
 

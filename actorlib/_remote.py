@@ -22,7 +22,7 @@ from actorlib._checks import checked
 from actorlib._engine import ActorSpec, Hold, current_engine
 from actorlib._handle import ActorHandle, hold_of
 from actorlib._interface import Interface, interface_of
-from actorlib._options import ActorKeywords, ActorOptions
+from actorlib._options import RAYS_NAMES, ActorKeywords, ActorOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -224,7 +224,7 @@ def _settled(options: ActorOptions) -> ActorOptions:
 
 def _with_ids(options: Mapping[str, object]) -> dict[str, object]:
     """The options with ids in the place of handles: a wish keeps no actor alive."""
-    given = dict(options)
+    given = {RAYS_NAMES.get(name, name): value for name, value in options.items()}
     for name in ("near", "apart_from"):
         if name not in given:
             continue

@@ -16,6 +16,7 @@ from actorlib._engine import (
     find_engine,
     set_engine,
 )
+from actorlib._generator import ObjectRefGenerator
 from actorlib._handle import ActorHandle, hold_of, own_handle
 from actorlib._ref import ObjectRef
 from actorlib._remote import ActorClass, plan_of
@@ -218,16 +219,17 @@ def kill(actor: ActorHandle[Any], *, no_restart: bool = True) -> asyncio.Future[
     return hold.engine.kill(hold.actor_id, restart=not no_restart)
 
 
-def cancel(ref: ObjectRef[Any]) -> None:
+def cancel(ref: ObjectRef[Any] | ObjectRefGenerator[Any]) -> None:
     """Cancels a call, waiting or running; one that is done keeps its result.
 
     A running ``async def`` gets CancelledError at its await. A running plain method is
-    not interrupted (``kill`` does that); its result is dropped.
+    not interrupted (``kill`` does that); its result is dropped. A generator is closed
+    at its yield.
 
     Raises:
-        TypeError: It is no ref.
+        TypeError: It is neither a ref nor a generator of refs.
     """
-    if not isinstance(cast("object", ref), ObjectRef):
+    if not isinstance(cast("object", ref), ObjectRef | ObjectRefGenerator):
         raise TypeError(
             f"cancel() takes the ref of a call, not {ref!r}; kill() ends an actor"
         )

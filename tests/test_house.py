@@ -47,8 +47,11 @@ ARROWS: dict[str, str] = {
     "_runtime_options": "_checks _resources",
     # The waist.
     "_ref": "exceptions",
+    "_window": "",
+    "_reading": "_ref _window exceptions",
+    "_generator": "_reading _ref",
     "_pending": "_ref",
-    "_engine": "_interface _options _pending _ref _runtime_env _snapshot",
+    "_engine": "_interface _options _pending _reading _ref _runtime_env _snapshot",
     # The agreements: with another process, with hardware, and how a lease is kept.
     "_wire": "_wire exceptions",
     "accelerators": "accelerators _kinds exceptions",
@@ -57,24 +60,27 @@ ARROWS: dict[str, str] = {
     "_arguments": "_engine _ref _wire exceptions",
     # The wings: each knows the waist and the agreements, neither knows the other.
     "_local": (
-        "_local _engine _pending _ref _arguments _snapshot _streams _interface "
-        "_options _runtime_options _kinds _resources _runtime_env exceptions _wire "
-        "accelerators _enforcement"
+        "_local _engine _pending _reading _ref _window _arguments _snapshot _streams "
+        "_interface _options _runtime_options _kinds _resources _runtime_env "
+        "exceptions _wire accelerators _enforcement"
     ),
     "_worker": (
-        "_worker _calling _engine _pending _ref _arguments _interface _options "
-        "_runtime_env _snapshot exceptions _wire _remote"
+        "_worker _calling _engine _pending _reading _ref _window _arguments _interface "
+        "_options _runtime_env _snapshot exceptions _wire _remote"
     ),
     # The faces.
-    "_method": "_call_options _handle _interface",
-    "_handle": "_call_options _engine _interface _ref exceptions",
+    "_method": "_call_options _generator _handle _interface",
+    "_handle": "_call_options _engine _generator _interface _ref exceptions",
     "_remote": "_checks _engine _handle _interface _options",
     "_lookup": "_checks _engine _handle _snapshot",
     "_runtime": (
-        "_checks _engine _handle _local _ref _remote _runtime_options _snapshot "
-        "_streams"
+        "_checks _engine _generator _handle _local _ref _remote _runtime_options "
+        "_snapshot _streams"
     ),
-    "": ("exceptions _engine _handle _lookup _method _ref _remote _runtime _snapshot"),
+    "": (
+        "exceptions _engine _generator _handle _lookup _method _ref _remote _runtime "
+        "_snapshot"
+    ),
     "_demo": "_handle _remote _runtime",
     "_cli": " _demo accelerators",
     "_summary": " accelerators",
@@ -95,6 +101,7 @@ PURE = [
     "_runtime_env",
     "_interface",
     "_snapshot",
+    "_window",
     "exceptions",
     "accelerators.base",
     "accelerators.masks",

@@ -12,8 +12,8 @@ What decides is pure and what acts is thin. In reading order:
 * ``birth``: what an actor is made from.
 * ``registry``, ``holders``: the actors and their states; who has a handle of which.
 * ``names``, ``directory``: which name is whose, and who answers to it now.
-* ``retries``, ``mailbox``, ``dispatch``: which calls are sent again, and which may go;
-  where each answer goes.
+* ``retries``, ``mailbox``, ``dispatch``, ``streams``: which calls are sent again, and
+  which may go; where each answer goes, and each item of a stream.
 * ``launcher``, ``template``, ``process``, ``output``, ``descriptors``: processes, and
   what they print.
 * ``machine``: what there is, who may have it, what starts there.

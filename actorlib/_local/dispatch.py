@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from actorlib._local.holders import OWNER
 from actorlib._local.mailbox import Mailbox
 from actorlib._local.retries import Retries, is_retried
+from actorlib._local.streams import Streams
+from actorlib._reading import Reading
 from actorlib._ref import ObjectRef
 from actorlib._wire.answers import error_of, fill
 from actorlib._wire.frames import CANCEL, FAILURE, RAISED, RESULT, Frame, Payload
@@ -38,7 +40,7 @@ class Asker(Protocol):
         ...
 
 
-Reply: TypeAlias = ObjectRef[Any] | weakref.ref[ObjectRef[Any]] | Asker
+Reply: TypeAlias = ObjectRef[Any] | weakref.ref[ObjectRef[Any]] | Reading | Asker
 
 
 class Loans(Protocol):
@@ -66,6 +68,9 @@ class Dispatch:
         unavailable: Gives it for a call that is lost while the actor restarts.
         idle: Called when the last call without an answer has got one.
         retries: How often calls are sent again, or None if none is.
+
+    Attributes:
+        streams: Those of its calls that give items.
     """
 
     def __init__(
@@ -82,11 +87,14 @@ class Dispatch:
         self._idle = idle
         self._retries = retries
         self._mailbox: Mailbox[Reply] = Mailbox()
+        self.streams = Streams(self._mailbox, loans)
         self._channel: Channel | None = None
         self._session = OWNER
         self._is_closed = False
         self._is_draining = False
-        self._held_back: dict[int, ObjectRef[Any] | weakref.ref[ObjectRef[Any]]] = {}
+        self._held_back: dict[
+            int, ObjectRef[Any] | weakref.ref[ObjectRef[Any]] | Reading
+        ] = {}
         self._places = itertools.count(-1, -1)
 
     @property
@@ -115,7 +123,7 @@ class Dispatch:
 
     def send(
         self,
-        reply: ObjectRef[Any] | Asker,
+        reply: ObjectRef[Any] | Reading | Asker,
         method: str,
         loans: Collection[ActorId] | None,
         payload: Payload,
@@ -145,13 +153,13 @@ class Dispatch:
             self._refuse(reply, loans, self._unavailable())
         return number
 
-    def hold_back(self, ref: ObjectRef[Any]) -> int:
+    def hold_back(self, ref: ObjectRef[Any] | Reading) -> int:
         """Keeps the place of a call that waits for its arguments; gives its number."""
         place = next(self._places)
         self._held_back[place] = ref
         return place
 
-    def let_go(self, place: int) -> ObjectRef[Any] | None:
+    def let_go(self, place: int) -> ObjectRef[Any] | Reading | None:
         """The arguments are there: whom the answer is for, or None if nobody waits."""
         entry = self._held_back.pop(place, None)
         ref = entry() if isinstance(entry, weakref.ref) else entry
@@ -159,7 +167,7 @@ class Dispatch:
 
     def opened(self, channel: Channel, session: int) -> None:
         """The actor is ready: what waited is sent."""
-        self._channel = channel
+        self._channel = self.streams.channel = channel
         self._session = session
         for frame in self._mailbox.opened():
             channel.send(frame)
@@ -187,6 +195,8 @@ class Dispatch:
             ref = reply()
             if ref is not None:
                 self._fill(ref, frame)
+        elif isinstance(reply, Reading):
+            self._fill(reply, frame)
         elif reply is not None and not isinstance(reply, ObjectRef):
             reply.answer(frame)
         if not mailbox and not self._held_back:
@@ -209,13 +219,13 @@ class Dispatch:
 
     def interrupted(self) -> None:
         """The actor died and is restarted: calls on their way fail or wait for it."""
-        self._channel = None
+        self._channel = self.streams.channel = None
         self._give_up(*self._mailbox.interrupted(), self._unavailable)
 
     def over(self) -> None:
         """The actor is gone: every call without an answer fails, and every new one."""
         self._is_closed = True
-        self._channel = None
+        self._channel = self.streams.channel = None
         self._give_up(*self._mailbox.closed(), self._died)
 
     # Calls that may be sent again: this process holds the handles in them meanwhile.
@@ -315,7 +325,7 @@ class Dispatch:
             "the ref instead"
         )
 
-    def _fill(self, ref: ObjectRef[Any], frame: Frame) -> None:
+    def _fill(self, ref: ObjectRef[Any] | Reading, frame: Frame) -> None:
         loans = frame[-2]
         if loans:
             self._loans.arrived(loans, OWNER)
@@ -326,9 +336,10 @@ class Dispatch:
 
 
 def _fail(reply: Reply, error: BaseException) -> None:
+    ref: ObjectRef[Any] | Reading | None
     if isinstance(reply, weakref.ref):
         ref = reply()
-    elif isinstance(reply, ObjectRef):
+    elif isinstance(reply, ObjectRef | Reading):
         ref = reply
     else:
         reply.fail(error)

@@ -19,10 +19,13 @@ from actorlib._local.birth import Birth, Sealed
 from actorlib._local.holders import OWNER
 from actorlib._local.lives import Lives
 from actorlib._local.registry import ActorState
+from actorlib._local.streams import OwnerFeed
 from actorlib._pending import PendingCalls
+from actorlib._reading import Reading
 from actorlib._ref import ObjectRef
 from actorlib._resources import format_amount
 from actorlib._snapshot import Snapshot
+from actorlib._window import bounds_of
 from actorlib._wire.blame import Sources
 from actorlib._wire.lanes import Lanes
 from actorlib._wire.payload import encode_plain_call
@@ -110,6 +113,36 @@ class LocalEngine:
             sent = dispatch.send(ref, method.name, None, payload, method.told)
             ref.bind(dispatch, sent)
             return ref
+        self._call(life, ref, method, args, kwargs)
+        return ref
+
+    def stream(
+        self,
+        actor: ActorId,
+        method: Method,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        *,
+        is_capped: bool,
+    ) -> Reading:
+        """Sends a call of a generator; see Engine."""
+        life = self._life(actor)
+        feed = OwnerFeed(self.loop, life.dispatch)
+        bounds = bounds_of(method.options.backpressure or 0)
+        reading = Reading(self.loop, feed, bounds, is_capped=is_capped)
+        self._call(life, reading, method, args, kwargs)
+        return reading
+
+    def _call(
+        self,
+        life: Life,
+        ref: ObjectRef[Any] | Reading,
+        method: Method,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> None:
+        """Sends any call, the long way."""
+        dispatch = life.dispatch
         where = f"{life.record.label}.{method.name}"
         arguments = Arguments(self, where, args, kwargs)
         self.lives.arrived(arguments.loans, OWNER)
@@ -119,7 +152,6 @@ class LocalEngine:
             sealed, loans = arguments.payload()
             name, told = method.name, method.told
             ref.bind(dispatch, dispatch.send(ref, name, loans, sealed, told))
-        return ref
 
     def obtain(self, spec: ActorSpec) -> Hold:
         """The actor that has a name, or a new one; see Engine."""
@@ -256,7 +288,11 @@ class LocalEngine:
             later.set_exception(completed)
 
     def _send_in_order(
-        self, life: Life, ref: ObjectRef[Any], method: Method, arguments: Arguments
+        self,
+        life: Life,
+        ref: ObjectRef[Any] | Reading,
+        method: Method,
+        arguments: Arguments,
     ) -> None:
         """Sends a call when its arguments are there and those before it have gone."""
         dispatch, lane = life.dispatch, life.record.id

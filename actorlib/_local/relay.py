@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from actorlib._engine import Lent
 from actorlib._local.creations import Creations, Nursery
 from actorlib._local.holders import OWNER
+from actorlib._local.streams import Reader, Readers
 from actorlib._local.supervisor import Life
 from actorlib._wire.frames import (
     ASK,
@@ -30,6 +31,7 @@ from actorlib._wire.frames import (
     LOOK,
     RESULT,
     RETURN,
+    TAKEN,
     TO_RESTART,
     Frame,
 )
@@ -74,6 +76,7 @@ class Relay:
         self._actors = actors
         self._asked: dict[tuple[int, int], tuple[Life, int]] = {}
         self._creations = Creations(actors)
+        self._readers = Readers()
 
     def serve(self, session: Session, frame: Frame) -> None:
         """Serves one frame of a worker.
@@ -111,6 +114,14 @@ class Relay:
             actors = self._actors
             told = actors.directory.names() if is_for_names else actors.infos()
             _Worker(self, session, call).answer((RESULT, call, None, dump(told)))
+        else:
+            self._serve_own(session, frame)
+
+    def _serve_own(self, session: Session, frame: Frame) -> None:
+        """Serves what a worker says of itself."""
+        kind = frame[0]
+        if kind == TAKEN:
+            self._readers.took(session.number, *frame[1:])
         elif kind == LEAVE:
             self._leave(session, frame[1])
         else:
@@ -134,11 +145,18 @@ class Relay:
         if loans:
             # The worker still holds them; this process does too, until they are sent.
             self._actors.loans.arrived(loans, OWNER)
-        number = life.dispatch.send(asker, method, loans, payload, told)
+        reply: _Worker | Reader = asker
+        if told is not None and "stream" in told:
+            is_capped = life.record.interface.max_unread > 0
+            streams = life.dispatch.streams
+            reply = Reader(asker, self.answer_loans, session, call, streams)
+            self._readers.add(reply, is_capped=is_capped)
+        number = life.dispatch.send(reply, method, loans, payload, told)
         if number:
             self._asked[session.number, call] = (life, number)
 
     def _cancel(self, session: Session, call: int) -> None:
+        self._readers.end(session.number, call)
         asked = self._asked.pop((session.number, call), None)
         if asked is not None:
             life, number = asked
@@ -173,6 +191,7 @@ class Relay:
     def forget(self, session: Session) -> None:
         """A worker is gone: what it has not given will never come."""
         self._creations.forget(session.prefix)
+        self._readers.forget(session.number)
 
     def _answer_when(
         self,

@@ -34,6 +34,11 @@ LOOK       up    id, whether for names alone: answer with them, or with all acto
 LEAVE      up    id: the actor ends by its own will; if id is not 0, that call gets no
                  answer
 STOP       down  finish what was sent before, then leave
+ITEM       both  id, index, loans, value: the next of a stream; RESULT ends it, with
+                 how many there were, or FAILURE
+TAKEN      both  id, how many items of a stream its reader has taken in all; -1: nobody
+                 reads it any more
+CUT        down  the streams of which nothing was taken since the last CUT end
 =========  ====  ===========================================================
 """
 
@@ -59,6 +64,9 @@ ASK_WITH: Final = 14
 FIND: Final = 15
 LOOK: Final = 16
 LEAVE: Final = 17
+ITEM: Final = 18
+TAKEN: Final = 19
+CUT: Final = 20
 
 BEHIND_CALLS: Final = 0
 """An END behind what the actor was sent."""

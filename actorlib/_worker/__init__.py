@@ -11,6 +11,8 @@ Loading it is part of every start, so it imports neither ``_local`` nor
 * ``looped``, ``plain``: an event loop, for actors with ``async def``, and the main
   thread beside it.
 * ``gate``: how many calls run at once, and which waits next.
+* ``streams``, ``producer``, ``async_streams``: generators, whose items go to readers;
+  those whose readers are behind are set aside.
 * ``replies``: what a method returned or raised becomes a frame.
 * ``uplink``: the engine of a worker: the same verbs, as frames to the owner.
 * ``looplink``: the same beside an event loop, whose frames go by way of that loop.

@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from actorlib._arguments import Arguments
 from actorlib._engine import ActorExit, ActorId, ActorSpec, Hold
 from actorlib._pending import PendingCalls
+from actorlib._reading import Reading
 from actorlib._ref import ObjectRef
 from actorlib._runtime_env import inherited
-from actorlib._wire.answers import fill
+from actorlib._window import bounds_of
+from actorlib._wire.answers import fill, load
 from actorlib._wire.blame import Sources
 from actorlib._wire.frames import (
     ASK,
@@ -35,6 +37,7 @@ from actorlib._wire.frames import (
     LEAVE,
     LOOK,
     RETURN,
+    TAKEN,
     TO_RESTART,
     Frame,
 )
@@ -55,7 +58,7 @@ if TYPE_CHECKING:
 TOO_LATE = "the result did not come in time; the call goes on"
 
 _count = struct.Struct(">I")
-_Entry = ObjectRef[Any] | weakref.ref[ObjectRef[Any]]
+_Entry = ObjectRef[Any] | weakref.ref[ObjectRef[Any]] | Reading
 
 
 class Uplink(ABC):
@@ -200,7 +203,32 @@ class Uplink(ABC):
         """Sends a call to another actor; see Engine."""
         arguments = Arguments(self, method.name, args, kwargs)
         ref = self._new_ref()
-        call, name, told = ref.call, method.name, method.told
+        self._ask(ref.call, actor, method, arguments)
+        return ref
+
+    def stream(
+        self,
+        actor: ActorId,
+        method: Method,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        *,
+        is_capped: bool,
+    ) -> Reading:
+        """Sends a call of another actor's generator; see Engine."""
+        arguments = Arguments(self, method.name, args, kwargs)
+        self._check_parent()
+        bounds = bounds_of(method.options.backpressure or 0)
+        reading = Reading(self._loop, self, bounds, is_capped=is_capped)
+        reading.bind(self, next(self._calls))
+        self._refs[reading.call] = reading
+        self._ask(reading.call, actor, method, arguments)
+        return reading
+
+    def _ask(
+        self, call: int, actor: ActorId, method: Method, arguments: Arguments
+    ) -> None:
+        name, told = method.name, method.told
 
         def frame() -> Frame | None:
             if call not in self._refs:  # cancelled while it waited
@@ -215,7 +243,6 @@ class Uplink(ABC):
             return (ASK, call, actor, name, loans, payload)
 
         self.outbox.post(actor, frame, arguments, passes=not method.keeps_order)
-        return ref
 
     def ready(self, actor: ActorId) -> ObjectRef[None]:
         """Asks to be told when the actor is ready; see Engine."""
@@ -286,6 +313,18 @@ class Uplink(ABC):
         with self.borrowing(frame[-2]):
             if ref is not None and not ref.done():
                 fill(ref, frame)
+
+    def item(self, frame: Frame) -> None:
+        """Takes an item of a stream that this worker reads."""
+        reading = self._refs.get(frame[1])
+        with self.borrowing(frame[3]):
+            if isinstance(reading, Reading):
+                reading.put(frame[1], frame[2], frame[4], load)
+
+    def taken(self, number: int, count: int) -> None:
+        """Tells how many items of a stream were taken; see Feed."""
+        if not self._is_forsaken:
+            self.post((TAKEN, number, count))
 
     def _fail(self, call: int, error: BaseException) -> None:
         entry = self._refs.pop(call, None)
