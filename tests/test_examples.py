@@ -42,6 +42,13 @@ it raised: no such thing
 4
 14
 """,
+    "streams.py": r"""
+LINE 0
+LINE 1
+LINE 2
+line 0 line 1
+True
+""",
 }
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
