@@ -8,9 +8,10 @@ import typing
 
 from actorlib import exceptions
 from actorlib._context import RuntimeContext
+from actorlib._generator import ObjectRefGenerator
 from actorlib._handle import ActorHandle, ActorMethod
 from actorlib._lookup import get_actor, list_actors, list_named_actors
-from actorlib._method import TypedMethod, method, typed
+from actorlib._method import TypedGenerator, TypedMethod, method, typed
 from actorlib._placement_group import (
     PlacementGroup,
     PlacementGroupSchedulingStrategy,
@@ -63,12 +64,14 @@ __all__ = [
     "BundleInfo",
     "GroupInfo",
     "ObjectRef",
+    "ObjectRefGenerator",
     "PlacementGroup",
     "PlacementGroupSchedulingStrategy",
     "Queue",
     "Runtime",
     "RuntimeContext",
     "Snapshot",
+    "TypedGenerator",
     "TypedMethod",
     "__version__",
     "as_completed",

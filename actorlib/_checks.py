@@ -65,6 +65,19 @@ def count(name: str, value: object, least: int) -> None:
         raise ValueError(f"{name} takes a whole number >= {least}, not {value!r}")
 
 
+def limit(name: str, value: object) -> None:
+    """A whole number, at least 1, or -1 for no limit."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(
+            f"{name} takes a whole number, or -1 for no limit, not {value!r} "
+            f"({type(value).__name__})"
+        )
+    if value < 1 and value != -1:
+        raise ValueError(
+            f"{name} takes a whole number >= 1, or -1 for no limit, not {value!r}"
+        )
+
+
 def truth(name: str, value: object) -> None:
     """True or False."""
     if not isinstance(value, bool):

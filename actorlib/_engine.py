@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from actorlib._interface import Interface, Method
     from actorlib._options import ActorOptions
     from actorlib._pending import PendingCalls
+    from actorlib._reading import Reading
     from actorlib._ref import ObjectRef
     from actorlib._reservations import Reservations
     from actorlib._snapshot import ActorInfo
@@ -117,6 +118,29 @@ class Engine(Protocol):
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
         """Sends a call, in order behind the earlier ones of this process.
+
+        Raises:
+            SerializationError: An argument cannot be sent. The actor is unharmed.
+        """
+        ...
+
+    def stream(
+        self,
+        actor: ActorId,
+        method: Method,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        *,
+        is_capped: bool,
+    ) -> Reading:
+        """Sends a call of a generator, in order likewise.
+
+        Args:
+            actor: Its id.
+            method: The generator.
+            args: Its positional arguments.
+            kwargs: Its keyword arguments.
+            is_capped: Whether other streams of the actor wait for what is taken.
 
         Raises:
             SerializationError: An argument cannot be sent. The actor is unharmed.

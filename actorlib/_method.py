@@ -24,7 +24,7 @@ from typing import (
 
 from actorlib._call_options import CallOptions, MethodKeywords
 from actorlib._handle import ActorHandle
-from actorlib._interface import OPTIONS
+from actorlib._interface import OPTIONS, is_generator
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -33,14 +33,27 @@ R = TypeVar("R")
 C = TypeVar("C")
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 
+    from actorlib._call_options import CallKeywords
+    from actorlib._generator import ObjectRefGenerator
     from actorlib._handle import ActorMethod
 
     class BoundMethod(ActorMethod[P, R], Generic[P, R, C]):
         """A method of an instance, which may be a handle or, in its own class, self."""
 
         def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C: ...  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # a handle's refuses
+
+    class BoundGenerator(Generic[P, R, C]):
+        """A generator of an instance, which may be a handle or, in its class, self."""
+
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C: ...
+        def remote(
+            self, /, *args: P.args, **kwargs: P.kwargs
+        ) -> ObjectRefGenerator[R]: ...
+        def options(
+            self, /, **options: Unpack[CallKeywords]
+        ) -> BoundGenerator[P, R, C]: ...
 
 
 class TypedMethod(Generic[S, P, R, C]):
@@ -59,11 +72,35 @@ class TypedMethod(Generic[S, P, R, C]):
         def __get__(self, instance: object, owner: object, /) -> object: ...
 
 
+class TypedGenerator(Generic[S, P, R, C]):
+    """A generator under ``@method``, as a type checker sees it; else a function."""
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __get__(
+            self, instance: None, owner: object, /
+        ) -> Callable[Concatenate[S, P], C]: ...
+        @overload
+        def __get__(
+            self, instance: object, owner: object, /
+        ) -> BoundGenerator[P, R, C]: ...
+        def __get__(self, instance: object, owner: object, /) -> object: ...
+
+
 class _Decorator(Protocol):
     @overload
     def __call__(
         self, function: Callable[Concatenate[S, P], Coroutine[Any, Any, R]], /
     ) -> TypedMethod[S, P, R, Coroutine[Any, Any, R]]: ...
+    @overload
+    def __call__(  # type: ignore[overload-overlap]  # as the checker reads: the first
+        self, function: Callable[Concatenate[S, P], AsyncIterator[R]], /
+    ) -> TypedGenerator[S, P, R, AsyncIterator[R]]: ...
+    @overload
+    def __call__(  # type: ignore[overload-overlap]  # likewise
+        self, function: Callable[Concatenate[S, P], Iterator[R]], /
+    ) -> TypedGenerator[S, P, R, Iterator[R]]: ...
     @overload
     def __call__(
         self, function: Callable[Concatenate[S, P], R], /
@@ -74,6 +111,14 @@ class _Decorator(Protocol):
 def method(
     function: Callable[Concatenate[S, P], Coroutine[Any, Any, R]], /
 ) -> TypedMethod[S, P, R, Coroutine[Any, Any, R]]: ...
+@overload
+def method(  # type: ignore[overload-overlap]  # as the checker reads: the first
+    function: Callable[Concatenate[S, P], AsyncIterator[R]], /
+) -> TypedGenerator[S, P, R, AsyncIterator[R]]: ...
+@overload
+def method(  # type: ignore[overload-overlap]  # likewise
+    function: Callable[Concatenate[S, P], Iterator[R]], /
+) -> TypedGenerator[S, P, R, Iterator[R]]: ...
 @overload
 def method(function: Callable[Concatenate[S, P], R], /) -> TypedMethod[S, P, R, R]: ...
 @overload
@@ -108,7 +153,10 @@ def method(*given: object, **options: Any) -> object:
                 f"({type(function).__name__})"
             )
         # What a static or class method wraps is what is found on the class.
-        setattr(getattr(function, "__func__", function), OPTIONS, checked)
+        plain = getattr(function, "__func__", function)
+        name = getattr(plain, "__qualname__", repr(plain))
+        checked.check(name, is_stream=is_generator(plain))
+        setattr(plain, OPTIONS, checked)
         return function
 
     if not given:

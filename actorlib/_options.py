@@ -16,6 +16,7 @@ from actorlib._checks import (
     count,
     counts,
     exception_classes,
+    limit,
     one_of,
     seconds,
     text,
@@ -32,6 +33,8 @@ PLACEMENTS = ("pack", "spread")
 LOOPED_LIMIT = 1000
 """How many calls an actor with ``async def`` methods runs at once by default."""
 LIFETIMES = ("detached", "non_detached")
+RAYS_NAMES = {"_actor_generator_backpressure_num_objects": "max_unread_items"}
+"""What Ray calls some of them."""
 
 
 class ActorKeywords(TypedDict, total=False):
@@ -54,6 +57,7 @@ class ActorKeywords(TypedDict, total=False):
     max_concurrency: int | None
     concurrency_groups: Mapping[str, int] | None
     max_pending_calls: int | None
+    max_unread_items: int | None
     allow_out_of_order_execution: bool | None
     name: str | None
     namespace: str | None
@@ -119,6 +123,8 @@ class ActorOptions:
             run at once (``{"io": 2}``). The others share ``max_concurrency``.
         max_pending_calls: How many calls without an answer one process may have. None,
             0 or -1: as many as it likes.
+        max_unread_items: How many items of all its streams together may be unread;
+            None or -1: what each stream allows.
         allow_out_of_order_execution: Whether a call whose argument is not there lets
             later ones pass. None: if the actor runs several at once.
         name: What ``get_actor`` finds it by while it lives; one of a kind in its
@@ -163,6 +169,7 @@ class ActorOptions:
     max_concurrency: int | None = None
     concurrency_groups: Mapping[str, int] | None = None
     max_pending_calls: int | None = None
+    max_unread_items: int | None = None
     allow_out_of_order_execution: bool | None = None
     name: str | None = None
     namespace: str | None = None
@@ -204,6 +211,8 @@ class ActorOptions:
             object.__setattr__(self, "concurrency_groups", groups)
         if self.max_pending_calls is not None:
             count("max_pending_calls", self.max_pending_calls, -1)
+        if self.max_unread_items is not None:
+            limit("max_unread_items", self.max_unread_items)
         if self.allow_out_of_order_execution is not None:
             truth("allow_out_of_order_execution", self.allow_out_of_order_execution)
         _check_name(self)

@@ -22,7 +22,7 @@ from actorlib._checks import checked
 from actorlib._engine import ActorSpec, Hold, current_engine
 from actorlib._handle import ActorHandle, hold_of
 from actorlib._interface import Interface, interface_of
-from actorlib._options import ActorKeywords, ActorOptions
+from actorlib._options import RAYS_NAMES, ActorKeywords, ActorOptions
 from actorlib._placement_group import grouped, with_spec
 
 if TYPE_CHECKING:
@@ -227,7 +227,8 @@ def _settled(options: ActorOptions) -> ActorOptions:
 
 def _with_ids(options: Mapping[str, object]) -> dict[str, object]:
     """The options with ids in the place of handles: a wish keeps no actor alive."""
-    given = with_spec(options)
+    named = {RAYS_NAMES.get(name, name): value for name, value in options.items()}
+    given = with_spec(named)
     for name in ("near", "apart_from"):
         if name not in given:
             continue

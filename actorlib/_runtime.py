@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack, cast, ov
 
 from actorlib._checks import checked, one_of
 from actorlib._engine import current_engine, find_engine, set_engine
+from actorlib._generator import ObjectRefGenerator
 from actorlib._handle import ActorHandle, hold_of, own_handle
 from actorlib._placement_group import PlacementGroup
 from actorlib._ref import ObjectRef
@@ -229,12 +230,17 @@ def kill(actor: ActorHandle[Any], *, no_restart: bool = True) -> asyncio.Future[
     return hold.engine.kill(hold.actor_id, restart=not no_restart)
 
 
-def cancel(ref: ObjectRef[Any], *, recursive: bool = True, force: bool = False) -> None:
+def cancel(
+    ref: ObjectRef[Any] | ObjectRefGenerator[Any],
+    *,
+    recursive: bool = True,
+    force: bool = False,
+) -> None:
     """Cancels a call, waiting or running; one that is done keeps its result.
 
     A running ``async def`` gets CancelledError at its await. A running plain method is
     not interrupted (``kill`` does that); its result is dropped, and it may ask
-    ``get_runtime_context().is_canceled()``.
+    ``get_runtime_context().is_canceled()``. A generator is closed at its yield.
 
     Args:
         ref: The call's.
@@ -243,10 +249,10 @@ def cancel(ref: ObjectRef[Any], *, recursive: bool = True, force: bool = False) 
         force: There is no force but ``kill``: only False.
 
     Raises:
-        TypeError: It is no ref.
+        TypeError: It is neither a ref nor a generator of refs.
         ValueError: It is to be done by force.
     """
-    if not isinstance(cast("object", ref), ObjectRef):
+    if not isinstance(cast("object", ref), ObjectRef | ObjectRefGenerator):
         raise TypeError(
             f"cancel() takes the ref of a call, not {ref!r}; kill() ends an actor"
         )

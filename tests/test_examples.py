@@ -61,6 +61,13 @@ Ada's search was given up
     "unit_test.py": r"""
 passed
 """,
+    "streams.py": r"""
+LINE 0
+LINE 1
+LINE 2
+line 0 line 1
+True
+""",
 }
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]

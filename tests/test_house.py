@@ -51,11 +51,15 @@ ARROWS: dict[str, str] = {
     "_runtime_options": "_checks _resources",
     # The waist.
     "_ref": "exceptions _checks",
+    "_window": "",
+    "_reading": "_ref _window exceptions",
+    "_generator": "_reading _ref",
     "_context": "_bundles _calling _runtime_env",
     "_pending": "_ref",
     "_reservations": "_bundles _ref _snapshot",
     "_engine": (
-        "_bundles _interface _options _pending _ref _reservations _snapshot _context"
+        "_bundles _interface _options _pending _ref _reservations _snapshot _context "
+        "_reading"
     ),
     # The agreements: with another process, with hardware, and how a lease is kept.
     "_wire": "_wire exceptions",
@@ -69,18 +73,18 @@ ARROWS: dict[str, str] = {
         "_local _bundles _engine _pending _ref _arguments _snapshot _streams "
         "_interface _options _runtime_options _kinds _resources _runtime_env "
         "exceptions _wire accelerators _enforcement _calling _context _propagation "
-        "_telling"
+        "_telling _reading _window"
     ),
     "_worker": (
         "_worker _bundles _calling _engine _pending _ref _arguments _interface "
         "_options _runtime_env _snapshot exceptions _wire _remote _context "
-        "_propagation _telling"
+        "_propagation _telling _reading _window"
     ),
     # The owner's side and a worker's in one process: the pipe is between them still.
     "_inline": "_inline _engine _runtime_options _local _wire _worker",
     # The faces.
-    "_method": "_call_options _handle _interface",
-    "_handle": "_call_options _engine _interface _ref exceptions",
+    "_method": "_call_options _handle _interface _generator",
+    "_handle": "_call_options _engine _interface _ref exceptions _generator",
     "_placement_group": (
         "_bundles _checks _engine _group_options _options _ref _snapshot"
     ),
@@ -101,11 +105,12 @@ ARROWS: dict[str, str] = {
     "_queue": "_checks _desk _handle _queue_actor _ref _remote _waiting exceptions",
     "_runtime": (
         "_checks _engine _handle _inline _local _placement_group _ref _remote "
-        "_runtime_options _snapshot _streams _context"
+        "_runtime_options _snapshot _streams _context _generator"
     ),
     "": (
         "exceptions _flow _handle _lookup _method _placement_group _pool _queue _ref "
-        "_remote _results _runtime _snapshot _waiting _context _propagation"
+        "_remote _results _runtime _snapshot _waiting _context _propagation "
+        "_generator"
     ),
     "_demo": "_handle _remote _runtime",
     "_cli": " _demo accelerators",
@@ -163,6 +168,7 @@ PURE = [
     "_local.asked",
     "_local.deadlines",
     "_local.waits",
+    "_window",
 ]
 """What decides from values alone: time, chance and the system come in as arguments."""
 

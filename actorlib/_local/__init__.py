@@ -20,6 +20,8 @@ What decides is pure and what acts is thin. In reading order:
   and whose time is over; what of that holds for one actor's calls.
 * ``mailbox``, ``reply``, ``dispatch``: which calls may go, who wants the answers, and
   where each goes.
+* ``retries``, ``mailbox``, ``dispatch``, ``streams``: which calls are sent again, and
+  which may go; where each answer goes, and each item of a stream.
 * ``launcher``, ``template``, ``process``, ``output``, ``descriptors``: processes, and
   what they print.
 * ``machine``: what there is, who may have it, what starts there.
@@ -33,5 +35,6 @@ What decides is pure and what acts is thin. In reading order:
 * ``relay``, ``creations``: what rises from workers: calls to other actors, endings;
   actors that they make.
 * ``lives``: every life of the runtime, and who holds which actor.
+* ``sending``, ``explaining``: the owner's calls on their way out; where an actor is.
 * ``engine``: the verbs.
 """

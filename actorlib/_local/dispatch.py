@@ -14,7 +14,9 @@ from actorlib._local.holders import OWNER
 from actorlib._local.mailbox import Mailbox
 from actorlib._local.reply import Asker, Reply, fail_reply
 from actorlib._local.retries import Retries, is_retried
+from actorlib._local.streams import Streams
 from actorlib._local.timekeeper import Timed, Timekeeper
+from actorlib._reading import Reading
 from actorlib._ref import ObjectRef
 from actorlib._wire.answers import error_of, fill
 from actorlib._wire.frames import CANCEL, FAILURE, RAISED, RESULT, Frame, Payload
@@ -54,6 +56,9 @@ class Dispatch:
         unavailable: Gives it for a call that is lost while the actor restarts.
         idle: Called when the last call without an answer has got one.
         terms: What holds for each of them.
+
+    Attributes:
+        streams: Those of its calls that give items.
     """
 
     def __init__(
@@ -73,11 +78,14 @@ class Dispatch:
         self._timekeeper: Timekeeper[int] = Timekeeper(terms.clock, self._late)
         self._timed = self._timekeeper.calls  # at hand for every answer
         self._mailbox: Mailbox[Reply] = Mailbox()
+        self.streams = Streams(self._mailbox, loans)
         self._channel: Channel | None = None
         self._session = OWNER
         self._is_closed = False
         self._is_draining = False
-        self._held_back: dict[int, ObjectRef[Any] | weakref.ref[ObjectRef[Any]]] = {}
+        self._held_back: dict[
+            int, ObjectRef[Any] | weakref.ref[ObjectRef[Any]] | Reading
+        ] = {}
         self._places = itertools.count(-1, -1)
 
     @property
@@ -106,7 +114,7 @@ class Dispatch:
 
     def send(
         self,
-        reply: ObjectRef[Any] | Asker,
+        reply: ObjectRef[Any] | Reading | Asker,
         method: str,
         loans: Collection[ActorId] | None,
         payload: Payload,
@@ -142,7 +150,7 @@ class Dispatch:
 
     def hold_back(
         self,
-        ref: ObjectRef[Any],
+        ref: ObjectRef[Any] | Reading,
         method: str,
         told: Mapping[str, object] | None = None,
     ) -> int:
@@ -153,7 +161,7 @@ class Dispatch:
             self._timekeeper.add(place, method, cast("Deadline", told["deadline"]))
         return place
 
-    def let_go(self, place: int) -> ObjectRef[Any] | None:
+    def let_go(self, place: int) -> ObjectRef[Any] | Reading | None:
         """The arguments are there: whom the answer is for, or None if nobody waits."""
         entry = self._held_back.pop(place, None)
         self._timekeeper.discard(place)
@@ -162,7 +170,7 @@ class Dispatch:
 
     def opened(self, channel: Channel, session: int) -> None:
         """The actor is ready: what waited is sent."""
-        self._channel = channel
+        self._channel = self.streams.channel = channel
         self._session = session
         for frame in self._mailbox.opened():
             channel.send(frame)
@@ -188,14 +196,19 @@ class Dispatch:
                         reply.set_result(value)
             else:
                 self._fill(reply, frame)
-        elif isinstance(reply, weakref.ref):
-            ref = reply()
-            if ref is not None:
-                self._fill(ref, frame)
-        elif reply is not None and not isinstance(reply, ObjectRef):
-            reply.answer(frame)
+        else:
+            self._pass_on(reply, frame)
         if not mailbox and not self._held_back:
             self._idle()
+
+    def _pass_on(self, reply: Reply | None, frame: Frame) -> None:
+        """Gives an answer to whoever else asked."""
+        if isinstance(reply, weakref.ref):
+            reply = reply()
+        if isinstance(reply, ObjectRef | Reading):
+            self._fill(reply, frame)
+        elif reply is not None:
+            reply.answer(frame)
 
     def fail(self, call: int) -> None:
         """A call gets no answer, as the actor leaves."""
@@ -215,14 +228,14 @@ class Dispatch:
 
     def interrupted(self) -> None:
         """The actor died and is restarted: calls on their way fail or wait for it."""
-        self._channel = None
+        self._channel = self.streams.channel = None
         self._give_up(*self._mailbox.interrupted(), self._unavailable)
         self._timekeeper.keep(self._has)
 
     def over(self) -> None:
         """The actor is gone: every call without an answer fails, and every new one."""
         self._is_closed = True
-        self._channel = None
+        self._channel = self.streams.channel = None
         self._give_up(*self._mailbox.closed(), self._died)
         self._timekeeper.keep(self._has)
 
@@ -351,7 +364,7 @@ class Dispatch:
             "the ref instead"
         )
 
-    def _fill(self, ref: ObjectRef[Any], frame: Frame) -> None:
+    def _fill(self, ref: ObjectRef[Any] | Reading, frame: Frame) -> None:
         loans = frame[-2]
         if loans:
             self._loans.arrived(loans, OWNER)

@@ -225,6 +225,7 @@ class Lives:
             "looped": record.interface.is_async,
             "limits": record.options.limits(is_async=record.interface.is_async),
             "groups": record.interface.grouped(),
+            "unread": record.interface.max_unread,
             "environment": environment,
             "path": _path(directory),
             "directory": directory,

@@ -113,6 +113,16 @@ class Mailbox(Generic[R]):
         sent = self._sent.pop(number, None)
         return None if sent is None else sent[0]
 
+    def reply_of(self, number: int) -> R | None:
+        """Who waits for the answer of a call that was sent, by its number now."""
+        sent = self._sent.get(number)
+        return None if sent is None else sent[0]
+
+    def replies(self) -> list[R]:
+        """Everybody who waits for an answer."""
+        sent = [reply for reply, _ in self._sent.values()]
+        return sent + [posted.reply for posted in self._waiting.values()]
+
     def replace(self, number: int, reply: R) -> None:
         """Gives the answer of a call to somebody else, if it has none yet."""
         number = self.current(number)

@@ -14,6 +14,7 @@ from actorlib._local.creations import Creations, Nursery
 from actorlib._local.deadlocks import Deadlocks
 from actorlib._local.group_verbs import serve as serve_group
 from actorlib._local.holders import OWNER
+from actorlib._local.streams import Reader, Readers
 from actorlib._local.supervisor import Life
 from actorlib._local.terms import opened
 from actorlib._local.timekeeper import Clock, Timed, Timekeeper
@@ -36,6 +37,7 @@ from actorlib._wire.frames import (
     LOOK,
     RESULT,
     RETURN,
+    TAKEN,
     TO_RESTART,
     WAITS,
     Frame,
@@ -97,7 +99,9 @@ class Relay:
             FIND: self._find,
             LEAVE: self._leave,
             GROUP: self._group,
+            TAKEN: self._take,
         }
+        self._readers = Readers()
 
     def serve(self, session: Session, frame: Frame) -> None:
         """Serves one frame of a worker.
@@ -136,6 +140,9 @@ class Relay:
         else:
             raise ProtocolError(f"no worker sends frames of kind {kind}")
 
+    def _take(self, session: Session, call: int, count: int) -> None:
+        self._readers.took(session.number, call, count)
+
     def _group(self, session: Session, call: int, verb: str, about: Payload) -> None:
         groups, loop = self._actors.groups, self._actors.loop
         asker = Waiting(self, session, call)
@@ -168,7 +175,13 @@ class Relay:
         if loans:
             # The worker still holds them; this process does too, until they are sent.
             self._actors.loans.arrived(loans, OWNER)
-        number = life.dispatch.send(asker, method, loans, payload, told)
+        reply: Waiting | Reader = asker
+        if told is not None and "stream" in told:
+            is_capped = life.record.interface.max_unread > 0
+            streams = life.dispatch.streams
+            reply = Reader(asker, self.answer_loans, session, call, streams)
+            self._readers.add(reply, is_capped=is_capped)
+        number = life.dispatch.send(reply, method, loans, payload, told)
         if number:
             asker.number = number
             asker.asking = asking
@@ -196,10 +209,12 @@ class Relay:
 
     def _late(self, key: tuple[int, int], timed: Timed) -> None:
         asked = self._asked.get(*key)
+        self._readers.end(*key)
         if asked is not None:
             asked.fail(late_error(asked.where, timed.deadline))
 
     def _cancel(self, session: Session, call: int, recursive: bool) -> None:  # noqa: FBT001  # a field of the frame
+        self._readers.end(session.number, call)
         asked = self.answered(session, call)
         if asked is not None:
             asked.drop(recursive=recursive)
@@ -213,6 +228,7 @@ class Relay:
         """
         for call in self._asked.made(session, asking):
             asked = self._asked.get(session, call)
+            self._readers.end(session, call)
             if asked is not None:
                 asked.drop()  # first: whoever waits may be the one to run it
                 asked.answer(IS_CANCELLED)
@@ -249,6 +265,7 @@ class Relay:
         """A worker is gone: what it has not given will never come."""
         self._creations.forget(session.prefix)
         self._deadlocks.forget(session.actor)
+        self._readers.forget(session.number)
 
     def _answer_when(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from actorlib._reading import Reading
 from actorlib._ref import ObjectRef
 from actorlib.exceptions import ActorDiedError, ActorUnavailableError
 
@@ -24,14 +25,15 @@ class Asker(Protocol):
         ...
 
 
-Reply: TypeAlias = ObjectRef[Any] | weakref.ref[ObjectRef[Any]] | Asker
+Reply: TypeAlias = ObjectRef[Any] | weakref.ref[ObjectRef[Any]] | Reading | Asker
 
 
 def fail_reply(reply: Reply, error: BaseException) -> None:
     """Gives an error to whoever wants an answer, if somebody still does."""
+    ref: ObjectRef[Any] | Reading | None
     if isinstance(reply, weakref.ref):
         ref = reply()
-    elif isinstance(reply, ObjectRef):
+    elif isinstance(reply, ObjectRef | Reading):
         ref = reply
     else:
         reply.fail(error)

@@ -202,6 +202,10 @@ class Life:
 
     def end(self, reason: str) -> None:
         """Refuses new calls and ends the actor behind those it was sent."""
+        if not self.dispatch.is_closed:
+            loop, patience = self._surroundings.loop, self._surroundings.grace
+            dispatch = self.dispatch
+            dispatch.streams.cut_off(loop, patience, lambda: dispatch.is_idle)
         self.dispatch.close()
         self.end_when_idle(reason)
 

@@ -11,7 +11,7 @@ import contextlib
 import copyreg
 import functools
 import inspect
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from actorlib._wire.frames import CANCELLED, DIED, RESULT
 from actorlib._wire.payload import decode
@@ -23,19 +23,34 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    import asyncio
-
     from actorlib._wire.frames import Frame, Payload
 
 
-def fill(reply: asyncio.Future[Any], frame: Frame) -> None:
+class Fillable(Protocol):
+    """What takes an answer, as a future does."""
+
+    def set_result(self, result: Any, /) -> None:
+        """Takes the value."""
+        ...
+
+    def set_exception(self, exception: BaseException, /) -> None:
+        """Takes why there is none."""
+        ...
+
+
+def fill(reply: Fillable, frame: Frame) -> None:
     """Gives a future the value or the error of the frame that answers it."""
     if frame[0] != RESULT:
         _, _, kind, summary, text, where, _, payload = frame
         reply.set_exception(error_of(kind, summary, text, where, payload))
         return
+    load(reply, frame[3])
+
+
+def load(reply: Fillable, payload: Payload) -> None:
+    """Gives a future the value in a payload, or why it cannot be loaded."""
     try:
-        value = decode(frame[3])
+        value = decode(payload)
     except Exception as error:  # noqa: BLE001  # loading runs the user's code
         trouble = SerializationError(f"the result cannot be loaded here: {error}")
         trouble.__cause__ = error
@@ -103,14 +118,15 @@ def error_of(
 
     Args:
         kind: RAISED, DIED or CANCELLED.
-        summary: The last line of the traceback.
+        summary: The last line of the traceback; of a cancelled call why, if it is
+            known.
         text: The traceback.
         where: Which method of which actor.
         payload: The pickled exception, or empty if it could not be pickled, or there
             was none.
     """
     if kind == CANCELLED and not payload:
-        return TaskCancelledError("the call was cancelled")
+        return TaskCancelledError(summary or "the call was cancelled")
     try:
         cause = cast("BaseException | None", decode(payload) if payload else None)
     except Exception:  # noqa: BLE001  # loading runs the user's code, and its module may be missing here

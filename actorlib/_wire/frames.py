@@ -43,6 +43,11 @@ LEAVE      up    id: the actor ends by its own will; if id is not 0, that call g
                  answer
 GROUP      up    id, verb, about what: a question about placement groups
 STOP       down  finish what was sent before, then leave
+ITEM       both  id, index, loans, value: the next of a stream; RESULT ends it, with
+                 how many there were, or FAILURE
+TAKEN      both  id, how many items of a stream its reader has taken in all; -1: nobody
+                 reads it any more
+CUT        down  the streams of which nothing was taken since the last CUT end
 =========  ====  ===========================================================
 """
 
@@ -71,6 +76,9 @@ LEAVE: Final = 17
 GROUP: Final = 18
 HELD: Final = 19
 WAITS: Final = 20
+ITEM: Final = 25
+TAKEN: Final = 26
+CUT: Final = 27
 
 BEHIND_CALLS: Final = 0
 """An END behind what the actor was sent."""

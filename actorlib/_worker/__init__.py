@@ -13,10 +13,13 @@ Loading it is part of every start, so it imports neither ``_local`` nor
 * ``crew``: the threads that serve it beside the main one.
 * ``carried``: what the caller said of a call, where it runs.
 * ``gate``: how many calls run at once, and which waits next.
+* ``streams``, ``producer``, ``async_streams``: generators, whose items go to readers;
+  those whose readers are behind are set aside.
 * ``replies``: what a method returned or raised becomes a frame.
 * ``uplink``: the engine of a worker: the same verbs, as frames to the owner.
 * ``groups``: likewise for placement groups.
 * ``looplink``: the same beside an event loop, whose frames go by way of that loop.
+* ``making``: actors that it makes.
 * ``outbox``: what it asks, in order behind what waits for its arguments.
 * ``pace``: which methods are quick enough for answers to wait behind.
 * ``loans``: which handles this worker holds.

@@ -39,6 +39,7 @@ class Start:
         is_looped: Whether the actor needs an event loop.
         limits: How many calls run at once, by group; empty for the default.
         groups: The methods that are in a group, each with its name.
+        unread: How many items of all its streams may be unread, or -1.
         environment: Variables to set, or with None to remove.
         path: ``sys.path`` of the owner.
         threads: CPU threads for libraries that are imported already, or None.
@@ -58,6 +59,7 @@ class Start:
     is_looped: bool
     limits: Mapping[str, int]
     groups: Mapping[str, str]
+    unread: int
     environment: Mapping[str, str | None]
     path: tuple[str, ...]
     threads: int | None
@@ -103,6 +105,7 @@ def read_start(frame: Frame) -> Start:
         is_looped=told["looped"],
         limits=told["limits"],
         groups=told["groups"],
+        unread=told["unread"],
         environment=told["environment"],
         path=told["path"],
         threads=told["threads"],

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from contextvars import copy_context
+from contextvars import Context, copy_context
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actorlib._telling import enter_variables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 
 def call_with(
@@ -33,6 +34,17 @@ def call_with(
     """
     if "variables" not in told:
         return method(*args, **kwargs)
+    return _context(told).run(method, *args, **kwargs)
+
+
+def stepper(told: Mapping[str, Any], source: Iterator[Any]) -> Callable[[], Any]:
+    """Takes the next item of a generator, each in the same context; see call_with."""
+    if "variables" not in told:
+        return source.__next__
+    return partial(_context(told).run, source.__next__)
+
+
+def _context(told: Mapping[str, Any]) -> Context:
     context = copy_context()
     context.run(enter_variables, told)
-    return context.run(method, *args, **kwargs)
+    return context

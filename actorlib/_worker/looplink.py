@@ -111,6 +111,14 @@ class LoopedUplink(Uplink):
         finally:
             self._is_settling = False
 
+    def item(self, frame: Frame) -> None:
+        """Takes an item of a stream; see Uplink."""
+        self._is_settling = True
+        try:
+            super().item(frame)
+        finally:
+            self._is_settling = False
+
     def _wait_on_the_loop(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Reads in the place of the loop, which stands still until the ref is done."""
         if self._is_settling:

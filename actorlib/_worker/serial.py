@@ -22,11 +22,14 @@ from actorlib._wire.frames import (
     CALL,
     CALL_WITH,
     CANCEL,
+    CUT,
     FAILURE,
+    ITEM,
     MAIN,
     READY,
     RESULT,
     STOP,
+    TAKEN,
     Frame,
 )
 from actorlib._wire.payload import decode_call
@@ -34,6 +37,8 @@ from actorlib._worker import replies
 from actorlib._worker.birth import construct
 from actorlib._worker.carried import call_with
 from actorlib._worker.pace import Pace
+from actorlib._worker.producer import Producer
+from actorlib._worker.streams import CUT_OFF, Streams, is_stream
 from actorlib._worker.uplink import MOMENT, TOO_LATE, Uplink
 from actorlib.exceptions import GetTimeoutError
 
@@ -50,12 +55,19 @@ class Inbox:
 
     Whoever waits for something reads for everybody: answers go to their refs at once,
     calls stay here in order.
+
+    Attributes:
+        streams: What this actor makes for readers; they are woken in order with calls.
+        item: Takes an item that this worker reads.
     """
 
-    def __init__(self, pipe: Pipe) -> None:
+    item: Callable[[Frame], None]
+
+    def __init__(self, pipe: Pipe, unread: int = -1) -> None:
         self.calls: deque[Frame] = deque()
         self.cancelled: set[int] = set()
         self.callbacks: deque[Callable[[], None]] = deque()
+        self.streams = Streams(self.calls.append, unread)
         self._pipe = pipe
         self._poller = select.poll()
         self._poller.register(pipe.sock, select.POLLIN)
@@ -166,9 +178,17 @@ class Inbox:
         if kind in (RESULT, FAILURE):
             settle(frame)
         elif kind == CANCEL:
-            self.cancelled.add(frame[1])
-        else:
+            if not self.streams.cancel(frame[1]):
+                self.cancelled.add(frame[1])
+        elif kind < ITEM:
             self.calls.append(frame)
+        elif kind == ITEM:
+            self.item(frame)
+        elif kind == TAKEN:
+            self.streams.told(frame[1], frame[2])
+        elif kind == CUT:
+            for call in self.streams.stand_still():
+                self.streams.cancel(call, CUT_OFF)
 
 
 class SerialUplink(Uplink):
@@ -180,6 +200,7 @@ class SerialUplink(Uplink):
         self._inbox = inbox
         # The one thread that runs methods, if there is one.
         self._single = None if start.limits else threading.get_ident()
+        inbox.item = self.item
 
     def post(self, frame: Frame) -> None:
         """Sends a frame now: the method that posts it may go on for long."""
@@ -239,7 +260,7 @@ def be_born(start: Start, pipe: Pipe) -> tuple[object, Inbox, SerialUplink]:
     Raises:
         SystemExit: The constructor raised, and the owner was told what.
     """
-    inbox = Inbox(pipe)
+    inbox = Inbox(pipe, start.unread)
     uplink = SerialUplink(start, pipe, inbox)
     set_engine(uplink)
     try:
@@ -268,6 +289,16 @@ class _Serial:
         self._inbox = inbox
         self._uplink = uplink
         self._pace = Pace()
+        self._producer = Producer(
+            name,
+            instance,
+            uplink,
+            inbox.streams,
+            pipe.send,
+            cast("Callable[[], bool]", inbox.calls.__len__),
+            inbox.cancelled,
+            lambda: inbox.read_what_is_there(uplink.settle),
+        )
 
     def run(self) -> None:
         inbox, calls = self._inbox, self._inbox.calls
@@ -286,8 +317,14 @@ class _Serial:
                 ):
                     with self._uplink.borrowing(frame[3]):
                         continue
-                self._serve_call(frame)
+                if frame[0] == CALL_WITH and is_stream(frame):
+                    self._serve_stream(frame)
+                else:
+                    self._serve_call(frame)
+            elif frame[0] == TAKEN:
+                self._serve_stream(frame)
             elif frame[0] == STOP:
+                self._producer.close()
                 self._uplink.finish()
                 return
 
@@ -334,6 +371,14 @@ class _Serial:
         if not self._pace.ran(name, time.perf_counter() - started):
             # Calls that wait may have been cancelled meanwhile.
             self._inbox.read_what_is_there(self._uplink.settle)
+
+    def _serve_stream(self, frame: Frame) -> None:
+        self._pipe.flush()
+        answer = self._producer.serve(frame)
+        if answer is not None:
+            self._pipe.send(answer)
+        else:
+            self._inbox.streams.set_aside(self._inbox.streams.of(frame[1]))
 
     def _where(self, method: str) -> str:
         return replies.where(self._instance, self._name, method)

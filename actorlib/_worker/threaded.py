@@ -15,12 +15,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
 from actorlib._calling import is_late, running
-from actorlib._wire.frames import CALL, CALL_WITH, STOP, Frame
+from actorlib._wire.frames import CALL, CALL_WITH, STOP, TAKEN, Frame
 from actorlib._wire.payload import decode_call
 from actorlib._worker import replies
 from actorlib._worker.carried import call_with
 from actorlib._worker.gate import Gate, Gates
+from actorlib._worker.producer import Producer
 from actorlib._worker.serial import be_born
+from actorlib._worker.streams import is_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,6 +67,15 @@ class _Threaded:
         self._begun: set[int] = set()
         self._is_stopping = False
         self._fatal: BaseException | None = None
+        self._producer = Producer(
+            start.name,
+            instance,
+            uplink,
+            inbox.streams,
+            pipe.send,
+            lambda: not self._gates.are_empty,
+            inbox.cancelled,
+        )
 
     # On the main thread.
 
@@ -77,7 +88,7 @@ class _Threaded:
                     self._forget_cancelled()
                     inbox.read(has_calls, self._uplink.settle)
                 frame = calls.popleft()
-                if frame[0] in (CALL, CALL_WITH):
+                if frame[0] in (CALL, CALL_WITH, TAKEN):
                     self._accept(frame)
                 elif frame[0] == STOP:
                     self._finish()
@@ -91,7 +102,7 @@ class _Threaded:
                 self._jobs.put(None)
 
     def _accept(self, frame: Frame) -> None:
-        group = frame[4].get("group") if frame[0] == CALL_WITH else None
+        group = frame[4].get("group") if frame[0] != CALL else None
         gate = self._gates.of(frame[2], group)
         with self._changed:
             if not gate.enter(frame):
@@ -123,6 +134,7 @@ class _Threaded:
                 self._changed.wait()
         if self._fatal is not None:
             raise self._fatal
+        self._producer.close()
         self._uplink.finish()
 
     # On any other.
@@ -137,7 +149,10 @@ class _Threaded:
             if self._is_stopping:
                 self._inbox.read_what_is_there(self._uplink.settle)
             try:
-                self._serve_call(frame)
+                if frame[0] != CALL and is_stream(frame):
+                    self._serve_stream(frame)
+                else:
+                    self._serve_call(frame)
                 self._tidy()
             except BaseException as error:  # noqa: BLE001  # it ends the actor, from the main thread
                 self._break(error)
@@ -176,6 +191,14 @@ class _Threaded:
         running.set(None)
         # The value is still held here: a handle in it is given back after it was sent.
         self._pipe.send(answer)
+
+    def _serve_stream(self, frame: Frame) -> None:
+        streams = self._inbox.streams
+        answer = self._producer.serve(frame)
+        if answer is not None:
+            self._pipe.send(answer)
+        else:
+            streams.set_aside(streams.of(frame[1]))
 
     def _tidy(self) -> None:
         """Does what was put off while this thread was busy."""

@@ -20,11 +20,11 @@ from actorlib._calling import running
 from actorlib._engine import ActorExit, ActorId, ActorSpec, Hold
 from actorlib._pending import PendingCalls
 from actorlib._propagation import MARKED
+from actorlib._reading import Reading
 from actorlib._ref import ObjectRef
-from actorlib._runtime_env import inherited, refuse_own
 from actorlib._telling import tell
-from actorlib._wire.answers import fill
-from actorlib._wire.blame import Sources
+from actorlib._window import bounds_of
+from actorlib._wire.answers import fill, load
 from actorlib._wire.frames import (
     ASK,
     ASK_WITH,
@@ -33,15 +33,14 @@ from actorlib._wire.frames import (
     BEHIND_CALLS,
     CANCEL,
     CANCELLED,
-    CREATE,
     END,
     FAILURE,
     FIND,
-    GIVE,
     HELD,
     LEAVE,
     LOOK,
     RETURN,
+    TAKEN,
     TO_RESTART,
     WAITS,
     Frame,
@@ -50,6 +49,7 @@ from actorlib._wire.payload import dump
 from actorlib._worker.birth import interface_in
 from actorlib._worker.groups import GroupQuestions
 from actorlib._worker.loans import LoanBook
+from actorlib._worker.making import Making
 from actorlib._worker.outbox import Outbox
 
 if TYPE_CHECKING:
@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Mapping
 
     from actorlib._interface import Interface, Method
-    from actorlib._options import ActorOptions
     from actorlib._snapshot import ActorInfo
     from actorlib._worker.birth import Start
 
@@ -67,7 +66,7 @@ MOMENT = 0.1
 
 _count = struct.Struct(">I")
 _dumped = lru_cache(maxsize=64)(dump)
-_Entry = ObjectRef[Any] | weakref.ref[ObjectRef[Any]]
+_Entry = ObjectRef[Any] | weakref.ref[ObjectRef[Any]] | Reading
 
 
 class Uplink(ABC):
@@ -87,10 +86,9 @@ class Uplink(ABC):
         self._source = start.source
         self._loop = loop
         self._calls = itertools.count(1)
-        self._actors = itertools.count(1)
         self._refs: dict[int, _Entry] = {}
         self.outbox = Outbox(self)
-        self._sources = Sources()
+        self._making = Making(self, start)
         self.loans = LoanBook()
         self._is_forsaken = False
         self._lost: Exception | None = None
@@ -150,27 +148,29 @@ class Uplink(ABC):
 
     def create(self, spec: ActorSpec) -> ActorId:
         """Starts an actor; see Engine."""
-        actor, _ = self._create(spec)
+        self._check_parent()
+        actor, _ = self._making.make(spec)
         return actor
 
     def obtain(self, spec: ActorSpec) -> Hold:
         """The actor that has a name, or a new one; see Engine."""
-        actor, taken = self._create(spec)
+        self._check_parent()
+        actor, taken = self._making.make(spec)
         return taken or Hold(self, actor, spec.interface)
 
     def find(self, name: str, namespace: str | None) -> Hold:
         """The actor of a name; see Engine."""
-        found: Hold = self._asked(FIND, name, namespace)
+        found: Hold = self.asked(FIND, name, namespace)
         return found
 
     def names(self) -> list[tuple[str, str]]:
         """Who answers to a name; see Engine."""
-        names: list[tuple[str, str]] = self._asked(LOOK, True)  # noqa: FBT003  # a field of the frame
+        names: list[tuple[str, str]] = self.asked(LOOK, True)  # noqa: FBT003  # a field of the frame
         return names
 
     def actors(self) -> list[ActorInfo]:
         """What is known of each actor; see Engine."""
-        infos: list[ActorInfo] = self._asked(LOOK, False)  # noqa: FBT003  # a field of the frame
+        infos: list[ActorInfo] = self.asked(LOOK, False)  # noqa: FBT003  # a field of the frame
         return infos
 
     def interface(self) -> Interface:
@@ -183,7 +183,7 @@ class Uplink(ABC):
         self.post((LEAVE, 0))
         raise ActorExit
 
-    def _asked(self, kind: int, *fields: object) -> Any:
+    def asked(self, kind: int, *fields: object) -> Any:
         """What the owner answers to a frame, at once."""
         ref = self.ask(kind, *fields)
         self.wait_here(ref)
@@ -197,48 +197,7 @@ class Uplink(ABC):
 
     def new_id(self) -> bytes:
         """An id for something that is made here."""
-        return self._prefix + _count.pack(next(self._actors))
-
-    def _create(self, spec: ActorSpec) -> tuple[ActorId, Hold | None]:
-        """Starts an actor, or finds who has its name: its id, or theirs."""
-        name = spec.interface.class_name
-        source = self._sources.dumped(name, spec.source)
-        # Apart from the rest, as the owner may not have the modules they are of.
-        if self._is_shared:
-            refuse_own(spec.options.runtime_env)
-        retried = spec.interface.retried()
-        listed = dump((spec.options.retry_exceptions, retried))
-        options = self._heir(spec.options).updated({"retry_exceptions": False})
-        interface = spec.interface.retrying(dict.fromkeys(retried))
-        face = dump((interface, options, listed))
-        arguments = Arguments(self, name, spec.args, spec.kwargs)
-        actor = ActorId(self.new_id())
-
-        def frame() -> Frame:
-            try:
-                payload, loans = arguments.payload()
-            except Exception as error:  # noqa: BLE001  # a ref that failed: so does the actor
-                return (GIVE, actor, False, None, dump(error))
-            return (GIVE, actor, True, loans, payload)
-
-        self._check_parent()
-        # At once, as whoever gets its handle may speak of it; the arguments may follow.
-        if spec.options.name is None:
-            self.post((CREATE, 0, actor, source, face))
-        else:
-            taken: Hold | None = self._asked(CREATE, actor, source, face)
-            if taken is not None:
-                return taken.actor_id, taken
-        self.loans.arrived((actor,))
-        self.outbox.post(actor, frame, arguments)
-        return actor, None
-
-    def _heir(self, options: ActorOptions) -> ActorOptions:
-        """The options of an actor made here, with what it has from this one."""
-        outer = self.context.runtime_env
-        if not outer:
-            return options
-        return options.updated({"runtime_env": inherited(outer, options.runtime_env)})
+        return self._making.new_id()
 
     def call(
         self,
@@ -248,14 +207,49 @@ class Uplink(ABC):
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
         """Sends a call to another actor; see Engine."""
-        asking = running.get()
-        asker = 0 if asking is None else asking[0]
-        name, told = method.name, method.told
-        if told is not None or MARKED or (asking is not None and asking[2]):
-            told = _packed(tell(method, asking, self._name))
-        arguments = Arguments(self, name, args, kwargs)
+        told = self._said(method)
+        arguments = Arguments(self, method.name, args, kwargs)
         ref = self._new_ref()
-        call = ref.call
+        self._ask(ref.call, actor, method, arguments, told)
+        return ref
+
+    def stream(
+        self,
+        actor: ActorId,
+        method: Method,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        *,
+        is_capped: bool,
+    ) -> Reading:
+        """Sends a call of another actor's generator; see Engine."""
+        told = self._said(method)
+        arguments = Arguments(self, method.name, args, kwargs)
+        self._check_parent()
+        bounds = bounds_of(method.options.backpressure or 0)
+        reading = Reading(self._loop, self, bounds, is_capped=is_capped)
+        reading.bind(self, next(self._calls))
+        self._refs[reading.call] = reading
+        self._ask(reading.call, actor, method, arguments, told)
+        return reading
+
+    def _said(self, method: Method) -> dict[str, Any] | None:
+        """What is said of a call that is made here, besides its arguments."""
+        asking = running.get()
+        if method.told is None and not MARKED and (asking is None or not asking[2]):
+            return None
+        return _packed(tell(method, asking, self._name))
+
+    def _ask(
+        self,
+        call: int,
+        actor: ActorId,
+        method: Method,
+        arguments: Arguments,
+        told: dict[str, Any] | None,
+    ) -> None:
+        asking, name = running.get(), method.name
+        asker = 0 if asking is None else asking[0]
 
         def frame() -> Frame | None:
             if call not in self._refs:  # cancelled while it waited
@@ -272,7 +266,6 @@ class Uplink(ABC):
         held = (HELD, call, asker, actor, told and told.get("deadline"), name)
         passes = not method.keeps_order
         self.outbox.post(actor, frame, arguments, passes=passes, held=held)
-        return ref
 
     def ready(self, actor: ActorId) -> ObjectRef[None]:
         """Asks to be told when the actor is ready; see Engine."""
@@ -345,6 +338,18 @@ class Uplink(ABC):
                 fill(ref, frame)
                 if frame[0] == FAILURE and frame[2] == CANCELLED:
                     ref.exception()  # no report of a ref that nobody awaits any more
+
+    def item(self, frame: Frame) -> None:
+        """Takes an item of a stream that this worker reads."""
+        reading = self._refs.get(frame[1])
+        with self.borrowing(frame[3]):
+            if isinstance(reading, Reading):
+                reading.put(frame[1], frame[2], frame[4], load)
+
+    def taken(self, number: int, count: int) -> None:
+        """Tells how many items of a stream were taken; see Feed."""
+        if not self._is_forsaken:
+            self.post((TAKEN, number, count))
 
     def _fail(self, call: int, error: BaseException) -> None:
         entry = self._refs.pop(call, None)

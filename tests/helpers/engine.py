@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, final
 from actorlib._context import RuntimeContext
 from actorlib._engine import ActorId, Hold
 from actorlib._pending import PendingCalls
+from actorlib._reading import Reading
 from actorlib._ref import ObjectRef
+from actorlib._window import bounds_of
 from actorlib.exceptions import ActorNotFoundError
 
 if TYPE_CHECKING:
@@ -80,6 +82,7 @@ class FakeEngine:
         created: The actors that were made, in order.
         sent: The calls that were made, in order.
         cancelled: The numbers of the calls that were cancelled.
+        told: What was told of streams: their numbers, and how many items were taken.
         holders: How many holders each actor has.
         ended: Actors that were ended, each with ``"end"``, ``"kill"`` or
             ``"restart"``.
@@ -93,6 +96,7 @@ class FakeEngine:
         self.created: list[ActorSpec] = []
         self.sent: list[Sent] = []
         self.cancelled: list[int] = []
+        self.told: list[tuple[int, int]] = []
         self.holders: Counter[ActorId] = Counter()
         self.ended: list[tuple[ActorId, str]] = []
         self.readiness: dict[ActorId, asyncio.Future[None]] = {}
@@ -119,6 +123,24 @@ class FakeEngine:
         """Writes the call down."""
         self.sent.append(Sent(actor, method.name, args, dict(kwargs)))
         return self.new_ref()
+
+    def stream(
+        self,
+        actor: ActorId,
+        method: Method,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        *,
+        is_capped: bool,
+    ) -> Reading:
+        """Writes the call down; its items come when the test puts them in."""
+        self.sent.append(Sent(actor, method.name, args, dict(kwargs)))
+        bounds = bounds_of(method.options.backpressure or 0)
+        return Reading(self._loop, self, bounds, is_capped=is_capped)
+
+    def taken(self, number: int, count: int) -> None:
+        """Writes down what was told of a stream."""
+        self.told.append((number, count))
 
     def ready(self, actor: ActorId) -> asyncio.Future[None]:
         """Done at once, or when the test says so."""
