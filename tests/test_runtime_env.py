@@ -218,6 +218,7 @@ async def test_env_008_the_user_s_word_on_devices_and_threads_is_the_last() -> N
         ).remote()
 
         assert await place.variable.remote("CUDA_VISIBLE_DEVICES") == "7"
+        assert await place.__ray_call__.remote(lambda _: actorlib.get_gpu_ids()) == [7]
         assert await place.variable.remote("OMP_NUM_THREADS") == "3,2"
         assert await place.variable.remote("MKL_NUM_THREADS") is None
 

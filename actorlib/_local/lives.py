@@ -235,7 +235,7 @@ class Lives:
             "node": self._machine.id,
             "env": env,
             "grace": self.grace,
-            "ids": self._machine.accelerator_ids(lease),
+            "ids": self._machine.accelerator_ids(lease, record.options),
             "resources": counted(lease.amounts),
             "reconstructed": life.restarts.count > 0,
             "shared": self._machine.is_shared,

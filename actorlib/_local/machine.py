@@ -156,9 +156,12 @@ class Machine:
         ]
         return next(iter(masks), None)
 
-    def accelerator_ids(self, lease: Lease) -> dict[str, list[int | str]]:
+    def accelerator_ids(
+        self, lease: Lease, options: ActorOptions
+    ) -> dict[str, list[int | str]]:
         """The ids of a lease's devices by kind, as the user is told them."""
-        return accelerator_ids(lease, self.inventory)
+        own = variables_of(options.runtime_env, self._host.environ)
+        return accelerator_ids(lease, self.inventory, own)
 
     def is_memory_short(self) -> bool:
         """Whether the kernel has killed for lack of memory since the last look."""
