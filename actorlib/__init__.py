@@ -3,11 +3,25 @@
 Importing it loads neither msgpack nor a vendor's SDK; ``init()`` does.
 """
 
+import importlib
+import typing
+
 from actorlib import exceptions
-from actorlib._engine import RuntimeContext
+from actorlib._context import RuntimeContext
+from actorlib._generator import ObjectRefGenerator
 from actorlib._handle import ActorHandle, ActorMethod
 from actorlib._lookup import get_actor, list_actors, list_named_actors
-from actorlib._method import TypedMethod, method, typed
+from actorlib._method import TypedGenerator, TypedMethod, method, typed
+from actorlib._placement_group import (
+    PlacementGroup,
+    PlacementGroupSchedulingStrategy,
+    get_current_placement_group,
+    get_placement_group,
+    placement_group,
+    placement_group_table,
+    remove_placement_group,
+)
+from actorlib._propagation import propagate
 from actorlib._ref import ObjectRef
 from actorlib._remote import ActorClass, remote
 from actorlib._runtime import (
@@ -23,7 +37,22 @@ from actorlib._runtime import (
     put,
     run,
 )
-from actorlib._snapshot import ActorInfo, Snapshot
+from actorlib._snapshot import ActorInfo, BundleInfo, GroupInfo, Snapshot
+from actorlib._waiting import wait
+
+if typing.TYPE_CHECKING:
+    from actorlib._flow import map_unordered
+    from actorlib._pool import ActorPool
+    from actorlib._queue import Queue
+    from actorlib._results import as_completed
+
+_LATE = {
+    "ActorPool": "_pool",
+    "Queue": "_queue",
+    "as_completed": "_results",
+    "map_unordered": "_flow",
+}
+"""What is loaded when somebody asks for it."""
 
 __version__ = "0.1.0"
 
@@ -32,27 +61,52 @@ __all__ = [
     "ActorHandle",
     "ActorInfo",
     "ActorMethod",
+    "ActorPool",
+    "BundleInfo",
+    "GroupInfo",
     "ObjectRef",
+    "ObjectRefGenerator",
+    "PlacementGroup",
+    "PlacementGroupSchedulingStrategy",
+    "Queue",
     "Runtime",
     "RuntimeContext",
     "Snapshot",
+    "TypedGenerator",
     "TypedMethod",
     "__version__",
+    "as_completed",
     "cancel",
     "exceptions",
     "exit_actor",
     "get",
     "get_actor",
+    "get_current_placement_group",
     "get_gpu_ids",
+    "get_placement_group",
     "get_runtime_context",
     "init",
     "is_initialized",
     "kill",
     "list_actors",
     "list_named_actors",
+    "map_unordered",
     "method",
+    "placement_group",
+    "placement_group_table",
+    "propagate",
     "put",
     "remote",
+    "remove_placement_group",
     "run",
     "typed",
+    "wait",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATE:
+        raise AttributeError(f"module 'actorlib' has no attribute {name!r}")
+    found: object = getattr(importlib.import_module(f"actorlib.{_LATE[name]}"), name)
+    globals()[name] = found
+    return found

@@ -6,19 +6,41 @@ keywords, a dataclass for whoever reads them. A test keeps the two equal.
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping, Sequence  # noqa: TC003  # types that are asked for
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, TypedDict
+from typing import Literal, TypedDict
 
-from actorlib._checks import checked, text
+from actorlib._checks import (
+    checked,
+    count,
+    duration,
+    exception_classes,
+    limit,
+    one_of,
+    text,
+    times,
+)
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+RAYS_NAMES = {"_generator_backpressure_num_objects": "backpressure"}
+"""What Ray calls some of them."""
 
 
-class CallKeywords(TypedDict, total=False):
-    """The keywords of ``@method(...)`` and ``handle.ping.options(...)``."""
+class MethodKeywords(TypedDict, total=False):
+    """The keywords of ``@method(...)``."""
 
+    backpressure: int | None
     concurrency_group: str | None
+    max_task_retries: int | None
+    num_returns: int | Literal["streaming", "dynamic"] | None
+    retry_exceptions: bool | Sequence[type[Exception]] | None
+    timeout: float | None
+
+
+class CallKeywords(MethodKeywords, total=False):
+    """The keywords of ``handle.ping.options(...)``."""
+
+    name: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,15 +48,99 @@ class CallOptions:
     """How one method is called, or one call is made.
 
     Attributes:
+        backpressure: Of a generator: how many items it may be ahead of its reader, -1
+            for any number. None is 256 items or 8 MiB, whichever is met first.
         concurrency_group: The group that it counts in. None is the one of the methods
             that name none.
+        max_task_retries: How often it is sent again if the actor dies; -1 always. None
+            is what the actor's options say.
+        name: What it is called where it runs (``get_task_name``). None is the class
+            and the method.
+        num_returns: ``"streaming"``, for generators: what they are anyhow. Of other
+            methods 1, the default.
+        retry_exceptions: After which exceptions of the method it is sent again: True
+            for all, or a list of classes. None is what the actor's options say.
+        timeout: Seconds from the call until it fails with DeadlineExceededError and is
+            cancelled, with everything that it called. They count wherever it is: while
+            it waits for its arguments, for the actor, in the queue, and running.
     """
 
+    backpressure: int | None = None
     concurrency_group: str | None = None
+    max_task_retries: int | None = None
+    name: str | None = None
+    num_returns: int | Literal["streaming", "dynamic"] | None = None
+    retry_exceptions: bool | Sequence[type[Exception]] | None = None
+    timeout: float | None = None
 
     def __post_init__(self) -> None:
         if self.concurrency_group is not None:
             text("concurrency_group", self.concurrency_group, "'io'")
+        if self.max_task_retries is not None:
+            times("max_task_retries", self.max_task_retries)
+        if self.name is not None:
+            text("name", self.name, "'nightly'")
+        if self.retry_exceptions is not None:
+            listed = exception_classes("retry_exceptions", self.retry_exceptions)
+            object.__setattr__(self, "retry_exceptions", listed)
+        if self.timeout is not None:
+            object.__setattr__(self, "timeout", duration("timeout", self.timeout))
+
+        if self.backpressure is not None:
+            limit("backpressure", self.backpressure)
+        if isinstance(self.num_returns, str):
+            one_of("num_returns", self.num_returns, ("streaming", "dynamic"))
+        elif self.num_returns is not None:
+            count("num_returns", self.num_returns, 0)
+        if self.num_returns == "dynamic":
+            warnings.warn(
+                'num_returns="dynamic" is deprecated: a generator streams its items '
+                'without it, as with "streaming"',
+                DeprecationWarning,
+                stacklevel=6,
+            )
+            object.__setattr__(self, "num_returns", "streaming")
+
+    @property
+    def told(self) -> dict[str, object]:
+        """What has to be told with each call, besides its group."""
+        told: dict[str, object] = {}
+        if self.timeout is not None:
+            told["timeout"] = self.timeout
+        if self.name is not None:
+            told["name"] = self.name
+        if self.max_task_retries is not None or self.retry_exceptions is not None:
+            told["retries"] = (self.max_task_retries, self.retry_exceptions)
+        return told
+
+    def check(self, method: str, *, is_stream: bool) -> None:
+        """Refuses what a method cannot be, generator or not.
+
+        Raises:
+            ValueError: An option is of the other kind of method.
+        """
+        if is_stream:
+            if isinstance(self.num_returns, int):
+                raise ValueError(
+                    f"{method} is a generator and gives as many items as it likes: "
+                    f'num_returns={self.num_returns} is not for it, "streaming" is'
+                )
+            return
+        if self.num_returns == "streaming":
+            raise ValueError(
+                f'{method} is no generator: num_returns="streaming" is for methods '
+                "with yield"
+            )
+        if self.backpressure is not None:
+            raise ValueError(
+                f"{method} is no generator: backpressure={self.backpressure} is for "
+                "methods with yield"
+            )
+        if self.num_returns not in (None, 1):
+            raise ValueError(
+                f"num_returns={self.num_returns}: {method} has one result; give it a "
+                "tuple and take that apart, or make it a generator"
+            )
 
     def updated(self, given: Mapping[str, object]) -> CallOptions:
         """These options with some of them replaced; None leaves one as it is.
@@ -44,5 +150,9 @@ class CallOptions:
             ValueError: A value is out of range.
         """
         kept = {option.name: getattr(self, option.name) for option in fields(self)}
-        new = {name: value for name, value in given.items() if value is not None}
+        new = {
+            RAYS_NAMES.get(name, name): value
+            for name, value in given.items()
+            if value is not None
+        }
         return checked(CallOptions, "a method", {**kept, **new}, unknown=TypeError)

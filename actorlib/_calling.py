@@ -6,6 +6,7 @@ on its event loop. A thread that the user's code starts has none.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping  # in an alias
 from contextvars import ContextVar
 from typing import Any, TypeAlias
@@ -16,5 +17,23 @@ Running: TypeAlias = tuple[int, str, Mapping[str, Any] | None]
 A plain tuple, as it is made for each call.
 """
 
+Deadline: TypeAlias = tuple[float, float, str]
+"""When a call's time is over, how many seconds it was given, and to whom.
+
+The first by ``time.monotonic()``, which all processes of a machine share; the last is
+the call above that they were given to, or empty if they are the call's own.
+"""
+
 running: ContextVar[Running | None] = ContextVar("actorlib_running", default=None)
 """None outside of calls."""
+
+
+def deadline_of(told: Mapping[str, Any] | None) -> Deadline | None:
+    """When the time of a call is over, from what was said of it; None for never."""
+    return None if told is None else told.get("deadline")
+
+
+def is_late(told: Mapping[str, Any] | None) -> bool:
+    """Whether the time of a call is over."""
+    deadline = deadline_of(told)
+    return deadline is not None and deadline[0] <= time.monotonic()

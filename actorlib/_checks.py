@@ -46,6 +46,15 @@ def seconds(name: str, value: object) -> None:
         raise ValueError(f"{name} takes a finite number of seconds >= 0, not {value!r}")
 
 
+def duration(name: str, value: object) -> float:
+    """A finite number of seconds above 0."""
+    seconds(name, value)
+    given = float(cast("Real", value))
+    if not given:
+        raise ValueError(f"{name} takes a finite number of seconds > 0, not {value!r}")
+    return given
+
+
 def count(name: str, value: object, least: int) -> None:
     """A whole number, at least so many."""
     if isinstance(value, bool) or not isinstance(value, int):
@@ -54,6 +63,19 @@ def count(name: str, value: object, least: int) -> None:
         )
     if value < least:
         raise ValueError(f"{name} takes a whole number >= {least}, not {value!r}")
+
+
+def limit(name: str, value: object) -> None:
+    """A whole number, at least 1, or -1 for no limit."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(
+            f"{name} takes a whole number, or -1 for no limit, not {value!r} "
+            f"({type(value).__name__})"
+        )
+    if value < 1 and value != -1:
+        raise ValueError(
+            f"{name} takes a whole number >= 1, or -1 for no limit, not {value!r}"
+        )
 
 
 def truth(name: str, value: object) -> None:

@@ -4,7 +4,9 @@ Above it stand the faces (handles, decorators), below it the engines: ``LocalEng
 in the owner, ``Uplink`` in a worker. A handle holds an engine and an id and nothing
 else of the runtime, so the same handle means the same actor wherever it is loaded.
 
-The slot with the process's engine is the only mutable module state in the package.
+The slot with the process's engine is the only mutable module state in the package. An
+actor that lives in its owner's process has a slot of its own, in the contexts of its
+threads and tasks.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -27,16 +29,14 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Generator, Mapping
 
+    from actorlib._context import RuntimeContext
     from actorlib._interface import Interface, Method
     from actorlib._options import ActorOptions
     from actorlib._pending import PendingCalls
+    from actorlib._reading import Reading
     from actorlib._ref import ObjectRef
-    from actorlib._runtime_env import RuntimeEnv
+    from actorlib._reservations import Reservations
     from actorlib._snapshot import ActorInfo
-
-
-def _no_env() -> RuntimeEnv:
-    return {}
 
 
 ActorId = NewType("ActorId", bytes)
@@ -105,91 +105,16 @@ def _borrow(actor_id: ActorId, interface: Interface) -> Hold:
     return Hold(current_engine(), actor_id, interface)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuntimeContext:
-    """Where code is running: which actor, on which share of which devices.
-
-    Attributes:
-        namespace: Where names of actors are looked for that say nothing else.
-        job_id: The runtime, in hex.
-        node_id: The machine, in hex.
-        worker_id: The process, in hex: another one for each incarnation of an actor.
-        actor_id: The actor's id in hex, or None in the owner.
-        actor_name: The actor's name, or None if it has none.
-        runtime_env: What was said of the actor's process, with what it inherited.
-        accelerator_ids: Ids of the devices it was given, by kind; every kind is there.
-        resources: What it holds, by resource name, as the user wrote it.
-        was_current_actor_reconstructed: Whether the actor was restarted after a death.
-    """
-
-    namespace: str = "default"
-    job_id: str = ""
-    node_id: str = ""
-    worker_id: str = ""
-    actor_id: str | None = None
-    actor_name: str | None = None
-    runtime_env: RuntimeEnv = field(default_factory=_no_env)
-    own: Callable[[], Any] | None = field(default=None, repr=False)
-    accelerator_ids: Mapping[str, list[int | str]] = field(
-        default_factory=dict[str, "list[int | str]"]
-    )
-    resources: Mapping[str, float] = field(default_factory=dict[str, float])
-    was_current_actor_reconstructed: bool = False
-
-    def get_actor_id(self) -> str | None:
-        """The id of the actor whose code this is, in hex; None in the owner."""
-        return self.actor_id
-
-    def get_actor_name(self) -> str | None:
-        """The name of the actor whose code this is; None if it has none."""
-        return self.actor_name
-
-    def get_job_id(self) -> str:
-        """The id of the runtime, in hex."""
-        return self.job_id
-
-    def get_node_id(self) -> str:
-        """The id of the machine, in hex."""
-        return self.node_id
-
-    def get_worker_id(self) -> str:
-        """The id of this process among those of the runtime, in hex."""
-        return self.worker_id
-
-    @property
-    def current_actor(self) -> Any:
-        """A handle of the actor whose code this is: to call it later, or to hand out.
-
-        It does not keep the actor alive here; whoever it is handed to does.
-
-        Raises:
-            RuntimeError: This is no actor's code.
-        """
-        if self.own is None:
-            raise RuntimeError("current_actor is an actor's own: this is no actor")
-        return self.own()
-
-    def get_accelerator_ids(self) -> dict[str, list[str]]:
-        """Ids of the devices that this actor was given, by kind.
-
-        They name devices of the machine as the owner sees it and do not change while
-        the actor lives; frameworks inside count the visible ones from 0.
-        """
-        return {kind: list(map(str, ids)) for kind, ids in self.accelerator_ids.items()}
-
-    def get_assigned_resources(self) -> dict[str, float]:
-        """What this actor holds, by resource name; memory in bytes."""
-        return dict(self.resources)
-
-
 class Engine(Protocol):
     """What runs actors. None of the verbs but ``wait`` blocks."""
 
     pending: PendingCalls
+    context: RuntimeContext
+    """Where the code of this process is running."""
 
     @property
-    def context(self) -> RuntimeContext:
-        """Where the code of this process is running."""
+    def groups(self) -> Reservations:
+        """The placement groups."""
         ...
 
     def create(self, spec: ActorSpec) -> ActorId:
@@ -225,6 +150,29 @@ class Engine(Protocol):
 
     def borrow(self, object_id: ObjectId) -> ObjectRef[Any]:
         """The ref of an object that was sent to this process."""
+        ...
+
+    def stream(
+        self,
+        actor: ActorId,
+        method: Method,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        *,
+        is_capped: bool,
+    ) -> Reading:
+        """Sends a call of a generator, in order likewise.
+
+        Args:
+            actor: Its id.
+            method: The generator.
+            args: Its positional arguments.
+            kwargs: Its keyword arguments.
+            is_capped: Whether other streams of the actor wait for what is taken.
+
+        Raises:
+            SerializationError: An argument cannot be sent. The actor is unharmed.
+        """
         ...
 
     def ready(self, actor: ActorId) -> asyncio.Future[None]:
@@ -297,12 +245,26 @@ class Engine(Protocol):
         """Counts one holder less; may be called from any thread."""
         ...
 
+    def later(self, callback: Callable[[], None]) -> None:
+        """Calls back soon, where calls can be made; from any thread or destructor."""
+        ...
+
     def forsake(self) -> None:
         """Refuses everything from now on: this process is a fork of the engine's."""
         ...
 
 
+class _Slot:
+    """Where an actor that shares its owner's process keeps its engine."""
+
+    __slots__ = ("engine",)
+
+    def __init__(self) -> None:
+        self.engine: Engine | None = None
+
+
 _engine: Engine | None = None
+_own: ContextVar[_Slot | None] = ContextVar("actorlib_own", default=None)
 _travelling: ContextVar[tuple[Engine, list[LoanId]] | None] = ContextVar(
     "actorlib_travelling", default=None
 )
@@ -310,6 +272,10 @@ _travelling: ContextVar[tuple[Engine, list[LoanId]] | None] = ContextVar(
 
 def _after_fork() -> None:
     """A fork has the engine's sockets, and would speak over its parent's head."""
+    own = _own.get()
+    if own is not None and own.engine is not None:
+        own.engine.forsake()
+        _own.set(None)
     if _engine is not None:
         _engine.forsake()
         set_engine(None)
@@ -319,28 +285,42 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def current_engine() -> Engine:
-    """The engine of this process.
+    """The engine of this process, or of the actor in it whose code this is.
 
     Raises:
         RuntimeError: None is running.
     """
-    if _engine is None:
+    engine = find_engine()
+    if engine is None:
         raise RuntimeError(
             "no runtime is running in this process: write "
             "'async with actorlib.init():' around the code that uses actors"
         )
-    return _engine
+    return engine
 
 
 def find_engine() -> Engine | None:
-    """The engine of this process, or None."""
-    return _engine
+    """The same, or None."""
+    own = _own.get()
+    return _engine if own is None else own.engine
 
 
 def set_engine(engine: Engine | None) -> None:
-    """Makes an engine, or none, the one of this process."""
+    """Makes an engine, or none, the one of this process, or of this actor in it."""
+    own = _own.get()
+    if own is not None:
+        own.engine = engine
+        return
     global _engine  # noqa: PLW0603  # the slot
     _engine = engine
+
+
+def take_slot() -> None:
+    """Sets this context apart from its process: it is an actor's, and has no engine.
+
+    What is started with a copy of the context, tasks among it, belongs to it.
+    """
+    _own.set(_Slot())
 
 
 @contextmanager

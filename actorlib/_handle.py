@@ -22,13 +22,14 @@ from typing import (
 )
 
 from actorlib._engine import ActorId, Hold, current_engine, travels
+from actorlib._generator import ObjectRefGenerator
 from actorlib._interface import BUILT_IN, TERMINATE
 from actorlib._ref import watch
 from actorlib.exceptions import PendingCallsLimitExceeded
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
     from types import TracebackType
 
     from actorlib._call_options import CallKeywords
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 P = ParamSpec("P")
 R = TypeVar("R")
+C = TypeVar("C")
 
 
 class ActorMethod(Generic[P, R]):
@@ -119,24 +121,59 @@ class _CountedMethod(ActorMethod[P, R]):
 
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ObjectRef[R]:
         """Calls the method, if this process does not wait for too many answers."""
-        hold = self._hold
-        actor, limit = hold.actor_id, hold.interface.max_pending
-        pending = hold.engine.pending
-        if not pending.begin(actor, limit):
-            raise PendingCallsLimitExceeded(
-                f"{hold.interface.class_name}.{self._method.name}: this process has "
-                f"{limit} calls of the actor without an answer, and max_pending_calls="
-                f"{limit}: await some of them first",
-                limit=limit,
+        call = super().remote
+        return _counted(self._hold, self._method, lambda: call(*args, **kwargs))
+
+
+class _StreamMethod(ActorMethod[P, R]):
+    """A generator of a remote actor."""
+
+    __slots__ = ()
+
+    def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ObjectRefGenerator[R]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # typed() tells the two apart
+        """Calls the generator; its items come one after the other."""
+        hold, method = self._hold, self._method
+        method.check(len(args), kwargs)
+        is_capped = hold.interface.max_unread > 0
+
+        def call() -> ObjectRefGenerator[R]:
+            engine = hold.engine
+            reading = engine.stream(
+                hold.actor_id, method, args, kwargs, is_capped=is_capped
             )
-        try:
-            ref = super().remote(*args, **kwargs)
-        except BaseException:
-            pending.made(actor, None)
-            raise
-        pending.made(actor, ref)
-        watch(ref, partial(pending.end, actor, weakref.ref(ref)))
-        return ref
+            return ObjectRefGenerator(reading)
+
+        if hold.interface.max_pending > 0:
+            return _counted(hold, method, call)
+        return call()
+
+
+def _counted(hold: Hold, method: Method, call: Callable[[], C]) -> C:
+    """Makes a call, if this process does not wait for too many answers."""
+    actor, limit = hold.actor_id, hold.interface.max_pending
+    pending = hold.engine.pending
+    if not pending.begin(actor, limit):
+        raise PendingCallsLimitExceeded(
+            f"{hold.interface.class_name}.{method.name}: this process has {limit} "
+            "calls of the actor without an answer, and max_pending_calls="
+            f"{limit}: await some of them first",
+            limit=limit,
+        )
+    try:
+        made = call()
+    except BaseException:
+        pending.made(actor, None)
+        raise
+    ref = _answer_of(made)
+    pending.made(actor, ref)
+    watch(ref, partial(pending.end, actor, weakref.ref(ref)))
+    return made
+
+
+def _answer_of(made: object) -> ObjectRef[Any]:
+    if isinstance(made, ObjectRefGenerator):
+        return cast("ObjectRefGenerator[Any]", made).completed()
+    return cast("ObjectRef[Any]", made)
 
 
 class _Terminate(ActorMethod[[], None]):
@@ -237,6 +274,8 @@ def _method(hold: Hold, method: Method) -> ActorMethod[..., Any]:
     made: ActorMethod[..., Any]
     if method is TERMINATE:
         made = _Terminate(hold, method)
+    elif method.is_stream:
+        made = _StreamMethod(hold, method)
     elif hold.interface.max_pending > 0:
         made = _CountedMethod(hold, method)
     else:

@@ -8,6 +8,7 @@ interface is plain data, so it travels with every handle.
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from actorlib._call_options import CallOptions
@@ -29,7 +30,7 @@ class Method(NamedTuple):
 
     Attributes:
         name: Its name.
-        is_async: Whether it is an ``async def``.
+        is_async: Whether it is an ``async def``, with ``yield`` or without.
         positional: Names of the parameters that may be given by position, in order.
         positional_only: How many of those may not be given by name.
         required: How many of those have no default.
@@ -42,6 +43,7 @@ class Method(NamedTuple):
         options: What the class says about calls of it, and then the caller.
         told: What the worker has to be told about one call, or None.
         keeps_order: Whether a call behind one whose argument is not there waits.
+        is_stream: Whether it is a generator: a call gives items, one after the other.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Method(NamedTuple):
     options: CallOptions = _PLAIN
     told: dict[str, object] | None = None
     keeps_order: bool = True
+    is_stream: bool = False
 
     def check(self, nargs: int, kwargs: Mapping[str, object]) -> None:
         """Refuses arguments that could not be bound, in Python's own words.
@@ -126,6 +129,7 @@ class Interface(NamedTuple):
         methods: By name, inherited ones included.
         groups: The concurrency groups that an actor of it has.
         max_pending: How many calls without an answer one process may have, or -1.
+        max_unread: How many items of all its streams may be unread, or -1.
     """
 
     class_name: str
@@ -133,6 +137,7 @@ class Interface(NamedTuple):
     methods: dict[str, Method]
     groups: tuple[str, ...] = ()
     max_pending: int = -1
+    max_unread: int = -1
 
     @property
     def is_async(self) -> bool:
@@ -156,6 +161,7 @@ class Interface(NamedTuple):
         face = self._replace(
             groups=tuple(options.concurrency_groups or ()),
             max_pending=options.max_pending_calls or -1,
+            max_unread=options.max_unread_items or -1,
         )
         for method in self.methods.values():
             face.check_group(method.name, method.options)
@@ -170,14 +176,36 @@ class Interface(NamedTuple):
 
         Raises:
             TypeError: An option is unknown, or a value has the wrong type.
-            ValueError: It names a group that there is not.
+            ValueError: It names a group that there is not, or is for generators alone.
         """
         options = method.options.updated(given)
         self.check_group(method.name, options)
-        told = dict(method.told or {})
+        options.check(f"{self.class_name}.{method.name}", is_stream=method.is_stream)
+        told = _told(options, is_stream=method.is_stream)
         if options.concurrency_group != method.options.concurrency_group:
             told["group"] = options.concurrency_group
+        elif method.told is not None and "group" in method.told:
+            told["group"] = method.told["group"]
         return method._replace(options=options, told=told or None)
+
+    def retried(self) -> dict[str, object]:
+        """The methods that say which exceptions are retried, each with those."""
+        said = {n: m.options.retry_exceptions for n, m in self.methods.items()}
+        return {name: listed for name, listed in said.items() if listed is not None}
+
+    def retrying(self, listed: Mapping[str, object]) -> Interface:
+        """The same, with other exceptions for some methods.
+
+        Args:
+            listed: By name of the method; None for nothing said.
+        """
+        methods = dict(self.methods)
+        for name, exceptions in listed.items():
+            method = methods[name]
+            options = replace(method.options, retry_exceptions=cast("bool", exceptions))
+            told = _told(options, is_stream=method.is_stream)
+            methods[name] = method._replace(options=options, told=told or None)
+        return self._replace(methods=methods)
 
     def check_group(self, method: str, options: CallOptions) -> None:
         """Refuses a group that an actor of it does not have.
@@ -228,8 +256,22 @@ def _method(cls: type, name: str) -> Method:
     is_bound = hasattr(found, "__get__")
     is_own = isinstance(found, (staticmethod, classmethod))
     method = _read(name, function, skip_self=is_bound and not is_own)
-    options = getattr(function, OPTIONS, None)
-    return method._replace(options=options) if options is not None else method
+    options = cast("CallOptions", getattr(function, OPTIONS, _PLAIN))
+    told = _told(options, is_stream=method.is_stream)
+    return method._replace(options=options, told=told or None)
+
+
+def _told(options: CallOptions, *, is_stream: bool) -> dict[str, object]:
+    """What has to be said of each call of a method."""
+    told = options.told
+    if is_stream:  # the worker has to know which are, and how far each may be ahead
+        told["stream"] = options.backpressure or 0
+    return told
+
+
+def is_generator(function: object) -> bool:
+    """Whether a call of a function gives items, one after the other."""
+    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
 
 
 def _constructor(cls: type) -> Method:
@@ -242,7 +284,8 @@ def _constructor(cls: type) -> Method:
 def _read(name: str, function: object, *, skip_self: bool) -> Method:
     if function is _NO_CONSTRUCTOR:
         return Method(name, False, (), 0, 0, (), (), 0, 0, False, True)  # noqa: FBT003  # the empty signature
-    is_async = inspect.iscoroutinefunction(function)
+    is_items = inspect.isasyncgenfunction(function)
+    is_async = is_items or inspect.iscoroutinefunction(function)
     try:
         signature = inspect.signature(cast("Callable[..., object]", function))
     except (TypeError, ValueError):  # written in C without a signature: let it judge
@@ -267,6 +310,7 @@ def _read(name: str, function: object, *, skip_self: bool) -> Method:
         _UNBOUNDED if must else required,
         _UNBOUNDED if unbounded else len(positional),
         any(p.kind is _VAR_KEYWORD for p in parameters),
+        is_stream=is_items or inspect.isgeneratorfunction(function),
     )
 
 

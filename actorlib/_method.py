@@ -22,9 +22,9 @@ from typing import (
     overload,
 )
 
-from actorlib._call_options import CallKeywords, CallOptions
+from actorlib._call_options import CallOptions, MethodKeywords
 from actorlib._handle import ActorHandle
-from actorlib._interface import OPTIONS
+from actorlib._interface import OPTIONS, is_generator
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -33,14 +33,27 @@ R = TypeVar("R")
 C = TypeVar("C")
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 
+    from actorlib._call_options import CallKeywords
+    from actorlib._generator import ObjectRefGenerator
     from actorlib._handle import ActorMethod
 
     class BoundMethod(ActorMethod[P, R], Generic[P, R, C]):
         """A method of an instance, which may be a handle or, in its own class, self."""
 
         def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C: ...  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # a handle's refuses
+
+    class BoundGenerator(Generic[P, R, C]):
+        """A generator of an instance, which may be a handle or, in its class, self."""
+
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C: ...
+        def remote(
+            self, /, *args: P.args, **kwargs: P.kwargs
+        ) -> ObjectRefGenerator[R]: ...
+        def options(
+            self, /, **options: Unpack[CallKeywords]
+        ) -> BoundGenerator[P, R, C]: ...
 
 
 class TypedMethod(Generic[S, P, R, C]):
@@ -59,11 +72,35 @@ class TypedMethod(Generic[S, P, R, C]):
         def __get__(self, instance: object, owner: object, /) -> object: ...
 
 
+class TypedGenerator(Generic[S, P, R, C]):
+    """A generator under ``@method``, as a type checker sees it; else a function."""
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __get__(
+            self, instance: None, owner: object, /
+        ) -> Callable[Concatenate[S, P], C]: ...
+        @overload
+        def __get__(
+            self, instance: object, owner: object, /
+        ) -> BoundGenerator[P, R, C]: ...
+        def __get__(self, instance: object, owner: object, /) -> object: ...
+
+
 class _Decorator(Protocol):
     @overload
     def __call__(
         self, function: Callable[Concatenate[S, P], Coroutine[Any, Any, R]], /
     ) -> TypedMethod[S, P, R, Coroutine[Any, Any, R]]: ...
+    @overload
+    def __call__(  # type: ignore[overload-overlap]  # as the checker reads: the first
+        self, function: Callable[Concatenate[S, P], AsyncIterator[R]], /
+    ) -> TypedGenerator[S, P, R, AsyncIterator[R]]: ...
+    @overload
+    def __call__(  # type: ignore[overload-overlap]  # likewise
+        self, function: Callable[Concatenate[S, P], Iterator[R]], /
+    ) -> TypedGenerator[S, P, R, Iterator[R]]: ...
     @overload
     def __call__(
         self, function: Callable[Concatenate[S, P], R], /
@@ -75,9 +112,17 @@ def method(
     function: Callable[Concatenate[S, P], Coroutine[Any, Any, R]], /
 ) -> TypedMethod[S, P, R, Coroutine[Any, Any, R]]: ...
 @overload
+def method(  # type: ignore[overload-overlap]  # as the checker reads: the first
+    function: Callable[Concatenate[S, P], AsyncIterator[R]], /
+) -> TypedGenerator[S, P, R, AsyncIterator[R]]: ...
+@overload
+def method(  # type: ignore[overload-overlap]  # likewise
+    function: Callable[Concatenate[S, P], Iterator[R]], /
+) -> TypedGenerator[S, P, R, Iterator[R]]: ...
+@overload
 def method(function: Callable[Concatenate[S, P], R], /) -> TypedMethod[S, P, R, R]: ...
 @overload
-def method(**options: Unpack[CallKeywords]) -> _Decorator: ...
+def method(**options: Unpack[MethodKeywords]) -> _Decorator: ...
 def method(*given: object, **options: Any) -> object:
     """Says how a method of an actor class is called, and gives it its exact type.
 
@@ -93,6 +138,12 @@ def method(*given: object, **options: Any) -> object:
             value has the wrong type.
         ValueError: A value is out of range.
     """
+    if "name" in options:
+        raise TypeError(
+            f"name={options['name']!r} is an option of one call and not of a method: "
+            "write .options(name=...). The options are "
+            + ", ".join(MethodKeywords.__annotations__)
+        )
     checked = CallOptions().updated(options)
 
     def decorate(function: object) -> object:
@@ -102,7 +153,10 @@ def method(*given: object, **options: Any) -> object:
                 f"({type(function).__name__})"
             )
         # What a static or class method wraps is what is found on the class.
-        setattr(getattr(function, "__func__", function), OPTIONS, checked)
+        plain = getattr(function, "__func__", function)
+        name = getattr(plain, "__qualname__", repr(plain))
+        checked.check(name, is_stream=is_generator(plain))
+        setattr(plain, OPTIONS, checked)
         return function
 
     if not given:

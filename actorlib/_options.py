@@ -10,17 +10,20 @@ from collections.abc import Mapping, Sequence  # noqa: TC003  # types that are a
 from dataclasses import dataclass, field, fields
 from typing import Literal, TypedDict, cast
 
+from actorlib._bundles import ANY_BUNDLE, GroupSpec
 from actorlib._checks import (
     checked,
     count,
     counts,
     exception_classes,
+    limit,
     one_of,
     seconds,
     text,
     times,
     truth,
 )
+from actorlib._group_options import DEFAULT, check_grouping
 from actorlib._kinds import KINDS, UNITS
 from actorlib._resources import CPU, MEMORY, Resources, request
 from actorlib._runtime_env import RuntimeEnv, checked_env
@@ -30,6 +33,8 @@ PLACEMENTS = ("pack", "spread")
 LOOPED_LIMIT = 1000
 """How many calls an actor with ``async def`` methods runs at once by default."""
 LIFETIMES = ("detached", "non_detached")
+RAYS_NAMES = {"_actor_generator_backpressure_num_objects": "max_unread_items"}
+"""What Ray calls some of them."""
 
 
 class ActorKeywords(TypedDict, total=False):
@@ -44,10 +49,15 @@ class ActorKeywords(TypedDict, total=False):
     device: str | int | Sequence[str | int] | None
     near: object
     apart_from: object
+    placement_group: object
+    placement_group_bundle_index: int
+    placement_group_capture_child_tasks: bool | None
+    scheduling_strategy: object
     accelerators: Literal["hide", "inherit"] | None
     max_concurrency: int | None
     concurrency_groups: Mapping[str, int] | None
     max_pending_calls: int | None
+    max_unread_items: int | None
     allow_out_of_order_execution: bool | None
     name: str | None
     namespace: str | None
@@ -97,6 +107,12 @@ class ActorOptions:
         near: The handle of an actor: its own device is on the same device as one of
             that actor's, or linked to one.
         apart_from: The handle of an actor, or several: its devices are others.
+        placement_group: The group in one of whose bundles it is placed; None for none.
+            ``"default"`` is that of the actor that makes it, if that one captures.
+        placement_group_bundle_index: Which bundle, from 0; -1 is any that has room.
+        placement_group_capture_child_tasks: Whether actors that it makes go into its
+            group, unless they say another; None does as the actor that makes it.
+        scheduling_strategy: A PlacementGroupSchedulingStrategy, which says the same.
         accelerators: ``"hide"`` closes every accelerator that the actor did not ask
             for; ``"inherit"`` leaves them as the owner sees them. None follows
             ``ACTORLIB_HIDE_DEVICES`` (hide, unless it is 0).
@@ -107,6 +123,8 @@ class ActorOptions:
             run at once (``{"io": 2}``). The others share ``max_concurrency``.
         max_pending_calls: How many calls without an answer one process may have. None,
             0 or -1: as many as it likes.
+        max_unread_items: How many items of all its streams together may be unread;
+            None or -1: what each stream allows.
         allow_out_of_order_execution: Whether a call whose argument is not there lets
             later ones pass. None: if the actor runs several at once.
         name: What ``get_actor`` finds it by while it lives; one of a kind in its
@@ -127,9 +145,10 @@ class ActorOptions:
         restart_backoff: Seconds before it is restarted if it died soon after a restart;
             they double each time. The first restart is at once.
         max_task_retries: How often a call that was on its way when the actor died is
-            sent again after the restart; -1 always.
+            sent again after the restart; -1 always. A method or a call may say
+            otherwise; see CallOptions.
         retry_exceptions: Which exceptions of a method are retried likewise: True for
-            all, or a list of classes.
+            all, or a list of classes. A method or a call may say otherwise.
         request: All amounts together, exact.
     """
 
@@ -142,10 +161,15 @@ class ActorOptions:
     device: str | int | Sequence[str | int] | None = None
     near: object = None
     apart_from: object = None
+    placement_group: object = DEFAULT
+    placement_group_bundle_index: int = ANY_BUNDLE
+    placement_group_capture_child_tasks: bool | None = None
+    scheduling_strategy: object = None
     accelerators: Literal["hide", "inherit"] | None = None
     max_concurrency: int | None = None
     concurrency_groups: Mapping[str, int] | None = None
     max_pending_calls: int | None = None
+    max_unread_items: int | None = None
     allow_out_of_order_execution: bool | None = None
     name: str | None = None
     namespace: str | None = None
@@ -179,6 +203,7 @@ class ActorOptions:
         object.__setattr__(self, "near", _actors("near", self.near))
         object.__setattr__(self, "apart_from", _actors("apart_from", self.apart_from))
         _check_wishes(self)
+        check_grouping(self)
         if self.max_concurrency is not None:
             count("max_concurrency", self.max_concurrency, 0)
         if self.concurrency_groups is not None:
@@ -186,6 +211,8 @@ class ActorOptions:
             object.__setattr__(self, "concurrency_groups", groups)
         if self.max_pending_calls is not None:
             count("max_pending_calls", self.max_pending_calls, -1)
+        if self.max_unread_items is not None:
+            limit("max_unread_items", self.max_unread_items)
         if self.allow_out_of_order_execution is not None:
             truth("allow_out_of_order_execution", self.allow_out_of_order_execution)
         _check_name(self)
@@ -202,6 +229,12 @@ class ActorOptions:
     def is_detached(self) -> bool:
         """Whether it lives without a handle."""
         return self.lifetime == "detached"
+
+    @property
+    def group(self) -> GroupSpec | None:
+        """The placement group that it is in, or None."""
+        group = self.placement_group
+        return group if isinstance(group, GroupSpec) else None
 
     @property
     def restart_policy(self) -> RestartPolicy:

@@ -22,6 +22,7 @@ import concurrent.futures
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
 
+from actorlib._checks import truth
 from actorlib.exceptions import TaskCancelledError
 
 R = TypeVar("R")
@@ -30,8 +31,13 @@ R = TypeVar("R")
 class Replier(Protocol):
     """What a ref needs of the engine that will fill it."""
 
-    def cancel(self, call: int) -> None:
-        """Stops the call; its answer, if one still comes, is dropped."""
+    def cancel(self, call: int, *, recursive: bool = True) -> None:
+        """Stops the call; its answer, if one still comes, is dropped.
+
+        Args:
+            call: Its number.
+            recursive: Whether the calls that it has made are stopped too.
+        """
         ...
 
     def loosen(self, ref: ObjectRef[Any]) -> None:
@@ -136,15 +142,33 @@ class ObjectRef(_Future[R]):
             raise TaskCancelledError("the call was cancelled")
         return self.result()
 
-    def cancel(self, msg: Any | None = None) -> bool:
+    def cancel(
+        self, msg: Any | None = None, *, recursive: bool = True, force: bool = False
+    ) -> bool:
         """Cancels the call, waiting or running; False if it is done already.
 
         A running ``async def`` gets ``CancelledError`` at its await; a running plain
         method is not interrupted, its result is dropped.
+
+        Args:
+            msg: As for any future.
+            recursive: Whether the calls that it has made are cancelled too.
+            force: There is no force but ``kill``: only False.
+
+        Raises:
+            TypeError: ``recursive`` or ``force`` is no bool.
+            ValueError: It is to be done by force.
         """
+        truth("recursive", recursive)
+        truth("force", force)
+        if force:
+            raise ValueError(
+                "force=True would end the whole actor, with the calls of others: "
+                "kill(handle) does that. cancel() asks is_canceled() to be looked at"
+            )
         if self.done():
             return False
-        self._engine.cancel(self.call)
+        self._engine.cancel(self.call, recursive=recursive)
         return super().cancel(msg)
 
     def get(self, timeout: float | None = None) -> R:
@@ -215,12 +239,13 @@ class BorrowedRef(ObjectRef[R]):
         self._ask()
         return super().get(timeout)
 
-    def cancel(self, msg: Any | None = None) -> bool:
-        """Cancels the call that it is the result of; False if this one is done."""
-        if self.done():
-            return False
-        self.revoke()
-        return super().cancel(msg)
+    def cancel(
+        self, msg: Any | None = None, *, recursive: bool = True, force: bool = False
+    ) -> bool:
+        """Cancels the call that it is the result of, and what that has called."""
+        if not self.done() and not force:
+            self.revoke()
+        return super().cancel(msg, recursive=recursive, force=force)
 
     def _ask(self) -> None:
         want, self.want = self.want, None
@@ -235,6 +260,11 @@ REFS = frozenset({ObjectRef, BorrowedRef})
 def watch(ref: ObjectRef[Any], then: Callable[[], None]) -> None:
     """Calls back once when a ref is done; from the thread that fills it."""
     ref._engine.watch(ref, then)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+
+
+def replier_of(ref: ObjectRef[Any]) -> Replier:
+    """Who fills a ref, and lets threads wait for it."""
+    return ref._engine  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
 
 
 def unlooped(error: Callable[[dict[str, Any]], None]) -> asyncio.AbstractEventLoop:

@@ -22,7 +22,8 @@ from actorlib._checks import checked
 from actorlib._engine import ActorSpec, Hold, current_engine
 from actorlib._handle import ActorHandle, hold_of
 from actorlib._interface import Interface, interface_of
-from actorlib._options import ActorKeywords, ActorOptions
+from actorlib._options import RAYS_NAMES, ActorKeywords, ActorOptions
+from actorlib._placement_group import grouped, with_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -67,7 +68,9 @@ class ActorClass(Generic[P, T]):
         Raises:
             TypeError: The arguments do not fit the constructor, or cannot be sent.
             ActorAlreadyExistsError: A living actor has its name.
+            UnsupportedOptionError: The engine cannot do what an option asks.
             NotADirectoryError: Its ``working_dir`` is none.
+            ValueError: It does not fit into the placement group that it is to be in.
             RuntimeError: No runtime is running in this process.
         """
         self._interface.constructor.check(len(args), kwargs)
@@ -77,7 +80,7 @@ class ActorClass(Generic[P, T]):
             interface=self._face,
             args=args,
             kwargs=kwargs,
-            options=_settled(self._options),
+            options=grouped(self._interface.class_name, _settled(self._options)),
         )
         if self._options.get_if_exists:
             return ActorHandle(engine.obtain(spec))
@@ -224,7 +227,8 @@ def _settled(options: ActorOptions) -> ActorOptions:
 
 def _with_ids(options: Mapping[str, object]) -> dict[str, object]:
     """The options with ids in the place of handles: a wish keeps no actor alive."""
-    given = dict(options)
+    named = {RAYS_NAMES.get(name, name): value for name, value in options.items()}
+    given = with_spec(named)
     for name in ("near", "apart_from"):
         if name not in given:
             continue

@@ -4,31 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import time
 from collections.abc import Coroutine, Generator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack, cast, overload
 
-from actorlib._checks import checked
-from actorlib._engine import (
-    RuntimeContext,
-    current_engine,
-    find_engine,
-    set_engine,
-)
+from actorlib._checks import checked, one_of
+from actorlib._engine import current_engine, find_engine, set_engine
+from actorlib._generator import ObjectRefGenerator
 from actorlib._handle import ActorHandle, hold_of, own_handle
+from actorlib._placement_group import PlacementGroup
 from actorlib._ref import ObjectRef
 from actorlib._remote import ActorClass, plan_of
-from actorlib._runtime_options import RuntimeKeywords, RuntimeOptions
+from actorlib._runtime_options import ENGINES, RuntimeKeywords, RuntimeOptions
 from actorlib._streams import fill_standard_streams
 
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from actorlib._context import RuntimeContext
     from actorlib._local.engine import LocalEngine
     from actorlib._snapshot import Snapshot
 
 T = TypeVar("T")
+
+ENGINE_VARIABLE = "ACTORLIB_ENGINE"
 
 
 class Runtime:
@@ -41,6 +42,7 @@ class Runtime:
 
     def __init__(self, options: RuntimeOptions) -> None:
         self._options = options
+        self._engine_name = _engine_name(options)
         self._engine: LocalEngine | None = None
         self._is_used = False
 
@@ -101,7 +103,9 @@ class Runtime:
         """
         return self._running().machine.ledger.total()
 
-    def explain(self, actor: ActorHandle[Any] | ActorClass[..., Any]) -> str:
+    def explain(
+        self, actor: ActorHandle[Any] | ActorClass[..., Any] | PlacementGroup
+    ) -> str:
         """Why an actor is not placed yet, or where it is; or where one would go.
 
         Given a class, also one with other options (``A.options(num_gpus=0.5)``),
@@ -109,7 +113,8 @@ class Runtime:
         or what stands in its way, device by device.
 
         Args:
-            actor: A handle, or an actor class.
+            actor: A handle, an actor class, or a placement group: why that one waits,
+                or where its bundles are.
 
         Raises:
             RuntimeError: The runtime is not running.
@@ -119,6 +124,8 @@ class Runtime:
         if isinstance(actor, ActorClass):
             interface, options = plan_of(actor)
             return engine.survey(interface.class_name, options)
+        if isinstance(actor, PlacementGroup):
+            return engine.groups.explain(actor.id)
         return engine.explain(hold_of(_checked(actor)).actor_id)
 
     def _running(self) -> LocalEngine:
@@ -136,7 +143,12 @@ class Runtime:
         if self._is_used:
             raise RuntimeError("this runtime was started before: call init() again")
         self._is_used = True
-        machine = await Machine.open(self._options)
+        launch = None
+        if self._engine_name == "inline":
+            from actorlib._inline.launcher import InlineLauncher
+
+            launch = InlineLauncher
+        machine = await Machine.open(self._options, launch)
         # By now it is half loaded: the machine used the time that the template took.
         from actorlib._local.engine import LocalEngine
 
@@ -218,20 +230,33 @@ def kill(actor: ActorHandle[Any], *, no_restart: bool = True) -> asyncio.Future[
     return hold.engine.kill(hold.actor_id, restart=not no_restart)
 
 
-def cancel(ref: ObjectRef[Any]) -> None:
+def cancel(
+    ref: ObjectRef[Any] | ObjectRefGenerator[Any],
+    *,
+    recursive: bool = True,
+    force: bool = False,
+) -> None:
     """Cancels a call, waiting or running; one that is done keeps its result.
 
     A running ``async def`` gets CancelledError at its await. A running plain method is
-    not interrupted (``kill`` does that); its result is dropped.
+    not interrupted (``kill`` does that); its result is dropped, and it may ask
+    ``get_runtime_context().is_canceled()``. A generator is closed at its yield.
+
+    Args:
+        ref: The call's.
+        recursive: Whether the calls that it has made, and that are not done, are
+            cancelled too, and theirs.
+        force: There is no force but ``kill``: only False.
 
     Raises:
-        TypeError: It is no ref.
+        TypeError: It is neither a ref nor a generator of refs.
+        ValueError: It is to be done by force.
     """
-    if not isinstance(cast("object", ref), ObjectRef):
+    if not isinstance(cast("object", ref), ObjectRef | ObjectRefGenerator):
         raise TypeError(
             f"cancel() takes the ref of a call, not {ref!r}; kill() ends an actor"
         )
-    ref.cancel()
+    ref.cancel(recursive=recursive, force=force)
 
 
 @overload
@@ -299,8 +324,11 @@ def get_runtime_context() -> RuntimeContext:
     Raises:
         RuntimeError: No runtime is running in this process.
     """
-    context = current_engine().context
-    return context if context.actor_id is None else replace(context, own=own_handle)
+    engine = current_engine()
+    context = engine.context
+    if context.own is None and context.actor_id is not None:
+        context = engine.context = replace(context, own=own_handle)
+    return context
 
 
 def exit_actor() -> NoReturn:
@@ -330,6 +358,14 @@ def get_gpu_ids() -> list[int | str]:
     if engine is None:
         return []
     return list(engine.context.accelerator_ids.get("GPU", ()))
+
+
+def _engine_name(options: RuntimeOptions) -> str:
+    if options.engine is not None:
+        return options.engine
+    name = os.environ.get(ENGINE_VARIABLE) or "local"
+    one_of(ENGINE_VARIABLE, name, ENGINES)
+    return name
 
 
 def _refuse_second() -> None:

@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypedDict, cast
 
+from actorlib.exceptions import UnsupportedOptionError
+
 _REFERENCE = re.compile(r"\$\{(\w+)\}")
 
 
@@ -54,6 +56,21 @@ def checked_env(given: object) -> RuntimeEnv | None:
                 "there before"
             )
     return env or None
+
+
+def refuse_own(env: RuntimeEnv | None) -> None:
+    """Refuses what an actor without a process of its own cannot have.
+
+    Raises:
+        UnsupportedOptionError: It asks for variables or a directory.
+    """
+    for key, value in (env or {}).items():
+        if value:
+            raise UnsupportedOptionError(
+                f"runtime_env={{{key!r}: {value!r}}} is for an actor with a process of "
+                "its own, and the inline engine runs all actors in this one: use the "
+                "local engine, init(engine='local')"
+            )
 
 
 def inherited(outer: RuntimeEnv | None, own: RuntimeEnv | None) -> RuntimeEnv | None:

@@ -9,6 +9,7 @@ from typing import Literal, TypedDict, cast
 from actorlib._checks import count, module_names, one_of, seconds, text
 from actorlib._resources import Resources, bytes_of, totals
 
+ENGINES = ("local", "inline")
 MASK_FORMS = ("index", "uuid")
 START_METHODS = ("template", "spawn")
 INFEASIBLE = ("fail", "wait")
@@ -18,6 +19,7 @@ WHEN_FULL = ("spill", "fail")
 class RuntimeKeywords(TypedDict, total=False):
     """The keywords of ``init(...)``: see RuntimeOptions."""
 
+    engine: Literal["local", "inline"] | None
     num_cpus: int | None
     num_gpus: int | None
     memory: float | None
@@ -39,6 +41,11 @@ class RuntimeOptions:
     """What one runtime has and how it behaves.
 
     Attributes:
+        engine: ``"local"`` runs each actor in a process of its own; ``"inline"`` runs
+            all of them in this one, for debuggers and unit tests. None takes what the
+            variable ``ACTORLIB_ENGINE`` says, else ``"local"``. Inline, nothing is
+            started: ``preload``, ``start_method``, ``mask_form`` and ``log_to_driver``
+            do nothing.
         num_cpus: CPUs to give out, or None for those this process may use.
         num_gpus: GPUs to give out, or None for those found. Resources are logical:
             more may be declared than there are.
@@ -70,6 +77,7 @@ class RuntimeOptions:
             out.
     """
 
+    engine: Literal["local", "inline"] | None = None
     num_cpus: int | None = None
     num_gpus: int | None = None
     memory: float | None = None
@@ -95,6 +103,8 @@ class RuntimeOptions:
         )
         object.__setattr__(self, "capacity", declared)
         object.__setattr__(self, "preload", module_names(self.preload))
+        if self.engine is not None:
+            one_of("engine", self.engine, ENGINES)
         if self.start_method is not None:
             one_of("start_method", self.start_method, START_METHODS)
         one_of("infeasible", self.infeasible, INFEASIBLE)

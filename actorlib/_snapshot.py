@@ -26,6 +26,7 @@ class ActorInfo:
         name: What ``get_actor`` finds it by, or None.
         namespace: Where it is found by that name.
         is_detached: Whether it lives without a handle.
+        placement_group: The id in hex of the group that it is in, or None.
     """
 
     actor_id: str
@@ -41,6 +42,47 @@ class ActorInfo:
     name: str | None = None
     namespace: str = ""
     is_detached: bool = False
+    placement_group: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundleInfo:
+    """What is known of one bundle of a placement group.
+
+    Attributes:
+        resources: What it reserves, by resource name; memory in bytes.
+        available: What of that no actor inside holds.
+        devices: The ids of its devices with the part of each that it has; empty until
+            it is reserved.
+        actors: The ids in hex of the actors that are inside.
+    """
+
+    resources: dict[str, float]
+    available: dict[str, float]
+    devices: dict[str, float]
+    actors: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupInfo:
+    """What is known of one placement group.
+
+    Attributes:
+        group_id: Its id in hex.
+        name: What ``get_placement_group`` finds it by, or the empty string.
+        strategy: How its bundles lie on devices.
+        state: ``PENDING``, ``CREATED``, ``INFEASIBLE`` (this machine can never reserve
+            it), or ``REMOVED`` (the last processes inside are ending).
+        bundles: Its bundles.
+        is_detached: Whether it outlives whoever made it.
+    """
+
+    group_id: str
+    name: str
+    strategy: str
+    state: str
+    bundles: tuple[BundleInfo, ...]
+    is_detached: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +96,7 @@ class Snapshot:
         actors: Every actor that lives or that somebody still holds.
         object_store: Bytes of shared memory: ``used`` by large values and kept warm for
             the next ones, of all processes together, and the ``limit`` of that.
+        groups: Every placement group.
     """
 
     total: dict[str, float]
@@ -61,6 +104,7 @@ class Snapshot:
     waiting: tuple[str, ...]
     actors: tuple[ActorInfo, ...]
     object_store: dict[str, int]
+    groups: tuple[GroupInfo, ...] = ()
 
 
 Filter: TypeAlias = tuple[str, str, object]

@@ -8,6 +8,7 @@ the class derives from that too.
 
 from __future__ import annotations
 
+import queue as _queue
 import signal as _signal
 from dataclasses import dataclass
 
@@ -17,18 +18,28 @@ __all__ = [
     "ActorError",
     "ActorHandleNotFoundError",
     "ActorNotFoundError",
+    "ActorPlacementGroupRemoved",
     "ActorUnavailableError",
     "ActorUnschedulableError",
     "ActorlibError",
+    "DeadlineExceededError",
+    "DeadlockError",
+    "Empty",
     "Exit",
+    "Full",
     "GetTimeoutError",
     "PendingCallsLimitExceeded",
+    "PlacementGroupAlreadyExistsError",
+    "PlacementGroupNotFoundError",
+    "PlacementGroupRemovedError",
+    "PlacementGroupUnschedulableError",
     "ProtocolError",
     "RemoteTraceback",
     "SerializationError",
     "TaskCancelledError",
     "TaskError",
     "TemplateError",
+    "UnsupportedOptionError",
 ]
 
 
@@ -71,6 +82,38 @@ class GetTimeoutError(ActorlibError, TimeoutError):
     """A result did not come in time; the call goes on."""
 
 
+class Empty(ActorlibError, _queue.Empty):  # noqa: N818  # the standard library's name
+    """A queue had nothing to give, or not in time."""
+
+
+class Full(ActorlibError, _queue.Full):  # noqa: N818  # likewise
+    """A queue had no room, or not in time; nothing was put."""
+
+
+class DeadlineExceededError(ActorlibError, TimeoutError):
+    """A call was not done when its time was over; it was cancelled where it was.
+
+    Attributes:
+        timeout: How many seconds were given.
+        is_inherited: Whether they were given to a call above it, which made this one.
+    """
+
+    def __init__(
+        self, message: str, *, timeout: float = 0.0, is_inherited: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.timeout = timeout
+        self.is_inherited = is_inherited
+
+
+class DeadlockError(ActorlibError, RuntimeError):
+    """A wait would never end: what it waits for waits for whoever waits.
+
+    Raised where the wait was that closed the circle; the call that it waited for was
+    dropped.
+    """
+
+
 class PendingCallsLimitExceeded(ActorlibError):  # noqa: N818  # Ray's name
     """An actor has as many calls without an answer as ``max_pending_calls`` allows.
 
@@ -103,6 +146,10 @@ class ProtocolError(ActorlibError):
 
 class TemplateError(ActorlibError):
     """The process that workers are started from could not start or has died."""
+
+
+class UnsupportedOptionError(ActorlibError, ValueError):
+    """The engine that runs cannot do what an option asks; nothing was made."""
 
 
 class ActorError(ActorlibError):
@@ -147,7 +194,12 @@ class ActorDiedError(ActorError):
         self.exit = exit
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _died, (str(self), self.exit, self.actor_id, self.__cause__)
+        made = type(self), str(self), self.exit, self.actor_id, self.__cause__
+        return _died, made
+
+
+class ActorPlacementGroupRemoved(ActorDiedError):  # noqa: N818  # Ray's name
+    """The actor is gone because the placement group that it was in was removed."""
 
 
 class ActorUnavailableError(ActorError):
@@ -173,11 +225,31 @@ def _unavailable(message: str, how: Exit, actor_id: str) -> ActorUnavailableErro
 
 
 def _died(
-    message: str, how: Exit, actor_id: str, cause: BaseException | None
+    kind: type[ActorDiedError],
+    message: str,
+    how: Exit,
+    actor_id: str,
+    cause: BaseException | None,
 ) -> ActorDiedError:
-    error = ActorDiedError(message, exit=how, actor_id=actor_id)
+    error = kind(message, exit=how, actor_id=actor_id)
     error.__cause__ = cause
     return error
+
+
+class PlacementGroupUnschedulableError(ActorlibError):
+    """The placement group asks for what this machine can never reserve."""
+
+
+class PlacementGroupRemovedError(ActorlibError):
+    """The placement group was removed, or whoever made it is gone."""
+
+
+class PlacementGroupNotFoundError(ActorlibError, ValueError):
+    """No placement group has that name."""
+
+
+class PlacementGroupAlreadyExistsError(ActorlibError, ValueError):
+    """A placement group has the name that another was to get; nothing was made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,5 @@
 """A pool: four workers share out a range, and their answers come back in order."""
 
-import asyncio
-import itertools
 import os
 
 import actorlib
@@ -24,20 +22,22 @@ class Worker:
 
 
 async def main() -> None:
-    """Cuts the range into pieces and deals them out in turn."""
+    """Cuts the range into pieces; whoever is free counts the next one."""
     async with actorlib.init(num_cpus=4):
         workers = [Worker.remote() for _ in range(4)]
-        turns = itertools.cycle(workers)
-        counts = await asyncio.gather(
-            *(
-                next(turns).count.remote(start, start + 5_000)
-                for start in range(0, 100_000, 5_000)
-            )
-        )
-        places = await asyncio.gather(*(worker.where.remote() for worker in workers))
+        pool = actorlib.ActorPool(workers)
+        total = 0
+        async for found in pool.map(
+            lambda worker, start: worker.count.remote(start, start + 5_000),
+            range(0, 100_000, 5_000),
+        ):
+            total += found
+
+        refs = [worker.where.remote() for worker in workers]
+        places = [place async for place in actorlib.as_completed(refs)]
     processes = {pid for pid, _ in places}
     threads = {limit for _, limit in places}
-    print(f"{sum(counts)} primes below 100000, counted by {len(processes)} processes")
+    print(f"{total} primes below 100000, counted by {len(processes)} processes")
     print(f"each with OMP_NUM_THREADS={threads.pop()}")
 
 

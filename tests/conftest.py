@@ -7,13 +7,16 @@ the loop, not at what a test says of itself, so a leak fails the test that made 
 from __future__ import annotations
 
 import asyncio
+import gc
+import os
 import sys
-from pathlib import Path
+from contextlib import suppress
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
 import pytest_asyncio
-from helpers.actors import LENT
+from helpers.actors import LENT, Stop, running, shared
 from helpers.machines import Pretend, pretender
 from hypothesis import settings
 
@@ -26,6 +29,12 @@ except ImportError:  # it is no dependency where it does not run
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+    from contextlib import AbstractAsyncContextManager
+
+    from actorlib import Runtime
+    from actorlib._runtime_options import RuntimeKeywords
+
+    Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
 
 # A deadline would be a flaky test; --hypothesis-profile=thorough is for a long night.
 settings.register_profile("quick", max_examples=50, deadline=None)
@@ -51,6 +60,28 @@ def pytest_asyncio_loop_factories(
     return {"asyncio": LOOPS["asyncio"]}
 
 
+def pytest_collection_finish() -> None:
+    """Spares whoever collects garbage the thousands of tests, which are none."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def bytecode_is_kept() -> Iterator[None]:
+    """Lets interpreters that tests start find compiled what the first has compiled.
+
+    Where no bytecode may be written beside the sources, each of hundreds would compile
+    actorlib for itself, which takes a runtime a fifth of its start.
+    """
+    if not sys.dont_write_bytecode:
+        yield
+        return
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+        patch.setenv("PYTHONPYCACHEPREFIX", folder)
+        yield
+
+
 @pytest.fixture
 def pretend(monkeypatch: pytest.MonkeyPatch) -> Pretend:
     """Makes the owner believe that it runs on a recorded machine."""
@@ -62,9 +93,74 @@ def on_both_loops() -> None:
     """Runs an async test once on asyncio's loop and once on uvloop's."""
 
 
+@pytest.fixture
+def stop() -> Iterator[Stop]:
+    """Where actors' methods stop until the test lets them go on."""
+    with Stop() as stop:
+        yield stop
+
+
+# One runtime for a module: its tests run on one loop, by
+# pytest.mark.asyncio(loop_scope="module"), and ask for ``runtime``.
+
+
+@pytest.fixture(scope="module")
+def runtime_options() -> RuntimeKeywords:
+    """The options of the module's runtime, for a module to say otherwise.
+
+    One whose actors have classes of its own says ``"preload": [__name__]``: it imports
+    pytest, which takes a worker longer than all the rest of its life.
+    """
+    return {}
+
+
+@pytest.fixture(scope="module")
+def machine() -> str:
+    """The recorded machine that the module's runtime believes to be on, if any."""
+    return ""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def lend(machine: str, runtime_options: RuntimeKeywords) -> AsyncIterator[Lend]:
+    """What lends the module's runtime to one test after the other."""
+    with pytest.MonkeyPatch.context() as patch:
+        if machine:
+            pretender(patch)(machine)
+        async with shared(**runtime_options) as lend:
+            yield lend
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def runtime(lend: Lend) -> AsyncIterator[Runtime]:
+    """The module's runtime, without the actors of other tests."""
+    async with lend() as runtime:
+        yield runtime
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def own_runtime(runtime_options: RuntimeKeywords) -> AsyncIterator[Runtime]:
+    """Another like it, for a test that harms more than its actors."""
+    async with running(**runtime_options) as runtime:
+        yield runtime
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def same_loop_in_workers() -> AsyncIterator[None]:
+    """Makes workers run the owner's kind of loop; to be named before ``runtime``."""
+    is_uvloop = type(asyncio.get_running_loop()).__module__.startswith("uvloop")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ACTORLIB_UVLOOP", "1" if is_uvloop else "0")
+        yield
+
+
+# The guards. Thousands of tests pay for them: no pathlib, which doubles their price.
+
+
 @pytest.fixture(autouse=True)
-def nothing_is_left() -> Iterator[None]:
+def nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fails a test that leaves an engine, a child process or a descriptor."""
+    if _is_on_shared_loop(request.node):
+        request.getfixturevalue("shared_loop")  # opened by the first, left by the last
     children, files = _children(), _open_files()
     yield
     engine = find_engine()
@@ -73,8 +169,8 @@ def nothing_is_left() -> Iterator[None]:
     born = _children() - children
     assert not born, f"the test left child processes: {sorted(born)}"
     after = _open_files()
-    opened = {after[number] for number in after.keys() - files.keys()}
-    assert not opened, f"the test left descriptors: {sorted(opened)}"
+    opened = [f"{n} -> {after[n]}" for n in sorted(after.keys() - files.keys())]
+    assert not opened, f"the test left descriptors: {opened}"
 
 
 @pytest.fixture(autouse=True)
@@ -82,44 +178,63 @@ def no_task_is_left(request: pytest.FixtureRequest, nothing_is_left: None) -> No
     """Fails an async test that leaves a task on its loop."""
     del nothing_is_left  # set up before, so it looks when the loop is closed
     if pytest_asyncio.is_async_test(request.node):
-        request.getfixturevalue("watched_loop")
+        is_shared = _is_on_shared_loop(request.node)
+        request.getfixturevalue("watched_shared_loop" if is_shared else "watched_loop")
+
+
+def _is_on_shared_loop(item: pytest.Item) -> bool:
+    """Whether a test runs on the loop of its module, and not on one of its own."""
+    marker = item.get_closest_marker("asyncio")
+    return marker is not None and marker.kwargs.get("loop_scope") == "module"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_loop() -> None:
+    """Opens the loop of a module."""
 
 
 @pytest_asyncio.fixture
-async def watched_loop() -> AsyncIterator[asyncio.AbstractEventLoop]:
-    """The loop of an async test, on which no task may be left."""
-    loop = asyncio.get_running_loop()
-    yield loop
-    own = asyncio.current_task()
-    left = [task for task in asyncio.all_tasks(loop) if task is not own]
+async def watched_loop() -> AsyncIterator[None]:
+    """Watches the loop of an async test, on which no task may be left."""
+    before = asyncio.all_tasks()
+    yield
+    _assert_no_task_besides(before)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def watched_shared_loop() -> AsyncIterator[None]:
+    """The same for the loop of a module, on which its runtime has tasks."""
+    before = asyncio.all_tasks()
+    yield
+    _assert_no_task_besides(before)
+
+
+def _assert_no_task_besides(known: set[asyncio.Task[object]]) -> None:
+    left = asyncio.all_tasks() - known - {asyncio.current_task()}
     assert not left, f"the test left tasks: {left}"
 
 
-def _open_files() -> dict[int, str]:
+def _open_files() -> dict[str, str]:
     """What each descriptor of this process stands for, where the system can say."""
-    if sys.platform != "linux":
-        return {}
-    found: dict[int, str] = {}
-    for entry in Path("/proc/self/fd").iterdir():
-        try:
-            target = str(entry.readlink())
-            # The memory of a runtime that is lent to many tests: it stays with that.
-            if LENT and target.startswith("/memfd:actorlib"):
-                continue
-            found[int(entry.name)] = f"{entry.name} -> {target}"
-        except FileNotFoundError:  # the folder's own
-            continue
+    found: dict[str, str] = {}
+    if sys.platform == "linux":
+        for number in os.listdir("/proc/self/fd"):  # noqa: PTH208  # half the time
+            with suppress(FileNotFoundError):  # the folder's own
+                target = os.readlink(f"/proc/self/fd/{number}")  # noqa: PTH115  # the same
+                # The memory of a runtime that is lent to many tests stays with that.
+                if not (LENT and target.startswith("/memfd:actorlib")):
+                    found[number] = target
     return found
 
 
 def _children() -> set[str]:
     """The process ids of this process's children, where the system can say."""
-    if sys.platform != "linux":
-        return set()
     found: set[str] = set()
-    for task in Path("/proc/self/task").iterdir():
-        try:
-            found.update((task / "children").read_text().split())
-        except (FileNotFoundError, ProcessLookupError):  # a thread that has ended
-            continue
+    if sys.platform == "linux":
+        for task in os.listdir("/proc/self/task"):  # noqa: PTH208  # the same
+            with (
+                suppress(FileNotFoundError, ProcessLookupError),  # a thread has ended
+                open(f"/proc/self/task/{task}/children", encoding="ascii") as children,  # noqa: PTH123  # the same
+            ):
+                found.update(children.read().split())
     return found

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import pytest
-import pytest_asyncio
 from helpers.actors import (
     AsyncCaller,
     Caller,
@@ -24,18 +23,14 @@ from helpers.actors import (
     Keeper,
     living,
     running,
-    shared,
 )
 
 import actorlib
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from contextlib import AbstractAsyncContextManager
+    from collections.abc import Callable
 
     from actorlib import Runtime
-
-    Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 
@@ -44,18 +39,6 @@ alone = pytest.mark.asyncio(loop_scope="function")
 
 T = TypeVar("T")
 ROOT = Path(actorlib.__file__).parents[1]
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def lend() -> AsyncIterator[Lend]:
-    async with shared() as lend:
-        yield lend
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def runtime(lend: Lend) -> AsyncIterator[Runtime]:
-    async with lend() as runtime:
-        yield runtime
 
 
 # Handles and state.

@@ -5,7 +5,6 @@ import atexit
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import pytest_asyncio
 from helpers.actors import (
     AsyncCaller,
     Caller,
@@ -16,33 +15,23 @@ from helpers.actors import (
     MixedLog,
     Stop,
     end_of,
-    running,
 )
 
 import actorlib
 from actorlib.exceptions import ActorDiedError, TaskError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from actorlib._runtime_options import RuntimeKeywords
 
-    from actorlib import Runtime
-
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 
 BUILT_IN = ["__ray_call__", "__ray_ready__", "__ray_terminate__"]
 LOGS = [actorlib.remote(Log), actorlib.remote(MixedLog)]
 
 
-@pytest_asyncio.fixture
-async def runtime() -> AsyncIterator[Runtime]:
-    async with running(num_cpus=4, grace=0.5) as runtime:
-        yield runtime
-
-
-@pytest.fixture
-def stop() -> Iterator[Stop]:
-    with Stop() as stop:
-        yield stop
+@pytest.fixture(scope="module")
+def runtime_options() -> RuntimeKeywords:
+    return {"preload": [__name__], "num_cpus": 4, "grace": 0.5}
 
 
 @pytest.mark.parametrize("name", BUILT_IN)

@@ -3,11 +3,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
-import pytest_asyncio
 from helpers.actors import (
     AsyncCaller,
     Caller,
@@ -18,47 +17,16 @@ from helpers.actors import (
     Log,
     MixedLog,
     Stop,
-    shared,
 )
 
 import actorlib
 from actorlib.exceptions import ActorDiedError, TaskCancelledError, TaskError
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
-    from contextlib import AbstractAsyncContextManager
-
-    from actorlib import Runtime
-
-    Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
-
 pytestmark = [
     pytest.mark.process,
     pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.usefixtures("on_both_loops", "runtime"),
+    pytest.mark.usefixtures("on_both_loops", "same_loop_in_workers", "runtime"),
 ]
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def lend() -> AsyncIterator[Lend]:
-    # The workers run the same kind of loop as the owner.
-    is_uvloop = type(asyncio.get_running_loop()).__module__.startswith("uvloop")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ACTORLIB_UVLOOP", "1" if is_uvloop else "0")
-        async with shared() as lend:
-            yield lend
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def runtime(lend: Lend) -> AsyncIterator[Runtime]:
-    async with lend() as runtime:
-        yield runtime
-
-
-@pytest.fixture
-def stop() -> Iterator[Stop]:
-    with Stop() as stop:
-        yield stop
 
 
 def logs() -> Any:

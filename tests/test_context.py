@@ -8,7 +8,6 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import pytest_asyncio
 from helpers.actors import (
     AsyncCaller,
     Caller,
@@ -24,19 +23,16 @@ import actorlib
 from actorlib.exceptions import ActorDiedError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from actorlib._runtime_options import RuntimeKeywords
 
-    from actorlib import Runtime
-
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 
 CALLERS = [Caller, AsyncCaller]
 
 
-@pytest_asyncio.fixture
-async def runtime() -> AsyncIterator[Runtime]:
-    async with running(num_cpus=4, grace=0.5) as runtime:
-        yield runtime
+@pytest.fixture(scope="module")
+def runtime_options() -> RuntimeKeywords:
+    return {"preload": [__name__], "num_cpus": 4, "grace": 0.5}
 
 
 def ids() -> tuple[Any, ...]:

@@ -26,15 +26,17 @@ import actorlib
 from actorlib.exceptions import ActorDiedError, ActorError, TaskError, TemplateError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Iterator
+    from collections.abc import Awaitable, Iterator
     from pathlib import Path
 
     from actorlib import Runtime
     from actorlib._remote import ActorClass
+    from actorlib._runtime_options import RuntimeKeywords
     from actorlib.exceptions import Exit
 
 pytestmark = [
     pytest.mark.process,
+    pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="watches pidfds"),
 ]
 
@@ -83,15 +85,17 @@ def bell(tmp_path: Path) -> Iterator[Bell]:
     bell.close()
 
 
-@pytest.fixture
-async def runtime() -> AsyncIterator[Runtime]:
-    async with quiet() as runtime:
-        yield runtime
+QUIET: RuntimeKeywords = {"num_gpus": 1, "log_to_driver": False, "grace": 0.2}
+
+
+@pytest.fixture(scope="module")
+def runtime_options() -> RuntimeKeywords:
+    return {**QUIET, "preload": [__name__]}
 
 
 def quiet(**options: Any) -> Runtime:
     """A runtime with one GPU, in which nothing is shown and nothing has long."""
-    return actorlib.init(num_gpus=1, log_to_driver=False, grace=0.2, **options)
+    return actorlib.init(**QUIET, **options)
 
 
 async def death_of(waiting: Awaitable[object]) -> Exit:
@@ -455,9 +459,9 @@ async def test_actors_when_the_template_is_killed_die_and_new_ones_live(
 
 
 async def test_actor_when_made_right_after_the_template_was_killed_lives(
-    runtime: Runtime,
+    own_runtime: Runtime,
 ) -> None:
-    del runtime
+    del own_runtime
     home = await Serial.remote().household.remote()
     os.kill(home["template"], signal.SIGKILL)
     new = [Serial.remote() for _ in range(3)]
@@ -470,9 +474,9 @@ async def test_actor_when_made_right_after_the_template_was_killed_lives(
 
 
 async def test_template_when_killed_again_and_again_comes_back(
-    runtime: Runtime,
+    own_runtime: Runtime,
 ) -> None:
-    del runtime
+    del own_runtime
     actor = Serial.remote()
     await actor
     before = open_files()

@@ -7,7 +7,6 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import pytest_asyncio
 from helpers.actors import (
     AsyncCaller,
     Caller,
@@ -24,25 +23,17 @@ import actorlib
 from actorlib.exceptions import ActorDiedError, ActorNotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
     from actorlib import Runtime
+    from actorlib._runtime_options import RuntimeKeywords
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 
 CALLERS = [Caller, AsyncCaller]
 
 
-@pytest_asyncio.fixture
-async def runtime() -> AsyncIterator[Runtime]:
-    async with running(num_cpus=2, grace=0.5) as runtime:
-        yield runtime
-
-
-@pytest.fixture
-def stop() -> Iterator[Stop]:
-    with Stop() as stop:
-        yield stop
+@pytest.fixture(scope="module")
+def runtime_options() -> RuntimeKeywords:
+    return {"preload": [__name__], "num_cpus": 2, "grace": 0.5}
 
 
 def detached(name: str) -> Any:

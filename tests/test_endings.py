@@ -425,7 +425,10 @@ async def test_shutdown_when_many_actors_are_being_started_leaves_nothing(
     assert all(r is None or isinstance(r, ActorDiedError) for r in results)
 
 
-async def test_shutdown_when_the_template_is_stopped_still_ends() -> None:
+async def test_shutdown_when_the_template_is_stopped_still_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("actorlib._local.engine._PATIENCE", 0.1)
     async with asyncio.timeout(PROMPTLY):
         async with actorlib.init(grace=0.1):
             home = await Serial.remote().household.remote()

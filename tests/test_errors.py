@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import pytest_asyncio
 from helpers.actors import (
     AsyncCaller,
     Caller,
@@ -21,7 +20,6 @@ from helpers.actors import (
     Keeper,
     end_of,
     living,
-    shared,
 )
 
 import actorlib
@@ -38,31 +36,16 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from contextlib import AbstractAsyncContextManager
+    from collections.abc import Callable
     from pathlib import Path
 
     from actorlib import Runtime
-
-    Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
 
 pytestmark = [
     pytest.mark.process,
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.usefixtures("runtime"),
 ]
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def lend() -> AsyncIterator[Lend]:
-    async with shared() as lend:
-        yield lend
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def runtime(lend: Lend) -> AsyncIterator[Runtime]:
-    async with lend() as runtime:
-        yield runtime
 
 
 @pytest.fixture(params=[Caller, AsyncCaller])

@@ -25,6 +25,9 @@ PROMISED = {
 9592 primes below 100000, counted by 4 processes
 each with OMP_NUM_THREADS=1
 """,
+    "queue_.py": r"""
+100 lines, 500 words, 0 left
+""",
     "two_models_one_gpu.py": r"""
 desserts
 0 0
@@ -38,9 +41,32 @@ exited 3 work
 done at attempt 3
 it raised: no such thing
 """,
+    "gang.py": r"""
+free outside: 0\.0 GPU
+\[\[0\], \[1\], \[1\]\]
+19
+second gang reserved: False
+second gang reserved: True
+ActorPlacementGroupRemoved
+""",
+    "deadlines.py": r"""
+looked through 1000 shelves
+Desk\.answer was not done within the 0\.5 s that it was given: it was cancelled.*
+Ada's search was given up
+""",
     "actors_calling_actors.py": r"""
 4
 14
+""",
+    "unit_test.py": r"""
+passed
+""",
+    "streams.py": r"""
+LINE 0
+LINE 1
+LINE 2
+line 0 line 1
+True
 """,
 }
 

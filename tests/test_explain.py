@@ -3,7 +3,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import pytest_asyncio
 from helpers.actors import Gate, Target, running
 from helpers.machines import Pretend, gpus, looking
 
@@ -11,19 +10,25 @@ import actorlib
 from actorlib.exceptions import ActorUnschedulableError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from actorlib import Runtime
+    from actorlib._runtime_options import RuntimeKeywords
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 
 
-@pytest_asyncio.fixture
-async def pairs(pretend: Pretend) -> AsyncIterator[Runtime]:
-    """Four GPUs, 0 linked with 2 and 1 with 3."""
-    pretend("nvidia_pairs")
-    async with running(num_gpus=None) as runtime:
-        yield runtime
+@pytest.fixture(scope="module")
+def machine() -> str:
+    return "nvidia_pairs"
+
+
+@pytest.fixture(scope="module")
+def runtime_options() -> RuntimeKeywords:
+    return {"num_gpus": None, "grace": 0.1}
+
+
+@pytest.fixture
+def pairs(runtime: Runtime) -> Runtime:
+    return runtime
 
 
 def lines(*said: str) -> list[str]:

@@ -25,6 +25,7 @@ PACKAGE = Path(actorlib.__file__).parent
 PACKAGES = {
     "actorlib",
     "actorlib._enforcement",
+    "actorlib._inline",
     "actorlib._local",
     "actorlib._wire",
     "actorlib._worker",
@@ -37,45 +38,81 @@ ARROWS: dict[str, str] = {
     "_checks": "",
     "_kinds": "",
     "_resources": "_kinds",
-    "_runtime_env": "",
+    "_runtime_env": "exceptions",
+    "_bundles": "_kinds _resources",
+    "_group_options": "_bundles _checks",
     "_call_options": "_checks",
+    "_propagation": "",
     "_interface": "_call_options _options",
     "_snapshot": "",
     "_calling": "",
     "_streams": "",
-    "_options": "_checks _kinds _resources _runtime_env",
+    "_options": ("_bundles _checks _group_options _kinds _resources _runtime_env"),
     "_runtime_options": "_checks _resources",
     # The waist.
-    "_ref": "exceptions",
+    "_ref": "exceptions _checks",
+    "_window": "",
+    "_reading": "_ref _window exceptions",
+    "_generator": "_reading _ref",
+    "_context": "_bundles _calling _runtime_env",
     "_pending": "_ref",
-    "_engine": "_interface _options _pending _ref _runtime_env _snapshot",
+    "_reservations": "_bundles _ref _snapshot",
+    "_engine": (
+        "_bundles _interface _options _pending _ref _reservations _snapshot _context "
+        "_reading"
+    ),
     # The agreements: with another process, with hardware, and how a lease is kept.
     "_wire": "_wire exceptions",
     "accelerators": "accelerators _kinds exceptions",
     "_enforcement": "_enforcement accelerators _kinds _resources exceptions",
-    # What both wings do with the arguments of a call, and with what is kept of it.
     "_values": "_engine _ref _wire",
-    "_arguments": "_engine _ref _values _wire exceptions",
+    # What both wings do with the arguments of a call.
+    "_arguments": "_engine _ref _wire exceptions _values",
+    "_telling": "_calling _interface _propagation _wire exceptions",
     # The wings: each knows the waist and the agreements, neither knows the other.
     "_local": (
-        "_local _engine _pending _ref _arguments _values _snapshot _streams _interface "
-        "_options _runtime_options _kinds _resources _runtime_env exceptions _wire "
-        "accelerators _enforcement"
+        "_local _bundles _engine _pending _ref _arguments _snapshot _streams "
+        "_interface _options _runtime_options _kinds _resources _runtime_env "
+        "exceptions _wire accelerators _enforcement _calling _context _propagation "
+        "_telling _reading _window _values"
     ),
     "_worker": (
-        "_worker _calling _engine _pending _ref _arguments _values _interface _options "
-        "_runtime_env _snapshot exceptions _wire _remote"
+        "_worker _bundles _calling _engine _pending _ref _arguments _interface "
+        "_options _runtime_env _snapshot exceptions _wire _remote _context "
+        "_propagation _telling _reading _window _values"
     ),
+    # The owner's side and a worker's in one process: the pipe is between them still.
+    "_inline": "_inline _engine _runtime_options _local _wire _worker",
     # The faces.
-    "_method": "_call_options _handle _interface",
-    "_handle": "_call_options _engine _interface _ref exceptions",
-    "_remote": "_checks _engine _handle _interface _options",
-    "_lookup": "_checks _engine _handle _snapshot",
-    "_runtime": (
-        "_checks _engine _handle _local _ref _remote _runtime_options _snapshot "
-        "_streams"
+    "_method": "_call_options _handle _interface _generator",
+    "_handle": "_call_options _engine _interface _ref exceptions _generator",
+    "_placement_group": (
+        "_bundles _checks _engine _group_options _options _ref _snapshot"
     ),
-    "": ("exceptions _engine _handle _lookup _method _ref _remote _runtime _snapshot"),
+    "_remote": "_checks _engine _handle _interface _options _placement_group",
+    "_lookup": "_checks _engine _handle _snapshot",
+    "_waiting": "_checks _ref",
+    "_results": "_checks _ref _waiting",
+    "_source": "_results",
+    "_flow": "_checks _handle _ref _results _source _waiting",
+    "_work": "_flow _handle _ref _waiting exceptions",
+    "_progress": "",
+    "_pool": (
+        "_checks _flow _handle _progress _results _source _waiting _work exceptions"
+    ),
+    "_buffer": "",
+    "_queue_actor": "_buffer _engine _remote",
+    "_desk": "_engine _handle _interface _ref _waiting _wire exceptions",
+    "_queue": "_checks _desk _handle _queue_actor _ref _remote _waiting exceptions",
+    "_runtime": (
+        "_checks _engine _handle _inline _local _placement_group _ref _remote "
+        "_runtime_options _snapshot _streams _context _generator"
+    ),
+    "": (
+        "exceptions _flow _handle _lookup _method _placement_group _pool _queue _ref "
+        "_remote _results _runtime _snapshot _waiting _context _propagation "
+        "_generator"
+    ),
     "_demo": "_handle _remote _runtime",
     "_cli": " _demo accelerators",
     "_summary": " accelerators",
@@ -87,9 +124,12 @@ ARROWS: dict[str, str] = {
 ACTORLIB_ITSELF = {"_cli", "_summary", "__main__"}
 
 PURE = [
+    "_buffer",
     "_checks",
     "_kinds",
     "_resources",
+    "_bundles",
+    "_group_options",
     "_options",
     "_call_options",
     "_runtime_options",
@@ -101,12 +141,16 @@ PURE = [
     "accelerators.masks",
     "accelerators.types",
     "_enforcement.caps",
+    "_local.arrange",
+    "_local.bundles",
+    "_local.group_reasons",
     "_local.holders",
     "_local.ledger",
     "_local.levels",
     "_local.line",
     "_local.mailbox",
     "_local.names",
+    "_local.packing",
     "_local.placement",
     "_local.postmortem",
     "_local.reasons",
@@ -118,11 +162,15 @@ PURE = [
     "_local.where",
     "_worker.gate",
     "_local.wishes",
-    "_wire.blocks",
     "_wire.codec",
     "_wire.control",
     "_wire.frames",
     "_wire.lanes",
+    "_local.asked",
+    "_local.deadlines",
+    "_local.waits",
+    "_window",
+    "_wire.blocks",
 ]
 """What decides from values alone: time, chance and the system come in as arguments."""
 
@@ -249,7 +297,28 @@ def test_worker_when_it_imports_a_face_then_in_one_place_alone() -> None:
 def test_runtime_when_it_names_an_engine_then_nothing_else_of_the_wings() -> None:
     named = {name for name in own_imports_of("_runtime") if "." in name}
 
-    assert named <= {"_local.engine", "_local.machine"}
+    assert named <= {"_inline.launcher", "_local.engine", "_local.machine"}
+
+
+def test_inline_when_it_imports_the_wings_then_what_starts_and_serves_alone() -> None:
+    named = {
+        found
+        for name in FILES
+        if room_of(name) == "_inline"
+        for found in own_imports_of(name)
+        if room_of(found) in ("_local", "_worker")
+    }
+
+    assert named == {
+        "_local.descriptors",
+        "_local.launcher",
+        "_worker.__main__",
+        "_worker.birth",
+        "_worker.crew",
+        "_worker.looped",
+        "_worker.serial",
+        "_worker.threaded",
+    }
 
 
 def test_imports_when_followed_then_there_is_no_cycle() -> None:
@@ -317,7 +386,8 @@ def test_global_when_looked_for_then_one_slot_alone() -> None:
     [
         (
             "import actorlib",
-            "actorlib._local actorlib._worker actorlib._wire actorlib.accelerators "
+            "actorlib._inline actorlib._local actorlib._worker actorlib._wire "
+            "actorlib.accelerators "
             "msgpack cloudpickle numpy pynvml ray rich torch uvloop",
         ),
         (
@@ -334,7 +404,7 @@ def test_global_when_looked_for_then_one_slot_alone() -> None:
         ),
         (
             "import actorlib._local.engine",
-            "actorlib._worker numpy pynvml ray rich torch",
+            "actorlib._inline actorlib._worker numpy pynvml ray rich torch",
         ),
         (
             "import actorlib.accelerators",

@@ -10,7 +10,6 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import pytest_asyncio
 from helpers.actors import (
     AsyncCaller,
     Caller,
@@ -34,24 +33,17 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
     from actorlib import Runtime
+    from actorlib._runtime_options import RuntimeKeywords
 
-pytestmark = pytest.mark.process
-
-
-@pytest_asyncio.fixture
-async def runtime() -> AsyncIterator[Runtime]:
-    async with running(num_cpus=2, grace=0.2) as runtime:
-        yield runtime
+pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 
 
-@pytest.fixture
-def stop() -> Iterator[Stop]:
-    with Stop() as stop:
-        yield stop
+@pytest.fixture(scope="module")
+def runtime_options() -> RuntimeKeywords:
+    return {"preload": [__name__], "num_cpus": 2, "grace": 0.2}
 
 
 async def raised(ref: Any) -> Any:

@@ -8,7 +8,6 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import pytest_asyncio
 from helpers.actors import (
     AsyncCaller,
     Caller,
@@ -34,23 +33,15 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
     from actorlib import Runtime
+    from actorlib._runtime_options import RuntimeKeywords
 
-pytestmark = pytest.mark.process
-
-
-@pytest_asyncio.fixture
-async def runtime() -> AsyncIterator[Runtime]:
-    async with running(num_cpus=2, grace=0.5) as runtime:
-        yield runtime
+pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 
 
-@pytest.fixture
-def stop() -> Iterator[Stop]:
-    with Stop() as stop:
-        yield stop
+@pytest.fixture(scope="module")
+def runtime_options() -> RuntimeKeywords:
+    return {"preload": [__name__], "num_cpus": 2, "grace": 0.5}
 
 
 CALLERS = [Caller, AsyncCaller]
@@ -205,7 +196,7 @@ async def test_get_actor_when_asked_wrongly_then_refused(
     assert not isinstance(caught.value, ActorlibError)
 
 
-def test_names_when_no_runtime_is_running_then_it_says_so() -> None:
+async def test_names_when_no_runtime_is_running_then_it_says_so() -> None:
     for ask in (lambda: find("a"), actorlib.list_named_actors, actorlib.list_actors):
         with pytest.raises(RuntimeError, match="no runtime"):
             ask()

@@ -4,7 +4,6 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import pytest_asyncio
 from helpers.actors import AsyncCaller, Caller, Gate, Target, end_of, living, running
 from helpers.machines import Pretend, gpus, ids, refused
 
@@ -12,21 +11,28 @@ import actorlib
 from actorlib.exceptions import ActorDiedError, ActorUnschedulableError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from actorlib import Runtime
+    from actorlib._runtime_options import RuntimeKeywords
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 
 # The machine, where nothing else is said: four GPUs, 0 linked with 2 and 1 with 3.
 UUID = "GPU-a6000222-5a4e-8d2e-1b1f-7d1d0a6c9e22"
 
 
-@pytest_asyncio.fixture
-async def pairs(pretend: Pretend) -> AsyncIterator[Runtime]:
-    pretend("nvidia_pairs")
-    async with running(num_gpus=None) as runtime:
-        yield runtime
+@pytest.fixture(scope="module")
+def machine() -> str:
+    return "nvidia_pairs"
+
+
+@pytest.fixture(scope="module")
+def runtime_options() -> RuntimeKeywords:
+    return {"num_gpus": None, "grace": 0.1}
+
+
+@pytest.fixture
+def pairs(runtime: Runtime) -> Runtime:
+    return runtime
 
 
 # Spread.
@@ -274,7 +280,7 @@ async def test_shutdown_when_one_waits_for_its_neighbour_then_nothing_is_left(
     pretend: Pretend,
 ) -> None:
     pretend("nvidia_pairs")
-    async with running(num_gpus=None):
+    async with running(num_gpus=None, grace=0.1):
         gate = Gate.remote()
         first = gpus().remote(gate.wait.remote("in"))
         second = gpus(near=first).remote()

@@ -32,13 +32,15 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Iterator
+    from collections.abc import Awaitable, Iterator
 
     from actorlib import ActorHandle, Runtime
     from actorlib._remote import ActorClass
+    from actorlib._runtime_options import RuntimeKeywords
 
 pytestmark = [
     pytest.mark.process,
+    pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="watches pidfds"),
 ]
 
@@ -78,10 +80,9 @@ class Fragile:
         return actorlib.get_runtime_context().was_current_actor_reconstructed
 
 
-@pytest.fixture
-async def runtime() -> AsyncIterator[Runtime]:
-    async with running(num_gpus=2, log_to_driver=False, grace=0.2) as runtime:
-        yield runtime
+@pytest.fixture(scope="module")
+def runtime_options() -> RuntimeKeywords:
+    return {"preload": [__name__], "num_gpus": 2, "log_to_driver": False, "grace": 0.2}
 
 
 @pytest.fixture
@@ -389,7 +390,7 @@ async def test_err_018_a_worker_is_told_too_and_its_handle_goes_on(
     assert isinstance(await raised(asking.call.remote(actor, "die")), ActorDiedError)
 
 
-def test_err_018_unavailable_is_an_actor_error() -> None:
+async def test_err_018_unavailable_is_an_actor_error() -> None:
     assert issubclass(ActorUnavailableError, ActorError)
     assert not issubclass(ActorUnavailableError, ActorDiedError)
 
@@ -702,7 +703,7 @@ async def test_children_of_the_dead_are_gone_before_the_next_starts(
 
 
 async def test_actors_come_back_when_the_template_was_killed(
-    runtime: Runtime,
+    own_runtime: Runtime,
 ) -> None:
     made = Serial.options(num_gpus=1, max_restarts=1, max_task_retries=1)
     actor = made.remote()
@@ -716,7 +717,7 @@ async def test_actors_come_back_when_the_template_was_killed(
     await raised(other.echo.remote())
     await actor
     assert await actor.echo.remote("back") == "back"
-    assert info(runtime, actor).restarts == 1
+    assert info(own_runtime, actor).restarts == 1
 
 
 async def test_deaths_of_many_at_once_bring_all_of_them_back(

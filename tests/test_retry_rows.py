@@ -18,7 +18,6 @@ from helpers.actors import (
     end_of,
     gone,
     living,
-    running,
 )
 
 import actorlib
@@ -31,13 +30,15 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable
+    from collections.abc import Awaitable
 
     from actorlib import ActorHandle, Runtime
     from actorlib._remote import ActorClass
+    from actorlib._runtime_options import RuntimeKeywords
 
 pytestmark = [
     pytest.mark.process,
+    pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="watches pidfds"),
 ]
 
@@ -112,10 +113,9 @@ Plain = actorlib.remote(Notes)
 WithLoop = actorlib.remote(LoopedNotes)
 
 
-@pytest.fixture
-async def runtime() -> AsyncIterator[Runtime]:
-    async with running(log_to_driver=False, grace=0.2) as runtime:
-        yield runtime
+@pytest.fixture(scope="module")
+def runtime_options() -> RuntimeKeywords:
+    return {"preload": [__name__], "log_to_driver": False, "grace": 0.2}
 
 
 @pytest.fixture

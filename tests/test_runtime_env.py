@@ -196,6 +196,20 @@ async def test_env_005_path_is_extended() -> None:
 
 
 @process
+@pytest.mark.usefixtures("runtime")
+async def test_env_006_a_restart_keeps_the_variables() -> None:
+    env: Any = {"env_vars": {"ACTORLIB_TEST_A": "1"}}
+    place = Place.options(runtime_env=env, max_restarts=1).remote()
+    assert await place.at_first.remote() == "1"
+
+    await actorlib.kill(place, no_restart=False)
+    await place
+
+    assert await place.at_first.remote() == "1"
+    assert await place.variable.remote("ACTORLIB_TEST_A") == "1"
+
+
+@process
 async def test_env_008_the_user_s_word_on_devices_and_threads_is_the_last() -> None:
     async with running(num_gpus=2):
         variables = {"CUDA_VISIBLE_DEVICES": "7", "OMP_NUM_THREADS": "3,2"}
@@ -204,6 +218,7 @@ async def test_env_008_the_user_s_word_on_devices_and_threads_is_the_last() -> N
         ).remote()
 
         assert await place.variable.remote("CUDA_VISIBLE_DEVICES") == "7"
+        assert await place.__ray_call__.remote(lambda _: actorlib.get_gpu_ids()) == [7]
         assert await place.variable.remote("OMP_NUM_THREADS") == "3,2"
         assert await place.variable.remote("MKL_NUM_THREADS") is None
 

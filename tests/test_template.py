@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import multiprocessing
-import operator
 import os
-import random
 import resource
 import sys
 import textwrap
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from helpers.lookers import Asker, Multiplier
 from helpers.owners import Looped, Owner, Serial
 
 import actorlib
@@ -59,25 +57,6 @@ def module(
 def no_mask(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("CUDA_VISIBLE_DEVICES", "ACTORLIB_HIDE_DEVICES", "OMP_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
-
-
-@actorlib.remote
-class Asker:
-    """Answers from the modules of its process."""
-
-    def ask(self, module: str, name: str) -> Any:
-        return getattr(sys.modules[module], name)
-
-    def has(self, module: str) -> bool:
-        return module in sys.modules
-
-    def parent(self) -> int:
-        return os.getppid()
-
-    def draws(self) -> list[float]:
-        numpy = sys.modules.get("numpy")
-        drawn = [random.random()]
-        return drawn if numpy is None else [*drawn, float(numpy.random.random())]
 
 
 # Preloads.
@@ -264,16 +243,6 @@ async def test_child_of_an_actor_when_nobody_closes_for_it_inherits_no_pipe(
     async with actorlib.init(start_method=method):
         listed = await Serial.remote().descriptors_of_child.remote()
     assert listed.split() == ["0", "1", "2", "3"]  # the fourth is the folder itself
-
-
-@actorlib.remote
-class Multiplier:
-    """Has processes of its own."""
-
-    def multiply(self, way: str, values: list[int]) -> list[int]:
-        context = multiprocessing.get_context(way)
-        with context.Pool(2) as pool:
-            return pool.map(operator.neg, values)
 
 
 @pytest.mark.parametrize(

@@ -4,16 +4,24 @@ What decides is pure and what acts is thin. In reading order:
 
 * ``where``, ``wishes``: which devices a request wishes for, and how the user's names
   become such a wish.
-* ``levels``, ``topology``, ``scopes``, ``placement``: devices by what they have free;
-  those that belong together; those that a wish leaves; which of them a request gets.
+* ``levels``, ``topology``, ``scopes``, ``packing``, ``arrange``, ``placement``: devices
+  by what they have free; those that belong together; those that a wish leaves; where
+  several shares find room; what the bundles of a group get; what a request gets.
 * ``ledger``, ``line``, ``admission``: who holds what, who goes next, waiting for it.
 * ``demands``: what actors ask for as things are now, while others come and go.
 * ``reasons``: why, in sentences for the user.
+* ``bundles``, ``group_reasons``, ``group``, ``groups``, ``group_verbs``: what a
+  placement group has, and who is inside; why it waits; one; all of a runtime; what is
+  asked of them.
 * ``birth``: what an actor is made from.
 * ``registry``, ``holders``: the actors and their states; who has a handle of which.
 * ``names``, ``directory``: which name is whose, and who answers to it now.
-* ``retries``, ``mailbox``, ``dispatch``: which calls are sent again, and which may go;
-  where each answer goes.
+* ``retries``, ``deadlines``, ``timekeeper``, ``terms``: which calls are sent again,
+  and whose time is over; what of that holds for one actor's calls.
+* ``mailbox``, ``reply``, ``dispatch``: which calls may go, who wants the answers, and
+  where each goes.
+* ``retries``, ``mailbox``, ``dispatch``, ``streams``: which calls are sent again, and
+  which may go; where each answer goes, and each item of a stream.
 * ``launcher``, ``template``, ``process``, ``output``, ``descriptors``: processes, and
   what they print.
 * ``machine``: what there is, who may have it, what starts there.
@@ -23,9 +31,12 @@ What decides is pure and what acts is thin. In reading order:
 * ``restarts``: whether and when an actor that died is started anew.
 * ``surroundings``, ``moments``, ``place``, ``supervisor``: what a life needs; what
   others wait for; its share; the life of one actor, top to bottom.
+* ``asked``, ``waiting``: which calls workers have asked for, and how they are answered.
+* ``waits``, ``deadlocks``: who waits for which of them, and who waits in vain.
 * ``relay``, ``creations``: what rises from workers: calls to other actors, endings;
   actors that they make.
 * ``objects``: what refs stand for that were sent inside of values.
 * ``lives``: every life of the runtime, and who holds which actor.
+* ``sending``, ``explaining``: the owner's calls on their way out; where an actor is.
 * ``engine``: the verbs.
 """

@@ -123,7 +123,7 @@ class Admission:
             promise: What :meth:`enter` gave it; None for a newcomer.
         """
         reason = shortage(self._ledger, label, request, where)
-        return f"{reason}{self._behind(request, where, promise)}"
+        return f"{reason}{self.ahead_of(request, where, promise)}"
 
     def survey(self, label: str, request: Resources, where: Where = ANYWHERE) -> str:
         """Where a newcomer's request would go, or what stands in its way.
@@ -138,11 +138,12 @@ class Admission:
             self._ledger.release(lease)
             return survey(self._ledger, label, request, where, lease)
         head, *lines = survey(self._ledger, label, request, where, None).splitlines()
-        return "\n".join([f"{head}{self._behind(request, where, None)}", *lines])
+        return "\n".join([f"{head}{self.ahead_of(request, where, None)}", *lines])
 
-    def _behind(
+    def ahead_of(
         self, request: Resources, where: Where, promise: asyncio.Future[Lease] | None
     ) -> str:
+        """Who is ahead of a request in line and wants the same, to end a sentence."""
         if not self._ledger.feasible(request, where):
             return ""
         place = None if promise is None else self._places.get(promise)

@@ -85,7 +85,9 @@ class Creations:
         interface, options, listed = decode(face)
         trouble = None
         try:
-            options = options.updated({"retry_exceptions": decode(listed)})
+            of_actor, of_methods = decode(listed)
+            options = options.updated({"retry_exceptions": of_actor})
+            interface = interface.retrying(of_methods)
         except Exception as error:  # noqa: BLE001  # the user's classes: it is never born
             trouble = error
         if namer is not None:

@@ -10,7 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from actorlib._engine import ActorId
+from actorlib._local.bundles import Seeker
+from actorlib._local.groups import Groups
 from actorlib._local.reasons import refusal
+from actorlib._local.wishes import Demand
 from actorlib.exceptions import ActorUnschedulableError
 
 if TYPE_CHECKING:
@@ -19,7 +22,6 @@ if TYPE_CHECKING:
 
     from actorlib._local.machine import Machine
     from actorlib._local.supervisor import Life
-    from actorlib._local.wishes import Demand
     from actorlib._options import ActorOptions
     from actorlib.accelerators.base import Lease
 
@@ -31,14 +33,23 @@ class Demands:
         machine: The machine.
         lives: The actors' lives by id, live.
         may_wait: Whether what can never be given waits for ever.
+
+    Attributes:
+        groups: The placement groups, in which some of them are.
     """
 
     def __init__(
-        self, machine: Machine, lives: Mapping[ActorId, Life], *, may_wait: bool
+        self,
+        machine: Machine,
+        lives: Mapping[ActorId, Life],
+        loop: asyncio.AbstractEventLoop,
+        *,
+        may_wait: bool,
     ) -> None:
         self._machine = machine
         self._lives = lives
         self._may_wait = may_wait
+        self.groups = Groups(machine, loop, may_wait=may_wait)
         self._settled: dict[ActorId, Demand] = {}
         self._wishers: dict[ActorId, dict[ActorId, Life]] = {}
 
@@ -76,7 +87,16 @@ class Demands:
                 return promise
         for life_named in self._named(options):
             self._wishers.setdefault(life_named.record.id, {})[record.id] = life
+        if options.group is not None:
+            return self._enter_group(life, settled)
         return self._machine.admission.enter(record.label, *settled)
+
+    def _enter_group(self, life: Life, settled: Demand) -> asyncio.Future[Lease]:
+        group = self.groups.of(life.record.options)
+        if group is not None:
+            return group.enter(_seeker(life, settled))
+        # It was removed while the actor waited for something else: it is being ended.
+        return life.ended.get_loop().create_future()
 
     def buried(self, life: Life) -> None:
         """An actor is dead: those in line whose wish was about it wish anew."""
@@ -90,6 +110,9 @@ class Demands:
     def explain(self, life: Life) -> str:
         """Why an actor in line waits."""
         label, settled = life.record.label, self._settled[life.record.id]
+        group = self.groups.of(life.record.options)
+        if group is not None:
+            return group.explain_member(_seeker(life, settled))
         unknown = self._machine.catalogue.refusal(label, settled.request)
         promise = life.place.promise
         return unknown or self._machine.admission.explain(
@@ -98,12 +121,17 @@ class Demands:
 
     def survey(self, label: str, options: ActorOptions) -> str:
         """Where an actor would go now, or what stands in its way, device by device."""
+        group = self.groups.of(options)
+        if group is None and options.group is not None:
+            return f"{label} cannot be placed: {options.group.label} was removed"
         if self.are_awaited(options):
             return f"{label} would wait until the actors that it names are placed"
         try:
             settled = self._demand(label, options)
         except ActorUnschedulableError as error:
             return str(error)
+        if group is not None:
+            return group.survey(label, *settled, options.placement_group_bundle_index)
         unknown = self._machine.catalogue.refusal(label, settled.request)
         return unknown or self._machine.admission.survey(label, *settled)
 
@@ -115,11 +143,16 @@ class Demands:
         try:
             settled = self._demand(record.label, record.options)
         except ActorUnschedulableError as error:
-            admission.leave(promise)
+            if not self.groups.leave(promise):
+                admission.leave(promise)
             promise.set_exception(error)
             return
         self._settled[record.id] = settled
-        admission.wish_anew(promise, settled.where)
+        group = self.groups.of(record.options)
+        if group is not None:
+            group.wish_anew(promise, settled.where)
+        else:
+            admission.wish_anew(promise, settled.where)
 
     def _settle(self, life: Life) -> Demand:
         """What an actor asks for as things are now; it is kept.
@@ -129,7 +162,11 @@ class Demands:
         """
         machine, label = self._machine, life.record.label
         settled = self._demand(label, life.record.options)
-        if not (self._may_wait or machine.ledger.feasible(*settled)):
+        group = self.groups.of(life.record.options)
+        if group is not None:
+            if group.infeasible:
+                raise ActorUnschedulableError(group.infeasible)
+        elif not (self._may_wait or machine.ledger.feasible(*settled)):
             unknown = machine.catalogue.refusal(label, settled.request)
             never = unknown or refusal(machine.ledger, label, *settled)
             raise ActorUnschedulableError(never)
@@ -157,7 +194,11 @@ class Demands:
             if (life := self._lives.get(ActorId(actor))) and life.place.lease
             for share in life.place.lease.shares
         ]
-        return self._machine.catalogue.demand(label, options, near=near, apart=apart)
+        catalogue = self._machine.catalogue
+        demand = catalogue.demand(label, options, near=near, apart=apart)
+        if options.group is None:
+            return demand
+        return Demand(catalogue.untyped(demand.request), demand.where)
 
     def _named(self, options: ActorOptions) -> list[Life]:
         named = (*options.near_to, *options.apart)
@@ -165,3 +206,15 @@ class Demands:
             return []
         found = (self._lives.get(ActorId(actor)) for actor in named)
         return [life for life in found if life is not None]
+
+
+def _seeker(life: Life, demand: Demand) -> Seeker:
+    """How an actor stands among those who want to get into its group."""
+    record = life.record
+    return Seeker(
+        holder=record.id.hex(),
+        label=record.label,
+        request=demand.request,
+        where=demand.where,
+        index=record.options.placement_group_bundle_index,
+    )

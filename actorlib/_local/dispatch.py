@@ -8,38 +8,28 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from actorlib._local.holders import OWNER
 from actorlib._local.mailbox import Mailbox
+from actorlib._local.reply import Asker, Reply, fail_reply
 from actorlib._local.retries import Retries, is_retried
+from actorlib._local.streams import Streams
+from actorlib._local.timekeeper import Timed, Timekeeper
+from actorlib._reading import Reading
 from actorlib._ref import ObjectRef
 from actorlib._wire.answers import error_of, fill
 from actorlib._wire.frames import CANCEL, FAILURE, RAISED, RESULT, Frame, Payload
 from actorlib._wire.payload import decode
-from actorlib.exceptions import ActorDiedError, ActorUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
+    from actorlib._calling import Deadline
     from actorlib._engine import LoanId
     from actorlib._local.objects import Objects
+    from actorlib._local.terms import Terms
     from actorlib._wire.channel import Channel
-
-
-class Asker(Protocol):
-    """A worker that waits for an answer."""
-
-    def answer(self, frame: Frame) -> None:
-        """Passes the answer on."""
-        ...
-
-    def fail(self, error: BaseException) -> None:
-        """Tells that there will be none."""
-        ...
-
-
-Reply: TypeAlias = ObjectRef[Any] | weakref.ref[ObjectRef[Any]] | Asker
 
 
 class Loans(Protocol):
@@ -68,7 +58,10 @@ class Dispatch:
         died: Gives the error of a call that will have no answer.
         unavailable: Gives it for a call that is lost while the actor restarts.
         idle: Called when the last call without an answer has got one.
-        retries: How often calls are sent again, or None if none is.
+        terms: What holds for each of them.
+
+    Attributes:
+        streams: Those of its calls that give items.
     """
 
     def __init__(
@@ -77,19 +70,25 @@ class Dispatch:
         died: Callable[[], BaseException],
         unavailable: Callable[[], BaseException],
         idle: Callable[[], None],
-        retries: Retries | None = None,
+        terms: Terms,
     ) -> None:
         self._loans = loans
         self._died = died
         self._unavailable = unavailable
         self._idle = idle
-        self._retries = retries
+        self._terms = terms
+        self._retries = terms.usual
+        self._timekeeper: Timekeeper[int] = Timekeeper(terms.clock, self._late)
+        self._timed = self._timekeeper.calls  # at hand for every answer
         self._mailbox: Mailbox[Reply] = Mailbox()
+        self.streams = Streams(self._mailbox, loans)
         self._channel: Channel | None = None
         self._session = OWNER
         self._is_closed = False
         self._is_draining = False
-        self._held_back: dict[int, ObjectRef[Any] | weakref.ref[ObjectRef[Any]]] = {}
+        self._held_back: dict[
+            int, ObjectRef[Any] | weakref.ref[ObjectRef[Any]] | Reading
+        ] = {}
         self._places = itertools.count(-1, -1)
 
     @property
@@ -118,7 +117,7 @@ class Dispatch:
 
     def send(
         self,
-        reply: ObjectRef[Any] | Asker,
+        reply: ObjectRef[Any] | Reading | Asker,
         method: str,
         loans: Collection[LoanId] | None,
         payload: Payload,
@@ -132,14 +131,18 @@ class Dispatch:
             loans: The actors whose handles are in the payload; this process holds
                 them once more until the call has gone.
             payload: The arguments.
-            told: What the worker has to be told about this call alone.
+            told: What the caller says of this call alone.
         """
         if self._is_closed:
             self._refuse(reply, loans, self._died())
             return 0
-        number, frame = self._mailbox.post(
-            reply, method, loans, payload, told, self._retries
-        )
+        retries = self._retries
+        deadline = None
+        if told:
+            told, retries, deadline = self._terms.of(told)
+        number, frame = self._mailbox.post(reply, method, loans, payload, told, retries)
+        if deadline is not None and number:
+            self._timekeeper.add(number, method, deadline)
         if frame is not None:
             self._channel.send(frame)  # type: ignore[union-attr]  # pyright: ignore[reportOptionalMemberAccess]  # open with the mailbox
             if loans:
@@ -148,21 +151,29 @@ class Dispatch:
             self._refuse(reply, loans, self._unavailable())
         return number
 
-    def hold_back(self, ref: ObjectRef[Any]) -> int:
+    def hold_back(
+        self,
+        ref: ObjectRef[Any] | Reading,
+        method: str,
+        told: Mapping[str, object] | None = None,
+    ) -> int:
         """Keeps the place of a call that waits for its arguments; gives its number."""
         place = next(self._places)
         self._held_back[place] = ref
+        if told and "deadline" in told:
+            self._timekeeper.add(place, method, cast("Deadline", told["deadline"]))
         return place
 
-    def let_go(self, place: int) -> ObjectRef[Any] | None:
+    def let_go(self, place: int) -> ObjectRef[Any] | Reading | None:
         """The arguments are there: whom the answer is for, or None if nobody waits."""
         entry = self._held_back.pop(place, None)
+        self._timekeeper.discard(place)
         ref = entry() if isinstance(entry, weakref.ref) else entry
         return None if ref is None or ref.done() else ref
 
     def opened(self, channel: Channel, session: int) -> None:
         """The actor is ready: what waited is sent."""
-        self._channel = channel
+        self._channel = self.streams.channel = channel
         self._session = session
         for frame in self._mailbox.opened():
             channel.send(frame)
@@ -172,6 +183,9 @@ class Dispatch:
     def settle(self, frame: Frame) -> None:
         """Gives an answer to whoever asked, or sends the call again."""
         mailbox = self._mailbox
+        if self._timed and self._is_late(frame[1]):
+            self._fill(None, frame)
+            return
         if mailbox.kept and frame[1] in mailbox.kept:
             self._settle_kept(frame)
             return
@@ -187,20 +201,27 @@ class Dispatch:
                         reply.set_result(value)
             else:
                 self._fill(reply, frame)
-        elif reply is not None and not isinstance(reply, ObjectRef | weakref.ref):
-            reply.answer(frame)
         else:
-            ref = reply() if isinstance(reply, weakref.ref) else reply
-            self._fill(ref, frame)
+            self._pass_on(reply, frame)
         if not mailbox and not self._held_back:
             self._idle()
 
+    def _pass_on(self, reply: Reply | None, frame: Frame) -> None:
+        """Gives an answer to whoever else asked."""
+        if isinstance(reply, weakref.ref):
+            reply = reply()
+        if reply is None or isinstance(reply, ObjectRef | Reading):
+            self._fill(reply, frame)
+        else:
+            reply.answer(frame)
+
     def fail(self, call: int) -> None:
         """A call gets no answer, as the actor leaves."""
+        self._timekeeper.discard(call)
         reply = self._mailbox.settle(call)
         self._return(self._mailbox.release(call))
         if reply is not None:
-            _fail(reply, self._died())
+            fail_reply(reply, self._died())
 
     def close(self) -> None:
         """Refuses new calls; those that were sent go on."""
@@ -212,14 +233,16 @@ class Dispatch:
 
     def interrupted(self) -> None:
         """The actor died and is restarted: calls on their way fail or wait for it."""
-        self._channel = None
+        self._channel = self.streams.channel = None
         self._give_up(*self._mailbox.interrupted(), self._unavailable)
+        self._timekeeper.keep(self._has)
 
     def over(self) -> None:
         """The actor is gone: every call without an answer fails, and every new one."""
         self._is_closed = True
-        self._channel = None
+        self._channel = self.streams.channel = None
         self._give_up(*self._mailbox.closed(), self._died)
+        self._timekeeper.keep(self._has)
 
     # Calls that may be sent again: this process holds the handles in them meanwhile.
 
@@ -245,10 +268,12 @@ class Dispatch:
         if not self._is_draining and self._is_retried(kept.retries, answer):
             frame = mailbox.again(number)
             if frame is not None and self._channel is not None:
+                self._timekeeper.rename(number, frame[1])
                 self._channel.send(frame)
                 if frame[3]:
                     self._lend(frame)
                 return True
+        self._timekeeper.discard(number)
         self._return(mailbox.release(number))
         return False
 
@@ -270,7 +295,7 @@ class Dispatch:
         for frame in frames:
             self._return(frame)
         for reply in replies:
-            _fail(reply, why())
+            fail_reply(reply, why())
 
     def _return(self, frame: Frame | None) -> None:
         """Gives up the handles in a frame that is not sent any more."""
@@ -285,18 +310,44 @@ class Dispatch:
     ) -> None:
         if loans:
             self._loans.returned(loans, OWNER)
-        _fail(reply, error)
+        fail_reply(reply, error)
 
     # The replier of the owner's refs.
 
-    def cancel(self, call: int) -> None:
+    def cancel(self, call: int, *, recursive: bool = True) -> None:
         """Stops a call; see Replier."""
         self._held_back.pop(call, None)
+        number = self._mailbox.current(call)
+        self._timekeeper.discard(number)
         if self._mailbox.was_sent(call) and self._channel is not None:
-            self._channel.send((CANCEL, self._mailbox.current(call)))
+            self._channel.send((CANCEL, number))
+            if recursive:
+                self._terms.cancel_made(self._session, number)
         self._return(self._mailbox.drop(call))
         if self.is_idle:
             self._idle()
+
+    def _late(self, call: int, timed: Timed) -> None:
+        """Stops a call whose time is over; what it made has inherited that."""
+        reply = self._held_back.get(call) or self._mailbox.reply(call)
+        self.cancel(call, recursive=False)
+        if reply is not None:
+            fail_reply(reply, self._terms.late(timed))
+
+    def _is_late(self, call: int) -> bool:
+        """Whether an answer came too late, before the timer could say so."""
+        timed = self._timed.get(call)
+        if timed is None:
+            return False
+        if timed.is_over:
+            self._late(call, timed)
+            return True
+        if call not in self._mailbox.kept:  # else it may go again
+            self._timekeeper.discard(call)
+        return False
+
+    def _has(self, call: int) -> bool:
+        return call in self._held_back or self._mailbox.reply(call) is not None
 
     def loosen(self, ref: ObjectRef[Any]) -> None:
         """From now on the call is cancelled if nobody holds the ref; see Replier."""
@@ -331,7 +382,7 @@ class Dispatch:
         """How a ref is pickled into a value that is being sent; see Replier."""
         return self._loans.objects.travel(ref)
 
-    def _fill(self, ref: ObjectRef[Any] | None, frame: Frame) -> None:
+    def _fill(self, ref: ObjectRef[Any] | Reading | None, frame: Frame) -> None:
         loans = frame[-2]
         if loans:
             self._loans.arrived(loans, OWNER)
@@ -339,24 +390,3 @@ class Dispatch:
             fill(ref, frame)
         if loans:  # also if nobody wants it any more: it is in nobody's hands now
             self._loans.returned(loans, OWNER)
-
-
-def _fail(reply: Reply, error: BaseException) -> None:
-    if isinstance(reply, weakref.ref):
-        ref = reply()
-    elif isinstance(reply, ObjectRef):
-        ref = reply
-    else:
-        reply.fail(error)
-        return
-    if ref is not None and not ref.done():
-        ref.set_exception(error)
-        if _was_asked_for(error):
-            # Whoever ended the actor knows: no report of a ref that nobody awaits.
-            ref.exception()
-
-
-def _was_asked_for(error: BaseException) -> bool:
-    if not isinstance(error, ActorDiedError | ActorUnavailableError):
-        return False
-    return error.exit.cause in ("asked", "restarted")

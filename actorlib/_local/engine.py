@@ -7,25 +7,30 @@ the mailbox which frames go, the postmortem why an actor died.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import threading
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from actorlib._arguments import Arguments, when_done
-from actorlib._engine import ActorId, ActorSpec, Hold, LoanId, ObjectId, RuntimeContext
-from actorlib._local.birth import Birth, Sealed
+from actorlib._bundles import GroupId
+from actorlib._context import RuntimeContext
+from actorlib._engine import ActorId, ActorSpec, Hold, LoanId, ObjectId
+from actorlib._local.birth import Birth
+from actorlib._local.explaining import explain
+from actorlib._local.group_verbs import GroupVerbs
 from actorlib._local.holders import OWNER
 from actorlib._local.lives import Lives
-from actorlib._local.registry import ActorState
+from actorlib._local.sending import Sending
 from actorlib._local.stores import is_block
+from actorlib._local.streams import OwnerFeed
 from actorlib._pending import PendingCalls
+from actorlib._propagation import MARKED
+from actorlib._reading import Reading
 from actorlib._ref import ObjectRef
-from actorlib._resources import format_amount
+from actorlib._runtime_env import refuse_own
 from actorlib._snapshot import Snapshot
+from actorlib._telling import tell
+from actorlib._window import bounds_of
 from actorlib._wire.blame import Sources
-from actorlib._wire.lanes import Lanes
 from actorlib._wire.payload import encode_plain_call
 from actorlib.exceptions import ActorHandleNotFoundError
 
@@ -69,9 +74,11 @@ class LocalEngine:
         self._grace = options.grace
         self._thread = threading.get_ident()
         self._sources = Sources()
-        self._places = itertools.count(1)
-        self._lanes: Lanes[ActorId, int] = Lanes()
-        self._held_back: dict[int, Callable[[], None]] = {}
+        self._sending = Sending(self, self.lives, self.loop)
+        self._lanes = self._sending.lanes  # at hand likewise
+        self.groups = GroupVerbs(
+            self.lives.groups, self.loop, self._new_group, self._check_open
+        )
         self._is_closed = False
         self._is_forsaken = False
         self.pending = PendingCalls()
@@ -81,19 +88,15 @@ class LocalEngine:
     def create(self, spec: ActorSpec) -> ActorId:
         """Starts the life of an actor; see Engine."""
         self._check_thread()
+        if self.machine.is_shared:
+            refuse_own(spec.options.runtime_env)
         self.lives.directory.vacant(spec.options)
         name = spec.interface.class_name
         source = self._sources.dumped(name, spec.source)
-        arguments = Arguments(self, name, spec.args, spec.kwargs)
+        arguments = self._sending.arguments(name, spec.args, spec.kwargs)
         actor = self.lives.registry.new_id()
-        self.lives.arrived(arguments.loans, OWNER)
         birth = Birth(source, spec.interface, spec.options)
-        if arguments.are_ready:
-            self.lives.bear(actor, birth, self._completed(arguments))
-        else:
-            later: asyncio.Future[Sealed] = self.loop.create_future()
-            self.lives.bear(actor, birth, later)
-            when_done(arguments.refs, partial(self._complete_into, later, arguments))
+        self.lives.bear(actor, birth, self._sending.sealed(arguments))
         return actor
 
     def call(
@@ -107,22 +110,16 @@ class LocalEngine:
         life = self._living.get(actor)
         if life is None or self._is_closed or threading.get_ident() != self._thread:
             life = self._life(actor)  # it says what is wrong
-        dispatch = life.dispatch
+        dispatch, told = life.dispatch, method.told
+        if told is not None or MARKED:
+            told = tell(method)
         ref: ObjectRef[Any] = ObjectRef(loop=self.loop)
         payload = None if kwargs or self._lanes else encode_plain_call(args)
         if payload is not None:  # the usual case: everything else is the long way
-            sent = dispatch.send(ref, method.name, None, payload, method.told)
+            sent = dispatch.send(ref, method.name, None, payload, told)
             ref.bind(dispatch, sent)
             return ref
-        where = f"{life.record.label}.{method.name}"
-        arguments = Arguments(self, where, args, kwargs)
-        self.lives.arrived(arguments.loans, OWNER)
-        if arguments.refs or self._lanes:
-            self._send_in_order(life, ref, method, arguments)
-        else:
-            sealed, loans = arguments.payload()
-            name, told = method.name, method.told
-            ref.bind(dispatch, dispatch.send(ref, name, loans, sealed, told))
+        self._sending.send(life, ref, method, args, kwargs, told)
         return ref
 
     def put(self, value: object) -> ObjectRef[Any]:
@@ -133,6 +130,24 @@ class LocalEngine:
     def borrow(self, object_id: ObjectId) -> ObjectRef[Any]:
         """The ref of an object that was sent here; see Engine."""
         return self.lives.objects.borrow(object_id)
+
+    def stream(
+        self,
+        actor: ActorId,
+        method: Method,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        *,
+        is_capped: bool,
+    ) -> Reading:
+        """Sends a call of a generator; see Engine."""
+        life = self._life(actor)
+        feed = OwnerFeed(self.loop, life.dispatch)
+        bounds = bounds_of(method.options.backpressure or 0)
+        reading = Reading(self.loop, feed, bounds, is_capped=is_capped)
+        told = tell(method)
+        self._sending.send(life, reading, method, args, kwargs, told)
+        return reading
 
     def obtain(self, spec: ActorSpec) -> Hold:
         """The actor that has a name, or a new one; see Engine."""
@@ -200,6 +215,11 @@ class LocalEngine:
             else:
                 self.loop.call_soon_threadsafe(self.lives.drop, actor, OWNER, 1)
 
+    def later(self, callback: Callable[[], None]) -> None:
+        """Calls back from the loop; see Engine."""
+        with suppress(RuntimeError):  # the loop is closed
+            self.loop.call_soon_threadsafe(callback)
+
     def forsake(self) -> None:
         """Refuses everything from now on; see Engine."""
         self._is_forsaken = self._is_closed = True
@@ -215,6 +235,7 @@ class LocalEngine:
             self.lives.stores.close()
 
     async def _end_all(self) -> None:
+        self.lives.groups.close()
         ended = {life.ended for life in self.lives if not life.ended.done()}
         try:
             for life in self.lives:
@@ -243,6 +264,14 @@ class LocalEngine:
         self._check_thread()
         return life
 
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise RuntimeError("this runtime was shut down")
+        self._check_thread()
+
+    def _new_group(self) -> GroupId:
+        return GroupId(self.lives.registry.new_id())
+
     def _check_thread(self) -> None:
         if threading.get_ident() != self._thread:
             raise RuntimeError(
@@ -250,67 +279,6 @@ class LocalEngine:
                 "was started on; from another thread, hand it a coroutine with "
                 "asyncio.run_coroutine_threadsafe()"
             )
-
-    def _completed(self, arguments: Arguments) -> Sealed | BaseException:
-        """The payload of arguments whose refs are done, or why there is none."""
-        try:
-            payload, loans = arguments.payload()
-        except Exception as error:  # noqa: BLE001  # it becomes the answer
-            self.lives.returned(arguments.loans, OWNER)
-            return error
-        if arguments.refs:
-            self.lives.arrived(loans or (), OWNER)
-            self.lives.returned(arguments.loans, OWNER)
-        return Sealed(payload, loans)
-
-    def _complete_into(
-        self, later: asyncio.Future[Sealed], arguments: Arguments
-    ) -> None:
-        completed = self._completed(arguments)
-        if isinstance(completed, Sealed):
-            if later.done():
-                self.lives.returned(completed.loans or (), OWNER)
-            else:
-                later.set_result(completed)
-        elif not later.done():
-            later.set_exception(completed)
-
-    def _send_in_order(
-        self, life: Life, ref: ObjectRef[Any], method: Method, arguments: Arguments
-    ) -> None:
-        """Sends a call when its arguments are there and those before it have gone."""
-        dispatch, lane = life.dispatch, life.record.id
-        number = dispatch.hold_back(ref)
-        ref.bind(dispatch, number)
-        del ref  # from here on it may be abandoned
-
-        def go() -> None:
-            waiting = dispatch.let_go(number)
-            completed = self._completed(arguments)
-            if isinstance(completed, BaseException):
-                if waiting is not None:
-                    waiting.set_exception(completed)
-            elif waiting is None:  # cancelled while it waited
-                self.lives.returned(completed.loans or (), OWNER)
-            else:
-                payload, loans = completed
-                name, told = method.name, method.told
-                sent = dispatch.send(waiting, name, loans, payload, told)
-                waiting.bind(dispatch, sent)
-            life.idle()
-
-        place = next(self._places)
-        ready, passes = arguments.are_ready, not method.keeps_order
-        if self._lanes.post(lane, place, ready=ready, passes=passes):
-            go()
-            return
-        self._held_back[place] = go
-
-        def settled() -> None:
-            for free in self._lanes.settled(lane, place, goes=True):
-                self._held_back.pop(free)()
-
-        when_done(arguments.refs, settled)
 
     # Inspection.
 
@@ -325,36 +293,12 @@ class LocalEngine:
             ),
             actors=tuple(self.lives.infos()),
             object_store=self.lives.stores.told(),
+            groups=tuple(self.groups.infos()),
         )
 
     def explain(self, actor: ActorId) -> str:
         """Why an actor is not placed yet, or where it is."""
-        life = self._life(actor)
-        record = life.record
-        if life.waits_for_arguments:
-            return f"{record.label} waits for a ref among its constructor's arguments"
-        if life.place.waits_for_neighbours:
-            return (
-                f"{record.label} waits for a place for the actors that it is to be "
-                "near to, or apart from"
-            )
-        state = f"{record.label} is {record.state.value}"
-        if record.state is ActorState.RESTARTING:
-            state = f"{state}, {life.restarts.told(self.loop.time())}"
-        is_pending = record.state is ActorState.PENDING
-        if is_pending or (life.place.promise is not None and life.is_placeless):
-            told = self.lives.demands.explain(life)
-            return told if is_pending else f"{state}: {told}"
-        if record.exit is not None:
-            return f"{record.label} is dead: {record.exit}"
-        if record.state is ActorState.RESTARTING:
-            return state
-        held = ", ".join(
-            f"{format_amount(share.device.kind, share.units)} of "
-            f"{share.device.kind} {share.device.id}"
-            for share in (record.lease.shares if record.lease else ())
-        )
-        return f"{state} on {held or 'no device'}"
+        return explain(self._life(actor), self.lives.demands, self.loop.time())
 
     def survey(self, label: str, options: ActorOptions) -> str:
         """Where an actor would go now, or what stands in its way, device by device."""

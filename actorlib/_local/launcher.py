@@ -1,8 +1,8 @@
 """Where workers come from: a Protocol, and what every launched worker offers.
 
 A launcher starts and ends processes and knows nothing of actors: it is given a name
-and gives a socket. There are two: ``TemplateLauncher`` forks,
-``SpawnLauncher`` starts interpreters.
+and gives a socket. There are three: ``TemplateLauncher`` forks, ``SpawnLauncher``
+starts interpreters, and ``InlineLauncher``, in another room, starts threads.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ class ProcessExit:
         signal: The signal, or None.
         peak: The most memory it had, in bytes; 0 if unknown.
         trouble: What went wrong if it never started, or was lost with its parent.
+        what: What it was, for sentences about it.
     """
 
     code: int | None = None
     signal: int | None = None
     peak: int = 0
     trouble: str = ""
+    what: str = "process"
 
 
 class WorkerProcess(Protocol):
@@ -64,10 +66,12 @@ class Launcher(Protocol):
 
     Attributes:
         environment: Variables that a worker has to set or (None) remove, because the
-            launcher needed them otherwise.
+            launcher needed them otherwise. None instead of a dict says that workers
+            live in this process and have no variables of their own.
     """
 
-    environment: dict[str, str | None]
+    @property
+    def environment(self) -> dict[str, str | None] | None: ...
 
     async def start(self) -> None:
         """Makes ready to launch.

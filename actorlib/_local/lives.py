@@ -24,12 +24,14 @@ from actorlib._local.machine import Machine, counted
 from actorlib._local.objects import Objects, is_object
 from actorlib._local.registry import ActorRecord, ActorState, Registry
 from actorlib._local.relay import Relay
-from actorlib._local.retries import retries_of
 from actorlib._local.session import Session
 from actorlib._local.stores import Stores, is_block, settings_of
 from actorlib._local.supervisor import Life
+from actorlib._local.terms import Terms
+from actorlib._local.timekeeper import Clock
 from actorlib._snapshot import ActorInfo
 from actorlib._wire.frames import START, Frame
+from actorlib._wire.payload import dump
 from actorlib.exceptions import ActorUnschedulableError
 
 if TYPE_CHECKING:
@@ -52,12 +54,14 @@ class Lives:
     Attributes:
         loop: The owner's loop.
         grace: Seconds a busy actor is given to end.
+        clock: Says which calls' time is over.
         loans: Where handles in payloads are counted: here.
         registry: The actors and their states.
         holders: Who has a handle of which.
         stores: What large values are shared in.
         by_id: The lives that are lived, or that somebody holds.
         demands: What they ask for.
+        groups: The placement groups that some of them are in.
         directory: Who answers to which name.
         objects: What refs inside of values stand for.
     """
@@ -75,12 +79,14 @@ class Lives:
         self._sessions = itertools.count(1)
         self.directory = Directory(options.namespace, self.by_id.get)
         self._made_by: dict[int, set[ActorId]] = {}
+        self.clock = Clock(self.loop)
         self._relay = Relay(self)
         process = self.registry.prefix(0)
         self.objects = Objects(process, self.loop, self)
         self.demands = Demands(
-            machine, self.by_id, may_wait=options.infeasible == "wait"
+            machine, self.by_id, self.loop, may_wait=options.infeasible == "wait"
         )
+        self.groups = self.demands.groups
 
     def __iter__(self) -> Iterator[Life]:
         return iter(list(self.by_id.values()))
@@ -105,21 +111,24 @@ class Lives:
         if birth.options.is_detached:
             self.holders.add(actor, RUNTIME)
         life = self.by_id[actor] = Life(record, self, self._dispatch_of)
-        never = None
-        if not self.awaits_neighbours(record):
+        removed = self.groups.join(birth.options, actor, life.evict)
+        never = removed or None
+        if not never and not self.awaits_neighbours(record):
             never = self.demands.refusal(life)
         if never is not None:
             # Whoever creates it has no handle yet, and it must not be forgotten before.
             self.holders.add(actor, OWNER)
             self.loop.call_soon(self.drop, actor, OWNER, 1)
             error = ActorUnschedulableError(never, actor_id=actor.hex())
+            record.was_evicted = bool(removed)
             life.be_stillborn(error, arguments)
         else:
             life.begin(arguments)
 
     def _dispatch_of(self, life: Life) -> Dispatch:
-        retries = retries_of(life.record.options)
-        return Dispatch(self, life.died, life.unavailable, life.idle, retries)
+        record, cancel_made = life.record, self._relay.cancel_made
+        terms = Terms(self.clock, record.label, record.options, cancel_made)
+        return Dispatch(self, life.died, life.unavailable, life.idle, terms)
 
     def create_for(
         self, actor: ActorId, birth: Birth, maker: int
@@ -154,6 +163,7 @@ class Lives:
             name=options.name,
             namespace=self.directory.namespace_of(options),
             is_detached=options.is_detached,
+            placement_group=options.group.id.hex() if options.group else None,
         )
 
     def find(self, actor: ActorId) -> Life | None:
@@ -177,11 +187,13 @@ class Lives:
         """Gives up a place in line, or a share that was not taken; see Surroundings."""
         if promise.done() and not promise.cancelled() and promise.exception():
             return
-        self._machine.admission.leave(promise)
+        if not self.groups.leave(promise):
+            self._machine.admission.leave(promise)
 
     def release_lease(self, lease: Lease) -> None:
         """Gives a share back; see Surroundings."""
-        self._machine.admission.release(lease)
+        if not self.groups.release(lease):
+            self._machine.admission.release(lease)
 
     def launch(self, record: ActorRecord, lease: Lease) -> WorkerProcess:
         """Starts a worker for the actor; see Surroundings."""
@@ -223,6 +235,7 @@ class Lives:
             "looped": record.interface.is_async,
             "limits": record.options.limits(is_async=record.interface.is_async),
             "groups": record.interface.grouped(),
+            "unread": record.interface.max_unread,
             "environment": environment,
             "path": _path(directory),
             "directory": directory,
@@ -232,10 +245,15 @@ class Lives:
             "node": self._machine.id,
             "env": env,
             "grace": self.grace,
-            "ids": self._machine.accelerator_ids(lease),
+            "ids": self._machine.accelerator_ids(lease, record.options),
             "resources": counted(lease.amounts),
             "reconstructed": life.restarts.count > 0,
+            "shared": self._machine.is_shared,
         }
+        if record.options.group is not None:
+            setup["group"] = dump(record.options.group)
+            captures = record.options.placement_group_capture_child_tasks
+            setup["captures"] = bool(captures)
         payload, loans = arguments
         if loans and life.unsent is not None:
             self.arrived(loans, session.number)  # it may be needed again
@@ -252,6 +270,7 @@ class Lives:
         self.stores.leave(session)
         for actor in self._made_by.pop(session.number, ()):
             self.by_id[actor].stop("the actor that made it ended")
+        self.groups.orphan(session.number)
 
     def is_memory_short(self) -> bool:
         """Whether the kernel has killed for lack of memory; see Surroundings."""
@@ -299,6 +318,7 @@ class Lives:
         actor = life.record.id
         del self._births[actor]
         self.demands.buried(life)
+        self.groups.part(life.record.options, actor)
         self.directory.leave(actor)
         self._made_by.get(self.registry.maker(actor), set()).discard(actor)
         if life.record.options.is_detached:

@@ -31,7 +31,7 @@ from actorlib.accelerators import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from actorlib._local.launcher import Launcher, WorkerProcess
     from actorlib._options import ActorOptions
@@ -77,8 +77,17 @@ class Machine:
         self._oom_kills = _oom_kills(host)
 
     @classmethod
-    async def open(cls, options: RuntimeOptions) -> Machine:
+    async def open(
+        cls,
+        options: RuntimeOptions,
+        launch: Callable[[asyncio.AbstractEventLoop, RuntimeOptions], Launcher]
+        | None = None,
+    ) -> Machine:
         """Looks around and makes ready to start workers.
+
+        Args:
+            options: What was declared, and how workers are started.
+            launch: Makes what starts them; None for what the options say.
 
         Raises:
             ValueError: More is declared than the owner may see.
@@ -87,7 +96,7 @@ class Machine:
         fill_standard_streams()
         loop = asyncio.get_running_loop()
         host = Host()
-        launcher = _launcher(loop, options)
+        launcher = (launch or _launcher)(loop, options)
         starting = loop.create_task(launcher.start())
         try:
             detections = await asyncio.to_thread(_look_around, host)
@@ -103,6 +112,11 @@ class Machine:
             raise
         return cls(host, found, capacity, launcher, options.capacity.amounts)
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether workers live in this process."""
+        return self._launcher.environment is None
+
     def launch(self, name: str, lease: Lease) -> WorkerProcess:
         """Starts a worker for an actor that holds a lease.
 
@@ -114,6 +128,9 @@ class Machine:
 
     def environment(self, lease: Lease, options: ActorOptions) -> dict[str, str | None]:
         """The variables that a worker sets before it imports the user's code."""
+        its_own = self._launcher.environment
+        if its_own is None:
+            return {}
         environ = self._host.environ
         own = variables_of(options.runtime_env, environ)
         # A copy of the environment takes as long as the rest of a placement's options.
@@ -122,7 +139,7 @@ class Machine:
         if options.accelerators is None:
             hide = environ.get(HIDE_SWITCH, "1").lower() not in ("0", "false")
         return {
-            **self._launcher.environment,
+            **its_own,
             **thread_caps(lease.amounts.get(CPU, 0), known),
             **environment(lease, self.inventory, hide=hide, environ=environ),
             **own,  # the user's word is the last
@@ -139,9 +156,12 @@ class Machine:
         ]
         return next(iter(masks), None)
 
-    def accelerator_ids(self, lease: Lease) -> dict[str, list[int | str]]:
+    def accelerator_ids(
+        self, lease: Lease, options: ActorOptions
+    ) -> dict[str, list[int | str]]:
         """The ids of a lease's devices by kind, as the user is told them."""
-        return accelerator_ids(lease, self.inventory)
+        own = variables_of(options.runtime_env, self._host.environ)
+        return accelerator_ids(lease, self.inventory, own)
 
     def is_memory_short(self) -> bool:
         """Whether the kernel has killed for lack of memory since the last look."""
@@ -150,6 +170,8 @@ class Machine:
 
     def shareable(self, options: RuntimeOptions) -> int:
         """The bytes of shared memory that large values may take."""
+        if self.is_shared:
+            return 0  # the workers are threads: there is nobody to share with
         if options.object_store_memory is None:
             return self._host.memory() * 3 // 10
         return int(options.object_store_memory)

@@ -113,6 +113,16 @@ class Mailbox(Generic[R]):
         sent = self._sent.pop(number, None)
         return None if sent is None else sent[0]
 
+    def reply_of(self, number: int) -> R | None:
+        """Who waits for the answer of a call that was sent, by its number now."""
+        sent = self._sent.get(number)
+        return None if sent is None else sent[0]
+
+    def replies(self) -> list[R]:
+        """Everybody who waits for an answer."""
+        sent = [reply for reply, _ in self._sent.values()]
+        return sent + [posted.reply for posted in self._waiting.values()]
+
     def replace(self, number: int, reply: R) -> None:
         """Gives the answer of a call to somebody else, if it has none yet."""
         number = self.current(number)
@@ -120,6 +130,14 @@ class Mailbox(Generic[R]):
             self._sent[number] = (reply, self._sent[number][1])
         elif number in self._waiting:
             self._waiting[number] = self._waiting[number]._replace(reply=reply)
+
+    def reply(self, number: int) -> R | None:
+        """Whom the answer of a call is for; None if it is none that has none yet."""
+        posted = self._waiting.get(number)
+        if posted is not None:
+            return posted.reply
+        sent = self._sent.get(number)
+        return None if sent is None else sent[0]
 
     def drop(self, number: int) -> Frame | None:
         """Forgets a call; gives its frame if that is still here, sent or not."""

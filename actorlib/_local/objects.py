@@ -107,7 +107,7 @@ class Objects:
         ref.bind(self, 0)
         fill(ref, (RESULT, 0, loans or None, payload))
         if not ref.exception():
-            ref.kept = payload, loans
+            ref.kept = payload, loans  # also a small one: it is encoded once
         self._loans.returned(loans, OWNER)
         return ref
 
@@ -129,7 +129,7 @@ class Objects:
         weakref.finalize(ref, self.engine.release, object_id).atexit = False
         return ref
 
-    def cancel(self, call: int) -> None:
+    def cancel(self, call: int, *, recursive: bool = True) -> None:
         """Nothing is stopped by its number here; see Replier."""
 
     def loosen(self, ref: ObjectRef[Any]) -> None:

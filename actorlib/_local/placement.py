@@ -20,6 +20,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, final
 
 from actorlib._kinds import UNITS
+from actorlib._local.arrange import arrange
 from actorlib._local.levels import Levels
 from actorlib._local.scopes import Scopes
 from actorlib._local.topology import LOOK, aligned, linked
@@ -28,9 +29,17 @@ from actorlib._resources import format_amount
 from actorlib.accelerators.base import Share
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Iterable, Sequence
+    from collections.abc import (
+        Collection,
+        Generator,
+        Iterable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
 
     from actorlib._kinds import Kind
+    from actorlib._local.where import Gang
     from actorlib.accelerators.base import Device
 
 NOBODY: frozenset[int] = frozenset()
@@ -104,6 +113,9 @@ class DevicePool:
         Returns:
             Indices, ascending; None if there is no room.
         """
+        if where.gang is not None:
+            found = self._arranged(where.gang, barred)
+            return None if found is None else sorted({i for p in found for i in p})
         if self.kind.fault(units):
             return None
         if where is ANYWHERE and not barred:
@@ -111,7 +123,7 @@ class DevicePool:
         named = self._scopes.named(where)
         if named is not None:
             usable = [index for index in named if index not in barred]
-            return self._of_named(units, usable, where)
+            return self._of_named(units, usable, where, self._free)
         if not barred and not where.apart:
             return self._of_makes(units, where)
         with self._without({*barred, *self._scopes.apart(where)}):
@@ -128,14 +140,20 @@ class DevicePool:
             barred: Indices of devices that are spoken for.
 
         Returns:
-            The shares in index order, or None if there is no room: nothing is taken.
+            The shares in index order, those of a gang bundle by bundle, or None if
+            there is no room: nothing is taken.
         """
         is_plain = where is ANYWHERE and not barred and units <= UNITS
         if is_plain and self._sole is not None:
             return self._take_share(self._sole, units)
+        if where.gang is not None:
+            return self._take_gang(where.gang, barred)
         chosen = self.choose(units, where, barred)
         if chosen is None:
             return None
+        return self._take_of(chosen, units)
+
+    def _take_of(self, chosen: Iterable[int], units: int) -> tuple[Share, ...]:
         each = min(units, UNITS)
         for index in chosen:
             self._move(index, self._free[index] - each)
@@ -166,11 +184,64 @@ class DevicePool:
 
     def could_fit(self, units: int, where: Where = ANYWHERE) -> bool:
         """Whether :meth:`take` would find room if nothing were taken."""
+        if where.gang is not None:
+            return self._arranged(where.gang, is_idle=True) is not None
         return not self.kind.fault(units) and self._scopes.has_room(units, where)
+
+    def choose_within(
+        self, units: int, free: Mapping[int, int], where: Where = ANYWHERE
+    ) -> list[int] | None:
+        """The devices that a request gets of some that are set apart from the rest.
+
+        Args:
+            units: As for :meth:`choose`.
+            free: What is free of each of them there, by index.
+            where: Which of them are wished for.
+
+        Returns:
+            Indices, ascending; None if there is no room.
+        """
+        if self.kind.fault(units):
+            return None
+        named, scope = self._scopes.named(where), self.scope(where)
+        usable = [
+            index
+            for index in (sorted(free) if named is None else named)
+            if index in free and (scope is None or index in scope)
+        ]
+        return self._of_named(units, usable, where, free)
+
+    # Choosing for a gang.
+
+    def _take_gang(
+        self, gang: Gang, barred: Collection[int]
+    ) -> tuple[Share, ...] | None:
+        found = self._arranged(gang, barred)
+        if found is None:
+            return None
+        each = zip(found, gang.units(self.kind.name), strict=True)
+        return tuple(
+            share for chosen, units in each for share in self._take_of(chosen, units)
+        )
+
+    def _arranged(
+        self, gang: Gang, barred: Collection[int] = NOBODY, *, is_idle: bool = False
+    ) -> list[list[int]] | None:
+        """The devices of each bundle, or None if they do not fit."""
+        free = {
+            index: UNITS if is_idle else level
+            for index, level in enumerate(self._free)
+            if (is_idle or level) and index not in barred
+        }
+        return arrange(self, gang, free)
 
     def scope(self, where: Where) -> frozenset[int] | None:
         """The devices that a request may get at all; None for every one."""
         return self._scopes.scope(where)
+
+    def of_makes(self, makes: Collection[Make] | None) -> frozenset[int] | None:
+        """The devices of some makes; None for every one, if they are of other kinds."""
+        return self._scopes.of_makes(makes)
 
     def could_meet(self, one: Where, other: Where) -> bool:
         """Whether there is a device that two requests may both get."""
@@ -249,43 +320,59 @@ class DevicePool:
 
     def _together(self, count: int, free: Sequence[int]) -> list[int] | None:
         """So many of the free devices: of one make, else of one family, or None."""
+        return next(self.sets(count, free), None)
+
+    def sets(self, count: int, free: Sequence[int]) -> Iterator[list[int]]:
+        """So many of the free devices, the best of each make, and then of each family.
+
+        Args:
+            count: How many.
+            free: Their indices, ascending.
+        """
         alike: dict[object, list[Device]] = {}
         for index in free:
             make = self._scopes.make_of[index]
             alike.setdefault(make, []).append(self.devices[index])
-        for group in alike.values():
+        for group in (*alike.values(), *self._scopes.by_family(free)):
             if len(group) >= count:
-                break
-        else:
-            for group in self._scopes.by_family(free):
-                if len(group) >= count:
-                    break
-            else:
-                return None
+                best = self.closest(count, group)
+                yield sorted(device.index for device in best)
+
+    def closest(self, count: int, devices: Sequence[Device]) -> Sequence[Device]:
+        """Of some devices of this kind, so many that belong together as far as can be.
+
+        Args:
+            count: How many; at most as many as there are.
+            devices: In index order.
+        """
         if self.kind.aligned:
-            group = aligned(count, group)
-        elif self._has_links and count > 1:
-            group = linked(count, group)
-        return sorted(device.index for device in group[:count])
+            return aligned(count, devices)
+        if self._has_links and count > 1:
+            return linked(count, devices)
+        return devices[:count]
 
     # Choosing among a few that are named.
 
     def _of_named(
-        self, units: int, named: Sequence[int], where: Where
+        self,
+        units: int,
+        named: Sequence[int],
+        where: Where,
+        levels: Sequence[int] | Mapping[int, int],
     ) -> list[int] | None:
         if units > UNITS:
             count = units // UNITS
             usable = self._scopes.joinable(count, named, where)
-            free = [index for index in usable if self._free[index] == UNITS]
+            free = [index for index in usable if levels[index] == UNITS]
             return self._together(count, free)
-        roomy = [index for index in named if self._free[index] >= units]
+        roomy = [index for index in named if levels[index] >= units]
         if not roomy:
             return None
         if where.near is not None:  # the same device is best, then a linked one
             mine = {device.index for device in where.near if self._scopes.has(device)}
             roomy = [index for index in roomy if index in mine] or roomy
         sign = -1 if where.spread else 1
-        return [min(roomy, key=lambda index: (sign * self._free[index], index))]
+        return [min(roomy, key=lambda index: (sign * levels[index], index))]
 
     # Moving.
 

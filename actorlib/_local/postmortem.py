@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from actorlib.exceptions import (
     ActorDiedError,
+    ActorPlacementGroupRemoved,
     ActorUnavailableError,
     ActorUnschedulableError,
     Exit,
@@ -82,11 +83,12 @@ def died(
         asked: Why it was ended, or the empty string.
     """
     actor = record.id.hex()
-    if isinstance(cause, ActorUnschedulableError):
+    if isinstance(cause, ActorUnschedulableError) and not record.was_evicted:
         return ActorUnschedulableError(str(cause), actor_id=actor)
     how = record.exit or Exit(cause="asked", reason=asked or "it is ending")
     message = f"{record.label} ({actor}) is dead{restarted}: {how}"
-    error = ActorDiedError(message, exit=how, actor_id=actor)
+    kind = ActorPlacementGroupRemoved if record.was_evicted else ActorDiedError
+    error = kind(message, exit=how, actor_id=actor)
     error.__cause__ = cause
     return error
 
@@ -134,4 +136,4 @@ def _cause(remains: Remains) -> tuple[str, str]:  # noqa: PLR0911  # one per cau
         )
     if process.signal is not None:
         return "crashed", f"a signal ended its process{when}"
-    return "exited", f"its own code ended its process{when}"
+    return "exited", f"its own code ended its {process.what}{when}"

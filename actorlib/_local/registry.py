@@ -61,6 +61,7 @@ class ActorRecord:
         state: Where it is in its life; changed by ``move`` alone.
         lease: What it holds, while it holds something.
         exit: How it ended, once it has.
+        was_evicted: Whether it was ended as its placement group was removed.
     """
 
     id: ActorId
@@ -69,6 +70,7 @@ class ActorRecord:
     state: ActorState = ActorState.PENDING
     lease: Lease | None = None
     exit: Exit | None = None
+    was_evicted: bool = False
 
     @property
     def label(self) -> str:

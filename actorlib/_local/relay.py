@@ -10,10 +10,17 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from actorlib._engine import Lent, LoanId
+from actorlib._local.asked import Book
 from actorlib._local.creations import Creations, Nursery
+from actorlib._local.deadlocks import Deadlocks
+from actorlib._local.group_verbs import serve as serve_group
 from actorlib._local.holders import OWNER
+from actorlib._local.streams import Reader, Readers
 from actorlib._local.supervisor import Life
+from actorlib._local.terms import opened
+from actorlib._local.timekeeper import Clock, Timed, Timekeeper
+from actorlib._local.waiting import IS_CANCELLED, Waiting
+from actorlib._telling import late_error
 from actorlib._wire.frames import (
     ASK,
     ASK_WITH,
@@ -21,22 +28,23 @@ from actorlib._wire.frames import (
     AWAIT,
     BEHIND_CALLS,
     CANCEL,
-    CANCELLED,
     CREATE,
-    DIED,
     END,
     EXPECT,
-    FAILURE,
     FETCH,
     FIND,
     GIVE,
+    GROUP,
+    HELD,
     KEEP,
     LEAVE,
     LOOK,
     RESULT,
     RETURN,
     REVOKE,
+    TAKEN,
     TO_RESTART,
+    WAITS,
     Frame,
 )
 from actorlib._wire.payload import dump, encode
@@ -45,13 +53,16 @@ from actorlib.exceptions import (
     ActorNotFoundError,
     Exit,
     ProtocolError,
+    SerializationError,
 )
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from actorlib._engine import ActorId, LoanId
+    from actorlib._calling import Deadline
+    from actorlib._engine import ActorId, LoanId, ObjectId
+    from actorlib._local.groups import Groups
     from actorlib._local.objects import Objects
     from actorlib._local.session import Session
     from actorlib._snapshot import ActorInfo
@@ -62,6 +73,9 @@ class Actors(Nursery, Protocol):
     """What rising frames need of the engine."""
 
     objects: Objects
+    groups: Groups
+    loop: asyncio.AbstractEventLoop
+    clock: Clock
 
     def infos(self) -> list[ActorInfo]:
         """What is known of each actor."""
@@ -81,10 +95,26 @@ class Relay:
 
     def __init__(self, actors: Actors) -> None:
         self._actors = actors
-        self._asked: dict[tuple[int, int], tuple[Life, int]] = {}
+        self._asked: Book[Waiting] = Book()
+        self._held: Timekeeper[tuple[int, int]] = Timekeeper(actors.clock, self._late)
+        self._deadlocks = Deadlocks(self._asked.get)
         self._creations = Creations(actors)
+        self._others: dict[int, Callable[..., None]] = {
+            CANCEL: self._cancel,
+            HELD: self._hold,
+            WAITS: self._deadlocks.wait,
+            FIND: self._find,
+            LEAVE: self._leave,
+            GROUP: self._group,
+            TAKEN: self._take,
+            EXPECT: self._expect,
+            KEEP: self._keep,
+            FETCH: self._fetch,
+            REVOKE: self._revoke,
+        }
+        self._readers = Readers()
 
-    def serve(self, session: Session, frame: Frame) -> None:  # noqa: PLR0912  # a table
+    def serve(self, session: Session, frame: Frame) -> None:
         """Serves one frame of a worker.
 
         Raises:
@@ -94,14 +124,14 @@ class Relay:
         if kind == ASK:
             self._ask(session, *frame[1:])
         elif kind == ASK_WITH:
-            _, call, actor, method, loans, told, payload = frame
-            self._ask(session, call, actor, method, loans, payload, told)
+            _, call, asking, actor, method, loans, told, payload = frame
+            self._ask(session, call, asking, actor, method, loans, payload, told)
         elif kind == RETURN:
             _, actor, count = frame
             self._actors.drop(actor, session.number, count)
         elif kind == CREATE:
             _, call, *creation = frame
-            asker = _Worker(self, session, call) if call else None
+            asker = Waiting(self, session, call) if call else None
             self._creations.create(asker, session.number, *creation)
         elif kind == GIVE:
             self._creations.give(*frame[1:])
@@ -111,77 +141,139 @@ class Relay:
         elif kind == END:
             _, call, actor, manner = frame
             self._answer_when(session, call, actor, _ENDINGS[manner])
-        elif kind == CANCEL:
-            self._cancel(session, frame[1])
-        elif kind == FIND:
-            self._find(session, *frame[1:])
         elif kind == LOOK:
             _, call, is_for_names = frame
             actors = self._actors
             told = actors.directory.names() if is_for_names else actors.infos()
-            _Worker(self, session, call).answer((RESULT, call, None, dump(told)))
-        elif kind == LEAVE:
-            self._leave(session, frame[1])
-        elif kind in _OF_OBJECTS:
-            self._serve_objects(session, kind, *frame[1:])
+            Waiting(self, session, call).answer((RESULT, call, None, dump(told)))
+        elif kind in self._others:
+            self._others[kind](session, *frame[1:])
         else:
             raise ProtocolError(f"no worker sends frames of kind {kind}")
+
+    def _take(self, session: Session, call: int, count: int) -> None:
+        self._readers.took(session.number, call, count)
+
+    def _group(self, session: Session, call: int, verb: str, about: Payload) -> None:
+        groups, loop = self._actors.groups, self._actors.loop
+        asker = Waiting(self, session, call)
+        serve_group(groups, asker, session.number, verb, about, loop)
 
     def _ask(
         self,
         session: Session,
         call: int,
+        asking: int,
         actor: ActorId,
         method: str,
         loans: tuple[LoanId, ...] | None,
         payload: Payload,
-        told: dict[str, object] | None = None,
+        told: dict[str, Any] | None = None,
     ) -> None:
-        asker = _Worker(self, session, call)
         life = self._actors.find(actor)
+        asker = Waiting(self, session, call, life, method)
         if life is None:
             self.give_up(loans)
             asker.fail(_unknown(actor))
             return
+        if self._held.calls:
+            self._held.discard((session.number, call))
+        if told and "retries" in told:
+            try:
+                told = opened(told)
+            except Exception as error:  # noqa: BLE001  # the user's classes: nobody calls
+                asker.fail(_unreadable(method, error))
+                return
         if loans:
             # The worker still holds them; this process does too, until they are sent.
             self._actors.loans.arrived(loans, OWNER)
-        number = life.dispatch.send(asker, method, loans, payload, told)
+        reply: Waiting | Reader = asker
+        if told is not None and "stream" in told:
+            is_capped = life.record.interface.max_unread > 0
+            streams = life.dispatch.streams
+            reply = Reader(asker, self.answer_loans, session, call, streams)
+            self._readers.add(reply, is_capped=is_capped)
+        number = life.dispatch.send(reply, method, loans, payload, told)
         if number:
-            self._asked[session.number, call] = (life, number)
+            asker.number = number
+            asker.asking = asking
+            asker.has_end = told is not None and "deadline" in told
+            self._asked.put(session.number, call, asker)
 
-    def _cancel(self, session: Session, call: int) -> None:
-        asked = self._asked.pop((session.number, call), None)
+    def _hold(
+        self,
+        session: Session,
+        call: int,
+        asking: int,
+        actor: ActorId,
+        deadline: Deadline | None,
+        method: str,
+    ) -> None:
+        """A call waits for its arguments in a worker: it may end before they come."""
+        life = self._actors.find(actor)
+        if life is None:  # told when it is asked for
+            return
+        asker = Waiting(self, session, call, life, method)
+        asker.asking = asking
+        self._asked.put(session.number, call, asker)
+        if deadline is not None:
+            self._held.add((session.number, call), method, deadline)
+
+    def _late(self, key: tuple[int, int], timed: Timed) -> None:
+        asked = self._asked.get(*key)
+        self._readers.end(*key)
         if asked is not None:
-            life, number = asked
-            life.dispatch.cancel(number)
+            asked.fail(late_error(asked.where, timed.deadline))
 
-    def _serve_objects(self, session: Session, kind: int, *fields: Any) -> None:
-        objects = self._actors.objects
-        if kind == EXPECT:
-            name, call = fields
-            self._actors.loans.arrived((name,), session.number)
-            objects.expect(name, partial(self._revoke, session, call))
-        elif kind == KEEP:
-            objects.keep(*fields)
-        elif kind == FETCH:
-            call, name = fields
-            objects.fetch(name, _Worker(self, session, call).answer)
-        else:
-            objects.revoke(*fields)
+    def _expect(self, session: Session, name: ObjectId, call: int) -> None:
+        self._actors.loans.arrived((name,), session.number)
+        self._actors.objects.expect(name, partial(self._cancelled, session, call))
 
-    def _revoke(self, session: Session, call: int) -> None:
-        """Cancels a call of a worker for somebody else who has its ref."""
-        if (session.number, call) in self._asked:
-            self._cancel(session, call)
-            cancelled = (FAILURE, 0, CANCELLED, "", "", "", None, b"")
-            _Worker(self, session, call).answer(cancelled)
+    def _keep(self, session: Session, name: ObjectId, *value: Any) -> None:
+        del session
+        self._actors.objects.keep(name, *value)
 
-    def answered(self, session: Session, call: int) -> None:
-        """A call of a worker needs no cancelling any more."""
-        self._asked.pop((session.number, call), None)
+    def _fetch(self, session: Session, call: int, name: ObjectId) -> None:
+        self._actors.objects.fetch(name, Waiting(self, session, call).answer)
 
-    def answer_loans(self, loans: tuple[ActorId, ...], session: Session) -> None:
+    def _revoke(self, session: Session, name: ObjectId) -> None:
+        del session
+        self._actors.objects.revoke(name)
+
+    def _cancelled(self, session: Session, call: int) -> None:
+        """Somebody else who has the ref of a worker's call has cancelled it."""
+        asked = self._asked.get(session.number, call)
+        if asked is not None:
+            asked.drop()
+            asked.answer(IS_CANCELLED)
+
+    def _cancel(self, session: Session, call: int, recursive: bool) -> None:  # noqa: FBT001  # a field of the frame
+        self._readers.end(session.number, call)
+        asked = self.answered(session, call)
+        if asked is not None:
+            asked.drop(recursive=recursive)
+
+    def cancel_made(self, session: int, asking: int) -> None:
+        """Cancels the calls that a call has made, and theirs.
+
+        Args:
+            session: The number of the session of the actor that ran it.
+            asking: Its number there.
+        """
+        for call in self._asked.made(session, asking):
+            asked = self._asked.get(session, call)
+            self._readers.end(session, call)
+            if asked is not None:
+                asked.drop()  # first: whoever waits may be the one to run it
+                asked.answer(IS_CANCELLED)
+
+    def answered(self, session: Session, call: int) -> Waiting | None:
+        """A call of a worker needs no cancelling any more; gives it."""
+        if self._held.calls:
+            self._held.discard((session.number, call))
+        return self._asked.pop(session.number, call)
+
+    def answer_loans(self, loans: tuple[LoanId, ...], session: Session) -> None:
         """Handles are about to be sent to a worker."""
         self._actors.loans.arrived(loans, session.number)
 
@@ -194,7 +286,7 @@ class Relay:
     def _find(
         self, session: Session, call: int, name: str, namespace: str | None
     ) -> None:
-        asker = _Worker(self, session, call)
+        asker = Waiting(self, session, call)
         try:
             life = self._actors.directory.find(name, namespace)
         except ActorNotFoundError as error:
@@ -212,6 +304,8 @@ class Relay:
     def forget(self, session: Session) -> None:
         """A worker is gone: what it has not given will never come."""
         self._creations.forget(session.prefix)
+        self._deadlocks.forget(session.actor)
+        self._readers.forget(session.number)
 
     def _answer_when(
         self,
@@ -220,7 +314,7 @@ class Relay:
         actor: ActorId,
         moment: Callable[[Life], asyncio.Future[None]],
     ) -> None:
-        asker = _Worker(self, session, call)
+        asker = Waiting(self, session, call)
         life = self._actors.find(actor)
         if life is None:
             asker.fail(_unknown(actor))
@@ -234,37 +328,6 @@ class Relay:
                 asker.answer((RESULT, call, None, encode(None)))
 
         moment(life).add_done_callback(answer)
-
-
-class _Worker:
-    """A worker that waits for an answer; see Asker."""
-
-    __slots__ = ("_call", "_relay", "_session")
-
-    def __init__(self, relay: Relay, session: Session, call: int) -> None:
-        self._relay = relay
-        self._session = session
-        self._call = call
-
-    def answer(self, frame: Frame) -> None:
-        session = self._session
-        self._relay.answered(session, self._call)
-        loans = frame[-2]
-        if not session.channel.is_open:
-            self._relay.give_up(loans)
-            return
-        if loans:
-            self._relay.answer_loans(loans, session)
-        session.channel.send((frame[0], self._call, *frame[2:]))
-
-    def lend(self, life: Life) -> None:
-        """Answers with an actor, which the worker holds from then on."""
-        record = life.record
-        lent = Lent(record.id, record.interface)
-        self.answer((RESULT, 0, (record.id,), dump(lent)))
-
-    def fail(self, error: BaseException) -> None:
-        self.answer((FAILURE, 0, DIED, str(error), "", "", None, dump(error)))
 
 
 def _end(life: Life) -> asyncio.Future[None]:
@@ -281,8 +344,16 @@ def _restart(life: Life) -> asyncio.Future[None]:
     return life.interrupt("it was killed by another actor, to be restarted")
 
 
-_OF_OBJECTS = frozenset({EXPECT, KEEP, FETCH, REVOKE})
 _ENDINGS = {BEHIND_CALLS: _end, AT_ONCE: _kill, TO_RESTART: _restart}
+
+
+def _unreadable(method: str, error: Exception) -> SerializationError:
+    trouble = SerializationError(
+        f"retry_exceptions of a call of {method} names a class that cannot be loaded "
+        f"in the owner: {error}"
+    )
+    trouble.__cause__ = error
+    return trouble
 
 
 def _unknown(actor: ActorId) -> ActorDiedError:

@@ -30,16 +30,26 @@ class Retries(NamedTuple):
         return self._replace(times=self.times - 1) if self.times > 0 else self
 
 
-def retries_of(options: ActorOptions) -> Retries | None:
-    """What holds for the calls of an actor; None if none is ever sent again.
+def retries_of(
+    options: ActorOptions,
+    times: int | None = None,
+    exceptions: bool | tuple[type[Exception], ...] | None = None,  # noqa: FBT001  # an option
+) -> Retries | None:
+    """What holds for calls of an actor; None if none is ever sent again.
 
-    What is retried has to be kept until it is answered, so an actor that can neither be
-    restarted nor retries exceptions keeps nothing.
+    What is retried has to be kept until it is answered, so nothing is kept if the actor
+    can neither be restarted nor exceptions are retried.
+
+    Args:
+        options: The actor's.
+        times: What was said of the call itself, or of its method; None for nothing.
+        exceptions: Likewise.
     """
-    has_reason = options.max_restarts or options.retried
-    if not options.max_task_retries or not has_reason:
+    times = options.max_task_retries if times is None else times
+    exceptions = options.retried if exceptions is None else exceptions
+    if not times or not (options.max_restarts or exceptions):
         return None
-    return Retries(options.max_task_retries, options.retried)
+    return Retries(times, exceptions)
 
 
 def is_retried(retries: Retries, error: BaseException | None) -> bool:

@@ -60,6 +60,13 @@ class Scopes:
             return self.by_make
         return [make for make in self.by_make if make in wanted]
 
+    def of_makes(self, makes: Collection[Make] | None) -> frozenset[int] | None:
+        """The devices of some makes; None for every one, if they are of other kinds."""
+        mine = [make for make in makes or () if make.kind == self._kind.name]
+        if not mine:
+            return None
+        return frozenset(i for make in mine for i in self.by_make.get(make, ()))
+
     def apart(self, where: Where) -> set[int]:
         """The devices that it is to be apart from."""
         return {device.index for device in where.apart if self.has(device)}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from actorlib._wire.answers import error_of
 from actorlib._wire.channel import Channel
-from actorlib._wire.frames import FAILURE, READY, RESULT, STOP, Frame
+from actorlib._wire.frames import FAILURE, ITEM, READY, RESULT, STOP, Frame
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
@@ -125,6 +125,8 @@ class Session:
                         settle(frame)
                     else:
                         self._constructor_failed(frame)
+                elif kind == ITEM:
+                    self._dispatch.streams.item(frame)
                 elif kind == READY:
                     self._ready()
                 else:

@@ -169,6 +169,11 @@ class Life:
         elif self._is_waiting and self._task is not None:
             self._task.cancel()
 
+    def evict(self, reason: str) -> None:
+        """Ends the actor at once, as its placement group is no more."""
+        self.record.was_evicted = True
+        self.kill(reason)
+
     def interrupt(self, reason: str) -> asyncio.Future[None]:
         """Ends its process at once, to be restarted; kills it if it may not be.
 
@@ -200,6 +205,10 @@ class Life:
 
     def end(self, reason: str) -> None:
         """Refuses new calls and ends the actor behind those it was sent."""
+        if not self.dispatch.is_closed:
+            loop, patience = self._surroundings.loop, self._surroundings.grace
+            dispatch = self.dispatch
+            dispatch.streams.cut_off(loop, patience, lambda: dispatch.is_idle)
         self.dispatch.close()
         self.end_when_idle(reason)
 

@@ -80,6 +80,52 @@ def aligned(count: int, free: Sequence[Device]) -> list[Device]:
     return sorted((by_number[number] for number in chosen), key=_index)
 
 
+def pieces(devices: Sequence[Device], *, by_number: bool) -> list[list[Device]]:
+    """The devices in pieces: those of one belong together, if only by way of others.
+
+    Args:
+        devices: In index order.
+        by_number: Whether neighbours by number belong together, and not linked ones.
+
+    Returns:
+        Each piece in index order; a device that belongs to no other is one by itself.
+    """
+    near = neighbours(devices, by_number=by_number)
+    left = set(near)
+    found: list[list[Device]] = []
+    for start in near:
+        piece, edge = set[int](), {start} & left
+        while edge:
+            piece |= edge
+            left -= edge
+            edge = set[int]().union(*(near[place] for place in edge)) & left
+        if piece:
+            found.append([devices[place] for place in sorted(piece)])
+    return found
+
+
+def neighbours(devices: Sequence[Device], *, by_number: bool) -> dict[int, set[int]]:
+    """Which devices each one belongs to, all of them by their places.
+
+    Args:
+        devices: In index order.
+        by_number: As for :func:`pieces`.
+    """
+    near: dict[int, set[int]] = {place: set() for place in range(len(devices))}
+    names: dict[tuple[str, str | int], int] = {
+        (device.family, _number(device) if by_number else device.key): place
+        for place, device in enumerate(devices)
+    }
+    for place, device in enumerate(devices):
+        others = (_number(device) + 1,) if by_number else device.peers
+        for other in others:
+            found = names.get((device.family, other))
+            if found is not None:
+                near[place].add(found)
+                near[found].add(place)
+    return near
+
+
 def _grown(
     count: int,
     start: int,

@@ -2,6 +2,10 @@
 
 A wish is resolved before it is asked: names of types and devices, and the actors that
 it is to be near to or apart from, have become makes and devices of this machine.
+
+A placement group asks for all its bundles as one request, of the sum; how that is
+divided, and how the parts lie, is a wish too: its *gang*. So it is granted whole or not
+at all, stands in the same line as actors, and is given back as one.
 """
 
 from __future__ import annotations
@@ -10,6 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, final
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from actorlib._resources import Resources
     from actorlib.accelerators.base import Device
 
 
@@ -47,6 +54,49 @@ def make_of(device: Device) -> Make:
 
 
 @final
+class Gang:
+    """Bundles that are reserved together; equal if they ask for the same.
+
+    Args:
+        bundles: What each asks for.
+        strategy: How they lie on devices.
+        makes: By bundle, the makes of the type that it asks for, or None for all.
+
+    Attributes:
+        bundles: As given.
+        strategy: As given.
+        makes: As given.
+    """
+
+    __slots__ = ("_key", "bundles", "makes", "strategy")
+
+    def __init__(
+        self,
+        bundles: Sequence[Resources],
+        strategy: str,
+        makes: Sequence[frozenset[Make] | None] | None = None,
+    ) -> None:
+        self.bundles = tuple(bundles)
+        self.strategy = strategy
+        self.makes = tuple(makes or [None] * len(bundles))
+        each = tuple(tuple(bundle.amounts.items()) for bundle in self.bundles)
+        self._key = (strategy, each, self.makes)
+
+    def units(self, name: str) -> list[int]:
+        """What each bundle asks of one resource; 0 where it asks nothing."""
+        return [bundle.amounts.get(name, 0) for bundle in self.bundles]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Gang) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __repr__(self) -> str:
+        return f"<Gang {self.strategy} of {'; '.join(map(str, self.bundles))}>"
+
+
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Where:
     """Which of the devices with room a request wishes for.
@@ -58,6 +108,7 @@ class Where:
         near: The devices of the actor that it is to be near to, or None: it gets one
             of these, or one that is linked to one of them.
         apart: The devices of the actor that it is to be apart from.
+        gang: The bundles that a group's request is made of, or None for an actor's.
     """
 
     spread: bool = False
@@ -65,6 +116,7 @@ class Where:
     only: frozenset[Device] | None = None
     near: frozenset[Device] | None = None
     apart: frozenset[Device] = frozenset()
+    gang: Gang | None = None
 
 
 ANYWHERE = Where()

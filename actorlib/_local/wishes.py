@@ -11,8 +11,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple, final
 
 from actorlib._local.reasons import models
-from actorlib._local.where import ANYWHERE, Make, Where, make_of
-from actorlib._resources import Resources
+from actorlib._local.where import ANYWHERE, Gang, Make, Where, make_of
+from actorlib._resources import Resources, add
 from actorlib.accelerators.types import canonical, matcher
 from actorlib.exceptions import ActorUnschedulableError
 
@@ -130,6 +130,32 @@ class Catalogue:
         )
         return Demand(request, where)
 
+    def demand_of_group(self, bundles: Sequence[Resources], strategy: str) -> Demand:
+        """What a placement group asks of the machine: its bundles, all or none.
+
+        A bundle may name a type of its devices, as a machine's resource is called.
+
+        Args:
+            bundles: What each asks for.
+            strategy: How they are to lie.
+        """
+        named: list[Resources] = []
+        makes: list[frozenset[Make] | None] = []
+        for bundle in bundles:
+            wished, amounts = frozenset[Make](), dict[str, int]()
+            for name, amount in bundle.amounts.items():
+                known = name
+                if name.startswith(TYPE_PREFIX):
+                    type_, meant = self._meaning(name.removeprefix(TYPE_PREFIX))
+                    known, wished = f"{TYPE_PREFIX}{type_}", wished | meant
+                amounts[known] = amount
+            named.append(Resources.of(amounts))
+            makes.append(wished or None)
+        total: dict[str, int] = {}
+        for bundle in named:
+            total = add(total, bundle.amounts)
+        return Demand(Resources.of(total), Where(gang=Gang(named, strategy, makes)))
+
     def refusal(self, label: str, request: Resources) -> str | None:
         """Why no machine like this grants a request for a type that is not here.
 
@@ -163,6 +189,18 @@ class Catalogue:
         hint = f" Did you mean {upper[close[0]]!r}?" if close else ""
         there = ", ".join(f"{count} of {name}" for name, count in counts.items())
         return f"{said}; this machine has {there}.{hint}"
+
+    @staticmethod
+    def untyped(request: Resources) -> Resources:
+        """A request without what stands for the types of its devices.
+
+        Args:
+            request: What is asked inside a bundle, whose devices have their types.
+        """
+        if not any(name.startswith(TYPE_PREFIX) for name in request.amounts):
+            return request
+        rest = request.amounts.items()
+        return Resources.of({n: a for n, a in rest if not n.startswith(TYPE_PREFIX)})
 
     def _meaning(self, asked: str) -> tuple[str, frozenset[Make]]:
         """The type that a user means, and the makes that are of it.

@@ -29,35 +29,46 @@ if TYPE_CHECKING:
     from actorlib._wire.frames import Frame, Payload
 
 
-class Reply(Protocol):
-    """A future that also takes its value as it came."""
+class Fillable(Protocol):
+    """What takes an answer, as a future does."""
 
-    kept: tuple[Any, Collection[bytes] | None]
-
-    def set_result(self, value: Any, /) -> None:
-        """Gives it a value."""
+    def set_result(self, result: Any, /) -> None:
+        """Takes the value."""
         ...
 
-    def set_exception(self, error: BaseException, /) -> None:
-        """Gives it an error."""
+    def set_exception(self, exception: BaseException, /) -> None:
+        """Takes why there is none."""
         ...
 
 
-def fill(reply: Reply, frame: Frame) -> None:
+def fill(reply: Fillable, frame: Frame) -> None:
     """Gives a future the value or the error of the frame that answers it."""
     if frame[0] != RESULT:
         _, _, kind, summary, text, where, _, payload = frame
         reply.set_exception(error_of(kind, summary, text, where, payload))
         return
+    load(reply, frame[3], frame[2])
+
+
+def load(
+    reply: Fillable, payload: Payload, loans: Collection[bytes] | None = None
+) -> None:
+    """Gives a future the value in a payload, or why it cannot be loaded.
+
+    Args:
+        reply: The future; a ref keeps what lies in shared memory, for passing it on.
+        payload: The value.
+        loans: What is in it and counted.
+    """
     try:
-        value = decode(frame[3])
+        value = decode(payload)
     except Exception as error:  # noqa: BLE001  # loading runs the user's code
         trouble = SerializationError(f"the result cannot be loaded here: {error}")
         trouble.__cause__ = error
         reply.set_exception(trouble)
     else:
-        if isinstance(frame[3], Shared):
-            reply.kept = frame[3], frame[2]
+        if isinstance(payload, Shared):
+            cast("Any", reply).kept = payload, loans
         reply.set_result(value)
 
 
@@ -120,18 +131,20 @@ def error_of(
 
     Args:
         kind: RAISED, DIED or CANCELLED.
-        summary: The last line of the traceback.
+        summary: The last line of the traceback; of a cancelled call why, if it is
+            known.
         text: The traceback.
         where: Which method of which actor.
-        payload: The pickled exception, or empty if it could not be pickled.
+        payload: The pickled exception, or empty if it could not be pickled, or there
+            was none.
     """
-    if kind == CANCELLED:
-        return TaskCancelledError("the call was cancelled")
+    if kind == CANCELLED and not payload:
+        return TaskCancelledError(summary or "the call was cancelled")
     try:
         cause = cast("BaseException | None", decode(payload) if payload else None)
     except Exception:  # noqa: BLE001  # loading runs the user's code, and its module may be missing here
         cause = None
-    if kind == DIED and cause is not None:
+    if kind in (CANCELLED, DIED) and cause is not None:
         return cause
     return task_error(cause, summary, text, where)
 

@@ -8,6 +8,8 @@ A payload is ``bytes``, or a list of buffers when it is large: then the frame ca
 their sizes, and the buffers follow it raw, to be read into place without a copy. Or it
 is ``Shared``: it lies in memory that both processes have, and the frame says where.
 
+The last field of any other frame is no tuple, as a tuple there means sizes.
+
 ``loans`` are the actors whose handles are inside the payload, or None: each frame that
 arrives makes its receiver a holder of them (see ``_local/holders.py``).
 
@@ -18,12 +20,18 @@ START      down  environment, context, arguments of the interpreter; class;
                  loans; the constructor's arguments
 READY      up    the actor is there: calls may come
 CALL       down  id, method, loans, arguments
-ASK        up    id, actor, method, loans, arguments: a call to another actor
+ASK        up    id, asking, actor, method, loans, arguments: a call to another
+                 actor; asking is the number of the call that makes it, or 0
 CALL_WITH  down  id, method, loans, options of this call by name, arguments
-ASK_WITH   up    id, actor, method, loans, options of this call, arguments
+ASK_WITH   up    id, asking, actor, method, loans, options of this call, arguments
+HELD       up    id, asking, actor, deadline, method: a call that waits for its
+                 arguments; its ASK follows, unless it is cancelled
+WAITS      up    id, thread, method with class: a thread of the actor waits for a call
+                 and does nothing else; the id is 0 if it does not any more
 RESULT     both  id, loans, value
 FAILURE    both  id, kind of failure, text, traceback, where, loans, exception
-CANCEL     both  id: nobody wants the answer any more
+CANCEL     both  id: nobody wants the answer any more; up also whether the calls that
+                 it made are not wanted either
 CREATE     up    id, actor, class, options and interface: an actor is made; if id
                  is not 0, answer with nothing, or with the one that has its name
 GIVE       up    actor, whether they are good, loans, its arguments or the error
@@ -39,7 +47,13 @@ EXPECT     up    object, call: a ref of this worker, the result of that call (0:
 KEEP       up    object, whether it is good, loans, its value or the error
 FETCH      up    id, object: answer with it
 REVOKE     up    object: cancel the call that it is the result of
+GROUP      up    id, verb, about what: a question about placement groups
 STOP       down  finish what was sent before, then leave
+ITEM       both  id, index, loans, value: the next of a stream; RESULT ends it, with
+                 how many there were, or FAILURE
+TAKEN      both  id, how many items of a stream its reader has taken in all; -1: nobody
+                 reads it any more
+CUT        down  the streams of which nothing was taken since the last CUT end
 =========  ====  ===========================================================
 """
 
@@ -72,6 +86,12 @@ EXPECT: Final = 21
 KEEP: Final = 22
 FETCH: Final = 23
 REVOKE: Final = 24
+GROUP: Final = 18
+HELD: Final = 19
+WAITS: Final = 20
+ITEM: Final = 25
+TAKEN: Final = 26
+CUT: Final = 27
 
 BEHIND_CALLS: Final = 0
 """An END behind what the actor was sent."""
@@ -80,12 +100,17 @@ AT_ONCE: Final = 1
 TO_RESTART: Final = 2
 """An END of its process; the actor is restarted if it may be."""
 
+MAIN: Final = 0
+"""The thread of an actor's plain methods."""
+LOOP: Final = 1
+"""The thread of its event loop."""
+
 RAISED: Final = 0
 """A FAILURE of the user's code."""
 DIED: Final = 1
 """A FAILURE because the actor that was asked is gone or never came."""
 CANCELLED: Final = 2
-"""A FAILURE because the call was cancelled."""
+"""A FAILURE because the call was cancelled, or one that made it; perhaps why."""
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Payload: TypeAlias = "bytes | list[Buffer] | Shared"

@@ -6,6 +6,8 @@ would add a third to every round trip and a megabyte to every idle actor.
 
 from __future__ import annotations
 
+import socket
+import struct
 import threading
 from typing import TYPE_CHECKING, cast
 
@@ -14,12 +16,12 @@ from actorlib._wire.memory import Memory
 from actorlib._wire.showing import CLOSED_ON_EXEC, ROOM, Passed, Showing, put
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable, Iterable
 
     from actorlib._wire.frames import Buffer, Frame
 
 _READ = 64 * 1024
+_timeval = struct.Struct("ll")
 # A few hundred small answers: the caller takes the first while the rest are made.
 _BURST = 4 * 1024
 
@@ -32,6 +34,11 @@ class Pipe:
     Args:
         sock: Its end of a socket pair; blocking from now on.
         showing: Shared memory as it is spoken of on this pipe, if it is.
+
+    Attributes:
+        sock: The same.
+        decoder: What the bytes go through.
+        wakes_after: Seconds that a read waits at the most; 0 for as long as it takes.
     """
 
     def __init__(self, sock: socket.socket, showing: Showing | None = None) -> None:
@@ -43,6 +50,18 @@ class Pipe:
         self._gathered: list[Buffer] = []
         self._size = 0
         self._writing = threading.Lock()
+        self.wakes_after = 0.0
+
+    def wake_after(self, seconds: float) -> None:
+        """Has reads that wait so long raise BlockingIOError; 0 has none do so.
+
+        The kernel keeps the time: a read that does not wait pays nothing.
+        """
+        if self.wakes_after != seconds:
+            self.wakes_after = seconds
+            whole = int(seconds)
+            limit = _timeval.pack(whole, int((seconds - whole) * 1e6))
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
 
     def receive(self) -> list[Frame]:
         """Waits for bytes until they complete at least one frame.
@@ -60,6 +79,7 @@ class Pipe:
         """Waits for bytes once; gives the frames they complete, perhaps none.
 
         Raises:
+            BlockingIOError: None came for as long as ``wake_after`` says.
             EOFError: The other side is gone.
             ProtocolError: It sent what is no frame.
         """

@@ -6,14 +6,22 @@ Loading it is part of every start, so it imports neither ``_local`` nor
 * ``__main__``: how a worker begins and how it leaves, forked or spawned.
 * ``birth``: the first frame becomes an environment, a class and an object.
 * ``built_in``: the methods that every actor has.
+* ``inbox``: the frames that came, where there is no loop.
 * ``serial``: one call at a time on the main thread, without an event loop.
 * ``threaded``: several calls at once, on threads that are made when they are needed.
 * ``looped``, ``plain``: an event loop, for actors with ``async def``, and the main
   thread beside it.
+* ``crew``: the threads that serve it beside the main one.
+* ``carried``: what the caller said of a call, where it runs.
 * ``gate``: how many calls run at once, and which waits next.
+* ``streams``, ``producer``, ``async_streams``: generators, whose items go to readers;
+  those whose readers are behind are set aside.
 * ``replies``: what a method returned or raised becomes a frame.
 * ``uplink``: the engine of a worker: the same verbs, as frames to the owner.
+* ``groups``: likewise for placement groups.
 * ``looplink``: the same beside an event loop, whose frames go by way of that loop.
+* ``refs``: what it has asked and has no answer to.
+* ``making``: actors that it makes.
 * ``outbox``: what it asks, in order behind what waits for its arguments.
 * ``pace``: which methods are quick enough for answers to wait behind.
 * ``loans``: which handles this worker holds.

@@ -15,13 +15,16 @@ import socket
 import sys
 import threading
 import traceback
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from actorlib._engine import set_engine
 from actorlib._wire.memory import Memory
 from actorlib._wire.pipe import Pipe
 from actorlib._wire.showing import Showing
 from actorlib._worker.birth import prepare, read_start
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def live(sock: socket.socket) -> NoReturn:
@@ -30,17 +33,25 @@ def live(sock: socket.socket) -> NoReturn:
     Args:
         sock: The worker's end of the pipe.
     """
-    code = 0
+    leave(ended(lambda: _serve(sock)))
+
+
+def ended(serve: Callable[[], None]) -> int:
+    """Serves one actor to its end; gives the exit code that this stands for.
+
+    Args:
+        serve: Lives the actor's life.
+    """
     try:
-        _serve(sock)
+        serve()
     except EOFError:
-        code = 0  # the owner is gone: nobody is left to be told anything
+        return 0  # the owner is gone: nobody is left to be told anything
     except SystemExit as error:
-        code = _code_of(error)
-    except BaseException:  # noqa: BLE001  # the last frame of the process
+        return _code_of(error)
+    except BaseException:  # noqa: BLE001  # the last frame of the actor
         traceback.print_exc()
-        code = 1
-    leave(code)
+        return 1
+    return 0
 
 
 def speak_in_lines() -> None:
@@ -81,7 +92,7 @@ def _serve(sock: socket.socket) -> None:
     if start.is_looped:
         from actorlib._worker import looped  # noqa: PLC0415  # serial actors never load it
 
-        looped.serve(start, pipe)
+        looped.serve(start, pipe, looped.new_loop())
     elif start.limits:
         from actorlib._worker import threaded  # noqa: PLC0415
 

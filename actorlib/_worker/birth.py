@@ -13,16 +13,18 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from actorlib._engine import ActorId, RuntimeContext
+from actorlib._context import RuntimeContext
 from actorlib._remote import class_of, plan_of
 from actorlib._wire.frames import START, Frame, Payload
 from actorlib._wire.payload import decode, decode_call
 from actorlib._worker.built_in import install
+from actorlib._worker.crew import Crew
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from actorlib._engine import ActorId
     from actorlib._interface import Interface
 
 
@@ -37,12 +39,15 @@ class Start:
         is_looped: Whether the actor needs an event loop.
         limits: How many calls run at once, by group; empty for the default.
         groups: The methods that are in a group, each with its name.
+        unread: How many items of all its streams may be unread, or -1.
         environment: Variables to set, or with None to remove.
         path: ``sys.path`` of the owner.
         threads: CPU threads for libraries that are imported already, or None.
         directory: Where the actor works, or None for where the template is.
         grace: Seconds that what runs is given when the actor leaves.
         context: What the actor may ask about itself.
+        is_shared: Whether it lives in its owner's process.
+        crew: The threads that it is served by beside its main one.
         source: The pickled class.
         loans: The actors whose handles are among the arguments.
         arguments: For the constructor.
@@ -54,12 +59,15 @@ class Start:
     is_looped: bool
     limits: Mapping[str, int]
     groups: Mapping[str, str]
+    unread: int
     environment: Mapping[str, str | None]
     path: tuple[str, ...]
     threads: int | None
     directory: str | None
     grace: float
     context: RuntimeContext
+    is_shared: bool
+    crew: Crew
     source: bytes
     loans: tuple[ActorId, ...] | None
     arguments: Payload
@@ -82,10 +90,13 @@ def read_start(frame: Frame) -> Start:
         worker_id=told["prefix"].hex(),
         actor_id=told["actor"].hex(),
         actor_name=told["named"],
+        class_name=told["name"],
         runtime_env=told["env"],
         accelerator_ids={kind: list(ids) for kind, ids in told["ids"].items()},
         resources=told["resources"],
         was_current_actor_reconstructed=told["reconstructed"],
+        group=decode(told["group"]) if "group" in told else None,
+        captures=told.get("captures", False),
     )
     return Start(
         actor=told["actor"],
@@ -94,12 +105,15 @@ def read_start(frame: Frame) -> Start:
         is_looped=told["looped"],
         limits=told["limits"],
         groups=told["groups"],
+        unread=told["unread"],
         environment=told["environment"],
         path=told["path"],
         threads=told["threads"],
         directory=told["directory"],
         grace=told["grace"],
         context=context,
+        is_shared=told["shared"],
+        crew=Crew(),
         source=source,
         loans=loans,
         arguments=arguments,

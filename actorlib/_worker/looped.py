@@ -19,24 +19,30 @@ from typing import TYPE_CHECKING, Any
 from actorlib._calling import running
 from actorlib._engine import ActorExit, set_engine
 from actorlib._options import LOOPED_LIMIT
+from actorlib._telling import enter_variables
 from actorlib._wire.channel import Channel
 from actorlib._wire.frames import (
     CALL,
     CALL_WITH,
     CANCEL,
+    CUT,
     FAILURE,
+    ITEM,
     LEAVE,
     READY,
     RESULT,
     STOP,
+    TAKEN,
     Frame,
 )
 from actorlib._wire.payload import decode_call, kept
 from actorlib._worker import replies
+from actorlib._worker.async_streams import AsyncStreams
 from actorlib._worker.birth import construct
 from actorlib._worker.gate import Gate, Gates
 from actorlib._worker.looplink import LoopedUplink
 from actorlib._worker.plain import PlainMethods
+from actorlib._worker.streams import CUT_OFF, Streams, is_stream
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
@@ -57,20 +63,24 @@ def new_loop() -> asyncio.AbstractEventLoop:
     return asyncio.new_event_loop()
 
 
-def serve(start: Start, pipe: Pipe) -> None:
+def serve(start: Start, pipe: Pipe, loop: asyncio.AbstractEventLoop) -> None:
     """Lives the life of an actor with an event loop: born, called, stopped.
+
+    Args:
+        start: What the worker was told first.
+        pipe: The worker's end of the pipe, with what was read of it.
+        loop: A new loop, which runs in a thread of its own meanwhile.
 
     Raises:
         BaseException: What ends the process, as for a serial actor.
         EOFError: The owner is gone.
     """
-    loop = new_loop()
     uplink = LoopedUplink(start, loop, pipe.memory)
     set_engine(uplink)
     looped = _Looped(start, loop, uplink, pipe)
     uplink.left = partial(looped.leave, start.grace)
-    thread = threading.Thread(target=looped.run, name="actorlib-loop", daemon=True)
-    thread.start()
+    uplink.cancelled = looped.was_cancelled
+    thread = start.crew.start(f"{start.name}-loop", looped.run)
     try:
         with uplink.borrowing(start.loans):
             looped.instance = construct(start)
@@ -78,6 +88,7 @@ def serve(start: Start, pipe: Pipe) -> None:
         uplink.post(replies.failure(uplink, 0, error, f"{start.name}()"))
         looped.finish(thread)
         raise SystemExit(1) from error
+    uplink.made = type(looped.instance)
     uplink.post((READY,))
     try:
         looped.plain.run(looped.instance)
@@ -107,12 +118,25 @@ class _Looped:
             decoder=pipe.decoder,
             pause_above=_PAUSE_ABOVE,
         )
-        self.plain = PlainMethods(start, loop, uplink, self._answered)
+        self._streams = Streams(self._wake, start.unread)
+        self.plain = PlainMethods(
+            start,
+            loop,
+            uplink,
+            self._answered,
+            self._streams,
+            self._set_aside,
+            lambda: not self._gates.are_empty,
+        )
         self._tasks: dict[int, tuple[asyncio.Task[None], Frame, Gate]] = {}
         self._gates = Gates(start.limits or {"": LOOPED_LIMIT}, start.groups)
         # The default is for coroutines; plain methods are one at a time anyhow.
         self._counts_plain = bool(start.limits)
+        self._items = AsyncStreams(
+            loop, uplink, self._streams, self._left, self._gates.drop
+        )
         self._gated: dict[int, Gate] = {}
+        self._cancelled: set[int] = set()
         self._emptied: asyncio.Future[None] | None = None
         self._known: dict[str, tuple[bool, Gate | None]] = {}
         self._stopping: asyncio.Task[None] | None = None
@@ -156,6 +180,18 @@ class _Looped:
                 self._cancel(frame[1])
             elif kind == STOP and not self._uplink.is_leaving:
                 self._stopping = self._loop.create_task(self._stop())
+            elif kind >= ITEM:
+                self._receive_of_streams(frame)
+
+    def _receive_of_streams(self, frame: Frame) -> None:
+        if frame[0] == ITEM:
+            self._uplink.item(frame)
+        elif frame[0] == TAKEN:
+            self._streams.told(frame[1], frame[2])
+        elif frame[0] == CUT:
+            for call in self._streams.stand_still():
+                self._streams.cancel(call, CUT_OFF)
+                self._cancel(call)
 
     def leave(self, grace: float) -> None:
         """The actor ends by its own will: what runs has a grace, what waits has none.
@@ -183,7 +219,10 @@ class _Looped:
         is_async, gate = self._known.get(frame[2]) or self._look_at(frame[2])
         if told is not None and "group" in told:
             gate = self._gates.of(frame[2], told["group"])
-        if is_async and gate is not None and gate.running < gate.limit:
+        if told is not None and is_stream(frame):
+            if gate is None or gate.enter(frame):
+                self._begin(frame, gate, is_async)
+        elif is_async and gate is not None and gate.running < gate.limit:
             # The usual case, without a call of anything.
             gate.running += 1
             task = self._loop.create_task(self._run_async(frame, gate))
@@ -193,12 +232,17 @@ class _Looped:
 
     def _look_at(self, name: str) -> tuple[bool, Gate | None]:
         """Whether a method is an ``async def``, and which gate its calls pass."""
-        is_async = inspect.iscoroutinefunction(getattr(self.instance, name, None))
+        method = getattr(self.instance, name, None)
+        is_async = inspect.iscoroutinefunction(method)
+        is_async = is_async or inspect.isasyncgenfunction(method)
         gate = self._gates.of(name) if is_async or self._counts_plain else None
         self._known[name] = is_async, gate
         return is_async, gate
 
     def _begin(self, frame: Frame, gate: Gate | None, is_async: bool) -> None:  # noqa: FBT001  # the hot path
+        if is_async and frame[0] == TAKEN:
+            self._items.go_on(frame[1])
+            return
         if is_async and gate is not None:
             task = self._loop.create_task(self._run_async(frame, gate))
             self._tasks[frame[1]] = task, frame, gate
@@ -206,6 +250,16 @@ class _Looped:
         if gate is not None:
             self._gated[frame[1]] = gate
         self.plain.put(frame)
+
+    def _wake(self, frame: Frame) -> None:
+        """A stream has room again: it stands in line for a place."""
+        self._accept(frame, frame[4])
+
+    def _set_aside(self, call: int) -> None:
+        """A plain stream waits for its reader, and gives its place to others."""
+        gate = self._gated.pop(call, None)
+        if gate is not None:
+            self._left(gate)
 
     def _left(self, gate: Gate) -> None:
         """A call is over: the one that waits for its place begins."""
@@ -224,15 +278,23 @@ class _Looped:
         answer: Frame | None
         running.set((call, name, told[0] if told else None))
         try:
+            if told:
+                enter_variables(told[0])
             with self._uplink.borrowing(loans):
                 args, kwargs = decode_call(payload)
             coroutine: Coroutine[Any, Any, object] = getattr(self.instance, name)(
                 *args, **kwargs
             )
+            if told and "stream" in told[0]:
+                items: Any = coroutine
+                coroutine = self._items.run(
+                    frame, gate, items, lambda: self._where(name)
+                )
             value = await coroutine
-        except asyncio.CancelledError:
-            answer = replies.cancelled(call)
-            if self._uplink.is_leaving:
+        except asyncio.CancelledError as error:
+            why = CUT_OFF if CUT_OFF in error.args else ""
+            answer = replies.cancelled(call, why)
+            if self._uplink.is_leaving or self._streams.are_ending:
                 answer = None
         except Exception as error:  # noqa: BLE001  # the user's code
             answer = replies.failure(self._uplink, call, error, self._where(name))
@@ -261,6 +323,7 @@ class _Looped:
         running = self._tasks.get(call)
         if running is not None:
             task, frame, gate = running
+            self._cancelled.add(call)
             task.cancel()
             task.add_done_callback(lambda _: self._never_began(frame, gate))
         elif (waiting := self._gates.drop(call)) is not None:
@@ -269,8 +332,13 @@ class _Looped:
         else:
             self.plain.cancel(call)
 
+    def was_cancelled(self, call: int) -> bool:
+        """Whether a call that runs is not wanted any more; from any thread."""
+        return call in self._cancelled or self.plain.was_cancelled(call)
+
     def _never_began(self, frame: Frame, gate: Gate) -> None:
         """Answers for a task that was cancelled before its first step."""
+        self._cancelled.discard(frame[1])
         if self._tasks.pop(frame[1], None) is not None:
             self._give_up(frame)
             call = frame[1]
@@ -288,6 +356,7 @@ class _Looped:
         if not self._gates.are_empty:
             self._emptied = self._loop.create_future()
             await self._emptied
+        self._items.end()
         await asyncio.gather(*self._running(), return_exceptions=True)
         self.plain.end(None)
 
@@ -296,6 +365,11 @@ class _Looped:
 
     def _lost(self, _: Exception | None) -> None:
         self._uplink.fail_all(EOFError("the owner is gone"))
+        # Nobody wants what waits or runs any more.
+        self._gates.clear()
+        self.plain.clear()
+        for call in list(self._tasks):
+            self._cancel(call)
         self.plain.end(EOFError("the owner is gone"))
 
     def _answered(self, answer: Frame) -> None:

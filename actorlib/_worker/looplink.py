@@ -13,7 +13,8 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from actorlib._worker.uplink import TOO_LATE, Uplink
+from actorlib._wire.frames import LOOP, MAIN
+from actorlib._worker.uplink import MOMENT, TOO_LATE, Uplink
 from actorlib.exceptions import GetTimeoutError
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class LoopedUplink(Uplink):
         self.thread = 0
         self.is_leaving = False
         self.left: Callable[[], None]
+        self.cancelled: Callable[[int], bool]
+        self._main = threading.get_ident()
         self._is_settling = False
         self._has_warned = False
 
@@ -84,8 +87,16 @@ class LoopedUplink(Uplink):
             return
         done = threading.Event()
         self.watch(ref, done.set)
-        if not done.wait(timeout):
-            raise GetTimeoutError(TOO_LATE)
+        if timeout is not None or threading.get_ident() != self._main:
+            if not done.wait(timeout):
+                raise GetTimeoutError(TOO_LATE)
+        elif not done.wait(MOMENT):
+            with self.waiting(ref, MAIN):
+                done.wait()
+
+    def was_canceled(self, call: int) -> bool:
+        """Whether a call that runs was cancelled; see Process."""
+        return self.cancelled(call)
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
         """Calls back once, from the loop's thread; see Replier."""
@@ -103,6 +114,14 @@ class LoopedUplink(Uplink):
         finally:
             self._is_settling = False
 
+    def item(self, frame: Frame) -> None:
+        """Takes an item of a stream; see Uplink."""
+        self._is_settling = True
+        try:
+            super().item(frame)
+        finally:
+            self._is_settling = False
+
     def _wait_on_the_loop(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Reads in the place of the loop, which stands still until the ref is done."""
         if self._is_settling:
@@ -116,6 +135,16 @@ class LoopedUplink(Uplink):
                 "get() in an async method blocks the event loop: every other async "
                 "call of this actor stands still meanwhile. Await the ref instead"
             )
+        if timeout is not None:
+            self._pump(ref, timeout)
+            return
+        try:
+            self._pump(ref, MOMENT)
+        except GetTimeoutError:
+            with self.waiting(ref, LOOP):
+                self._pump(ref, None)
+
+    def _pump(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         deadline = None if timeout is None else time.monotonic() + timeout
         while not ref.done():
             self.outbox.go_on()

@@ -97,7 +97,7 @@ class Objects:
         link.post((KEEP, object_id, True, loans or None, payload))
         fill(ref, (RESULT, 0, loans or None, payload))
         if not ref.exception():
-            ref.kept = payload, loans
+            ref.kept = payload, loans  # also a small one: it is encoded once
         return ref
 
     def borrow(self, object_id: ObjectId) -> ObjectRef[Any]:

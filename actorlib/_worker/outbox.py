@@ -60,6 +60,7 @@ class Outbox:
         arguments: Arguments | None = None,
         *,
         passes: bool = False,
+        held: Frame | None = None,
     ) -> None:
         """Sends a frame about an actor, behind those that wait for their arguments.
 
@@ -68,11 +69,12 @@ class Outbox:
             frame: Makes it when it may go; None if it need not any more.
             arguments: What it waits for.
             passes: Whether it goes as soon as they are there, whatever waits before.
+            held: What is sent at once if it has to wait.
         """
         refs = arguments.refs if arguments is not None else ()
-        held: list[LoanId] = [actor]
+        actors: list[LoanId] = [actor]
         if arguments is not None:
-            held += arguments.loans
+            actors += arguments.loans
         with self._ordering:
             if not refs and not self._lanes:
                 self._post_if(frame())
@@ -82,9 +84,11 @@ class Outbox:
             if self._lanes.post(actor, place, ready=ready, passes=passes):
                 self._post_if(frame())
                 return
-            for other in held:  # until the frame has gone: nobody else may hold them
+            if held is not None:
+                self._post_if(held)
+            for other in actors:  # until the frame has gone: nobody else may hold them
                 self._sender.retain(other)
-            self._held_back[place] = frame, held
+            self._held_back[place] = frame, actors
 
         def settled() -> None:
             with self._ordering:

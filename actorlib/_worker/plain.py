@@ -12,12 +12,15 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from actorlib._calling import running
+from actorlib._calling import is_late, running
 from actorlib._engine import ActorExit
-from actorlib._wire.frames import LEAVE, Frame
+from actorlib._wire.frames import CALL, LEAVE, Frame
 from actorlib._wire.payload import decode_call, kept
 from actorlib._worker import replies
+from actorlib._worker.carried import call_with
 from actorlib._worker.pace import Pace
+from actorlib._worker.producer import Producer
+from actorlib._worker.streams import is_stream
 
 if TYPE_CHECKING:
     import asyncio
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
     from actorlib._worker.birth import Start
     from actorlib._worker.looplink import LoopedUplink
+    from actorlib._worker.streams import Streams
 
 
 class PlainMethods:
@@ -35,7 +39,12 @@ class PlainMethods:
         loop: The loop beside the main thread.
         uplink: The engine.
         answered: Sends an answer; called from the loop's thread.
+        streams: What the actor makes for readers.
+        set_aside: Gives the place of a stream to others; called from there too.
+        has_line: Whether calls wait for a place; called from the main thread.
     """
+
+    _producer: Producer
 
     def __init__(
         self,
@@ -43,12 +52,18 @@ class PlainMethods:
         loop: asyncio.AbstractEventLoop,
         uplink: LoopedUplink,
         answered: Callable[[Frame], None],
+        streams: Streams,
+        set_aside: Callable[[int], None],
+        has_line: Callable[[], bool],
     ) -> None:
         self._name = start.name
         self._instance: object = None
         self._loop = loop
         self._uplink = uplink
         self._send_answer = answered
+        self._streams = streams
+        self._give_place = set_aside
+        self._has_line = has_line
         self._jobs: queue.SimpleQueue[Frame | BaseException | None] = (
             queue.SimpleQueue()
         )
@@ -66,8 +81,12 @@ class PlainMethods:
 
     def cancel(self, call: int) -> None:
         """A call is not wanted any more, if it is one of these."""
-        if self._queued:
+        if not self._streams.cancel(call) and self._queued:
             self._cancelled.add(call)
+
+    def was_cancelled(self, call: int) -> bool:
+        """Whether a call is not wanted any more."""
+        return call in self._cancelled
 
     def clear(self) -> list[int]:
         """Forgets the calls that wait; gives their numbers."""
@@ -89,6 +108,12 @@ class PlainMethods:
             self._cancelled.clear()
         self._send_answer(answer)
 
+    def _set_aside(self, call: int) -> None:
+        # Here and not where it ran: what wakes it comes through this thread.
+        self._queued -= 1
+        self._give_place(call)
+        self._streams.set_aside(self._streams.of(call))
+
     # On the main thread.
 
     def run(self, instance: object) -> None:
@@ -101,15 +126,46 @@ class PlainMethods:
             BaseException: What ``end`` was given, or what ended a method.
         """
         self._instance = instance
+        jobs = self._jobs
+        self._producer = Producer(
+            self._name,
+            instance,
+            self._uplink,
+            self._streams,
+            self._send_item,
+            lambda: not jobs.empty() or self._has_line(),
+            self._cancelled,
+        )
         while (job := self._jobs.get()) is not None:
             if isinstance(job, BaseException):
                 raise job
-            self._run(job)
+            if job[0] != CALL and is_stream(job):
+                self._run_stream(job)
+            else:
+                self._run(job)
+        self._producer.close()
         self._wait_until_all_went()
+
+    def _run_stream(self, frame: Frame) -> None:
+        self._wait_until_answered()
+        call = frame[1]
+        try:
+            answer = self._producer.serve(frame)
+        except ActorExit:
+            self._uplink.post((LEAVE, call))
+            return
+        if answer is None:
+            self._loop.call_soon_threadsafe(self._set_aside, call)
+        else:
+            self._unanswered = True
+            self._loop.call_soon_threadsafe(self._answered, answer)
+
+    def _send_item(self, frame: Frame) -> None:
+        self._uplink.post((*frame[:-1], kept(frame[-1])))
 
     def _run(self, frame: Frame) -> None:
         _, call, name, loans, *told, payload = frame
-        if call in self._cancelled:
+        if call in self._cancelled or (told and is_late(told[0])):
             with self._uplink.borrowing(loans):  # gives the handles in it back
                 pass
             self._loop.call_soon_threadsafe(self._answered, replies.cancelled(call))
@@ -121,7 +177,11 @@ class PlainMethods:
         try:
             with self._uplink.borrowing(loans):
                 args, kwargs = decode_call(payload)
-            value = getattr(self._instance, name)(*args, **kwargs)
+            method = getattr(self._instance, name)
+            if told:
+                value = call_with(told[0], method, args, kwargs)
+            else:
+                value = method(*args, **kwargs)
         except Exception as error:  # noqa: BLE001  # the user's code
             where = self._where(name)
             answer = replies.failure(self._uplink, call, error, where)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from actorlib._engine import LoanId, collecting
 from actorlib._wire.answers import parts_of, remake
-from actorlib._wire.frames import CANCELLED, FAILURE, RAISED, RESULT, Frame
+from actorlib._wire.frames import CANCELLED, FAILURE, ITEM, RAISED, RESULT, Frame
 from actorlib._wire.memory import shared
 from actorlib._wire.payload import decode, encode
 from actorlib.exceptions import ObjectStoreFullError
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from actorlib._wire.frames import Payload
 
 _SIMPLE = frozenset({type(None), bool, int, float})
+_WITHOUT_HANDLES = _SIMPLE | {str, bytes}
 
 
 def result(
@@ -41,13 +42,35 @@ def result(
     except ObjectStoreFullError as error:
         return failure(engine, call, error, where())
     except Exception as error:  # noqa: BLE001  # pickling runs the user's code
-        trouble = TypeError(
-            f"{where()} returned a {type(value).__qualname__}, which cannot be sent to "
-            f"another process: {error}"
-        )
-        trouble.__cause__ = error
+        trouble = _unsendable(f"{where()} returned", value, error)
         return failure(engine, call, trouble, where())
     return (RESULT, call, loans, payload)
+
+
+def item(
+    engine: Sharing, call: int, index: int, value: object, where: Callable[[], str]
+) -> Frame:
+    """The next item of a stream.
+
+    Raises:
+        TypeError: It cannot be sent.
+    """
+    try:
+        if type(value) in _WITHOUT_HANDLES:
+            return (ITEM, call, index, None, encode(value))
+        payload, loans = _encoded(engine, value)
+    except Exception as error:
+        raise _unsendable(f"{where()} yielded", value, error) from error
+    return (ITEM, call, index, loans, payload)
+
+
+def _unsendable(did: str, value: object, error: Exception) -> TypeError:
+    trouble = TypeError(
+        f"{did} a {type(value).__qualname__}, which cannot be sent to another process: "
+        f"{error}"
+    )
+    trouble.__cause__ = error
+    return trouble
 
 
 def failure(engine: Sharing, call: int, error: BaseException, where: str) -> Frame:
@@ -69,9 +92,9 @@ def where(instance: object, label: str, method: str) -> str:
     return f"{label}.{method} (pid={os.getpid()})"
 
 
-def cancelled(call: int) -> Frame:
-    """The answer of a call that was cancelled while it ran."""
-    return (FAILURE, call, CANCELLED, "", "", "", None, b"")
+def cancelled(call: int, why: str = "") -> Frame:
+    """The answer of a call that was cancelled while it ran, and why if it is known."""
+    return (FAILURE, call, CANCELLED, why, "", "", None, b"")
 
 
 def _encoded_error(

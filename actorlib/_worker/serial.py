@@ -8,32 +8,32 @@ write, but an answer that is ready does not wait behind a method that may be slo
 
 from __future__ import annotations
 
-import select
 import threading
 import time
-from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from actorlib._calling import running
+from actorlib._calling import is_late, running
 from actorlib._engine import set_engine
 from actorlib._ref import unlooped
 from actorlib._wire.frames import (
     CALL,
     CALL_WITH,
-    CANCEL,
-    FAILURE,
+    MAIN,
     READY,
-    RESULT,
     STOP,
+    TAKEN,
     Frame,
 )
 from actorlib._wire.payload import decode_call
 from actorlib._worker import replies
 from actorlib._worker.birth import construct
+from actorlib._worker.carried import call_with
+from actorlib._worker.inbox import Inbox
 from actorlib._worker.pace import Pace
-from actorlib._worker.uplink import TOO_LATE, Uplink
-from actorlib.exceptions import GetTimeoutError
+from actorlib._worker.producer import Producer
+from actorlib._worker.streams import is_stream
+from actorlib._worker.uplink import MOMENT, Uplink
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,99 +43,6 @@ if TYPE_CHECKING:
     from actorlib._worker.birth import Start
 
 
-class Inbox:
-    """The frames that came and have not been served, read by one thread at a time.
-
-    Whoever waits for something reads for everybody: answers go to their refs at once,
-    calls stay here in order.
-    """
-
-    def __init__(self, pipe: Pipe) -> None:
-        self.calls: deque[Frame] = deque()
-        self.cancelled: set[int] = set()
-        self.callbacks: deque[Callable[[], object]] = deque()
-        self._pipe = pipe
-        self._turn = threading.Condition()
-        self._is_reading = False
-
-    def read(
-        self,
-        until: Callable[[], bool],
-        settle: Callable[[Frame], None],
-        timeout: float | None = None,
-    ) -> None:
-        """Reads frames, or waits while another thread does, until a condition holds.
-
-        Raises:
-            EOFError: The owner is gone.
-            GetTimeoutError: The condition did not hold in time.
-        """
-        deadline = None if timeout is None else time.monotonic() + timeout
-        while not until():
-            self.call_back()
-            with self._turn:
-                if self._is_reading:
-                    # Looked at again: what the other thread has read by now, it will
-                    # not tell of a second time.
-                    if not until() and not self._turn.wait(_left(deadline)):
-                        raise GetTimeoutError(TOO_LATE)
-                    continue
-                self._is_reading = True
-            try:
-                if deadline is not None:
-                    self._poll(deadline)
-                for frame in self._pipe.receive_some():
-                    self._sort(frame, settle)
-            finally:
-                with self._turn:
-                    self._is_reading = False
-                    self._turn.notify_all()
-
-    def call_back(self) -> None:
-        """Runs what was put off by destructors."""
-        while self.callbacks:
-            try:
-                callback = self.callbacks.popleft()
-            except IndexError:  # another thread was quicker
-                return
-            callback()
-
-    def read_what_is_there(self, settle: Callable[[Frame], None]) -> None:
-        """Reads the frames that have come, without waiting for more."""
-        with self._turn:
-            if self._is_reading:
-                return
-            self._is_reading = True
-        try:
-            while self._has_more(0):
-                for frame in self._pipe.receive_some():
-                    self._sort(frame, settle)
-        except EOFError:  # told to whoever reads next
-            pass
-        finally:
-            with self._turn:
-                self._is_reading = False
-                self._turn.notify_all()
-
-    def _has_more(self, seconds: float) -> bool:
-        poller = select.poll()
-        poller.register(self._pipe.sock, select.POLLIN)
-        return bool(poller.poll(seconds * 1000))
-
-    def _poll(self, deadline: float) -> None:
-        if not self._has_more(max(0.0, deadline - time.monotonic())):
-            raise GetTimeoutError(TOO_LATE)
-
-    def _sort(self, frame: Frame, settle: Callable[[Frame], None]) -> None:
-        kind = frame[0]
-        if kind in (RESULT, FAILURE):
-            settle(frame)
-        elif kind == CANCEL:
-            self.cancelled.add(frame[1])
-        else:
-            self.calls.append(frame)
-
-
 class SerialUplink(Uplink):
     """The engine of a worker without an event loop."""
 
@@ -143,6 +50,9 @@ class SerialUplink(Uplink):
         super().__init__(start, unlooped(_report), pipe.memory)
         self._pipe = pipe
         self._inbox = inbox
+        # The one thread that runs methods, if there is one.
+        self._single = None if start.limits else threading.get_ident()
+        inbox.item = self.item
 
     def post(self, frame: Frame) -> None:
         """Sends a frame now: the method that posts it may go on for long."""
@@ -166,7 +76,19 @@ class SerialUplink(Uplink):
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Reads until the ref is done; see Replier."""
-        self._inbox.read(ref.done, self.settle, timeout)
+        read = self._inbox.read
+        if timeout is not None or threading.get_ident() != self._single:
+            read(ref.done, self.settle, timeout)
+            return
+        if not self._inbox.wait(ref.done, self.settle, MOMENT):
+            with self.waiting(ref, MAIN):
+                read(ref.done, self.settle)
+
+    def was_canceled(self, call: int) -> bool:
+        """Whether a call that runs was cancelled; reads what has come; see Process."""
+        if call not in self._inbox.cancelled:
+            self._inbox.read_what_is_there(self.settle)
+        return call in self._inbox.cancelled
 
     def finish(self) -> None:
         """Sends what was answered, and what was asked and waits for its arguments."""
@@ -194,7 +116,7 @@ def be_born(start: Start, pipe: Pipe) -> tuple[object, Inbox, SerialUplink]:
     Raises:
         SystemExit: The constructor raised, and the owner was told what.
     """
-    inbox = Inbox(pipe)
+    inbox = Inbox(pipe, start.unread)
     uplink = SerialUplink(start, pipe, inbox)
     set_engine(uplink)
     try:
@@ -203,6 +125,7 @@ def be_born(start: Start, pipe: Pipe) -> tuple[object, Inbox, SerialUplink]:
     except BaseException as error:
         pipe.send(replies.failure(uplink, 0, error, f"{start.name}()"))
         raise SystemExit(1) from error
+    uplink.made = type(instance)
     pipe.send((READY,))
     return instance, inbox, uplink
 
@@ -222,6 +145,16 @@ class _Serial:
         self._inbox = inbox
         self._uplink = uplink
         self._pace = Pace()
+        self._producer = Producer(
+            name,
+            instance,
+            uplink,
+            inbox.streams,
+            pipe.send,
+            cast("Callable[[], bool]", inbox.calls.__len__),
+            inbox.cancelled,
+            lambda: inbox.read_what_is_there(uplink.settle),
+        )
 
     def run(self) -> None:
         inbox, calls = self._inbox, self._inbox.calls
@@ -234,11 +167,20 @@ class _Serial:
                 inbox.read(has_calls, self._uplink.settle)
             frame = calls.popleft()
             if frame[0] in (CALL, CALL_WITH):
-                if inbox.cancelled and self._was_cancelled(frame[1]):
+                is_timed = frame[0] == CALL_WITH
+                if (inbox.cancelled and self._was_cancelled(frame[1])) or (
+                    is_timed and is_late(frame[4])
+                ):
                     with self._uplink.borrowing(frame[3]):
                         continue
-                self._serve_call(frame)
+                if frame[0] == CALL_WITH and is_stream(frame):
+                    self._serve_stream(frame)
+                else:
+                    self._serve_call(frame)
+            elif frame[0] == TAKEN:
+                self._serve_stream(frame)
             elif frame[0] == STOP:
+                self._producer.close()
                 self._uplink.finish()
                 return
 
@@ -264,7 +206,11 @@ class _Serial:
                     args, kwargs = decode_call(payload)
             else:
                 args, kwargs = decode_call(payload)
-            value = getattr(self._instance, name)(*args, **kwargs)
+            method = getattr(self._instance, name)
+            if told:
+                value = call_with(told[0], method, args, kwargs)
+            else:
+                value = method(*args, **kwargs)
         except Exception as error:  # noqa: BLE001  # the user's code
             where = self._where(name)
             answer = replies.failure(self._uplink, call, error, where)
@@ -282,12 +228,16 @@ class _Serial:
             # Calls that wait may have been cancelled meanwhile.
             self._inbox.read_what_is_there(self._uplink.settle)
 
+    def _serve_stream(self, frame: Frame) -> None:
+        self._pipe.flush()
+        answer = self._producer.serve(frame)
+        if answer is not None:
+            self._pipe.send(answer)
+        else:
+            self._inbox.streams.set_aside(self._inbox.streams.of(frame[1]))
+
     def _where(self, method: str) -> str:
         return replies.where(self._instance, self._name, method)
-
-
-def _left(deadline: float | None) -> float | None:
-    return None if deadline is None else max(0.0, deadline - time.monotonic())
 
 
 def _report(context: dict[str, Any]) -> None:

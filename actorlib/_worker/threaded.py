@@ -14,12 +14,15 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
-from actorlib._calling import running
-from actorlib._wire.frames import CALL, CALL_WITH, STOP, Frame
+from actorlib._calling import is_late, running
+from actorlib._wire.frames import CALL, CALL_WITH, STOP, TAKEN, Frame
 from actorlib._wire.payload import decode_call
 from actorlib._worker import replies
+from actorlib._worker.carried import call_with
 from actorlib._worker.gate import Gate, Gates
+from actorlib._worker.producer import Producer
 from actorlib._worker.serial import be_born
+from actorlib._worker.streams import is_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,18 +53,29 @@ class _Threaded:
         uplink: SerialUplink,
     ) -> None:
         self._name = start.name
+        self._crew = start.crew
         self._instance = instance
         self._pipe = pipe
         self._inbox = inbox
         self._uplink = uplink
         self._gates = Gates(start.limits, start.groups)
-        self._jobs: queue.SimpleQueue[tuple[Frame, Gate]] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[tuple[Frame, Gate] | None] = queue.SimpleQueue()
         # One lock for the gates and the counts: threads = running + idle.
         self._changed = threading.Condition()
         self._running = 0
         self._idle = 0
+        self._begun: set[int] = set()
         self._is_stopping = False
         self._fatal: BaseException | None = None
+        self._producer = Producer(
+            start.name,
+            instance,
+            uplink,
+            inbox.streams,
+            pipe.send,
+            lambda: not self._gates.are_empty,
+            inbox.cancelled,
+        )
 
     # On the main thread.
 
@@ -74,7 +88,7 @@ class _Threaded:
                     self._forget_cancelled()
                     inbox.read(has_calls, self._uplink.settle)
                 frame = calls.popleft()
-                if frame[0] in (CALL, CALL_WITH):
+                if frame[0] in (CALL, CALL_WITH, TAKEN):
                     self._accept(frame)
                 elif frame[0] == STOP:
                     self._finish()
@@ -83,36 +97,34 @@ class _Threaded:
             if self._fatal is not None:  # a thread has closed the pipe to say so
                 raise self._fatal from None
             raise
+        finally:
+            for _ in range(len(self._crew)):
+                self._jobs.put(None)
 
     def _accept(self, frame: Frame) -> None:
-        group = frame[4].get("group") if frame[0] == CALL_WITH else None
+        group = frame[4].get("group") if frame[0] != CALL else None
         gate = self._gates.of(frame[2], group)
         with self._changed:
             if not gate.enter(frame):
                 return
+            self._begun.add(frame[1])
             self._running += 1
             if self._idle:
                 self._idle -= 1
                 self._jobs.put((frame, gate))
                 return
             number = self._running
-        thread = threading.Thread(
-            target=self._work,
-            args=(frame, gate),
-            name=f"{self._name}-{number}",
-            daemon=True,  # the end of the process does not wait for a call
-        )
-        thread.start()
+        self._crew.start(f"{self._name}-{number}", self._work, frame, gate)
 
     def _forget_cancelled(self) -> None:
-        """Drops cancellations of calls that run or are over: none waits any more."""
+        """Drops cancellations of calls that are over: none waits any more."""
         if not self._inbox.cancelled:
             return
         # Looked at in this order: one that comes meanwhile is of a call that is there.
         known = list(self._inbox.cancelled)
         with self._changed:
             if not self._inbox.calls and self._gates.are_empty:
-                self._inbox.cancelled.difference_update(known)
+                self._inbox.cancelled.difference_update({*known} - self._begun)
 
     def _finish(self) -> None:
         """Lets everything that came before end; threads that wait read for it."""
@@ -122,6 +134,7 @@ class _Threaded:
                 self._changed.wait()
         if self._fatal is not None:
             raise self._fatal
+        self._producer.close()
         self._uplink.finish()
 
     # On any other.
@@ -129,25 +142,34 @@ class _Threaded:
     def _work(self, frame: Frame | None, gate: Gate) -> None:
         while True:
             if frame is None:
-                frame, gate = self._jobs.get()
+                job = self._jobs.get()
+                if job is None:
+                    return
+                frame, gate = job
             if self._is_stopping:
                 self._inbox.read_what_is_there(self._uplink.settle)
             try:
-                self._serve_call(frame)
+                if frame[0] != CALL and is_stream(frame):
+                    self._serve_stream(frame)
+                else:
+                    self._serve_call(frame)
                 self._tidy()
             except BaseException as error:  # noqa: BLE001  # it ends the actor, from the main thread
                 self._break(error)
                 return
             with self._changed:
+                self._begun.discard(frame[1])
                 frame = gate.leave()
-                if frame is None:
+                if frame is not None:
+                    self._begun.add(frame[1])
+                else:
                     self._running -= 1
                     self._idle += 1
                     self._changed.notify_all()
 
     def _serve_call(self, frame: Frame) -> None:
         _, call, name, loans, *told, payload = frame
-        if call in self._inbox.cancelled:
+        if call in self._inbox.cancelled or (told and is_late(told[0])):
             self._inbox.cancelled.discard(call)
             with self._uplink.borrowing(loans):
                 return
@@ -155,7 +177,11 @@ class _Threaded:
         try:
             with self._uplink.borrowing(loans):
                 args, kwargs = decode_call(payload)
-            value = getattr(self._instance, name)(*args, **kwargs)
+            method = getattr(self._instance, name)
+            if told:
+                value = call_with(told[0], method, args, kwargs)
+            else:
+                value = method(*args, **kwargs)
         except Exception as error:  # noqa: BLE001  # the user's code
             answer = replies.failure(self._uplink, call, error, self._where(name))
         else:
@@ -165,6 +191,14 @@ class _Threaded:
         running.set(None)
         # The value is still held here: a handle in it is given back after it was sent.
         self._pipe.send(answer)
+
+    def _serve_stream(self, frame: Frame) -> None:
+        streams = self._inbox.streams
+        answer = self._producer.serve(frame)
+        if answer is not None:
+            self._pipe.send(answer)
+        else:
+            streams.set_aside(streams.of(frame[1]))
 
     def _tidy(self) -> None:
         """Does what was put off while this thread was busy."""

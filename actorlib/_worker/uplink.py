@@ -6,21 +6,21 @@ inside an actor too.
 
 from __future__ import annotations
 
-import itertools
 import struct
-import weakref
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
-from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from actorlib._arguments import Arguments
+from actorlib._calling import running
 from actorlib._engine import ActorExit, ActorId, ActorSpec, Hold, LoanId, ObjectId
 from actorlib._pending import PendingCalls
-from actorlib._ref import ObjectRef
-from actorlib._runtime_env import inherited
-from actorlib._wire.answers import fill
-from actorlib._wire.blame import Sources
+from actorlib._propagation import MARKED
+from actorlib._reading import Reading
+from actorlib._telling import tell
+from actorlib._window import bounds_of
 from actorlib._wire.frames import (
     ASK,
     ASK_WITH,
@@ -28,36 +28,42 @@ from actorlib._wire.frames import (
     AWAIT,
     BEHIND_CALLS,
     CANCEL,
-    CREATE,
     END,
     FIND,
-    GIVE,
+    HELD,
     LEAVE,
     LOOK,
     RETURN,
+    TAKEN,
     TO_RESTART,
+    WAITS,
     Frame,
 )
 from actorlib._wire.payload import dump
 from actorlib._worker.birth import interface_in
+from actorlib._worker.groups import GroupQuestions
 from actorlib._worker.loans import LoanBook
+from actorlib._worker.making import Making
 from actorlib._worker.objects import Objects
 from actorlib._worker.outbox import Outbox
+from actorlib._worker.refs import Refs
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Collection, Generator, Mapping
 
     from actorlib._interface import Interface, Method
-    from actorlib._options import ActorOptions
+    from actorlib._ref import ObjectRef
     from actorlib._snapshot import ActorInfo
     from actorlib._wire.memory import Memory
     from actorlib._worker.birth import Start
 
 TOO_LATE = "the result did not come in time; the call goes on"
+MOMENT = 0.1
+"""Seconds after which a wait is told of, as it may be for ever."""
 
 _count = struct.Struct(">I")
-_Entry = ObjectRef[Any] | weakref.ref[ObjectRef[Any]]
+_dumped = lru_cache(maxsize=64)(dump)
 
 
 class Uplink(ABC):
@@ -72,21 +78,22 @@ class Uplink(ABC):
     def __init__(
         self, start: Start, loop: asyncio.AbstractEventLoop, memory: Memory
     ) -> None:
-        memory.belong(start.prefix, self, self.tidy)
         self.memory = memory
-        self.context = start.context
+        self.context = replace(start.context, process=self)
+        self.made: type = object
+        self._name = start.name
         self._prefix = start.prefix
         self._source = start.source
         self._loop = loop
-        self._calls = itertools.count(1)
-        self._actors = itertools.count(1)
-        self._refs: dict[int, _Entry] = {}
+        self._refs = Refs(loop, self)
         self.outbox = Outbox(self)
-        self._objects = Objects(self, start.prefix, self._unasked)
-        self._sources = Sources()
+        self._objects = Objects(self, start.prefix, self._refs.unasked)
+        self._making = Making(self, start)
         self.loans = LoanBook()
         self._is_forsaken = False
         self.pending = PendingCalls()
+        self.groups = GroupQuestions(self)
+        memory.belong(start.prefix, self, self.tidy)
 
     @abstractmethod
     def post(self, frame: Frame) -> None:
@@ -99,6 +106,26 @@ class Uplink(ABC):
     def wait_here(self, ref: ObjectRef[Any]) -> None:
         """Blocks any thread until the owner has answered; for short questions."""
         self.wait(ref, None)
+
+    @abstractmethod
+    def was_canceled(self, call: int) -> bool:
+        """Whether a call that runs here was cancelled; see Process."""
+
+    def function_name(self, method: str) -> str:
+        """A method of the actor, with its class and module; see Process."""
+        return f"{self.made.__module__}.{self.made.__qualname__}.{method}"
+
+    @contextmanager
+    def waiting(self, ref: ObjectRef[Any], thread: int) -> Generator[None]:
+        """Around a wait that has lasted: the owner is told who waits for what."""
+        asking = running.get()
+        method = "__init__" if asking is None else asking[1]
+        self.post((WAITS, ref.call, thread, f"{self._name}.{method}"))
+        try:
+            yield
+        except BaseException:  # of a signal handler, for example
+            self.post((WAITS, 0, thread, ""))
+            raise
 
     @abstractmethod
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
@@ -124,27 +151,29 @@ class Uplink(ABC):
 
     def create(self, spec: ActorSpec) -> ActorId:
         """Starts an actor; see Engine."""
-        actor, _ = self._create(spec)
+        self._check_parent()
+        actor, _ = self._making.make(spec)
         return actor
 
     def obtain(self, spec: ActorSpec) -> Hold:
         """The actor that has a name, or a new one; see Engine."""
-        actor, taken = self._create(spec)
+        self._check_parent()
+        actor, taken = self._making.make(spec)
         return taken or Hold(self, actor, spec.interface)
 
     def find(self, name: str, namespace: str | None) -> Hold:
         """The actor of a name; see Engine."""
-        found: Hold = self._asked(FIND, name, namespace)
+        found: Hold = self.asked(FIND, name, namespace)
         return found
 
     def names(self) -> list[tuple[str, str]]:
         """Who answers to a name; see Engine."""
-        names: list[tuple[str, str]] = self._asked(LOOK, True)  # noqa: FBT003  # a field of the frame
+        names: list[tuple[str, str]] = self.asked(LOOK, True)  # noqa: FBT003  # a field of the frame
         return names
 
     def actors(self) -> list[ActorInfo]:
         """What is known of each actor; see Engine."""
-        infos: list[ActorInfo] = self._asked(LOOK, False)  # noqa: FBT003  # a field of the frame
+        infos: list[ActorInfo] = self.asked(LOOK, False)  # noqa: FBT003  # a field of the frame
         return infos
 
     def interface(self) -> Interface:
@@ -157,49 +186,21 @@ class Uplink(ABC):
         self.post((LEAVE, 0))
         raise ActorExit
 
-    def _asked(self, kind: int, *fields: object) -> Any:
+    def asked(self, kind: int, *fields: object) -> Any:
         """What the owner answers to a frame, at once."""
-        ref = self._new_ref()
-        self.post((kind, ref.call, *fields))
+        ref = self.ask(kind, *fields)
         self.wait_here(ref)
         return ref.result()
 
-    def _create(self, spec: ActorSpec) -> tuple[ActorId, Hold | None]:
-        """Starts an actor, or finds who has its name: its id, or theirs."""
-        name = spec.interface.class_name
-        source = self._sources.dumped(name, spec.source)
-        # Apart from the rest, as the owner may not have the modules they are of.
-        listed = dump(spec.options.retry_exceptions)
-        options = self._heir(spec.options).updated({"retry_exceptions": False})
-        face = dump((spec.interface, options, listed))
-        arguments = Arguments(self, name, spec.args, spec.kwargs)
-        actor = ActorId(self._prefix + _count.pack(next(self._actors)))
+    def ask(self, kind: int, *fields: object) -> ObjectRef[Any]:
+        """Sends a frame that the owner answers."""
+        ref = self._new_ref()
+        self.post((kind, ref.call, *fields))
+        return ref
 
-        def frame() -> Frame:
-            try:
-                payload, loans = arguments.payload()
-            except Exception as error:  # noqa: BLE001  # a ref that failed: so does the actor
-                return (GIVE, actor, False, None, dump(error))
-            return (GIVE, actor, True, loans, payload)
-
-        self._check_parent()
-        # At once, as whoever gets its handle may speak of it; the arguments may follow.
-        if spec.options.name is None:
-            self.post((CREATE, 0, actor, source, face))
-        else:
-            taken: Hold | None = self._asked(CREATE, actor, source, face)
-            if taken is not None:
-                return taken.actor_id, taken
-        self.loans.arrived((actor,))
-        self.outbox.post(actor, frame, arguments)
-        return actor, None
-
-    def _heir(self, options: ActorOptions) -> ActorOptions:
-        """The options of an actor made here, with what it has from this one."""
-        outer = self.context.runtime_env
-        if not outer:
-            return options
-        return options.updated({"runtime_env": inherited(outer, options.runtime_env)})
+    def new_id(self) -> bytes:
+        """An id for something that is made here."""
+        return self._making.new_id()
 
     def call(
         self,
@@ -209,9 +210,48 @@ class Uplink(ABC):
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
         """Sends a call to another actor; see Engine."""
+        told = self._said(method)
         arguments = Arguments(self, method.name, args, kwargs)
         ref = self._new_ref()
-        call, name, told = ref.call, method.name, method.told
+        self._ask(ref.call, actor, method, arguments, told)
+        return ref
+
+    def stream(
+        self,
+        actor: ActorId,
+        method: Method,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        *,
+        is_capped: bool,
+    ) -> Reading:
+        """Sends a call of another actor's generator; see Engine."""
+        told = self._said(method)
+        arguments = Arguments(self, method.name, args, kwargs)
+        self._check_parent()
+        bounds = bounds_of(method.options.backpressure or 0)
+        reading = Reading(self._loop, self, bounds, is_capped=is_capped)
+        self._refs.add(reading)
+        self._ask(reading.call, actor, method, arguments, told)
+        return reading
+
+    def _said(self, method: Method) -> dict[str, Any] | None:
+        """What is said of a call that is made here, besides its arguments."""
+        asking = running.get()
+        if method.told is None and not MARKED and (asking is None or not asking[2]):
+            return None
+        return _packed(tell(method, asking, self._name))
+
+    def _ask(
+        self,
+        call: int,
+        actor: ActorId,
+        method: Method,
+        arguments: Arguments,
+        told: dict[str, Any] | None,
+    ) -> None:
+        asking, name = running.get(), method.name
+        asker = 0 if asking is None else asking[0]
 
         def frame() -> Frame | None:
             if call not in self._refs:  # cancelled while it waited
@@ -219,14 +259,15 @@ class Uplink(ABC):
             try:
                 payload, loans = arguments.payload()
             except Exception as error:  # noqa: BLE001  # it is the answer
-                self._fail(call, error)
-                return None
+                self._refs.fail(call, error)
+                return (CANCEL, call, False)
             if told:
-                return (ASK_WITH, call, actor, name, loans, told, payload)
-            return (ASK, call, actor, name, loans, payload)
+                return (ASK_WITH, call, asker, actor, name, loans, told, payload)
+            return (ASK, call, asker, actor, name, loans, payload)
 
-        self.outbox.post(actor, frame, arguments, passes=not method.keeps_order)
-        return ref
+        held = (HELD, call, asker, actor, told and told.get("deadline"), name)
+        passes = not method.keeps_order
+        self.outbox.post(actor, frame, arguments, passes=passes, held=held)
 
     def put(self, value: object) -> ObjectRef[Any]:
         """Has the owner keep a value; see Engine."""
@@ -259,10 +300,10 @@ class Uplink(ABC):
         """Ends an actor at once; see Engine."""
         return self._end(actor, TO_RESTART if restart else AT_ONCE)
 
-    def cancel(self, call: int) -> None:
+    def cancel(self, call: int, *, recursive: bool = True) -> None:
         """Stops a call; see Replier."""
-        if self._refs.pop(call, None) is not None:
-            self.post((CANCEL, call))
+        if self._refs.drop(call):
+            self.post((CANCEL, call, recursive))
 
     def loosen(self, ref: ObjectRef[Any]) -> None:
         """From now on the call is cancelled if nobody holds the ref any more."""
@@ -271,8 +312,7 @@ class Uplink(ABC):
         def gone(_: object) -> None:
             self.later(partial(self.cancel, call))
 
-        if call in self._refs:
-            self._refs[call] = weakref.ref(ref, gone)
+        self._refs.loosen(ref, gone)
 
     # Counting handles.
 
@@ -310,39 +350,31 @@ class Uplink(ABC):
 
     def settle(self, frame: Frame) -> None:
         """Fills the ref that a RESULT or FAILURE frame answers."""
-        entry = self._refs.pop(frame[1], None)
-        ref = entry() if isinstance(entry, weakref.ref) else entry
         with self.borrowing(frame[-2]):
-            if ref is not None and not ref.done():
-                fill(ref, frame)
+            self._refs.settle(frame)
 
-    def _fail(self, call: int, error: BaseException) -> None:
-        entry = self._refs.pop(call, None)
-        ref = entry() if isinstance(entry, weakref.ref) else entry
-        if ref is not None and not ref.done():
-            ref.set_exception(error)
+    def item(self, frame: Frame) -> None:
+        """Takes an item of a stream that this worker reads."""
+        with self.borrowing(frame[3]):
+            self._refs.item(frame)
+
+    def taken(self, number: int, count: int) -> None:
+        """Tells how many items of a stream were taken; see Feed."""
+        if not self._is_forsaken:
+            self.post((TAKEN, number, count))
 
     def fail_all(self, error: Exception) -> None:
-        """The owner is gone: nothing that was asked will be answered."""
-        for call in list(self._refs):
-            self._fail(call, error)
-
-    def _new_ref(self) -> ObjectRef[Any]:
-        ref: ObjectRef[Any] = ObjectRef(loop=self._loop)
-        self.adopt(ref)
-        return ref
+        """The owner is gone: nothing that was or will be asked is answered."""
+        self._refs.fail_all(error)
 
     def adopt(self, ref: ObjectRef[Any]) -> None:
         """Gives a ref the number under which its answer will come."""
         self._check_parent()
-        ref.bind(self, next(self._calls))
-        self._refs[ref.call] = ref
+        self._refs.adopt(ref)
 
-    def _unasked(self, cls: type[ObjectRef[Any]]) -> ObjectRef[Any]:
-        """A ref that no answer comes for yet."""
-        ref = cls(loop=self._loop)
-        ref.bind(self, 0)
-        return ref
+    def _new_ref(self) -> ObjectRef[Any]:
+        self._check_parent()
+        return self._refs.new()
 
     def _check_parent(self) -> None:
         if self._is_forsaken:
@@ -355,3 +387,13 @@ class Uplink(ABC):
         ref = self._new_ref()
         self.outbox.post(actor, lambda: (END, ref.call, actor, manner))
         return ref
+
+
+def _packed(told: dict[str, Any] | None) -> dict[str, Any] | None:
+    """What is said of a call, as frames carry it: the owner may lack the classes."""
+    if told is None or "retries" not in told:
+        return told
+    times, listed = told["retries"]
+    if isinstance(listed, tuple):
+        listed = _dumped(cast("tuple[type, ...]", listed))
+    return {**told, "retries": (times, listed)}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from actorlib._kinds import KINDS, Kind
 from actorlib.accelerators.base import Rejected
 from actorlib.accelerators.discovery import families
+from actorlib.accelerators.masks import read_mask
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -146,11 +147,19 @@ def environment(
     return {name: v for name, v in changes.items() if name not in forbidden}
 
 
-def accelerator_ids(lease: Lease, inventory: Inventory) -> dict[str, list[int | str]]:
+def accelerator_ids(
+    lease: Lease, inventory: Inventory, own: Mapping[str, str] | None = None
+) -> dict[str, list[int | str]]:
     """The ids of a lease's devices by kind, as the user is told them.
 
     They are the machine's ids, not the numbers a process counts behind its mask: ints
-    where the owner had no mask, and its mask's own words where it had one.
+    where the owner had no mask, and its mask's own words where it had one. A mask that
+    the user has written for the process is the last word: it is what is seen there.
+
+    Args:
+        lease: What is held.
+        inventory: What there is.
+        own: Variables that the user has set for the process.
 
     Returns:
         Every kind that the inventory knows, with an empty list if nothing is held.
@@ -160,6 +169,12 @@ def accelerator_ids(lease: Lease, inventory: Inventory) -> dict[str, list[int | 
         device = share.device
         is_number = device.id.isdecimal() and device.family not in inventory.masked
         told[device.kind].append(int(device.id) if is_number else device.id)
+    for family in inventory.families:
+        value = (own or {}).get(family.visible_env)
+        mask = read_mask(family.visible_env, value, family.syntax)
+        if mask is not None and family.kind.name in told:
+            entries = mask.entries
+            told[family.kind.name] = [int(e) if e.isdecimal() else e for e in entries]
     return told
 
 

@@ -6,7 +6,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 import pytest
-from helpers.host import GIB, RecordedHost
+from helpers.host import GIB, RecordedHost, after
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,13 +30,6 @@ def detect(name: str, environ: Mapping[str, str] | None = None) -> Detection:
 
 def ids(detection: Detection) -> list[str]:
     return [device.id for device in detection.devices]
-
-
-def after(
-    environ: Mapping[str, str], changes: Mapping[str, str | None]
-) -> dict[str, str]:
-    merged = {**environ, **changes}
-    return {name: value for name, value in merged.items() if value is not None}
 
 
 def test_detect_when_there_is_a_server_then_every_card_is_known_in_full() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from helpers.host import GIB, RecordedHost
+from helpers.host import GIB, RecordedHost, after
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,13 +28,6 @@ def detect(name: str, environ: Mapping[str, str] | None = None) -> Detection:
 
 def ids(detection: Detection) -> list[str]:
     return [device.id for device in detection.devices]
-
-
-def after(
-    environ: Mapping[str, str], changes: Mapping[str, str | None]
-) -> dict[str, str]:
-    merged = {**environ, **changes}
-    return {name: value for name, value in merged.items() if value is not None}
 
 
 @pytest.mark.parametrize("value", [None, "FLAT", "COMBINED", "flat"])

@@ -7,6 +7,7 @@ actor says where it is, and the kernel says when a process is gone.
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import socket
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
@@ -36,9 +37,8 @@ async def running(**options: Unpack[RuntimeKeywords]) -> AsyncGenerator[Runtime]
     Args:
         **options: As for ``init()``; four CPUs and no GPU unless they say otherwise.
     """
-    known: RuntimeKeywords = {"num_cpus": 4, "num_gpus": 0, **options}
     with _limited():
-        async with actorlib.init(**known) as runtime:
+        async with _known(options) as runtime:
             yield runtime
 
 
@@ -56,8 +56,7 @@ async def shared(
     Yields:
         What lends the runtime to one test.
     """
-    known: RuntimeKeywords = {"num_cpus": 4, "num_gpus": 0, **options}
-    async with actorlib.init(**known) as runtime:  # each test has its own limit
+    async with _known(options) as runtime:  # for longer than one test may take
         engine = cast("LocalEngine", find_engine())
         set_engine(None)
         LENT.append(engine)
@@ -74,6 +73,8 @@ async def shared(
                         for actor in runtime.snapshot().actors
                     ]
                     await asyncio.gather(*map(engine.kill, living))
+                    if runtime.snapshot().actors:
+                        gc.collect()  # a caught error keeps handles in a cycle
                     set_engine(None)
 
         try:
@@ -83,6 +84,11 @@ async def shared(
             shown = memory._shown
             LENT.remove(engine)
             assert not shown, f"segments of workers that are gone are left: {shown}"
+
+
+def _known(options: RuntimeKeywords) -> Runtime:
+    known: RuntimeKeywords = {"num_cpus": 4, "num_gpus": 0, **options}
+    return actorlib.init(**known)
 
 
 @contextmanager

@@ -9,19 +9,23 @@ import weakref
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, final
 
-from actorlib._engine import ActorId, Hold, LoanId, ObjectId, RuntimeContext
+from actorlib._context import RuntimeContext
+from actorlib._engine import ActorId, Hold, LoanId, ObjectId
 from actorlib._pending import PendingCalls
+from actorlib._reading import Reading
 from actorlib._ref import ObjectRef
 from actorlib._values import travelling
+from actorlib._window import bounds_of
 from actorlib._wire.memory import Memory
 from actorlib.exceptions import ActorNotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from actorlib._bundles import GroupId, GroupSpec
     from actorlib._engine import ActorSpec
     from actorlib._interface import Interface, Method
-    from actorlib._snapshot import ActorInfo
+    from actorlib._snapshot import ActorInfo, GroupInfo
 
 
 class Sent(NamedTuple):
@@ -41,6 +45,31 @@ class Sent(NamedTuple):
 
 
 @final
+class NoGroups:
+    """No placement groups, and no room for any; see Reservations."""
+
+    def reserve(self, spec: GroupSpec) -> GroupSpec:
+        """Refuses."""
+        raise NotImplementedError(spec)
+
+    def ready(self, group: GroupId, value: object) -> ObjectRef[Any]:
+        """Refuses."""
+        raise NotImplementedError(group, value)
+
+    def remove(self, group: GroupId) -> asyncio.Future[None]:
+        """Refuses."""
+        raise NotImplementedError(group)
+
+    def find(self, name: str) -> GroupSpec:
+        """Refuses."""
+        raise NotImplementedError(name)
+
+    def infos(self) -> list[GroupInfo]:
+        """Nothing: there are none."""
+        return []
+
+
+@final
 class FakeEngine:
     """Fulfils ``Engine`` for handles and ``Replier`` for refs.
 
@@ -55,6 +84,7 @@ class FakeEngine:
         created: The actors that were made, in order.
         sent: The calls that were made, in order.
         cancelled: The numbers of the calls that were cancelled.
+        told: What was told of streams: their numbers, and how many items were taken.
         holders: How many holders each actor has.
         ended: Actors that were ended, each with ``"end"``, ``"kill"`` or
             ``"restart"``.
@@ -65,9 +95,11 @@ class FakeEngine:
         self.context = RuntimeContext(job_id=bytes(4).hex())
         self.pending = PendingCalls()
         self.memory = Memory()
+        self.groups = NoGroups()
         self.created: list[ActorSpec] = []
         self.sent: list[Sent] = []
         self.cancelled: list[int] = []
+        self.told: list[tuple[int, int]] = []
         self.holders: Counter[LoanId] = Counter()
         self.ended: list[tuple[ActorId, str]] = []
         self.readiness: dict[ActorId, asyncio.Future[None]] = {}
@@ -95,6 +127,24 @@ class FakeEngine:
         """Writes the call down."""
         self.sent.append(Sent(actor, method.name, args, dict(kwargs)))
         return self.new_ref()
+
+    def stream(
+        self,
+        actor: ActorId,
+        method: Method,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        *,
+        is_capped: bool,
+    ) -> Reading:
+        """Writes the call down; its items come when the test puts them in."""
+        self.sent.append(Sent(actor, method.name, args, dict(kwargs)))
+        bounds = bounds_of(method.options.backpressure or 0)
+        return Reading(self._loop, self, bounds, is_capped=is_capped)
+
+    def taken(self, number: int, count: int) -> None:
+        """Writes down what was told of a stream."""
+        self.told.append((number, count))
 
     def ready(self, actor: ActorId) -> asyncio.Future[None]:
         """Done at once, or when the test says so."""
@@ -158,13 +208,18 @@ class FakeEngine:
         self.holders[actor] -= 1
         self.holders = +self.holders
 
+    def later(self, callback: Callable[[], None]) -> None:
+        """Calls back from the loop."""
+        self._loop.call_soon_threadsafe(callback)
+
     def forsake(self) -> None:
         """Does nothing: no test forks it."""
 
     # Replier.
 
-    def cancel(self, call: int) -> None:
+    def cancel(self, call: int, *, recursive: bool = True) -> None:
         """Writes down that a call was cancelled."""
+        del recursive
         if self._refs.pop(call, None) is not None:
             self.cancelled.append(call)
 

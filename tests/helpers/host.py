@@ -151,3 +151,11 @@ class RecordedHost(Host):
     def physical_memory(self) -> int:
         """The recorded number of bytes."""
         return self._memory
+
+
+def after(
+    environ: Mapping[str, str], changes: Mapping[str, str | None]
+) -> dict[str, str]:
+    """The environment after changes, where None means that a variable is gone."""
+    merged = {**environ, **changes}
+    return {name: value for name, value in merged.items() if value is not None}

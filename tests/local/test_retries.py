@@ -70,3 +70,28 @@ def test_ret_006_all_exceptions_or_instances_of_those_listed(
 ) -> None:
     assert is_retried(retries, error) is answer
     assert retries.depends_on_error or error is None or not retries.times
+
+
+@pytest.mark.parametrize(
+    ("times", "exceptions", "retries"),
+    [
+        (None, None, Retries(3, exceptions=False)),
+        (5, None, Retries(5, exceptions=False)),
+        (0, None, None),
+        (None, True, Retries(3, exceptions=True)),
+        (1, (KeyError,), Retries(1, (KeyError,))),
+    ],
+)
+def test_retries_of_when_the_call_says_something_then_that_goes_before(
+    times: int | None,
+    exceptions: bool | tuple[type[Exception], ...] | None,  # noqa: FBT001  # an option
+    retries: Retries | None,
+) -> None:
+    options = ActorOptions(max_restarts=1, max_task_retries=3)
+
+    assert retries_of(options, times, exceptions) == retries
+
+
+def test_retries_of_when_the_actor_is_not_restarted_then_only_for_exceptions() -> None:
+    assert retries_of(ActorOptions(), 2) is None
+    assert retries_of(ActorOptions(), 2, exceptions=True) == Retries(2, exceptions=True)

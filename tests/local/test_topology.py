@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actorlib._local.topology import aligned, linked
+from actorlib._local.topology import aligned, linked, pieces
 from actorlib.accelerators.base import Device
 
 if TYPE_CHECKING:
@@ -166,3 +166,30 @@ def test_aligned_when_any_are_free_then_an_aligned_run_if_there_is_one(
     best = [run for run in there if run[0] % size == 0] or there
     assert len(set(chosen) & free) == len(chosen) == count
     assert count == 1 or not best or chosen in best
+
+
+@pytest.mark.parametrize(
+    ("links", "expected"),
+    [
+        ((), [[0], [1], [2], [3]]),
+        (((0, 2), (1, 3)), [[0, 2], [1, 3]]),
+        (((0, 3), (3, 1)), [[0, 1, 3], [2]]),
+    ],
+    ids=["none", "pairs", "by way of another"],
+)
+def test_pieces_when_linked_then_who_reaches_whom(
+    links: tuple[tuple[int, int], ...], expected: list[list[int]]
+) -> None:
+    found = pieces(cards(links, 4), by_number=False)
+
+    assert [places(piece) for piece in found] == expected
+
+
+def test_pieces_when_the_machine_is_a_mesh_then_one() -> None:
+    assert len(pieces(cards(DGX_1), by_number=False)) == 1
+
+
+def test_pieces_when_by_number_then_runs() -> None:
+    found = pieces(cores([0, 1, 3, 4, 5, 8]), by_number=True)
+
+    assert [places(piece) for piece in found] == [[0, 1], [3, 4, 5], [8]]

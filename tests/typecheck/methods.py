@@ -6,11 +6,11 @@ every one of them, and no other line is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any, assert_type
 
 import actorlib
-from actorlib import ActorHandle, ActorMethod, ObjectRef
+from actorlib import ActorHandle, ActorMethod, ObjectRef, ObjectRefGenerator
 
 
 class Adder:
@@ -37,6 +37,15 @@ class Adder:
         reading = self.read("a", times=2)
         return await assert_type(reading, Coroutine[Any, Any, list[str]])
 
+    @actorlib.method(backpressure=8)
+    def count(self, number: int) -> Iterator[int]:
+        yield from range(number)
+
+    @actorlib.method
+    async def ticks(self) -> AsyncIterator[str]:
+        for number in self.count(1):
+            yield str(assert_type(number, int))
+
     def undecorated(self) -> float:
         return 0.5
 
@@ -53,6 +62,10 @@ async def use() -> None:
     assert_type(await adder.add.remote(number=1), int)
     assert_type(await adder.name.remote(), str)
     assert_type(await adder.read.remote("a", times=2), list[str])
+    assert_type(adder.count.remote(3), ObjectRefGenerator[int])
+    assert_type(adder.ticks.options(backpressure=1).remote(), ObjectRefGenerator[str])
+    async for tick in adder.ticks.remote():
+        assert_type(await tick, str)
     moved = adder.read.options(concurrency_group="io")
     assert_type(await moved.remote("a"), list[str])
     as_method: ActorMethod[[int], int] = adder.add
@@ -74,6 +87,9 @@ async def reject() -> None:
     adder.read.options(concurrency_groups="io")  # rejected
     adder.read.options(concurrency_group=2)  # rejected
     adder.missing.remote()  # rejected
+    adder.count.remote("1")  # rejected
+    adder.ticks.remote(1)  # rejected
+    adder.ticks.options(backpressure="1")  # rejected
     wrong: str = await adder.add.remote(1)  # rejected
     actorlib.typed(adder)  # rejected
     unbound: Callable[[Adder, str], int] = Adder.add  # rejected

@@ -304,3 +304,45 @@ def test_send_when_the_other_side_closes_while_it_waits_then_os_error(
     with pytest.raises(OSError, match=r"."):
         left.send((RESULT, 1, None, [b"x" * 10 * MIB]))
     reader.join()
+
+
+# Waits that last.
+
+
+def test_wake_after_when_nothing_comes_then_the_read_says_so(right: Pipe) -> None:
+    right.wake_after(0.01)
+
+    with pytest.raises(BlockingIOError):
+        right.receive_some()
+
+
+def test_wake_after_when_it_is_0_again_then_the_read_waits(
+    left: Pipe, right: Pipe
+) -> None:
+    right.wake_after(0.01)
+    right.wake_after(0)
+    with ThreadPoolExecutor(1) as pool:
+        frames = pool.submit(right.receive)
+        left.send((READY,))
+
+        assert frames.result() == [(READY,)]
+
+
+def test_wake_after_when_it_is_cut_off_in_a_frame_then_the_rest_is_read(
+    left: Pipe, right: Pipe
+) -> None:
+    data = written((CALL, 1, "ping", None, [b"x" * MIB]))
+    right.wake_after(0.01)
+    left.sock.sendall(data[:100_000])
+    right.receive_some()
+    right.receive_some()
+    with pytest.raises(BlockingIOError):
+        received(right, 1)
+    with ThreadPoolExecutor(1) as pool:
+        sent = pool.submit(left.sock.sendall, data[100_000:])
+        found: list[Frame] = []
+        while not found:
+            found = right.receive_some()
+        sent.result()
+
+    assert told(found) == [(CALL, 1, "ping", None, [b"x" * MIB])]

@@ -1,0 +1,9 @@
+"""Actors in their owner's process: for breakpoints, and for unit tests.
+
+The local engine without processes. What decides, sends and counts is that engine's own,
+on both sides of the pipe; only what starts a worker is another, and starts a thread.
+In reading order:
+
+* ``launcher``: a launcher whose workers are threads, and what that means.
+* ``worker``: one of them: its pipe, its thread, its end.
+"""

@@ -1,0 +1,78 @@
+"""A launcher whose workers are threads of this process.
+
+Calls, values, errors, names, handles, shares, restarts and endings are those of the
+local engine, which starts them. What threads cannot have is refused, or is otherwise:
+
+* Variables and a directory of its own (``runtime_env``) are refused where an actor is
+  made. Masks are not set, though devices are given, and their ids told.
+* A method that does not return cannot be ended. Its actor is dead all the same, and its
+  thread is left behind with a warning. ``atexit`` handlers run with the program's.
+* Modules and what they hold are shared by all actors and the owner: a test may replace
+  a function, and a program may come to rely on what processes would not share.
+* What is printed is printed here, as it is.
+* No actor has the main thread: signal handlers cannot be set in one.
+* A thread that the user's code starts asks as the owner would, unless it is given the
+  context of its actor (``asyncio.to_thread``, ``contextvars.copy_context().run``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import TYPE_CHECKING
+
+from actorlib._inline.worker import InlineWorker
+from actorlib._local.descriptors import Room
+
+if TYPE_CHECKING:
+    from actorlib._runtime_options import RuntimeOptions
+
+_DESCRIPTORS = 8
+"""Of one actor at the most: the two ends of its pipe, and what uvloop's loop has."""
+
+
+class InlineLauncher:
+    """Starts actors in this process; see Launcher.
+
+    Args:
+        loop: The owner's loop.
+        options: How the runtime behaves; what a busy actor is given to end is also what
+            it is given once it was killed.
+    """
+
+    environment: None = None
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, options: RuntimeOptions
+    ) -> None:
+        self._loop = loop
+        self._grace = options.grace
+        self._numbers = itertools.count(1)
+        self._workers: set[InlineWorker] = set()
+        self._room = Room()
+
+    async def start(self) -> None:
+        """Nothing has to be made ready; see Launcher."""
+
+    def launch(self, name: str, *, has_devices: bool) -> InlineWorker:
+        """Starts the thread of an actor; see Launcher."""
+        del has_devices  # nothing here could keep them from anybody
+        self._room.make((len(self._workers) + 1) * _DESCRIPTORS)
+        worker = InlineWorker(
+            f"{name} #{next(self._numbers)}",
+            self._loop,
+            self._grace,
+            self._workers.discard,
+        )
+        self._workers.add(worker)
+        worker.start()
+        return worker
+
+    async def aclose(self) -> None:
+        """Ends every thread that can be ended; see Launcher."""
+        left = list(self._workers)
+        for worker in left:
+            worker.kill()
+        if left:
+            await asyncio.wait({worker.exited for worker in left})
+        self._room.restore()

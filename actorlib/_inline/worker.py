@@ -1,0 +1,148 @@
+"""One actor in its owner's process: a worker's half of the pipe, served by a thread.
+
+A thread cannot be killed. What ends it is the end of the pipe: it is seen at once by
+one that waits for a call, by ``async def`` methods as a cancellation, and by a plain
+method when it returns. One that does not is left behind, and the log says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, final
+
+from actorlib._engine import take_slot
+from actorlib._local.launcher import ProcessExit
+from actorlib._wire.pipe import Pipe
+from actorlib._worker import looped, serial, threaded
+from actorlib._worker.__main__ import ended
+from actorlib._worker.birth import read_start
+from actorlib._worker.crew import Crew
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actorlib._worker.birth import Start
+
+_log = logging.getLogger("actorlib")
+
+
+@final
+class InlineWorker:
+    """The thread of one actor; see WorkerProcess.
+
+    Args:
+        name: What debuggers call it.
+        loop: The owner's loop.
+        grace: Seconds that it is waited for once it was killed.
+        gone: Called when it is waited for no more.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        loop: asyncio.AbstractEventLoop,
+        grace: float,
+        gone: Callable[[InlineWorker], None],
+    ) -> None:
+        self.pid = os.getpid()
+        self.exited: asyncio.Future[ProcessExit] = loop.create_future()
+        self.sock, self._theirs = socket.socketpair()
+        self._loop = loop
+        self._grace = grace
+        self._gone = gone
+        self._thread = threading.Thread(target=self._live, name=name, daemon=True)
+        self._crew = Crew()
+        self._code: int | None = None
+        self._patience: asyncio.TimerHandle | None = None
+
+    # On the owner's thread.
+
+    def start(self) -> None:
+        """Starts the thread, which waits for the first frame."""
+        self._thread.start()
+
+    def kill(self) -> None:
+        """Ends the pipe, and after a grace the wait for the thread; harmless then."""
+        if self._patience is None and not self.exited.done():
+            with suppress(OSError):  # it has closed its end by itself
+                self._theirs.shutdown(socket.SHUT_RDWR)
+            self._patience = self._loop.call_later(self._grace, self._abandon)
+
+    def log_tail(self) -> str:
+        """Nothing: what it prints is printed by this process."""
+        return ""
+
+    def _ended(self) -> None:
+        self._thread.join()  # it has nothing left to do
+        if self._patience is not None:
+            self._patience.cancel()
+        self._is_over()
+
+    def _abandon(self) -> None:
+        if not self.exited.done():
+            _log.warning(
+                "%s was ended and does not return: a thread cannot be killed, so it is "
+                "left behind and runs on. The local engine would end its process",
+                self._thread.name,
+            )
+            self._is_over()
+
+    def _is_over(self) -> None:
+        if not self.exited.done():
+            self.exited.set_result(ProcessExit(code=self._code, what="thread"))
+            self._gone(self)
+
+    # On its own.
+
+    def _live(self) -> None:
+        take_slot()
+        code = ended(self._serve)
+        if self._patience is None:
+            self._code = code
+        self._theirs.close()
+        self._crew.join()
+        with suppress(RuntimeError):  # left behind, it has outlived the owner's loop
+            self._loop.call_soon_threadsafe(self._ended)
+
+    def _serve(self) -> None:
+        pipe = Pipe(self._theirs)
+        start = read_start(pipe.receive()[0])
+        self._crew = start.crew
+        try:
+            _serve(start, pipe)
+        except OSError:
+            if self._patience is None:
+                raise  # else it was killed, and what it had to say is not wanted
+
+
+def _serve(start: Start, pipe: Pipe) -> None:
+    if not start.is_looped:
+        (threaded if start.limits else serial).serve(start, pipe)
+        return
+    loop = looped.new_loop()
+    try:
+        looped.serve(start, pipe, loop)
+    finally:
+        _close(loop)
+
+
+def _close(loop: asyncio.AbstractEventLoop) -> None:
+    """Ends what the user's code has left on a loop, as ``asyncio.run`` does."""
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    loop.run_until_complete(_rest(loop, tasks))
+    loop.close()
+
+
+async def _rest(
+    loop: asyncio.AbstractEventLoop, tasks: set[asyncio.Task[object]]
+) -> None:
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await loop.shutdown_asyncgens()
+    await loop.shutdown_default_executor()

@@ -1,0 +1,313 @@
+"""One placement group: reserved as one, lived in, given back as one.
+
+It is one request to the admission, and one lease; what is in it is lent on to the
+actors inside by its bundles. It is given back when it is removed and the last process
+inside is gone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol, final
+
+from actorlib._kinds import UNITS
+from actorlib._local.bundles import Bundles, Seeker, divided
+from actorlib._local.group_reasons import (
+    group_refusal,
+    group_shortage,
+    member_refusal,
+    member_shortage,
+)
+from actorlib._local.machine import Machine, counted
+from actorlib._local.moments import Moment
+from actorlib._snapshot import BundleInfo, GroupInfo
+from actorlib.exceptions import (
+    ActorUnschedulableError,
+    PlacementGroupRemovedError,
+    PlacementGroupUnschedulableError,
+)
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from actorlib._bundles import GroupSpec
+    from actorlib._engine import ActorId
+    from actorlib._local.where import Where
+    from actorlib._resources import Resources
+    from actorlib.accelerators.base import Lease
+
+
+class Home(Protocol):
+    """All groups of a runtime."""
+
+    def lent(self, lease: Lease, group: Group) -> None:
+        """A group has let somebody in."""
+        ...
+
+    def forget(self, group: Group) -> None:
+        """A group is removed, and everything it had is back."""
+        ...
+
+
+@final
+class Group:
+    """One placement group, from the moment it is asked for until it is forgotten.
+
+    Args:
+        spec: What it is.
+        machine: Where it is reserved.
+        loop: The owner's loop.
+        home: Where it is one of.
+        may_wait: Whether what can never be reserved waits for ever.
+
+    Attributes:
+        spec: As given.
+        removed: Why it was removed, or the empty string.
+        members: How to end each actor that is to be inside, by id.
+    """
+
+    def __init__(
+        self,
+        spec: GroupSpec,
+        machine: Machine,
+        loop: asyncio.AbstractEventLoop,
+        home: Home,
+        *,
+        may_wait: bool,
+    ) -> None:
+        self.spec = spec
+        self.removed = ""
+        self.members: dict[ActorId, Callable[[str], None]] = {}
+        self._machine = machine
+        self._loop = loop
+        self._home = home
+        self._ready = Moment(loop)
+        self._gone = Moment(loop)
+        self._seekers: dict[asyncio.Future[Lease], Seeker] = {}
+        self._bundles: Bundles | None = None
+        self._promise: asyncio.Future[Lease] | None = None
+        self._demand = machine.catalogue.demand_of_group(spec.amounts, spec.strategy)
+        refusal = self._refusal()
+        self.infeasible = "" if may_wait else refusal
+
+    def _refusal(self) -> str:
+        label, (request, where) = self.spec.label, self._demand
+        unknown = self._machine.catalogue.refusal(label, request)
+        ledger = self._machine.ledger
+        return unknown or group_refusal(ledger, label, request, where) or ""
+
+    def begin(self) -> None:
+        """Gets in line, unless it can never be reserved."""
+        if self.infeasible:
+            return
+        admission = self._machine.admission
+        promise = self._promise = admission.enter(self.spec.label, *self._demand)
+        if promise.done():
+            self._created(promise)
+        else:
+            promise.add_done_callback(self._created)
+
+    def _created(self, promise: asyncio.Future[Lease]) -> None:
+        if self.removed or promise.cancelled() or self._demand.where.gang is None:
+            return
+        leases = divided(self._demand.where.gang, promise.result())
+        bundles = self._bundles = Bundles(leases, self._machine.ledger.pools)
+        self._ready.happens()
+        for seeking in list(self._seekers):
+            self._refuse(seeking, bundles)
+        self._serve(bundles)
+
+    @property
+    def state(self) -> str:
+        """Where it is, in Ray's words."""
+        if self.removed:
+            return "REMOVED"
+        if self.infeasible:
+            return "INFEASIBLE"
+        return "PENDING" if self._bundles is None else "CREATED"
+
+    @property
+    def trouble(self) -> Exception | None:
+        """Why it never will be there, or is there no more."""
+        if self.removed:
+            why = f"{self.spec.label} was removed: {self.removed}"
+            return PlacementGroupRemovedError(why)
+        if self.infeasible:
+            return PlacementGroupUnschedulableError(self.infeasible)
+        return None
+
+    def ready(self) -> asyncio.Future[None]:
+        """Done when its bundles are reserved, or with why they never will be."""
+        waiter = self._ready.wait()
+        if self._bundles is not None and not self.removed:
+            self._ready.happens()
+        else:
+            self._say_trouble()
+        return waiter
+
+    def _say_trouble(self) -> None:
+        error = self.trouble
+        if error is not None:
+            self._ready.happens(lambda: type(error)(str(error)))
+
+    # Those inside.
+
+    def enter(self, seeker: Seeker) -> asyncio.Future[Lease]:
+        """Asks for a part of a bundle: done at once, or when its turn has come."""
+        promise: asyncio.Future[Lease] = self._loop.create_future()
+        if self.infeasible:
+            promise.set_exception(ActorUnschedulableError(self.infeasible))
+            return promise
+        self._seekers[promise] = seeker
+        if self._bundles is not None and not self.removed:
+            self._refuse(promise, self._bundles)
+            self._serve(self._bundles)
+        return promise
+
+    def wish_anew(self, promise: asyncio.Future[Lease], where: Where) -> None:
+        """Lets someone who waits wish for other devices; its turn stays the same."""
+        if promise in self._seekers and self._bundles is not None:
+            self._seekers[promise] = replace(self._seekers[promise], where=where)
+            self._refuse(promise, self._bundles)
+            self._serve(self._bundles)
+
+    def leave(self, promise: asyncio.Future[Lease]) -> bool:
+        """Gives up a place among those who wait to get in; False if it has none."""
+        if self._seekers.pop(promise, None) is None:
+            return False
+        if self._bundles is not None:
+            self._serve(self._bundles)
+        return True
+
+    def release(self, lease: Lease) -> None:
+        """Takes back what a member had: it is free for others inside."""
+        assert self._bundles is not None  # it has given a lease
+        self._bundles.give(lease)
+        self._serve(self._bundles)
+        self._give_back()
+
+    def part(self, actor: ActorId) -> None:
+        """An actor that was to be inside is dead and has given everything back."""
+        self.members.pop(actor, None)
+        self._give_back()
+
+    def survey(self, label: str, request: Resources, where: Where, index: int) -> str:
+        """Whether an actor would be let in now, or what stands in its way."""
+        asked = Seeker(
+            holder="", label=label, request=request, where=where, index=index
+        )
+        reason = self.explain_member(asked)
+        if self._bundles is not None and not self._bundles.could_fit(asked):
+            return member_refusal(self.spec.label, asked)
+        return reason
+
+    def explain_member(self, seeker: Seeker) -> str:
+        """Why an actor is not let in now."""
+        if self._bundles is None:
+            return f"{seeker.label} waits for its group: {self.explain()}"
+        reason = member_shortage(self.spec.label, self._bundles, seeker)
+        names = seeker.request.amounts.keys()
+        ahead = [
+            other.label
+            for other in self._seekers.values()
+            if other.holder != seeker.holder and names & other.request.amounts.keys()
+        ]
+        others = f" and {len(ahead) - 1} more" if ahead[1:] else ""
+        return f"{reason}. Waiting there too: {ahead[0]}{others}" if ahead else reason
+
+    def _refuse(self, promise: asyncio.Future[Lease], bundles: Bundles) -> None:
+        """Tells someone who can never be let in."""
+        seeker = self._seekers[promise]
+        if not bundles.could_fit(seeker):
+            del self._seekers[promise]
+            if not promise.done():
+                never = member_refusal(self.spec.label, seeker)
+                promise.set_exception(ActorUnschedulableError(never))
+
+    def _serve(self, bundles: Bundles) -> None:
+        """Lets everyone in who may."""
+        if self.removed:
+            return
+        # Who was ended has not woken yet to leave: its promise is cancelled.
+        waiting = {s: p for p, s in self._seekers.items() if not p.done()}
+        for seeker, lease in bundles.serve(waiting):
+            promise = waiting[seeker]
+            del self._seekers[promise]
+            self._home.lent(lease, self)
+            promise.set_result(lease)
+
+    # Its end.
+
+    def give_up(self, reason: str) -> None:
+        """Tells those who wait for it that the runtime ends."""
+        why = f"{self.spec.label} is no more: {reason}"
+        self._ready.happens(lambda: PlacementGroupRemovedError(why))
+
+    def remove(self, reason: str) -> asyncio.Future[None]:
+        """Ends the actors inside, and then itself; see Reservations."""
+        gone = self._gone.wait()
+        if not self.removed:
+            self.removed = reason
+            self._say_trouble()
+            for evict in list(self.members.values()):
+                evict(f"its placement group was removed: {reason}")
+        self._give_back()
+        return gone
+
+    def _give_back(self) -> None:
+        """Gives everything back, if it is removed and nobody is inside any more."""
+        if not self.removed or (self._bundles and self._bundles.inside):
+            return
+        promise, self._promise = self._promise, None
+        if promise is not None:
+            self._machine.admission.leave(promise)
+        if self.members:
+            return  # they waited, and are about to end
+        self._home.forget(self)
+        self._gone.happens()
+
+    # Inspection.
+
+    def explain(self) -> str:
+        """Why it is not reserved yet, or where it is."""
+        label, demand = self.spec.label, self._demand
+        if self.state == "PENDING":
+            admission, ledger = self._machine.admission, self._machine.ledger
+            ahead = admission.ahead_of(*demand, self._promise)
+            return self._refusal() or f"{group_shortage(ledger, label, *demand)}{ahead}"
+        if self.trouble is not None:
+            return str(self.trouble)
+        where = "; ".join(
+            ", ".join(f"{s.device.kind} {s.device.id}" for s in lease.shares)
+            or "no device"
+            for lease in (self._bundles.leases if self._bundles else ())
+        )
+        return f"{label} is reserved; its bundles are on {where}"
+
+    def info(self) -> GroupInfo:
+        """What is known of it; see GroupInfo."""
+        spec, bundles = self.spec, self._bundles
+        return GroupInfo(
+            group_id=spec.id.hex(),
+            name=spec.name,
+            strategy=spec.strategy,
+            state=self.state,
+            bundles=tuple(
+                BundleInfo(
+                    resources=counted(amounts.amounts),
+                    available=counted(bundles.free(place) if bundles else {}),
+                    devices={
+                        share.device.id: share.units / UNITS
+                        for share in (bundles.leases[place].shares if bundles else ())
+                    },
+                    actors=tuple(
+                        member.holder
+                        for member in (bundles.inside if bundles else ())
+                        if member.index == place
+                    ),
+                )
+                for place, amounts in enumerate(spec.amounts)
+            ),
+            is_detached=spec.is_detached,
+        )

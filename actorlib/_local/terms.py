@@ -1,0 +1,88 @@
+"""What holds for each call of one actor: how often it is sent again, and until when."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+
+from actorlib._local.retries import Retries, retries_of
+from actorlib._telling import late_error
+from actorlib._wire.payload import decode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from actorlib._calling import Deadline
+    from actorlib._local.timekeeper import Clock, Timed
+    from actorlib._options import ActorOptions
+    from actorlib.exceptions import DeadlineExceededError
+
+Listed: TypeAlias = bool | tuple[type[Exception], ...] | None
+
+
+class Term(NamedTuple):
+    """What holds for one call.
+
+    Attributes:
+        told: What its worker is told of it.
+        retries: How often it is sent again.
+        deadline: When its time is over.
+    """
+
+    told: Mapping[str, object] | None
+    retries: Retries | None
+    deadline: Deadline | None
+
+
+class Terms:
+    """What holds for the calls of one actor.
+
+    Args:
+        clock: Says whose time is over.
+        label: What the actor is called.
+        options: The actor's.
+        cancel_made: Cancels what a call of the actor has made, by the number of the
+            session and its own.
+
+    Attributes:
+        clock: See above.
+        usual: How often a call is sent again of which nothing is said.
+        cancel_made: See above.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        label: str,
+        options: ActorOptions,
+        cancel_made: Callable[[int, int], None],
+    ) -> None:
+        self.clock = clock
+        self.usual = retries_of(options)
+        self.cancel_made = cancel_made
+        self._label = label
+        self._options = options
+
+    def of(self, told: Mapping[str, object]) -> Term:
+        """What holds for a call of which something is said."""
+        deadline = cast("Deadline | None", told.get("deadline"))
+        if "retries" not in told:
+            return Term(told, self.usual, deadline)
+        times, listed = cast("tuple[int | None, Listed]", told["retries"])
+        rest = {name: value for name, value in told.items() if name != "retries"}
+        return Term(rest, retries_of(self._options, times, listed), deadline)
+
+    def late(self, timed: Timed) -> DeadlineExceededError:
+        """The error of a call whose time is over."""
+        return late_error(f"{self._label}.{timed.method}", timed.deadline)
+
+
+def opened(told: dict[str, Any]) -> dict[str, Any]:
+    """What a worker said of a call, with the classes of exceptions loaded.
+
+    Raises:
+        Exception: Whatever loading them raised.
+    """
+    times, listed = told.get("retries", (None, None))
+    if not isinstance(listed, bytes):
+        return told
+    return {**told, "retries": (times, decode(listed))}

@@ -1,0 +1,115 @@
+"""A worker that waits for an answer to what it has asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from actorlib._engine import Lent
+from actorlib._wire.frames import CANCELLED, DIED, FAILURE, RESULT, Frame
+from actorlib._wire.payload import dump
+from actorlib.exceptions import DeadlineExceededError
+
+if TYPE_CHECKING:
+    from actorlib._engine import LoanId
+    from actorlib._local.session import Session
+    from actorlib._local.supervisor import Life
+
+
+class Answered(Protocol):
+    """Whoever has to know what is answered; see Relay."""
+
+    def answered(self, session: Session, call: int) -> Waiting | None:
+        """A call of a worker needs no cancelling any more."""
+        ...
+
+    def answer_loans(self, loans: tuple[LoanId, ...], session: Session) -> None:
+        """Handles are about to be sent to a worker."""
+        ...
+
+    def give_up(self, loans: tuple[LoanId, ...] | None) -> None:
+        """What a frame brought goes nowhere."""
+        ...
+
+
+IS_CANCELLED: Frame = (FAILURE, 0, CANCELLED, "", "", "", None, b"")
+
+
+class Waiting:
+    """A worker that waits for an answer; see Asker, Made and Waited.
+
+    Args:
+        relay: Whoever has to know that it is answered.
+        session: The worker.
+        call: The number of what it asks.
+        life: The actor that it calls, if it calls one.
+        method: What it calls.
+
+    Attributes:
+        life: See above.
+        method: See above.
+        number: The number that the call has there; 0 while its arguments are not there.
+        asking: The number that the call which made it has in the worker, or 0.
+        has_end: Whether it has a deadline.
+    """
+
+    __slots__ = (
+        "_call",
+        "_relay",
+        "_session",
+        "asking",
+        "has_end",
+        "life",
+        "method",
+        "number",
+    )
+
+    def __init__(
+        self,
+        relay: Answered,
+        session: Session,
+        call: int,
+        life: Life | None = None,
+        method: str = "",
+    ) -> None:
+        self._relay = relay
+        self._session = session
+        self._call = call
+        self.life = life
+        self.method = method
+        self.number = 0
+        self.asking = 0
+        self.has_end = False
+
+    @property
+    def where(self) -> str:
+        """What it calls, with the class."""
+        label = self.life.record.label if self.life is not None else ""
+        return f"{label}.{self.method}"
+
+    def drop(self, *, recursive: bool = True) -> None:
+        """Cancels the call, if it was made."""
+        if self.life is not None and self.number:
+            self.life.dispatch.cancel(self.number, recursive=recursive)
+
+    def answer(self, frame: Frame) -> None:
+        session = self._session
+        self._relay.answered(session, self._call)
+        loans = frame[-2]
+        if not session.channel.is_open:
+            self._relay.give_up(loans)
+            return
+        if loans:
+            self._relay.answer_loans(loans, session)
+        session.channel.send((frame[0], self._call, *frame[2:]))
+
+    def lend(self, life: Life) -> None:
+        """Answers with an actor, which the worker holds from then on."""
+        record = life.record
+        lent = Lent(record.id, record.interface)
+        self.answer((RESULT, 0, (record.id,), dump(lent)))
+
+    def fail(self, error: BaseException) -> None:
+        kind = DIED
+        if isinstance(error, DeadlineExceededError) and error.is_inherited:
+            kind = CANCELLED  # whoever waits for the call above is told likewise
+        self.answer((FAILURE, 0, kind, str(error), "", "", None, dump(error)))

@@ -1,0 +1,142 @@
+"""Context variables that travel with calls: marked once, then sent with each call.
+
+A marked variable is known by its name in every process, and pickles by it, so that a
+class of ``__main__`` which uses one as a global can travel. What is not marked does
+not travel, and nothing is asked about it.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import importlib
+import sys
+from contextlib import suppress
+from contextvars import Context, ContextVar, copy_context
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
+
+class Marked(NamedTuple):
+    """A variable that travels.
+
+    Attributes:
+        variable: It.
+        module: Where it was marked. None: it came with a call, and no code here has it
+            yet.
+    """
+
+    variable: ContextVar[Any]
+    module: str | None
+
+
+_ABSENT = object()
+MARKED: dict[str, Marked] = {}
+"""Every variable that travels, by name; empty as long as none does."""
+
+
+def propagate(variable: ContextVar[T]) -> ContextVar[T]:
+    """Marks a context variable: from now on its value travels with calls.
+
+    Its value where ``.remote()`` is written is set in the context that the method runs
+    in, and so on in what that calls. Write it where the variable is made::
+
+        request_id = actorlib.propagate(ContextVar("request_id"))
+
+    The value is sent by value, like an argument, with each call; handles and refs
+    cannot be in it. A variable that has no value, or its default alone, is not sent.
+
+    Args:
+        variable: The variable. Its name is what it is known by everywhere.
+
+    Returns:
+        The same.
+
+    Raises:
+        TypeError: It is no context variable.
+        ValueError: Another one of that name is marked.
+    """
+    if not isinstance(cast("object", variable), ContextVar):
+        raise TypeError(
+            f"propagate() takes a ContextVar, not {variable!r} "
+            f"({type(variable).__name__})"
+        )
+    caller = sys._getframe(1).f_globals  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # as namedtuple() finds where it is
+    module = str(caller.get("__name__", "__main__"))
+    known = MARKED.get(variable.name)
+    is_other = known is not None and known.variable is not variable
+    if known is not None and is_other and known.module not in (None, module):
+        raise ValueError(
+            f"a context variable {variable.name!r} is marked already, by "
+            f"{known.module}: variables travel by their names, so give this one another"
+        )
+    _mark(variable, module)
+    return variable
+
+
+def values() -> dict[str, object]:
+    """What the marked variables hold here, by name; only those that were set."""
+    context = copy_context()
+    return {
+        name: context[marked.variable]
+        for name, marked in MARKED.items()
+        if marked.variable in context
+    }
+
+
+def enter(arrived: dict[str, object]) -> None:
+    """Sets variables in this context.
+
+    Args:
+        arrived: What came with a call, by name.
+    """
+    for name, value in arrived.items():
+        marked = MARKED.get(name)
+        if marked is None:
+            # Nobody here has it, and what is called from here may.
+            marked = _mark(ContextVar(name), None)
+        marked.variable.set(value)
+
+
+def _mark(variable: ContextVar[Any], module: str | None) -> Marked:
+    if not MARKED:
+        copyreg.pickle(ContextVar, _reduce)  # pyright: ignore[reportArgumentType]  # a generic class is one
+    known = MARKED.get(variable.name)
+    if known is not None and known.module is None:
+        # It came with the call in which its module is loaded.
+        value = known.variable.get(_ABSENT)
+        if value is not _ABSENT:
+            variable.set(value)
+    marked = MARKED[variable.name] = Marked(variable, module)
+    return marked
+
+
+def _reduce(variable: ContextVar[Any]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    marked = MARKED.get(variable.name)
+    if marked is None or marked.variable is not variable:
+        raise TypeError(
+            f"cannot pickle the context variable {variable.name!r}, which is not "
+            "marked: actorlib.propagate() marks it"
+        )
+    try:
+        default: tuple[Any, ...] = (Context().run(variable.get),)
+    except LookupError:
+        default = ()
+    return _named, (variable.name, marked.module, default)
+
+
+def _named(name: str, module: str | None, default: tuple[Any, ...]) -> ContextVar[Any]:
+    """The marked variable of a name, also in a process that has not marked it yet."""
+    if module is not None and module != "__main__" and name not in MARKED:
+        with suppress(ImportError):  # then the variable itself is made here
+            importlib.import_module(module)
+    known = MARKED.get(name)
+    if known is not None and known.module is not None:
+        return known.variable
+    made: ContextVar[Any] = (
+        ContextVar(name, default=default[0]) if default else ContextVar(name)
+    )
+    return _mark(made, module).variable

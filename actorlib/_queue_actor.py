@@ -1,0 +1,169 @@
+"""The actor behind a ``Queue``: it keeps items as bytes, and whoever asks waiting.
+
+A worker that runs it loads this room and none of the user's modules: what is in an
+item is loaded by whoever takes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from actorlib._buffer import Buffer
+from actorlib._engine import ActorId, current_engine
+from actorlib._remote import remote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from actorlib._buffer import Answer, Item, Token
+
+_MANY = 1 << 30
+
+
+@remote(max_concurrency=_MANY)  # who waits is no reason for others to
+class QueueActor:
+    """Serves a queue; see ``Queue`` for what it promises.
+
+    Args:
+        maxsize: How many items it may have; 0 for any number.
+    """
+
+    def __init__(self, maxsize: int) -> None:
+        self._buffer = Buffer(maxsize)
+        self._waiting: dict[Token, asyncio.Future[list[Item] | None]] = {}
+        self._whose: dict[Token, bytes] = {}
+
+    async def put(
+        self, token: bytes, patience: float | None, payload: Any, handles: Any
+    ) -> bool:
+        """Puts an item; False if there is no room in time.
+
+        Args:
+            token: Who puts it.
+            patience: Seconds to wait for room, or None for ever.
+            payload: The item in bytes, or in several buffers.
+            handles: The handles in it, held while it is here.
+        """
+        answers = self._buffer.put(token, [0, payload, handles])
+        return await self._answered(token, patience, answers) is not None
+
+    async def put_all(self, items: list[list[Any]]) -> bool:
+        """Puts several items, or none of them if there is no room for all."""
+        answers = self._buffer.put_all(items)
+        if answers is None:
+            return False
+        self._give(answers)
+        return True
+
+    async def get(
+        self, token: bytes, patience: float | None, whose: bytes | None
+    ) -> Item | None:
+        """Takes an item; None if there is none in time.
+
+        Args:
+            token: Who takes it.
+            patience: Seconds to wait for one, or None for ever.
+            whose: The actor that asks, or None for the owner.
+        """
+        answers = self._buffer.get(token)
+        if whose is not None:
+            self._whose[token] = whose
+        try:
+            items = await self._answered(token, patience, answers)
+        finally:
+            self._whose.pop(token, None)
+        return _sendable(items[0]) if items else None
+
+    async def get_many(self, number: int) -> list[Item] | None:
+        """Takes so many items; None if there are not so many."""
+        items, answers = self._buffer.get_many(number)
+        self._give(answers)
+        if items is None:
+            return None
+        return [_sendable(item) for item in items]
+
+    async def put_back(self, items: list[Item]) -> None:
+        """Puts what was taken, and not used, where it was."""
+        self._give(self._buffer.put_back(items))
+
+    async def withdraw(self, token: bytes) -> None:
+        """Somebody waits no more."""
+        self._expire(token)
+
+    async def qsize(self) -> int:
+        """How many items there are."""
+        return len(self._buffer)
+
+    async def empty(self) -> bool:
+        """Whether there is none."""
+        return not self._buffer
+
+    async def full(self) -> bool:
+        """Whether there is no room."""
+        return self._buffer.is_full
+
+    async def _answered(
+        self, token: Token, patience: float | None, answers: list[Answer]
+    ) -> list[Item] | None:
+        """Waits until somebody is answered: with a list, or with None for in vain."""
+        loop = asyncio.get_running_loop()
+        waiting: asyncio.Future[list[Item] | None] = loop.create_future()
+        self._waiting[token] = waiting
+        self._give(answers, asking=token)
+        if patience == 0:
+            self._expire(token)
+        timer = None
+        if patience and not waiting.done():
+            timer = loop.call_later(patience, self._expire, token)
+        try:
+            return await waiting
+        except asyncio.CancelledError:
+            self._expire(token)
+            if waiting.done() and not waiting.cancelled():
+                self._give(self._buffer.put_back(waiting.result() or []))
+            raise
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    def _expire(self, token: Token) -> None:
+        self._buffer.leave(token)
+        waiting = self._waiting.pop(token, None)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(None)
+
+    def _give(self, answers: Iterable[Answer], asking: Token | None = None) -> None:
+        for token, items in answers:
+            waiting = self._waiting.pop(token)
+            if waiting.done():  # cancelled in this very turn
+                self._give(self._buffer.put_back(items or []))
+                continue
+            whose = self._whose.get(token)
+            if items and whose is not None and token != asking:
+                self._watch(whose, items)
+            waiting.set_result(items or [])
+
+    def _watch(self, whose: bytes, items: list[Item]) -> None:
+        """Puts items back if the actor that waited for them has died meanwhile.
+
+        It is asked before the items leave, on the same pipe: whoever was dead then did
+        not get them.
+        """
+        ready = current_engine().ready(ActorId(whose))
+        ready.add_done_callback(partial(self._looked, items))
+
+    def _looked(self, items: list[Item], ready: asyncio.Future[None]) -> None:
+        if ready.cancelled() or ready.exception() is not None:
+            self._give(self._buffer.put_back(items))
+
+
+def _sendable(item: Item) -> Item:
+    """The item with its buffers beside the frame instead of copied into it."""
+    place, payload, handles = item
+    if type(payload) is list:
+        parts = cast("list[Any]", payload)
+        return [place, [pickle.PickleBuffer(part) for part in parts], handles]
+    return item

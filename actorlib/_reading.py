@@ -1,0 +1,281 @@
+"""A stream as it is read in this process: what has come, what was taken, its end.
+
+It stands in the engine's table of calls as a ref does, and takes items besides. The
+engine puts items in where it reads its pipe, readers take them in any thread, and the
+generator's destructor may run in the middle of either; hence the lock, and hence a
+dropped generator only leaves a note for the engine.
+
+Items are refs that are done. Whoever finds none waits for the next *arrival*, a ref
+too, so waiting is the same here as for any other result, blocking or awaiting, and a
+wait that is cancelled loses nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Protocol
+
+from actorlib._ref import ObjectRef
+from actorlib._window import UNREAD, Tally
+from actorlib.exceptions import TaskCancelledError
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from actorlib._window import Bounds
+
+_NO_ITEM = -1
+
+
+class Feed(Protocol):
+    """What a stream needs of the engine that it comes through."""
+
+    def cancel(self, call: int, *, recursive: bool = True) -> None:
+        """Stops the call; see Replier."""
+        ...
+
+    def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
+        """Calls back once when a ref is done; see Replier."""
+        ...
+
+    def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
+        """Blocks this thread until the ref is done; see Replier."""
+        ...
+
+    def name(self) -> bytes:
+        """An id for what a ref stands for; see Replier."""
+        ...
+
+    def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]:
+        """How a ref is pickled into a value that is being sent; see Replier."""
+        ...
+
+    def taken(self, number: int, count: int) -> None:
+        """Tells the producer how many items were taken; UNREAD if nobody reads."""
+        ...
+
+    def later(self, callback: Callable[[], None]) -> None:
+        """Calls back where no other work of the engine is under way."""
+        ...
+
+
+class Reading:
+    """The reader's end of one stream; the replier of its refs.
+
+    Args:
+        loop: What its refs take for their loop.
+        feed: The engine.
+        bounds: How far the producer may be ahead.
+        is_capped: Whether other streams of the actor wait for what is taken here.
+
+    Attributes:
+        call: The engine's number for the call.
+        completed: The whole call: its value is the number of items.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        feed: Feed,
+        bounds: Bounds,
+        *,
+        is_capped: bool = False,
+    ) -> None:
+        self.call = 0
+        self.completed: ObjectRef[int] = ObjectRef(loop=loop)
+        self.completed.bind(self, 0)
+        self._loop = loop
+        self._feed = feed
+        self._is_capped = is_capped
+        self._tally = Tally(bounds, tells_each=is_capped)
+        self._lock = threading.Lock()
+        self._items: deque[tuple[ObjectRef[Any], int]] = deque()
+        self._arrival: ObjectRef[None] | None = None
+        self._received = 0
+        self._number = 0
+        self._is_over = False
+        self._is_dropped = False
+
+    # For readers.
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether every item was taken and none will come."""
+        return self._is_over and not self._items
+
+    def take(self) -> ObjectRef[Any] | None:
+        """The next item; None if there is none now."""
+        with self._lock:
+            if not self._items:
+                return None
+            ref, nbytes = self._items.popleft()
+            tells = nbytes != _NO_ITEM and self._tally.took(nbytes)
+        if tells and (self._is_capped or not self._is_over):
+            self._feed.taken(self._number, self._tally.count)
+        return ref
+
+    def arrival(self) -> ObjectRef[None]:
+        """Done when there is an item to be taken, or the end."""
+        with self._lock:
+            if self._arrival is not None:
+                return self._arrival
+            arrival: ObjectRef[None] = ObjectRef(loop=self._loop)
+            arrival.bind(self, 0)
+            if self._items or self._is_over:
+                arrival.set_result(None)
+            else:
+                self._arrival = arrival
+        return arrival
+
+    def drop(self) -> None:
+        """Nobody reads any more; the producer is told once it has sent something."""
+        with self._lock:
+            if self._is_dropped:
+                return
+            self._is_dropped = True
+            items, self._items = self._items, deque()
+            tells = bool(self._number) and (self._is_capped or not self._is_over)
+        del items  # not before: it may be the end of the user's own objects
+        self._arrived()
+        if tells:
+            self._feed.taken(self._number, UNREAD)
+
+    def drop_soon(self) -> None:
+        """The same, from a destructor."""
+        if not self._is_capped and self._is_over:
+            self._items.clear()  # the rest waits for the garbage collector
+            return
+        with suppress(RuntimeError):  # the loop is closed
+            self._feed.later(self.drop)
+
+    # For the engine.
+
+    def bind(self, _: object, call: int) -> None:
+        """Tells by which number the call is known."""
+        self.call = call
+
+    def put(
+        self,
+        number: int,
+        index: int,
+        payload: Any,
+        load: Callable[[ObjectRef[Any], Any], None],
+    ) -> None:
+        """Takes an item in.
+
+        Args:
+            number: What the producer calls the stream.
+            index: Which item it is, from 0; one that was there before is passed over,
+                as a call that is sent again begins anew.
+            payload: The item.
+            load: Gives a ref the value in a payload.
+        """
+        self._number = number
+        if index < self._received or self._is_dropped or self._is_over:
+            if index == 0 and not self._is_over:
+                self._tell_anew()
+            return
+        ref: ObjectRef[Any] = ObjectRef(loop=self._loop)
+        ref.bind(self, 0)
+        load(ref, payload)
+        with self._lock:
+            self._received += 1
+            if not self._is_over and not self._is_dropped:
+                self._items.append((ref, _size_of(payload)))
+        if self._arrival is not None:
+            self._arrived()
+
+    def done(self) -> bool:
+        """Whether the end has come."""
+        return self._is_over
+
+    def set_result(self, count: int) -> None:
+        """All items have come."""
+        self._end(None)
+        if not self.completed.done():
+            self.completed.set_result(count)
+
+    def set_exception(self, error: BaseException) -> None:
+        """The stream ends with an error, behind the items that have come."""
+        self._end(error)
+        if not self.completed.done():
+            self.completed.set_exception(error)
+            # The last item tells of it; and what was cut off, nobody wanted any more.
+            if not self._is_dropped or isinstance(error, TaskCancelledError):
+                self.completed.exception()
+
+    def exception(self) -> None:
+        """Whoever looks knows of the error: nobody has to be told of it."""
+        self.completed.exception()
+        for ref, _ in self._items:
+            ref.exception()
+
+    # The replier of its refs.
+
+    def cancel(self, call: int, *, recursive: bool = True) -> None:
+        """Stops the call; what was not taken is gone; see Replier."""
+        del call  # its own refs have no number
+        self._feed.cancel(self.call, recursive=recursive)
+        with self._lock:
+            items, self._items = self._items, deque()
+        del items
+        self._end(TaskCancelledError("the call was cancelled"))
+        for ref, _ in self._items:
+            ref.exception()
+
+    def loosen(self, ref: ObjectRef[Any]) -> None:
+        """Nothing: a stream ends by itself when nobody reads; see Replier."""
+
+    def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
+        """Calls back once when a ref is done; see Replier."""
+        self._feed.watch(ref, then)
+
+    def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
+        """Blocks this thread until a ref is done; see Replier."""
+        self._feed.wait(ref, timeout)
+
+    def name(self) -> bytes:
+        """An id for what a ref stands for; see Replier."""
+        return self._feed.name()
+
+    def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]:
+        """How a ref is pickled into a value that is being sent; see Replier."""
+        return self._feed.travel(ref)
+
+    def _tell_anew(self) -> None:
+        """The call begins again: the producer knows nothing of what was taken."""
+        if self._is_dropped:
+            self._feed.taken(self._number, UNREAD)
+        elif self._tally.count:
+            self._feed.taken(self._number, self._tally.count)
+
+    def _end(self, error: BaseException | None) -> None:
+        failed: ObjectRef[Any] | None = None
+        if error is not None:
+            failed = ObjectRef(loop=self._loop)
+            failed.bind(self, 0)
+            failed.set_exception(error)
+        with self._lock:
+            if failed is not None and not self._is_over:
+                if self._is_dropped:
+                    failed.exception()
+                else:
+                    self._items.append((failed, _NO_ITEM))
+            self._is_over = True
+        self._arrived()
+
+    def _arrived(self) -> None:
+        with self._lock:
+            arrival, self._arrival = self._arrival, None
+        if arrival is not None and not arrival.done():
+            arrival.set_result(None)
+
+
+def _size_of(payload: Any) -> int:
+    if type(payload) is bytes:
+        return len(payload)
+    sizes = getattr(payload, "sizes", None)  # in shared memory
+    return sum(map(len, payload)) if sizes is None else sum(sizes)

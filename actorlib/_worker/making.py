@@ -1,0 +1,103 @@
+"""Actors that a worker makes: what the owner is told of each."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from typing import TYPE_CHECKING, Any, Protocol
+
+from actorlib._arguments import Arguments
+from actorlib._engine import ActorId, ActorSpec, Hold
+from actorlib._runtime_env import inherited, refuse_own
+from actorlib._values import Sharing
+from actorlib._wire.blame import Sources
+from actorlib._wire.frames import CREATE, GIVE, Frame
+from actorlib._wire.payload import dump
+
+if TYPE_CHECKING:
+    from actorlib._options import ActorOptions
+    from actorlib._worker.birth import Start
+    from actorlib._worker.loans import LoanBook
+    from actorlib._worker.outbox import Outbox
+
+_count = struct.Struct(">I")
+
+
+class Link(Sharing, Protocol):
+    """The engine of the worker."""
+
+    loans: LoanBook
+    outbox: Outbox
+
+    def post(self, frame: Frame) -> None:
+        """Sends a frame to the owner."""
+        ...
+
+    def asked(self, kind: int, *fields: object) -> Any:
+        """What the owner answers to a frame, at once."""
+        ...
+
+
+class Making:
+    """Makes actors.
+
+    Args:
+        link: The engine of the worker.
+        start: What the worker was told first.
+    """
+
+    def __init__(self, link: Link, start: Start) -> None:
+        self._link = link
+        self._prefix = start.prefix
+        self._is_shared = start.is_shared
+        self._ids = itertools.count(1)
+        self._sources = Sources()
+
+    def new_id(self) -> bytes:
+        """An id for something that this worker makes: an actor, or a group."""
+        return self._prefix + _count.pack(next(self._ids))
+
+    def make(self, spec: ActorSpec) -> tuple[ActorId, Hold | None]:
+        """Starts an actor, or finds who has its name: its id, or theirs."""
+        link, options = self._link, spec.options
+        if self._is_shared:
+            refuse_own(options.runtime_env)
+        name = spec.interface.class_name
+        source = self._sources.dumped(name, spec.source)
+        face = _face(spec, self._heir(options))
+        arguments = Arguments(link, name, spec.args, spec.kwargs)
+        actor = ActorId(self.new_id())
+
+        def frame() -> Frame:
+            try:
+                payload, loans = arguments.payload()
+            except Exception as error:  # noqa: BLE001  # a ref that failed: so does the actor
+                return (GIVE, actor, False, None, dump(error))
+            return (GIVE, actor, True, loans, payload)
+
+        # At once, as whoever gets its handle may speak of it; the arguments may follow.
+        if options.name is None:
+            link.post((CREATE, 0, actor, source, face))
+        else:
+            taken: Hold | None = link.asked(CREATE, actor, source, face)
+            if taken is not None:
+                return taken.actor_id, taken
+        link.loans.arrived((actor,))
+        link.outbox.post(actor, frame, arguments)
+        return actor, None
+
+    def _heir(self, options: ActorOptions) -> ActorOptions:
+        """The options of an actor made here, with what it has from this one."""
+        outer = self._link.context.runtime_env
+        if not outer:
+            return options
+        return options.updated({"runtime_env": inherited(outer, options.runtime_env)})
+
+
+def _face(spec: ActorSpec, options: ActorOptions) -> bytes:
+    """What the owner is told of an actor, but for its class and its arguments."""
+    # Apart from the rest, as the owner may not have the modules they are of.
+    retried = spec.interface.retried()
+    listed = dump((spec.options.retry_exceptions, retried))
+    interface = spec.interface.retrying(dict.fromkeys(retried))
+    return dump((interface, options.updated({"retry_exceptions": False}), listed))

@@ -1,0 +1,174 @@
+"""Runs plain generators: until they end, or until their readers are behind.
+
+It is the same for an actor with one thread, with several, and for the main thread
+beside a loop; what differs is who reads the pipe, and who waits. A generator whose
+items are read runs on without giving way. One whose reader is gone gives way to every
+call that waits: it is run for what it does besides, and may have no end.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from actorlib._calling import running
+from actorlib._wire.frames import RESULT, TAKEN, Frame
+from actorlib._wire.payload import decode_call, encode
+from actorlib._worker import replies
+from actorlib._worker.carried import stepper
+from actorlib._worker.streams import size_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actorlib._worker.streams import Stream, Streams
+    from actorlib._worker.uplink import Uplink
+
+_QUICK = 100e-6
+_SELDOM = 0x3F
+
+
+def _nothing() -> None: ...
+
+
+class Producer:
+    """Makes the items of an actor's plain generators.
+
+    Args:
+        name: The name of the actor's class.
+        instance: Whose methods they are.
+        uplink: The engine.
+        streams: Where it is said how far each may go.
+        send: Sends an item, now.
+        others_wait: Whether a call waits for this thread.
+        cancelled: The calls that were cancelled before they began.
+        look: Reads what has come, if nobody else does.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        instance: object,
+        uplink: Uplink,
+        streams: Streams,
+        send: Callable[[Frame], None],
+        others_wait: Callable[[], bool],
+        cancelled: set[int],
+        look: Callable[[], None] = _nothing,
+    ) -> None:
+        self._name = name
+        self._instance = instance
+        self._uplink = uplink
+        self._streams = streams
+        self._send = send
+        self._others_wait = others_wait
+        self._cancelled = cancelled
+        self._look = look
+
+    def serve(self, frame: Frame) -> Frame | None:
+        """Begins a stream, or goes on with one that was woken.
+
+        Args:
+            frame: Its call, or what woke it.
+
+        Returns:
+            Its last frame; None if it is to be set aside.
+
+        Raises:
+            BaseException: What ends the actor.
+        """
+        _, call, name, _, told, _ = frame
+        is_new = frame[0] != TAKEN
+        running.set((call, name, told))
+        stream = self._streams.begin(frame) if is_new else self._streams.of(call)
+        try:
+            if is_new:
+                # In this order: from now on a cancellation is the stream's.
+                if call in self._cancelled:
+                    self._cancelled.discard(call)
+                    self._streams.cancel(call)
+                stream.source = self._generator(frame)
+                stream.step = stepper(told, stream.source)
+            answer = self._run(stream)
+        except Exception as error:  # noqa: BLE001  # the user's code
+            answer = replies.failure(self._uplink, call, error, self._where(name))
+        running.set(None)
+        if answer is not None:
+            self._streams.end(call)
+        return answer
+
+    def close(self) -> None:
+        """The actor ends: the ``finally`` blocks of those that were set aside run."""
+        for stream in self._streams.forget():
+            if stream.source is not None:
+                try:
+                    stream.source.close()
+                except Exception as error:  # noqa: BLE001  # the user's code
+                    where = self._where(stream.wake[2])
+                    self._send(replies.failure(self._uplink, stream.call, error, where))
+
+    def _generator(self, frame: Frame) -> Any:
+        _, _, name, loans, _, payload = frame
+        with self._uplink.borrowing(loans):
+            args, kwargs = decode_call(payload)
+        source = getattr(self._instance, name)(*args, **kwargs)
+        if not hasattr(source, "__next__"):
+            kind = type(source).__qualname__
+            raise TypeError(
+                f"{name}() is a generator to its callers, and gave a {kind}"
+            )
+        return source
+
+    def _run(self, stream: Stream) -> Frame | None:
+        """Runs a generator; gives its last frame, or None if it is to be set aside."""
+        streams, ahead = self._streams, stream.ahead
+        clock = time.perf_counter
+        while True:
+            if not streams.may_go(stream):
+                self._look()
+                if not streams.may_go(stream):
+                    return None
+            if stream.ending is not None:
+                self._close(stream)
+                return replies.cancelled(stream.call, stream.ending)
+            started = clock()
+            try:
+                value = stream.step()
+            except StopIteration:
+                return (RESULT, stream.call, None, encode(stream.made))
+            if ahead.is_read:
+                self._give(stream, value)
+            del value
+            stream.made += 1
+            if not ahead.is_read:
+                self._look()
+                if self._others_wait():
+                    return None
+            elif clock() - started > _QUICK or not stream.made & _SELDOM:
+                # Its reader may have said something meanwhile.
+                self._look()
+
+    def _give(self, stream: Stream, value: object) -> None:
+        name = stream.wake[2]
+        try:
+            frame = replies.item(
+                self._uplink,
+                stream.call,
+                stream.made,
+                value,
+                lambda: self._where(name),
+            )
+        except TypeError:
+            self._close(stream)
+            raise
+        self._streams.put(stream, size_of(frame[4]))
+        # The value is still held here: a handle in it is given back after it was sent.
+        self._send(frame)
+
+    def _close(self, stream: Stream) -> None:
+        close = getattr(stream.source, "close", None)
+        if close is not None:
+            close()
+
+    def _where(self, method: str) -> str:
+        return replies.where(self._instance, self._name, method)

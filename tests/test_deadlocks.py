@@ -1,0 +1,317 @@
+"""Waits that would never end, and waits that only look like it."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import pytest_asyncio
+from helpers.actors import Caller, Gate, Stop, shared
+
+import actorlib
+from actorlib.exceptions import DeadlineExceededError, DeadlockError, GetTimeoutError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from contextlib import AbstractAsyncContextManager
+
+    from actorlib import ActorHandle, Runtime
+
+    Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.usefixtures("on_both_loops", "runtime"),
+]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def lend() -> AsyncIterator[Lend]:
+    is_uvloop = type(asyncio.get_running_loop()).__module__.startswith("uvloop")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ACTORLIB_UVLOOP", "1" if is_uvloop else "0")
+        async with shared() as lend:
+            yield lend
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def runtime(lend: Lend) -> AsyncIterator[Runtime]:
+    async with lend() as runtime:
+        yield runtime
+
+
+@pytest.fixture
+def stop() -> Iterator[Stop]:
+    with Stop() as stop:
+        yield stop
+
+
+class Node:
+    """Asks along a way of actors, the last of which may be itself."""
+
+    def __init__(self) -> None:
+        self._ran: list[str] = []
+
+    def walk(self, way: list[ActorHandle[Any]]) -> str:
+        """Asks the next one on the way, and waits."""
+        self._ran.append("walk")
+        if not way:
+            return "there"
+        return actorlib.get(way[0].walk.remote(way[1:]))
+
+    def to_itself(self, method: str = "ping", **options: Any) -> Any:
+        """Asks itself, and waits."""
+        me = actorlib.get_runtime_context().current_actor
+        return actorlib.get(getattr(me, method).options(**options).remote())
+
+    def in_time(self) -> str:
+        """Asks itself, and waits for a moment."""
+        me = actorlib.get_runtime_context().current_actor
+        try:
+            actorlib.get(me.ping.remote(), timeout=0.3)
+        except GetTimeoutError as error:
+            return type(error).__name__
+        return "nothing"
+
+    def in_thread(self, place: Any) -> Any:
+        """Has a thread of its own ask, and ends before the answer."""
+        me = actorlib.get_runtime_context().current_actor
+        ref = me.ping.remote()
+        thread = threading.Thread(target=ref.get)
+        thread.start()
+        place.stop_here()
+        return "done"
+
+    def until_alarm(self, gate: ActorHandle[Any]) -> str:
+        """Waits for what does not come, until a signal's handler raises."""
+
+        def ring(*_: object) -> None:
+            raise InterruptedError("rang")
+
+        before = signal.signal(signal.SIGALRM, ring)
+        signal.setitimer(signal.ITIMER_REAL, 0.4)
+        try:
+            actorlib.get(gate.wait.remote())
+        except InterruptedError as error:
+            return str(error)
+        finally:
+            signal.signal(signal.SIGALRM, before)
+        return "nothing"
+
+    def ping(self) -> str:
+        """Answers."""
+        self._ran.append("ping")
+        return "pong"
+
+    def ran(self) -> list[str]:
+        """What has run."""
+        return self._ran
+
+
+class LoopedNode(Node):
+    """The same, with a loop beside it."""
+
+    async def ping_later(self) -> str:
+        """Answers from the loop."""
+        return "pong"
+
+    async def walk_later(self, way: list[ActorHandle[Any]]) -> str:
+        """Asks the next one, and does not block."""
+        return await way[0].walk.remote(way[1:]) if way else "there"
+
+    async def block(self) -> Any:
+        """Blocks its own loop for what runs there."""
+        me = actorlib.get_runtime_context().current_actor
+        return me.ping_later.remote().get()
+
+
+class Selfish:
+    """Asks itself before it is there."""
+
+    def __init__(self) -> None:
+        actorlib.get(actorlib.get_runtime_context().current_actor.ping.remote())
+
+    def ping(self) -> str:
+        """Never runs."""
+        return "pong"
+
+
+SERIAL, LOOPED = actorlib.remote(Node), actorlib.remote(LoopedNode)
+THREADED = actorlib.remote(max_concurrency=3)(Node)
+each_single = pytest.mark.parametrize(
+    "kind", [SERIAL, LOOPED], ids=["serial", "looped"]
+)
+
+
+@each_single
+async def test_deadlock_when_an_actor_waits_for_itself_then_an_error_says_so(
+    kind: Any,
+) -> None:
+    node = kind.remote()
+
+    with pytest.raises(DeadlockError) as caught:
+        await node.to_itself.remote()
+
+    name = "LoopedNode" if kind is LOOPED else "Node"
+    assert str(caught.value).startswith(
+        f"{name}.to_itself waits for {name}.ping of the same actor, which cannot begin "
+        f"before {name}.to_itself has ended: make one of them async"
+    )
+    assert isinstance(caught.value, RuntimeError)
+    assert await node.ran.remote() == []
+
+
+@each_single
+async def test_deadlock_when_two_wait_for_one_another_then_the_one_that_closes_it(
+    kind: Any,
+) -> None:
+    first, second = kind.remote(), SERIAL.remote()
+
+    with pytest.raises(DeadlockError, match=r"Node\.walk waits for \w+\.walk"):
+        await first.walk.remote([second, first])
+
+    assert await first.ran.remote() == ["walk"]
+    assert await second.ran.remote() == ["walk"]
+
+
+async def test_deadlock_when_three_wait_in_a_circle_then_an_error() -> None:
+    nodes = [SERIAL.remote() for _ in range(3)]
+
+    with pytest.raises(DeadlockError, match=r"which waits for Node\.walk, which waits"):
+        await nodes[0].walk.remote([*nodes[1:], nodes[0]])
+
+    assert [await node.ran.remote() for node in nodes] == [["walk"]] * 3
+
+
+async def test_deadlock_when_the_constructor_waits_for_itself_then_it_raises() -> None:
+    selfish = actorlib.remote(Selfish).remote()
+
+    with pytest.raises(actorlib.exceptions.ActorDiedError) as caught:
+        await selfish
+
+    assert isinstance(caught.value.__cause__, DeadlockError)
+    assert "Selfish.__init__ waits for Selfish.ping" in str(caught.value.__cause__)
+
+
+async def test_deadlock_when_an_async_method_blocks_its_loop_then_an_error() -> None:
+    node = LOOPED.remote()
+
+    with pytest.raises(DeadlockError, match=r"LoopedNode\.block waits"):
+        await node.block.remote()
+
+    assert await node.ping_later.remote() == "pong"
+
+
+# What only looks like one.
+
+
+async def test_wait_when_another_thread_can_run_it_then_it_ends() -> None:
+    node = THREADED.remote()
+
+    assert await node.to_itself.remote() == "pong"
+
+
+async def test_wait_when_the_loop_can_run_it_then_it_ends() -> None:
+    node = LOOPED.remote()
+
+    assert await node.to_itself.remote("ping_later") == "pong"
+
+
+@pytest.mark.parametrize("kind", [THREADED, LOOPED], ids=["threaded", "looped"])
+async def test_wait_when_the_way_goes_through_one_that_has_room_then_it_ends(
+    kind: Any,
+) -> None:
+    first, second = kind.remote(), SERIAL.remote()
+    walk = first.walk_later if kind is LOOPED else first.walk
+
+    assert await walk.remote([second, first]) == "there"
+
+
+async def test_wait_when_it_has_a_timeout_then_that_ends_it() -> None:
+    node = SERIAL.remote()
+
+    assert await node.in_time.remote() == "GetTimeoutError"
+    assert await node.ran.remote() == ["ping"]
+
+
+async def test_wait_when_the_call_has_a_deadline_then_that_ends_it() -> None:
+    node = await SERIAL.remote()
+
+    with pytest.raises(DeadlineExceededError, match=r"Node\.ping"):
+        await node.to_itself.remote(timeout=0.3)
+
+    assert await node.ran.remote() == []
+
+
+async def test_wait_when_a_thread_of_the_user_s_waits_then_it_ends(stop: Stop) -> None:
+    node = SERIAL.remote()
+    ref = node.in_thread.remote(stop.place)
+    await stop.reached()
+
+    stop.release()
+
+    assert await ref == "done"
+    assert await node.ran.remote() == ["ping"]
+
+
+async def test_wait_when_it_is_long_and_ends_then_nothing_is_said() -> None:
+    caller, gate = Caller.remote(), Gate.remote()
+    ref = caller.call.remote(gate, "wait")
+    other = Caller.remote()
+    second = other.call.remote(caller, "call", gate, "wait")
+    await gate.reached.remote()
+
+    with pytest.raises(GetTimeoutError):
+        await Caller.remote().run.remote(_wait_a_moment, gate)
+    await gate.open.remote()
+
+    assert await asyncio.gather(ref, second) == ["", ""]
+
+
+def _wait_a_moment(gate: ActorHandle[Any]) -> None:
+    actorlib.get(gate.wait.remote("never"), timeout=0.3)
+
+
+async def test_wait_when_a_signal_s_handler_ends_it_then_it_closes_no_circle() -> None:
+    node, gate, other = SERIAL.remote(), Gate.remote(), SERIAL.remote()
+
+    assert await node.until_alarm.remote(gate) == "rang"
+    assert await other.walk.remote([node]) == "there"
+
+
+async def test_wait_when_whoever_waits_is_killed_then_the_others_go_on() -> None:
+    first, second, third = SERIAL.remote(), SERIAL.remote(), Gate.remote()
+    ref = first.walk.remote([second, _Waiter(third)])
+    await third.reached.remote()
+
+    actorlib.kill(first)
+    with pytest.raises(actorlib.exceptions.ActorDiedError):
+        await ref
+    await third.open.remote()
+
+    assert await second.ran.remote() == ["walk"]
+
+
+class _Waiter:
+    """Looks like the last node of a way, and waits at a gate."""
+
+    def __init__(self, gate: ActorHandle[Any]) -> None:
+        self._gate = gate
+
+    @property
+    def walk(self) -> Any:
+        """The gate's ``wait``, which takes a name."""
+        return _Walk(self._gate)
+
+
+class _Walk:
+    def __init__(self, gate: ActorHandle[Any]) -> None:
+        self._gate = gate
+
+    def remote(self, _: object) -> Any:
+        """Waits at the gate."""
+        return self._gate.wait.remote()

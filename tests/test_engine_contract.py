@@ -1,0 +1,740 @@
+"""What every engine promises: the same tests for each of them.
+
+What is here holds wherever an actor runs. What belongs to processes (signals, masks,
+output) or to one process (threads, shared modules) has tests of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+import pytest_asyncio
+from helpers.actors import (
+    AsyncCaller,
+    Caller,
+    Counter,
+    Echo,
+    Gate,
+    Keeper,
+    Log,
+    MixedLog,
+    Stop,
+    end_of,
+    running,
+    shared,
+)
+
+import actorlib
+from actorlib.exceptions import (
+    ActorAlreadyExistsError,
+    ActorDiedError,
+    ActorHandleNotFoundError,
+    ActorNotFoundError,
+    ActorUnavailableError,
+    ActorUnschedulableError,
+    GetTimeoutError,
+    PendingCallsLimitExceeded,
+    SerializationError,
+    TaskCancelledError,
+    TaskError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from contextlib import AbstractAsyncContextManager
+    from typing import Literal
+
+    from actorlib import Runtime
+
+    Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
+    Engine = Literal["local", "inline"]
+
+pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+
+CALLERS = pytest.mark.parametrize(
+    "caller", [Caller, AsyncCaller], ids=["sync", "async"]
+)
+LOGS = pytest.mark.parametrize(
+    "log",
+    [actorlib.remote(Log), actorlib.remote(MixedLog)],
+    ids=["serial", "mixed"],
+)
+
+
+@pytest.fixture(scope="module", params=["local", "inline"])
+def engine(request: pytest.FixtureRequest) -> Engine:
+    return cast("Engine", request.param)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def lend(engine: Engine) -> AsyncIterator[Lend]:
+    async with shared(engine=engine, num_gpus=2) as lend:
+        yield lend
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def runtime(lend: Lend) -> AsyncIterator[Runtime]:
+    async with lend() as runtime:
+        yield runtime
+
+
+@pytest.fixture
+def stop() -> Iterator[Stop]:
+    with Stop() as stop:
+        yield stop
+
+
+async def raised(awaitable: Any) -> Any:
+    with pytest.raises(Exception) as caught:  # noqa: PT011  # the test looks closer
+        await awaitable
+    return caught.value
+
+
+async def arrived(log: Any) -> None:
+    """Waits until what was sent lies in the actor's socket, or was read there."""
+    await asyncio.sleep(0)  # what a turn of the loop gathers leaves at its end
+    await asyncio.sleep(0)
+    if hasattr(log, "seen_now"):
+        await log.seen_now.remote()
+
+
+@actorlib.remote
+class Mortal:
+    """Ends in several ways.
+
+    Args:
+        value: What it starts from.
+    """
+
+    def __init__(self, value: int = 0) -> None:
+        self._value = value
+
+    def add(self) -> int:
+        self._value += 1
+        return self._value
+
+    def leave(self, code: int | None = None) -> None:
+        if code is None:
+            actorlib.exit_actor()
+        raise SystemExit(code)
+
+    def was_restarted(self) -> bool:
+        return actorlib.get_runtime_context().was_current_actor_reconstructed
+
+    def leave_once(self) -> str:
+        if not self.was_restarted():
+            raise SystemExit(4)
+        return "back"
+
+
+@actorlib.remote
+class AsyncMortal(Mortal.__wrapped__):  # type: ignore[misc]  # the plain class
+    """The same beside an event loop."""
+
+    async def nothing(self) -> None:
+        """Makes it have one."""
+
+
+MORTALS = pytest.mark.parametrize("mortal", [Mortal, AsyncMortal])
+
+
+@actorlib.remote
+class Unborn:
+    def __init__(self) -> None:
+        raise ValueError("not today")
+
+    def ping(self) -> None:
+        """Never runs."""
+
+
+@actorlib.remote
+class Meeting:
+    """Where calls wait until several are there at once."""
+
+    def __init__(self, count: int) -> None:
+        self._barrier = threading.Barrier(count)
+        self._most = 0
+        self._now = 0
+        self._lock = threading.Lock()
+
+    def meet(self) -> None:
+        self._barrier.wait()
+
+    def most(self) -> int:
+        return self._most
+
+    def count(self) -> None:
+        with self._lock:
+            self._now += 1
+            self._most = max(self._most, self._now)
+        with self._lock:
+            self._now -= 1
+
+
+def here() -> tuple[Any, ...]:
+    context = actorlib.get_runtime_context()
+    return (
+        context.get_actor_id(),
+        context.get_actor_name(),
+        actorlib.get_gpu_ids(),
+        context.get_assigned_resources(),
+    )
+
+
+# Order.
+
+
+@pytest.mark.usefixtures("runtime")
+@LOGS
+async def test_calls_when_made_then_they_run_in_that_order(log: Any) -> None:
+    actor = log.remote()
+    for number in range(300):
+        actor.note.remote(number)
+
+    assert await actor.seen.remote() == list(range(300))
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_call_when_its_argument_is_not_there_then_later_ones_wait() -> None:
+    gate, actor = Gate.remote(), actorlib.remote(Log).remote()
+    first = actor.note.remote(gate.wait.remote("late"))
+    second = actor.note.remote("early")
+    await gate.reached.remote("late")
+    await gate.open.remote("late")
+
+    assert await asyncio.gather(first, second) == ["late", "early"]
+    assert await actor.seen.remote() == ["late", "early"]
+
+
+@pytest.mark.usefixtures("runtime")
+@LOGS
+async def test_remote_when_the_actor_is_busy_then_it_returns_at_once(
+    log: Any, stop: Stop
+) -> None:
+    actor = log.remote(stop.place)  # its constructor stops
+    refs = [actor.stop.remote(stop.place, 1), actor.note.remote(2)]
+    await stop.reached()
+    assert not any(ref.done() for ref in refs)
+    stop.release()
+    await stop.reached()
+    stop.release()
+
+    assert await asyncio.gather(*refs) == [1, 2]
+
+
+# Values and errors.
+
+
+@pytest.mark.usefixtures("runtime")
+@pytest.mark.parametrize("value", [[1, [2]], ["flat"]])
+async def test_argument_when_changed_after_the_call_then_nobody_sees_it(
+    value: list[Any],
+) -> None:
+    keeper = Keeper.remote()
+    kept = keeper.keep.remote(value)
+    value.append("changed")
+    await kept
+    result = await keeper.kept.remote()
+    result.append("changed")
+
+    assert value[:-1] == result[:-1] == await keeper.kept.remote()
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_error_when_raised_then_it_is_of_its_own_class_too() -> None:
+    error = await raised(Echo.remote().fail.remote(KeyError("lost")))
+
+    assert isinstance(error, KeyError)
+    assert isinstance(error, TaskError)
+    assert (error.args, type(error.cause)) == (("lost",), KeyError)
+    assert "raise error" in error.traceback_str
+    assert "Echo.fail" in error.where
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_constructor_when_it_raises_then_every_call_says_so() -> None:
+    actor = Unborn.remote()
+    error = await raised(actor.ping.remote())
+
+    assert isinstance(error, ActorDiedError)
+    assert isinstance(error.__cause__, ValueError)
+    assert error.exit.cause == "failed to start"
+    assert isinstance(await raised(actor), ActorDiedError)
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_argument_when_it_cannot_be_sent_then_the_call_is_refused() -> None:
+    echo = Echo.remote()
+    with pytest.raises(SerializationError, match=r"Echo\.echo"):
+        echo.echo.remote(threading.Lock())
+
+    assert await echo.echo.remote(1) == 1
+
+
+@pytest.mark.usefixtures("runtime")
+@CALLERS
+async def test_result_when_it_cannot_be_sent_then_the_call_alone_fails(
+    caller: Any,
+) -> None:
+    actor = caller.remote()
+    error = await raised(actor.run.remote(threading.Lock))
+
+    assert isinstance(error, TaskError)
+    assert isinstance(error, TypeError)
+    assert await actor.run.remote(len, "ab") == 2
+
+
+@pytest.mark.usefixtures("runtime")
+@CALLERS
+async def test_error_when_it_crosses_two_actors_then_it_stays_itself(
+    caller: Any,
+) -> None:
+    error = await raised(
+        caller.remote().call.remote(Echo.remote(), "fail", LookupError("far"))
+    )
+
+    assert isinstance(error, LookupError)
+    assert str(error) == "far"
+
+
+# Cancelling.
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_cancel_when_a_coroutine_runs_then_it_is_told() -> None:
+    gate = Gate.remote()
+    ref = gate.wait.remote("a")
+    await gate.reached.remote("a")
+    actorlib.cancel(ref)
+
+    assert isinstance(await raised(ref), TaskCancelledError)
+    assert await gate.left.remote() == ["a"]
+
+
+@pytest.mark.usefixtures("runtime")
+@LOGS
+async def test_cancel_when_a_call_waits_then_it_never_runs(
+    log: Any, stop: Stop
+) -> None:
+    actor = log.remote()
+    running = actor.stop.remote(stop.place, "runs")
+    waiting, behind = actor.note.remote("waits"), actor.note.remote("behind")
+    await stop.reached()
+    actorlib.cancel(waiting)
+    await arrived(actor)
+    stop.release()
+
+    assert await asyncio.gather(running, behind) == ["runs", "behind"]
+    assert await actor.seen.remote() == ["runs", "behind"]
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_wait_when_given_up_and_nobody_has_the_ref_then_so_is_the_call() -> None:
+    gate = Gate.remote()
+
+    async def wait() -> None:
+        await gate.wait.remote("a")
+
+    waiting = asyncio.create_task(wait())
+    await gate.reached.remote("a")
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+
+    assert await gate.wait.remote("a") == "a"  # opened by who gave up
+    assert await gate.left.remote() == ["a"]
+
+
+# Names.
+
+
+@pytest.mark.usefixtures("runtime")
+@CALLERS
+async def test_name_when_given_then_it_is_found_from_everywhere(caller: Any) -> None:
+    counter = Counter.options(name="counter").remote(1)
+
+    def find() -> Any:
+        return actorlib.get_actor("counter")
+
+    found = await caller.remote().run.remote(find)
+    assert found == counter == actorlib.get_actor("counter")
+    assert await found.add.remote() == 2
+    assert actorlib.list_named_actors() == ["counter"]
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_name_when_taken_then_nothing_is_made() -> None:
+    counter = Counter.options(name="one", get_if_exists=True).remote(1)
+    with pytest.raises(ActorAlreadyExistsError):
+        Counter.options(name="one").remote()
+
+    assert Counter.options(name="one", get_if_exists=True).remote() == counter
+    await actorlib.kill(counter)
+    with pytest.raises(ActorNotFoundError):
+        actorlib.get_actor("one")
+
+
+# Lifetimes and handles.
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_actor_when_nobody_holds_it_then_it_ends_behind_its_calls() -> None:
+    actor = actorlib.remote(Log).remote()
+    ended = end_of(actor)
+    last = actor.note.remote("last")
+    del actor
+    gc.collect()
+
+    assert await last == "last"
+    await ended
+
+
+async def test_actor_when_another_holds_it_then_it_lives(runtime: Runtime) -> None:
+    counter, keeper = Counter.remote(1), Keeper.remote()
+    await keeper.keep.remote([counter])
+    ended = end_of(counter)
+    del counter
+    gc.collect()
+    [again] = await keeper.kept.remote()
+    assert await again.add.remote() == 2
+
+    await keeper.keep.remote(None)
+    del again
+    gc.collect()
+    await ended
+    assert [info.class_name for info in runtime.snapshot().actors] == ["Keeper"]
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_actor_when_detached_then_it_lives_without_a_handle() -> None:
+    Counter.options(name="kept", lifetime="detached").remote(4)
+    gc.collect()
+
+    assert await actorlib.get_actor("kept").add.remote() == 5
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_block_when_left_then_the_actor_has_done_what_it_was_sent() -> None:
+    async with actorlib.remote(Log).remote() as log:
+        refs = [log.note.remote(number) for number in range(50)]
+
+    assert [ref.result() for ref in refs] == list(range(50))
+    assert isinstance(await raised(log.seen.remote()), ActorDiedError)
+
+
+@pytest.mark.usefixtures("runtime")
+@CALLERS
+async def test_actor_when_it_calls_another_then_it_gets_its_answer(
+    caller: Any,
+) -> None:
+    counter = Counter.remote(1)
+
+    assert await caller.remote().call.remote(counter, "add", 2) == 3
+    assert await counter.add.remote() == 4
+
+
+@pytest.mark.usefixtures("runtime")
+@CALLERS
+async def test_actor_when_made_by_another_then_its_handle_works_here(
+    caller: Any,
+) -> None:
+    maker = caller.remote()
+    counter = await maker.make.remote(Counter, 7)
+
+    assert await counter.add.remote() == 8
+    assert await maker.call.remote(counter, "add") == 9
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_actor_when_called_back_then_its_coroutines_go_on() -> None:
+    outer, inner = AsyncCaller.remote(), Caller.remote()
+
+    answer = await outer.call.remote(inner, "call", outer, "run", len, "abc")
+
+    assert answer == 3
+
+
+# Several calls at once.
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_coroutines_when_called_then_they_run_at_the_same_time() -> None:
+    gate = Gate.remote()
+    refs = [gate.wait.remote(str(number)) for number in range(5)]
+    for number in range(5):
+        await gate.reached.remote(str(number))
+    for number in reversed(range(5)):
+        await gate.open.remote(str(number))
+
+    assert await asyncio.gather(*refs) == [str(number) for number in range(5)]
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_threads_when_asked_for_then_plain_methods_meet() -> None:
+    meeting = Meeting.options(max_concurrency=3).remote(3)
+
+    await asyncio.gather(*(meeting.meet.remote() for _ in range(6)))
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_plain_methods_when_called_then_one_at_a_time() -> None:
+    meeting = Meeting.remote(1)
+    await asyncio.gather(*(meeting.count.remote() for _ in range(50)))
+
+    assert await meeting.most.remote() == 1
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_group_when_it_has_a_limit_then_others_pass_it() -> None:
+    gate = Gate.options(concurrency_groups={"slow": 1}).remote()
+    held = gate.wait.options(concurrency_group="slow").remote("a")
+    behind = gate.wait.options(concurrency_group="slow").remote("b")
+    await gate.reached.remote("a")
+    await gate.open.remote("b")
+    assert not behind.done()
+    await gate.open.remote("a")
+
+    assert await asyncio.gather(held, behind) == ["a", "b"]
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_calls_when_too_many_have_no_answer_then_one_more_is_refused(
+    stop: Stop,
+) -> None:
+    log = actorlib.remote(max_pending_calls=2)(Log).remote()
+    refs = [log.stop.remote(stop.place), log.note.remote(1)]
+    with pytest.raises(PendingCallsLimitExceeded):
+        log.note.remote(2)
+    await stop.reached()
+    stop.release()
+    await asyncio.gather(*refs)
+
+    assert await log.note.remote(3) == 3
+
+
+# Endings.
+
+
+@pytest.mark.usefixtures("runtime")
+@LOGS
+async def test_kill_when_idle_then_every_call_fails(log: Any) -> None:
+    actor = await log.remote()
+    await actorlib.kill(actor)
+    error = await raised(actor.note.remote(1))
+
+    assert isinstance(error, ActorDiedError)
+    assert error.exit.cause == "asked"
+    assert await actorlib.kill(actor) is None
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_kill_when_coroutines_run_then_their_calls_fail_at_once() -> None:
+    gate = Gate.remote()
+    refs = [gate.wait.remote("a"), gate.wait.remote("b")]
+    await gate.reached.remote("b")
+    await actorlib.kill(gate)
+
+    for ref in refs:
+        assert isinstance(await raised(ref), ActorDiedError)
+
+
+@pytest.mark.usefixtures("runtime")
+@CALLERS
+async def test_kill_when_asked_by_an_actor_then_the_other_is_dead(caller: Any) -> None:
+    counter = Counter.remote()
+
+    def end(handle: Any) -> None:
+        actorlib.kill(handle)
+
+    ended = end_of(counter)
+    await caller.remote().run.remote(end, counter)
+    await ended
+
+    assert isinstance(await raised(counter.add.remote()), ActorDiedError)
+
+
+@pytest.mark.usefixtures("runtime")
+@MORTALS
+async def test_exit_actor_when_called_then_it_is_dead_as_asked(mortal: Any) -> None:
+    actor = mortal.options(max_restarts=3).remote()
+    error = await raised(actor.leave.remote())
+
+    assert isinstance(error, ActorDiedError)
+    assert error.exit.cause == "asked"
+    assert "exit_actor" in str(error)
+    assert isinstance(await raised(actor.add.remote()), ActorDiedError)
+
+
+@pytest.mark.usefixtures("runtime")
+@MORTALS
+async def test_method_when_it_leaves_then_the_exit_code_is_told(mortal: Any) -> None:
+    actor = mortal.remote()
+    error = await raised(actor.leave.remote(3))
+
+    assert isinstance(error, ActorDiedError)
+    assert (error.exit.cause, error.exit.code) == ("exited", 3)
+    assert error.exit.method == "leave"
+
+
+@pytest.mark.usefixtures("runtime")
+@MORTALS
+async def test_actor_when_it_may_be_restarted_then_its_state_is_fresh(
+    mortal: Any,
+) -> None:
+    actor = mortal.options(max_restarts=1).remote(10)
+    assert await actor.add.remote() == 11
+    lost = await raised(actor.leave.remote(3))
+    assert isinstance(lost, ActorUnavailableError)
+    await actor
+
+    assert await actor.add.remote() == 11
+    assert await actor.was_restarted.remote()
+    assert isinstance(await raised(actor.leave.remote(3)), ActorDiedError)
+
+
+@pytest.mark.usefixtures("runtime")
+@MORTALS
+async def test_call_when_it_may_be_made_again_then_it_is(mortal: Any) -> None:
+    actor = mortal.options(max_restarts=1, max_task_retries=1).remote()
+
+    assert await actor.leave_once.remote() == "back"
+
+
+@pytest.mark.usefixtures("runtime")
+@MORTALS
+async def test_kill_when_restarts_are_left_then_it_is_made_anew(mortal: Any) -> None:
+    actor = mortal.options(max_restarts=1).remote(1)
+    assert await actor.add.remote() == 2
+    await actorlib.kill(actor, no_restart=False)
+    await actor
+
+    assert await actor.add.remote() == 2
+
+
+# Resources.
+
+
+async def test_actor_when_placed_then_it_knows_its_share(runtime: Runtime) -> None:
+    caller = Caller.options(num_gpus=0.5, name="placed").remote()
+    beside = AsyncCaller.options(num_gpus=0.5).remote()
+    whole = Caller.options(num_gpus=1, num_cpus=1).remote()
+
+    actor, name, gpus, resources = await caller.run.remote(here)
+    assert (name, gpus, resources) == ("placed", [0], {"GPU": 0.5})
+    assert (await beside.run.remote(here))[2] == [0]
+    assert (await whole.run.remote(here))[2:] == ([1], {"CPU": 1.0, "GPU": 1.0})
+    assert here() == (None, None, [], {})
+
+    infos = {info.actor_id: info for info in runtime.snapshot().actors}
+    assert infos[actor].devices == {"0": 0.5}
+    assert runtime.available_resources()["GPU"] == 0
+    assert runtime.explain(caller).endswith("is alive on 0.5 of GPU 0")
+
+
+async def test_actor_when_nothing_is_free_then_it_waits_in_line(
+    runtime: Runtime,
+) -> None:
+    holders = [Echo.options(num_gpus=1).remote() for _ in range(2)]
+    waiting = Echo.options(num_gpus=1).remote()
+    ref = waiting.echo.remote("placed")
+    await holders[0]
+    assert runtime.snapshot().waiting
+    await actorlib.kill(holders[0])
+
+    assert await ref == "placed"
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_actor_when_it_asks_for_too_much_then_it_is_told() -> None:
+    with pytest.raises(ActorUnschedulableError, match="GPU=3"):
+        await Echo.options(num_gpus=3).remote()
+
+
+# What is refused.
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_get_when_it_would_block_the_loop_then_it_is_refused() -> None:
+    ref = Echo.remote().echo.remote(1)
+    with pytest.raises(RuntimeError, match="await"):
+        actorlib.get(ref)
+
+    assert await ref == 1
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_get_when_it_takes_too_long_then_a_plain_method_is_told() -> None:
+    gate = Gate.remote()
+
+    def wait(handle: Any) -> None:
+        actorlib.get(handle.wait.remote("a"), timeout=0.01)
+
+    error = await raised(Caller.remote().run.remote(wait, gate))
+    assert isinstance(error, GetTimeoutError)
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_actor_when_called_from_another_thread_then_it_is_refused() -> None:
+    echo = Echo.remote()
+    with pytest.raises(RuntimeError, match="thread"):
+        await asyncio.to_thread(echo.echo.remote, 1)
+
+    assert await echo.echo.remote(2) == 2
+
+
+@pytest.mark.usefixtures("runtime")
+@CALLERS
+async def test_init_when_a_runtime_runs_then_it_is_refused_also_in_actors(
+    caller: Any,
+) -> None:
+    with pytest.raises(RuntimeError, match="already"):
+        actorlib.init()
+
+    assert isinstance(await raised(caller.remote().run.remote(init)), RuntimeError)
+
+
+def init() -> None:
+    actorlib.init()
+
+
+# The end of the runtime; the guards of every test see that nothing is left.
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({"engine": "local"}, id="local"),
+        pytest.param(
+            {"engine": "local", "start_method": "spawn"},
+            id="spawn",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param({"engine": "inline"}, id="inline"),
+    ],
+)
+async def test_shutdown_when_actors_are_busy_then_nothing_is_left(options: Any) -> None:
+    threads = set(threading.enumerate())
+    async with running(grace=0.1, **options) as runtime:
+        assert actorlib.is_initialized()
+        counter, gate = Counter.remote(1), Gate.remote()
+        caller = AsyncCaller.remote()
+        meeting = Meeting.options(max_concurrency=2).remote(2)
+        await asyncio.gather(meeting.meet.remote(), meeting.meet.remote())
+        assert await caller.call.remote(counter, "add") == 2
+        error = await raised(Echo.remote().fail.remote(KeyError("lost")))
+        assert isinstance(error, KeyError)
+        waiting = gate.wait.remote()
+        await gate.reached.remote()
+        await actorlib.kill(counter)
+
+    assert isinstance(await raised(waiting), ActorDiedError)
+    with pytest.raises(ActorHandleNotFoundError):
+        gate.reached.remote()
+    with pytest.raises(RuntimeError, match="not running"):
+        runtime.snapshot()
+    assert not actorlib.is_initialized()
+    left = set(threading.enumerate()) - threads
+    assert not {thread.name for thread in left if "asyncio_" not in thread.name}

@@ -1,0 +1,238 @@
+"""Streams between real processes: what their readers see."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+import pytest_asyncio
+from helpers.actors import (
+    Gate,
+    Stop,
+    Target,
+    shared,
+)
+from helpers.streams import all_of, kinds, made
+
+import actorlib
+from actorlib import ObjectRefGenerator
+from actorlib.exceptions import (
+    TaskError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from contextlib import AbstractAsyncContextManager
+
+    from actorlib import ActorHandle, Runtime
+
+    Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.usefixtures("on_both_loops", "runtime"),
+]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def lend() -> AsyncIterator[Lend]:
+    # The workers run the same kind of loop as the owner.
+    is_uvloop = type(asyncio.get_running_loop()).__module__.startswith("uvloop")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ACTORLIB_UVLOOP", "1" if is_uvloop else "0")
+        async with shared() as lend:
+            yield lend
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def runtime(lend: Lend) -> AsyncIterator[Runtime]:
+    async with lend() as runtime:
+        yield runtime
+
+
+@pytest.fixture
+def stop() -> Iterator[Stop]:
+    with Stop() as stop:
+        yield stop
+
+
+@kinds()
+async def test_gen_001_each_step_gives_a_ref_in_order(kind: str) -> None:
+    source = made(kind)
+
+    items = source.items.remote(5)
+
+    assert isinstance(items, ObjectRefGenerator)
+    refs = [ref async for ref in items]
+    assert all(ref.done() for ref in refs)
+    assert [await ref for ref in refs] == [0, 1, 2, 3, 4]
+    assert await items.completed() == 5
+    with pytest.raises(StopAsyncIteration):
+        await anext(items)
+
+
+@kinds("serial", "threaded", "mixed", "async")
+@pytest.mark.parametrize("reader", ["serial", "async"])
+async def test_gen_002_every_kind_of_actor_reads_every_other(
+    kind: str, reader: str
+) -> None:
+    source = made(kind)
+
+    read = await made(reader).reads.remote(source, "items", 600)
+
+    assert read == list(range(600))
+
+
+@kinds("serial", "async")
+async def test_gen_002_the_owner_iterates_what_is_there_and_never_blocks(
+    kind: str,
+) -> None:
+    items = made(kind).items.remote(2)
+
+    with pytest.raises(RuntimeError, match="event loop"):
+        next(items)
+    assert await items.completed() == 2
+    assert [ref.get() for ref in items] == [0, 1]
+
+
+@kinds("serial", "threaded", "mixed", "async")
+async def test_gen_003_an_item_arrives_while_the_method_runs(
+    kind: str, stop: Stop
+) -> None:
+    items = made(kind).stops.remote(stop.place)
+
+    assert await (await anext(items)) == "first"
+    await stop.reached()
+    assert not items.completed().done()
+    stop.release()
+    assert await all_of(items) == ["last"]
+
+
+@kinds("serial", "threaded", "mixed", "async")
+async def test_gen_005_an_exception_is_raised_by_the_ref_behind_what_came(
+    kind: str,
+) -> None:
+    source = made(kind)
+
+    for before in (0, 3):
+        items = source.fails.remote(before)
+        refs = [ref async for ref in items]
+
+        assert [await ref for ref in refs[:-1]] == list(range(before))
+        with pytest.raises(ValueError, match="enough") as caught:
+            await refs[-1]
+        assert isinstance(caught.value, TaskError)
+        with pytest.raises(ValueError, match="enough"):
+            await items.completed()
+    assert await source.ping.remote() == 0
+
+
+async def test_stream_when_the_arguments_do_not_fit_then_refused_at_once() -> None:
+    with pytest.raises(TypeError, match="missing"):
+        made("serial").items.remote()
+
+
+@kinds("serial", "async")
+async def test_stream_when_an_argument_is_a_ref_then_it_waits_for_it(kind: str) -> None:
+    gate = cast("Any", Gate).remote()
+    echo = gate.wait.remote("a")
+
+    items = made(kind).yields.remote(echo, 2)
+    await gate.open.remote("a")
+
+    assert await all_of(items) == ["a", 2]
+
+
+@kinds("serial", "async")
+async def test_stream_when_an_argument_fails_then_its_ref_raises(kind: str) -> None:
+    source = made(kind)
+    failed = source.fails.remote(0).completed()
+
+    items = source.yields.remote(failed)
+
+    with pytest.raises(ValueError, match="enough"):
+        await all_of(items)
+
+
+@kinds("serial", "threaded", "async")
+async def test_stream_when_handles_are_items_then_their_actors_live(kind: str) -> None:
+    target = cast("Any", Target).remote()
+    pid = await target.ping.remote()
+    items = made(kind).yields.remote([target], [target])
+    del target
+
+    for _ in range(2):
+        (again,) = await (await anext(items))
+        assert await again.ping.remote() == pid
+
+
+async def test_stream_when_many_read_then_each_item_goes_to_one() -> None:
+    items = made("serial").items.remote(1000)
+
+    async def read() -> list[int]:
+        return await all_of(items)
+
+    parts = await asyncio.gather(*(read() for _ in range(5)))
+
+    assert sorted(i for part in parts for i in part) == list(range(1000))
+
+
+async def test_stream_when_a_wait_is_cancelled_then_no_item_is_lost(
+    stop: Stop,
+) -> None:
+    items = made("serial").stops.remote(stop.place)
+    await anext(items)
+    waits = [asyncio.ensure_future(anext(items)) for _ in range(3)]
+    await stop.reached()
+    for wait in waits:
+        wait.cancel()
+    await asyncio.gather(*waits, return_exceptions=True)
+    stop.release()
+
+    assert await all_of(items) == ["last"]
+
+
+async def test_gen_015_an_item_that_is_kept_outlives_the_stream_and_the_actor() -> None:
+    source = made("serial")
+    items = source.items.remote(3)
+    refs = [ref async for ref in items]
+    await actorlib.kill(source)
+    del items
+
+    assert [await ref for ref in refs] == [0, 1, 2]
+    assert [await ref for ref in refs] == [0, 1, 2]
+    assert await asyncio.wrap_future(refs[0].future()) == 0
+
+
+async def test_stream_when_it_would_travel_then_refused() -> None:
+    source = made("serial")
+    items = source.items.remote(1)
+
+    with pytest.raises(TypeError, match="ObjectRefGenerator cannot travel"):
+        source.yields.remote(items)
+    with pytest.raises(TypeError, match="ObjectRefGenerator"):
+        pickle.dumps(items)
+
+
+@kinds("serial", "mixed", "async")
+async def test_gen_014_actors_chain_streams(kind: str) -> None:
+    first, second, third = made("serial"), made(kind), made(kind)
+
+    class Last:
+        def relays(self, source: ActorHandle[Any], n: int) -> Any:
+            for ref in source.relays.remote(self.first, n):
+                yield ref.get() * 2
+
+        def use(self, first: ActorHandle[Any]) -> None:
+            self.first = first
+
+    last = cast("Any", actorlib.remote(Last)).remote()
+    await last.use.remote(first)
+    del third
+
+    assert await all_of(last.relays.remote(second, 700)) == [
+        2 * (i + 1) for i in range(700)
+    ]

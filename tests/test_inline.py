@@ -1,0 +1,533 @@
+"""What is true of actors in their owner's process alone.
+
+What they have in common with others is in ``test_engine_contract``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import gc
+import os
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+import pytest_asyncio
+from helpers.actors import AsyncCaller, Caller, Counter, Echo, Gate, Stop, running
+
+import actorlib
+from actorlib._engine import current_engine, find_engine, set_engine, take_slot
+from actorlib._worker.crew import Crew
+from actorlib.exceptions import (
+    ActorDiedError,
+    ActorlibError,
+    UnsupportedOptionError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from actorlib import Runtime
+
+CALLERS = pytest.mark.parametrize(
+    "caller", [Caller, AsyncCaller], ids=["sync", "async"]
+)
+ROOT = Path(actorlib.__file__).parents[1]
+
+seen: list[object] = []
+
+
+@pytest_asyncio.fixture
+async def runtime() -> AsyncIterator[Runtime]:
+    async with running(engine="inline", num_gpus=1, grace=0.2) as runtime:
+        yield runtime
+
+
+@pytest.fixture
+def stop() -> Iterator[Stop]:
+    with Stop() as stop:
+        yield stop
+
+
+async def raised(awaitable: Any) -> Any:
+    with pytest.raises(Exception) as caught:  # noqa: PT011  # the test looks closer
+        await awaitable
+    return caught.value
+
+
+def note(value: object) -> int:
+    seen.append(value)
+    return os.getpid()
+
+
+def join_threads_but(known: set[threading.Thread]) -> None:
+    """Waits for the actors' threads; those of the loop's executor stay."""
+    for thread in set(threading.enumerate()) - known:
+        if "asyncio" not in thread.name:
+            thread.join()
+
+
+def thread_name() -> str:
+    return threading.current_thread().name
+
+
+# Which engine.
+
+
+def test_engine_when_unknown_then_the_known_ones_are_listed() -> None:
+    with pytest.raises(ValueError, match="engine takes one of 'local', 'inline'"):
+        actorlib.init(engine="ray")  # type: ignore[arg-type]
+
+
+def test_engine_when_of_the_wrong_type_then_it_is_refused() -> None:
+    with pytest.raises(TypeError, match="engine"):
+        actorlib.init(engine=1)  # type: ignore[arg-type]
+
+
+def test_engine_when_the_variable_is_unknown_then_it_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ACTORLIB_ENGINE", "ray")
+    with pytest.raises(ValueError, match="ACTORLIB_ENGINE takes one of 'local'"):
+        actorlib.init()
+
+
+async def test_engine_when_the_variable_says_it_then_without_a_change_of_the_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ACTORLIB_ENGINE", "inline")
+    async with running():
+        assert await Echo.remote().pid.remote() == os.getpid()
+
+
+@pytest.mark.process
+async def test_engine_when_named_then_the_variable_is_not_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ACTORLIB_ENGINE", "inline")
+    async with running(engine="local"):
+        assert await Echo.remote().pid.remote() != os.getpid()
+
+
+# One process.
+
+
+@CALLERS
+async def test_actor_when_it_runs_then_in_this_process_and_with_its_modules(
+    runtime: Runtime, caller: Any
+) -> None:
+    actor = caller.remote()
+    seen.clear()
+
+    assert await actor.run.remote(note, "noted") == os.getpid()
+    assert seen == ["noted"]
+    assert [info.pid for info in actorlib.list_actors()] == [os.getpid()]
+    assert runtime.snapshot().actors[0].mask is None
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_actor_when_a_debugger_looks_then_its_threads_bear_its_name() -> None:
+    plain, mixed = Caller.remote(), AsyncCaller.remote()
+
+    assert (await plain.run.remote(thread_name)).startswith("Caller #")
+    assert await mixed.run.remote(thread_name) == "AsyncCaller-loop"
+
+
+@pytest.mark.usefixtures("runtime")
+@CALLERS
+async def test_breakpoint_when_in_a_method_then_this_process_stops_there(
+    caller: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped: list[str] = []
+
+    def stop_here() -> None:
+        frame = sys._getframe(1)
+        stopped.append(f"{frame.f_code.co_name} {frame.f_locals}")
+
+    monkeypatch.setattr(sys, "breakpointhook", stop_here)
+    await caller.remote().run.remote(stops, 7)
+
+    assert stopped == ["stops {'number': 7}"]
+
+
+def stops(number: int) -> None:
+    breakpoint()
+    del number
+
+
+PROGRAM = """
+import actorlib
+
+class Base:
+    def plain(self, number):
+        breakpoint()
+        return number
+
+Plain = actorlib.remote(type("Plain", (Base,), {}))
+
+@actorlib.remote
+class Mixed(Base):
+    async def later(self, number):
+        breakpoint()
+        return number
+
+async def main():
+    async with actorlib.init(engine="inline"):
+        print(await Plain.remote().plain.remote(1))
+        print(await Mixed.remote().plain.remote(2))
+        print(await Mixed.remote().later.remote(3))
+
+actorlib.run(main())
+"""
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_debugger_when_it_stops_in_methods_then_it_can_be_spoken_to(
+    tmp_path: Path,
+) -> None:
+    script = tmp_path / "program.py"
+    script.write_text(PROGRAM)
+
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        input="number += 40\nc\n" * 3,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+    assert re.findall(r"\(Pdb\) (\d+)$", done.stdout, re.MULTILINE) == [
+        "41",
+        "42",
+        "43",
+    ]
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_function_of_a_module_when_replaced_then_actors_see_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "answer", lambda: "replaced")
+
+    assert await Caller.remote().run.remote(ask) == "replaced"
+
+
+def answer() -> str:
+    return "real"
+
+
+def ask() -> str:
+    return answer()
+
+
+# What one process cannot have.
+
+
+@pytest.mark.usefixtures("runtime")
+@pytest.mark.parametrize(
+    "env", [{"env_vars": {"A": "1"}}, {"working_dir": "."}], ids=["env_vars", "dir"]
+)
+async def test_runtime_env_when_asked_for_then_it_is_refused_where_it_is_written(
+    env: Any,
+) -> None:
+    made = Echo.options(runtime_env=env)
+    with pytest.raises(UnsupportedOptionError, match="use the local engine") as caught:
+        made.remote()
+    assert next(iter(env)) in str(caught.value)
+    assert isinstance(caught.value, ActorlibError)
+    assert isinstance(caught.value, ValueError)
+
+    for caller in (Caller, AsyncCaller):
+        error = await raised(caller.remote().make.remote(made))
+        assert isinstance(error, UnsupportedOptionError)
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_runtime_env_when_it_says_nothing_then_it_is_taken() -> None:
+    assert await Echo.options(runtime_env={"env_vars": {}}).remote().echo.remote(1)
+
+
+async def test_environment_when_an_actor_has_devices_then_it_stays_as_it_was(
+    runtime: Runtime,
+) -> None:
+    before = dict(os.environ)
+    caller = Caller.options(num_gpus=1, num_cpus=1).remote()
+
+    assert await caller.run.remote(actorlib.get_gpu_ids) == [0]
+    assert dict(os.environ) == before
+    assert runtime.available_resources()["GPU"] == 0
+
+
+@pytest.mark.parametrize("threads", [1, 2], ids=["serial", "threaded"])
+async def test_kill_when_a_method_does_not_return_then_it_is_left_behind_and_told(
+    threads: int, stop: Stop, caplog: pytest.LogCaptureFixture
+) -> None:
+    known = set(threading.enumerate())
+    async with running(engine="inline", grace=0.01, num_cpus=1) as runtime:
+        options: Any = {"num_cpus": 1, "max_concurrency": threads}
+        caller = Caller.options(**options).remote()
+        ref = caller.run.remote(stop.place.stop_here)
+        await stop.reached()
+        await actorlib.kill(caller)
+        assert isinstance(await raised(ref), ActorDiedError)
+        assert runtime.available_resources()["CPU"] == 1
+    assert "a thread cannot be killed" in caplog.text
+    assert "Caller #1" in caplog.text
+
+    stop.release()
+    join_threads_but(known)
+
+
+async def test_kill_when_a_plain_method_runs_then_no_other_begins(
+    stop: Stop, caplog: pytest.LogCaptureFixture
+) -> None:
+    known = set(threading.enumerate())
+    async with running(engine="inline", grace=0.01):
+        caller = Caller.remote()
+        refs = [caller.run.remote(stop.place.stop_here)]
+        refs += [caller.run.remote(note, "never") for _ in range(3)]
+        await stop.reached()
+        seen.clear()
+        await actorlib.kill(caller)
+        for ref in refs:
+            assert isinstance(await raised(ref), ActorDiedError)
+    assert "left behind" in caplog.text
+
+    stop.release()
+    join_threads_but(known)
+    assert seen == []
+
+
+async def test_actor_when_left_behind_then_it_does_not_wait_for_others(
+    stop: Stop, caplog: pytest.LogCaptureFixture
+) -> None:
+    known = set(threading.enumerate())
+    for asks in (Asker, AsyncAsker):
+        async with running(engine="inline", grace=0.01):
+            ref = asks.remote().stop_and_ask.remote(stop.place, Echo.remote())
+            await stop.reached()
+        assert isinstance(await raised(ref), ActorDiedError)
+        stop.release()
+    assert caplog.text.count("left behind") == 2
+    join_threads_but(known)
+
+
+@actorlib.remote
+class Asker:
+    """Asks another after it has stopped."""
+
+    def stop_and_ask(self, place: Any, echo: Any) -> Any:
+        place.stop_here()
+        return actorlib.get(echo.echo.remote(1))
+
+
+@actorlib.remote
+class AsyncAsker(Asker.__wrapped__):  # type: ignore[misc]  # the plain class
+    """The same beside a loop."""
+
+    async def nothing(self) -> None:
+        """Makes it have one."""
+
+
+async def test_kill_when_a_plain_method_beside_a_loop_runs_then_no_other_begins(
+    stop: Stop, caplog: pytest.LogCaptureFixture
+) -> None:
+    known = set(threading.enumerate())
+    async with running(engine="inline", grace=0.01):
+        mixed = Mixed.remote()
+        refs = [mixed.stop.remote(stop.place), mixed.plain.remote("never")]
+        refs.append(mixed.later.remote())
+        await mixed.answer.remote()
+        await stop.reached()
+        seen.clear()
+        await actorlib.kill(mixed)
+        for ref in refs:
+            assert isinstance(await raised(ref), ActorDiedError)
+    assert "left behind" in caplog.text
+
+    stop.release()
+    join_threads_but(known)
+    assert seen == ["given up"]
+
+
+@actorlib.remote
+class Mixed:
+    """Plain methods beside a coroutine that never ends by itself."""
+
+    def stop(self, place: Any) -> None:
+        place.stop_here()
+
+    def plain(self, value: object) -> None:
+        seen.append(value)
+
+    async def later(self) -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            seen.append("given up")
+
+    async def answer(self) -> None:
+        """Answers when what was called before has begun."""
+
+    async def begin(self) -> None:
+        self._task = asyncio.create_task(self.later())
+        await asyncio.sleep(0)
+
+    async def stream(self) -> None:
+        self._stream = _numbers()
+        await anext(self._stream)
+
+
+async def _numbers() -> Any:
+    try:
+        yield 1
+    finally:
+        seen.append("closed")
+
+
+@pytest.mark.parametrize(
+    ("method", "left"), [("begin", "given up"), ("stream", "closed")]
+)
+async def test_actor_when_it_ends_then_what_it_left_on_its_loop_ends_too(
+    runtime: Runtime, method: str, left: str
+) -> None:
+    del runtime
+    async with Mixed.remote() as mixed:
+        await getattr(mixed, method).remote()
+        seen.clear()
+
+    assert seen == [left]
+
+
+async def test_actor_when_it_has_ended_then_its_object_is_gone(
+    runtime: Runtime,
+) -> None:
+    del runtime
+    seen.clear()
+    for kind in (Leaver, AsyncLeaver):
+        async with kind.remote() as leaver:
+            await leaver.ping.remote()
+    gc.collect()
+
+    assert seen == ["gone", "gone"]
+
+
+class _Leaver:
+    def __del__(self) -> None:
+        seen.append("gone")
+
+    def ping(self) -> None:
+        """Answers."""
+
+
+Leaver = actorlib.remote(type("Leaver", (_Leaver,), {"__module__": __name__}))
+
+
+@actorlib.remote
+class AsyncLeaver(_Leaver):
+    async def ping(self) -> None:  # type: ignore[override]
+        """Answers."""
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_error_of_a_method_when_it_ends_the_actor_then_the_program_goes_on(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    error = await raised(Caller.remote().run.remote(interrupt))
+
+    assert isinstance(error, ActorDiedError)
+    assert (error.exit.cause, error.exit.code) == ("exited", 1)
+    assert error.exit.reason == "its own code ended its thread"
+    assert "KeyboardInterrupt: here" in capfd.readouterr().err
+    assert await Counter.remote().add.remote() == 1
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt("here")
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_thread_when_given_the_context_then_it_is_the_actor_s() -> None:
+    caller, gate = Caller.remote(), Gate.remote()
+    asked = await caller.run.remote(actor_id_in_a_thread)
+
+    assert asked[0] == asked[1]
+    assert asked[2] is None
+    assert await gate.left.remote() == []
+
+
+def actor_id_in_a_thread() -> list[Any]:
+    def ask() -> None:
+        found.append(actorlib.get_runtime_context().get_actor_id())
+
+    found = [actorlib.get_runtime_context().get_actor_id()]
+    run = contextvars.copy_context().run
+    for thread in (
+        threading.Thread(target=run, args=(ask,)),
+        threading.Thread(target=contextvars.Context().run, args=(ask,)),
+    ):
+        thread.start()
+        thread.join()
+    return found
+
+
+# The slot and the crew.
+
+
+def test_slot_when_taken_then_the_process_keeps_its_own() -> None:
+    engine: Any = object()
+    found: list[object] = []
+
+    def inside() -> None:
+        take_slot()
+        found.append(find_engine())
+        set_engine(engine)
+        found.append(current_engine())
+
+    contextvars.copy_context().run(inside)
+
+    assert found == [None, engine]
+    assert find_engine() is None
+
+
+def test_slot_when_the_process_is_forked_then_its_engine_is_told() -> None:
+    class Forsaken:
+        def forsake(self) -> None:
+            os.write(writing, b"forsaken")
+
+    def inside() -> int:
+        take_slot()
+        set_engine(cast("Any", Forsaken()))
+        pid = os.fork()
+        if not pid:
+            os._exit(0 if find_engine() is None else 1)
+        return pid
+
+    reading, writing = os.pipe()
+    try:
+        pid = contextvars.copy_context().run(inside)
+        assert os.waitpid(pid, 0)[1] == 0
+        assert os.read(reading, 20) == b"forsaken"
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+def test_crew_when_it_starts_a_thread_then_with_the_context_of_who_starts_it() -> None:
+    variable = contextvars.ContextVar("variable", default=0)
+    variable.set(5)
+    found: list[object] = []
+    crew = Crew()
+    thread = crew.start("named", lambda: found.append(variable.get()))
+    crew.join()
+
+    assert found == [5]
+    assert (thread.name, thread.daemon, len(crew)) == ("named", True, 1)

@@ -1,0 +1,558 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import os
+import signal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import pytest_asyncio
+from helpers.actors import Caller, Echo, Gate, end_of, shared
+from helpers.turns import in_time, next_turn
+
+import actorlib
+from actorlib import ActorPool
+from actorlib.exceptions import ActorDiedError, ActorError, GetTimeoutError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from contextlib import AbstractAsyncContextManager
+
+    from actorlib import Runtime
+
+    Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.usefixtures("runtime"),
+]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def lend() -> AsyncIterator[Lend]:
+    async with shared() as lend:
+        yield lend
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def runtime(lend: Lend) -> AsyncIterator[Runtime]:
+    async with lend() as runtime:
+        yield runtime
+
+
+def echo(actor: Any, value: Any) -> Any:
+    return actor.echo.remote(value)
+
+
+def wait_at(actor: Any, name: str) -> Any:
+    return actor.wait.remote(name)
+
+
+def fail(actor: Any, error: BaseException) -> Any:
+    return actor.fail.remote(error)
+
+
+def echoes(number: int) -> Any:
+    return ActorPool([Echo.remote() for _ in range(number)])
+
+
+class Two:
+    """Two gates of a pool, so that a test says which call is done, and when."""
+
+    def __init__(self, number: int = 2) -> None:
+        self.gates: list[Any] = [Gate.remote() for _ in range(number)]
+        self.pool: ActorPool[Any] = ActorPool(self.gates)
+
+    async def reached(self, name: str) -> Any:
+        """The gate where somebody waits at a place."""
+        waits = [(gate, gate.reached.remote(name)) for gate in self.gates]
+        refs = [ref for _, ref in waits]
+        (ready,), _ = await actorlib.wait(refs)
+        return next(gate for gate, ref in waits if ref is ready)
+
+    async def open(self, *names: str) -> None:
+        for name in names:
+            await asyncio.gather(*(gate.open.remote(name) for gate in self.gates))
+
+
+# One by one.
+
+
+async def test_poo_001_results_come_in_the_order_of_submission() -> None:
+    two = Two()
+    two.pool.submit(wait_at, "a")
+    two.pool.submit(wait_at, "b")
+    await two.open("b", "a")
+
+    assert await two.pool.get_next() == "a"
+    assert await two.pool.get_next() == "b"
+    assert not two.pool.has_next()
+
+
+async def test_poo_002_unordered_gives_whichever_is_done() -> None:
+    two = Two()
+    two.pool.submit(wait_at, "a")
+    two.pool.submit(wait_at, "b")
+    await two.open("b")
+    assert await two.pool.get_next_unordered() == "b"
+    await two.open("a")
+    assert await two.pool.get_next_unordered() == "a"
+
+
+async def test_poo_004_more_values_than_actors_wait_for_one() -> None:
+    two = Two(1)
+    for name in "abc":
+        two.pool.submit(wait_at, name)
+    (gate,) = two.gates
+    await gate.reached.remote("a")
+    assert not two.pool.has_free()
+    later = gate.reached.remote("b")
+    await gate.open.remote("a")
+    assert not later.done()
+
+    assert await two.pool.get_next() == "a"
+    await later
+    await two.open("b", "c")
+    assert [await two.pool.get_next(), await two.pool.get_next()] == ["b", "c"]
+
+
+async def test_poo_006_nothing_under_way_raises_stop_iteration_at_the_call() -> None:
+    pool = echoes(1)
+    with pytest.raises(StopIteration):
+        pool.get_next()
+    with pytest.raises(StopIteration):
+        pool.get_next_unordered()
+    pool.submit(echo, 1)
+    pool.submit(echo, 2)
+    assert await pool.get_next_unordered() == 1
+    assert await pool.get_next() == 2  # Ray may refuse it; here it is what is left
+
+
+async def test_poo_008_idle_actors_come_and_go() -> None:
+    two = Two(1)
+    (gate,) = two.gates
+    assert two.pool.has_free()
+    two.pool.submit(wait_at, "a")
+    assert not two.pool.has_free()
+    assert two.pool.pop_idle() is None
+    with pytest.raises(ValueError, match="already"):
+        two.pool.push(gate)
+    two.pool.submit(wait_at, "b")
+
+    other: Any = Gate.remote()
+    two.pool.push(other)
+
+    await other.reached.remote("b")  # it took the waiting task at once
+    await asyncio.gather(gate.open.remote("a"), other.open.remote("b"))
+    assert [await two.pool.get_next(), await two.pool.get_next()] == ["a", "b"]
+    assert {two.pool.pop_idle(), two.pool.pop_idle()} == {gate, other}
+    assert two.pool.pop_idle() is None
+    two.pool.push(gate)
+    assert two.pool.has_free()
+
+
+async def test_poo_010_a_function_may_give_several_refs() -> None:
+    pool = echoes(1)
+    pool.submit(lambda a, v: [a.echo.remote(v), a.echo.remote(v + 1)], 1)
+
+    assert await pool.get_next() == [1, 2]
+
+
+async def test_get_next_when_late_then_it_raises_and_the_result_can_still_come() -> (
+    None
+):
+    two = Two(1)
+    two.pool.submit(wait_at, "a")
+    with pytest.raises(GetTimeoutError, match="within"):
+        await two.pool.get_next(timeout=0.01)
+    with pytest.raises(TimeoutError):
+        await two.pool.get_next_unordered(timeout=0)
+    assert two.pool.has_next()
+    await two.open("a")
+    assert await two.pool.get_next(timeout=10) == "a"
+
+
+async def test_get_next_when_late_and_ignored_then_the_next_one_comes() -> None:
+    two = Two()
+    two.pool.submit(wait_at, "a")
+    two.pool.submit(wait_at, "b")
+    with pytest.raises(TimeoutError):
+        await two.pool.get_next(timeout=0, ignore_if_timedout=True)
+    await two.open("b")
+
+    assert await two.pool.get_next() == "b"
+    assert not two.pool.has_next()
+    await two.open("a")
+    busy = await two.reached("a")
+    await busy.left.remote()
+    assert len({two.pool.pop_idle(), two.pool.pop_idle()}) == 2
+
+
+async def test_get_next_when_cancelled_then_no_result_is_lost() -> None:
+    two = Two(1)
+    two.pool.submit(wait_at, "a")
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await two.pool.get_next()
+    await two.open("a")
+    assert await two.pool.get_next() == "a"
+
+
+async def test_get_next_when_somebody_submits_meanwhile_then_it_sees_that_too() -> None:
+    two = Two()
+    two.pool.submit(wait_at, "slow")
+    getting = asyncio.ensure_future(two.pool.get_next_unordered())
+    await two.reached("slow")
+    two.pool.submit(wait_at, "quick")
+    await two.open("quick")
+
+    assert await getting == "quick"
+    await two.open("slow")
+
+
+async def test_submit_when_the_call_fails_then_its_actor_goes_on() -> None:
+    pool = echoes(1)
+    pool.submit(fail, ValueError("no"))
+    pool.submit(echo, 1)
+
+    with pytest.raises(ValueError, match="no"):
+        await pool.get_next()
+    assert await pool.get_next() == 1
+
+
+async def test_submit_when_the_function_raises_then_at_the_call_and_nothing_is_lost() -> (  # noqa: E501
+    None
+):
+    pool = echoes(1)
+    with pytest.raises(AttributeError, match="no method"):
+        pool.submit(lambda a, v: a.nothing.remote(v), 1)
+    with pytest.raises(TypeError, match="has to give the ref"):
+        pool.submit(lambda _, v: v, 1)
+    assert not pool.has_next()
+    assert pool.has_free()
+
+
+async def test_pool_when_an_actor_dies_then_it_leaves_and_the_others_do_the_rest() -> (
+    None
+):
+    a, b = Echo.remote(), Echo.remote()
+    pool: ActorPool[Any] = ActorPool([a, b])
+    await actorlib.kill(a)
+    found: list[Any] = []
+    results = pool.map(echo, range(6))
+    while True:
+        try:
+            found.extend([value async for value in results])
+            break
+        except ActorDiedError as error:
+            found.append(error)
+
+    assert [v if isinstance(v, int) else None for v in found] == [None, 1, 2, 3, 4, 5]
+    assert pool.pop_idle() == b
+    assert pool.pop_idle() is None
+    pool.push(a)  # whoever knows better may say so
+
+
+async def test_pool_when_every_actor_has_died_then_what_waits_fails() -> None:
+    a = Echo.remote()
+    pid = await a.pid.remote()
+    pool: ActorPool[Any] = ActorPool([a])
+    for value in range(3):
+        pool.submit(lambda a, v: a.echo.remote(v), value)
+    os.kill(pid, signal.SIGKILL)
+    await end_of(a)
+    outcomes: list[Any] = []
+    while pool.has_next():
+        try:
+            outcomes.append(await pool.get_next())
+        except ActorError as error:
+            outcomes.append(error)
+
+    assert len(outcomes) == 3
+    assert isinstance(outcomes[-1], ActorError)
+    with pytest.raises(ActorError, match="no actor of the pool is left"):
+        await anext(pool.map(echo, [1]))
+
+
+async def test_pool_when_it_has_no_actor_then_it_says_so_instead_of_waiting() -> None:
+    pool: ActorPool[Any] = ActorPool([])
+    pool.submit(echo, 1)
+    with pytest.raises(RuntimeError, match="push"):
+        await pool.get_next()
+    pool.push(Echo.remote())
+    assert await pool.get_next() == 1
+
+
+# By the dozen.
+
+
+async def test_map_when_iterated_then_in_order_and_shared_out() -> None:
+    two = Two()
+    results = two.pool.map(wait_at, iter("abc"))
+    first = asyncio.ensure_future(anext(results))
+    await two.reached("a")
+    await two.open("b")
+    await two.reached("c")  # the second gate went on with it
+    await two.open("c", "a")
+
+    assert await first == "a"
+    assert [value async for value in results] == ["b", "c"]
+
+
+async def test_map_unordered_when_iterated_then_as_they_come() -> None:
+    two = Two()
+    results = two.pool.map_unordered(wait_at, "abc")
+    first = asyncio.ensure_future(anext(results))
+    await two.reached("a")
+    await two.open("b")
+    assert await first == "b"
+    await two.open("a", "c")
+    assert {value async for value in results} == {"a", "c"}
+
+
+async def test_map_when_a_call_or_the_function_fails_then_there_and_it_goes_on() -> (
+    None
+):
+    def work(actor: Any, value: int) -> Any:
+        if value == 1:
+            return actor.fail.remote(KeyError("one"))
+        if value == 2:
+            raise RuntimeError("two")
+        return actor.echo.remote(value)
+
+    results = echoes(2).map(work, range(4))
+    assert await anext(results) == 0
+    with pytest.raises(KeyError, match="one"):
+        await anext(results)
+    with pytest.raises(RuntimeError, match="two"):
+        await anext(results)
+    assert [value async for value in results] == [3]
+
+
+async def test_map_when_the_values_fail_then_behind_those_that_came() -> None:
+    def values() -> Any:
+        yield 1
+        raise LookupError("no more")
+
+    results = echoes(2).map(echo, values())
+    assert await anext(results) == 1
+    with pytest.raises(LookupError, match="no more"):
+        await anext(results)
+    assert [value async for value in results] == []
+
+
+async def test_map_when_the_values_are_endless_then_few_are_taken_ahead() -> None:
+    values = itertools.count()
+    pool = echoes(2)
+    results = pool.map(echo, values)
+    for number in range(20):
+        assert await anext(results) == number
+
+    assert next(values) <= 20 + 4 * 2
+    results = pool.map_unordered(echo, values)
+    for _ in range(20):
+        await anext(results)
+    assert next(values) <= 20 + 20 + 2 * (4 * 2) + 1
+
+
+async def test_map_when_the_first_is_slow_then_others_go_on_only_so_far() -> None:
+    two = Two()
+    taken: list[str] = []
+
+    def values() -> Any:
+        for name in map(str, itertools.count()):
+            taken.append(name)
+            yield name
+
+    first = asyncio.ensure_future(anext(two.pool.map(wait_at, values())))
+    slow = await two.reached("0")
+    (other,) = (gate for gate in two.gates if gate is not slow)
+    for number in range(1, 8):
+        await other.reached.remote(str(number))
+        await other.open.remote(str(number))
+    await slow.open.remote("0")
+    assert await first == "0"
+    assert len(taken) == 8
+
+
+async def test_map_when_the_values_come_late_then_results_do_not_wait_for_them() -> (
+    None
+):
+    more = asyncio.Event()
+
+    async def values() -> Any:
+        yield 1
+        yield 2
+        await more.wait()
+        yield 3
+
+    results = echoes(3).map(echo, values())
+    async with in_time():
+        assert [await anext(results), await anext(results)] == [1, 2]
+        more.set()
+        assert [value async for value in results] == [3]
+
+
+async def test_map_when_left_early_then_it_waits_for_no_further_value() -> None:
+    given_up = asyncio.Event()
+
+    async def values() -> Any:
+        yield 1
+        try:
+            await asyncio.Event().wait()
+        finally:
+            given_up.set()
+
+    pool = echoes(2)
+    async for value in pool.map(echo, values()):
+        assert value == 1
+        break
+    async with in_time():
+        await given_up.wait()
+    given_up.clear()
+    async with contextlib.aclosing(pool.map(echo, values())) as results:  # pyright: ignore[reportArgumentType]
+        await anext(results)
+    assert given_up.is_set()
+    assert [value async for value in results] == []
+
+
+async def test_map_when_cancelled_then_the_iterator_goes_on_where_it_was() -> None:
+    two = Two(1)
+    results = two.pool.map(wait_at, "ab")
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await anext(results)
+    await two.open("a", "b")
+
+    assert [value async for value in results] == ["a", "b"]
+
+
+async def test_poo_007_map_gives_up_earlier_values_without_waiting_for_them() -> None:
+    two = Two(1)
+    earlier = two.pool.map(wait_at, ["x"])
+    two.pool.submit(wait_at, "a")
+    two.pool.submit(wait_at, "b")
+    (gate,) = two.gates
+    await gate.reached.remote("a")
+
+    results = two.pool.map(wait_at, ["c"])
+
+    assert not two.pool.has_next()
+    with pytest.raises(RuntimeError, match="gave this one up"):
+        await anext(earlier)
+    first = asyncio.ensure_future(anext(results))
+    await next_turn()
+    await two.open("c", "a")  # its actor is busy until then
+    assert await first == "c"
+
+
+@pytest.mark.parametrize("values", [[], iter(())])
+async def test_map_when_there_is_no_value_then_no_result(values: Any) -> None:
+    assert [value async for value in echoes(1).map(echo, values)] == []
+
+
+def map_here(handles: list[Any]) -> Any:
+    pool: ActorPool[Any] = ActorPool(handles)
+    pool.submit(lambda a, v: a.echo.remote(v), "first")
+    first = pool.get_next(timeout=10).get()
+    squares = list(pool.map(lambda a, v: a.echo.remote(v * v), range(5)))
+    return first, squares, sorted(pool.map_unordered(echo_here, "ab"))
+
+
+def echo_here(actor: Any, value: Any) -> Any:
+    return actor.echo.remote(value)
+
+
+async def test_pool_when_used_in_a_plain_method_then_without_a_loop() -> None:
+    handles = [Echo.remote(), Echo.remote()]
+    found = await Caller.remote().run.remote(map_here, handles)
+
+    assert found == ("first", [0, 1, 4, 9, 16], ["a", "b"])
+
+
+def wait_here(handle: Any) -> Any:
+    refs = [handle.echo.remote(number) for number in range(3)]
+    ready, left = actorlib.wait(refs, num_returns=3).get()
+    return actorlib.get(ready), left, sorted(actorlib.as_completed(refs))
+
+
+@pytest.mark.parametrize("kind", [Caller, "looped"])
+async def test_wait_when_used_in_a_plain_method_then_it_blocks(kind: Any) -> None:
+    made = Caller if kind is Caller else Looped
+    found = await made.remote().run.remote(wait_here, Echo.remote())
+
+    assert found == ([0, 1, 2], [], [0, 1, 2])
+
+
+@actorlib.remote
+class Looped:
+    """A plain method beside an event loop."""
+
+    def run(self, function: Any, *args: Any) -> Any:
+        return function(*args)
+
+    async def run_async(self, function: Any, *args: Any) -> Any:
+        return await function(*args)
+
+
+async def wait_there(handle: Any) -> Any:
+    refs = [handle.echo.remote(number) for number in range(3)]
+    ready, left = await actorlib.wait(refs, num_returns=3, timeout=10)
+    pool: ActorPool[Any] = ActorPool([handle])
+    return len(ready), left, [value async for value in pool.map(echo_here, range(3))]
+
+
+async def test_pool_when_used_in_an_async_method_then_awaited() -> None:
+    found = await Looped.remote().run_async.remote(wait_there, Echo.remote())
+
+    assert found == (3, [], [0, 1, 2])
+
+
+async def test_map_when_progress_is_asked_for_then_a_bar_on_the_standard_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pool = echoes(1)
+    async for _ in pool.map(echo, range(3)):
+        pass
+    assert capsys.readouterr() == ("", "")
+    async for _ in pool.map(echo, range(3), progress="Echoes"):
+        pass
+    async for _ in pool.map_unordered(echo, iter(range(2)), progress=True):
+        pass
+
+    out, shown = capsys.readouterr()
+    assert out == ""
+    assert "Echoes" in shown
+    assert "3/3" in shown
+    assert "2/?" in shown
+
+
+@pytest.mark.parametrize("actors", [3, ["one"], [None]])
+async def test_pool_when_made_of_something_else_then_it_is_refused(actors: Any) -> None:
+    with pytest.raises(TypeError, match="handles of actors"):
+        ActorPool(actors)
+
+
+async def test_pool_when_misused_then_it_fails_at_the_call() -> None:
+    actor = Echo.remote()
+    with pytest.raises(ValueError, match="already"):
+        ActorPool([actor, actor])
+    pool: Any = ActorPool([actor])
+    for wrong in (
+        lambda: pool.submit("echo", 1),
+        lambda: pool.map("echo", [1]),
+        lambda: pool.map(echo, 1),
+        lambda: pool.map(echo, [1], progress=1),
+        lambda: pool.push("actor"),
+    ):
+        with pytest.raises(TypeError):
+            wrong()
+    pool.submit(echo, 1)
+    with pytest.raises(ValueError, match="timeout"):
+        pool.get_next(timeout=-1)
+    with pytest.raises(TypeError, match="ignore_if_timedout"):
+        pool.get_next(ignore_if_timedout="yes")
+    assert await pool.get_next() == 1
