@@ -7,18 +7,19 @@ would add a third to every round trip and a megabyte to every idle actor.
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from actorlib._wire.codec import FrameDecoder, encode
 from actorlib._wire.memory import Memory
 from actorlib._wire.shared import Shared
-from actorlib._wire.showing import CLOSED_ON_EXEC, ROOM, Passed, Showing, put
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Iterable
 
     from actorlib._wire.frames import Buffer, Frame
+    from actorlib._wire.showing import Showing
 
 _READ = 64 * 1024
 # A few hundred small answers: the caller takes the first while the rest are made.
@@ -41,9 +42,23 @@ class Pipe:
         self.showing = showing
         self.memory = showing.memory if showing is not None else Memory()
         self.decoder = FrameDecoder(showing)
+        self._read: Callable[[int], bytes] = sock.recv
         self._gathered: list[Buffer] = []
         self._size = 0
         self._writing = threading.Lock()
+
+    def begin(self) -> list[Frame]:
+        """Waits for the first frames, before which a descriptor may come.
+
+        Raises:
+            EOFError: The other side is gone.
+            ProtocolError: It sent what is no frame.
+        """
+        if self.showing is not None:
+            self._read = partial(self.showing.read_first, self.sock)
+        frames = self.receive()
+        self._read = self.sock.recv
+        return frames
 
     def receive(self) -> list[Frame]:
         """Waits for bytes until they complete at least one frame.
@@ -69,12 +84,7 @@ class Pipe:
         try:
             if target is not None:
                 return decoder.filled(_some(self.sock.recv_into(target)))
-            if self.showing is None:
-                data = self.sock.recv(_READ)
-            else:
-                data, beside, _, _ = self.sock.recvmsg(_READ, ROOM, CLOSED_ON_EXEC)
-                if beside:
-                    self.showing.received(beside)
+            data = self._read(_READ)
         except ConnectionError as error:  # it died with frames unread
             raise EOFError from error
         _some(len(data))
@@ -87,13 +97,11 @@ class Pipe:
             TypeError: A field of the frame is none that msgpack carries.
             OSError: The other side is gone.
         """
+        showing = self.showing if type(frame[-1]) is Shared else None
+        data = encode(frame) if showing is None else b""
         with self._writing:
-            if type(frame[-1]) is Shared and self.showing is not None:
-                told = self.showing.introduced(frame[-1])
-                if told is not None:
-                    self._write()
-                    self._put_all(Passed(*told))
-            data = encode(frame)
+            if showing is not None:  # what is told first has to leave first
+                data = showing.encoded(frame)
             if type(data) is bytes:
                 self._gathered.append(data)
                 self._size += len(data)
@@ -163,10 +171,6 @@ class Pipe:
             self.sock.sendall(piece)
         if small:
             self.sock.sendall(b"".join(small))
-
-    def _put_all(self, data: Passed) -> None:
-        sent = put(self.sock, data)
-        self.sock.sendall(memoryview(data)[sent:])
 
 
 def _some(nbytes: int) -> int:
