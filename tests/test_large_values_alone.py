@@ -36,6 +36,14 @@ def in_blocks() -> int:
     return sum(segment.blocks.used for segment in store._segments.values())
 
 
+def used_here() -> int:
+    """The bytes in blocks of this worker that are not free."""
+    store = cast("Any", find_engine()).memory._store
+    with store._lock:
+        store._note()
+    return sum(segment.blocks.used for segment in store._segments.values())
+
+
 async def settled(*actors: Any) -> None:
     """Waits until everybody has said what is not held any more."""
     for _ in range(2):
@@ -151,6 +159,36 @@ async def test_no_shared_memory_when_there_is_to_be_none() -> None:
         back += 1
         assert runtime.snapshot().object_store == {"used": 0, "limit": 0}
         assert back.sum() == 2 * MIB
+        assert {session.showing._side for session in stores()._makers.values()} == {
+            None
+        }
+
+
+async def test_obj_021_what_cannot_be_shown_goes_through_the_pipe(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with running():
+        echos = [Echo.remote(), AsyncCaller.remote()]
+        await settled(*echos)
+        for session in stores()._makers.values():
+            session.showing.close()  # as if there were no room for a descriptor
+        for number in range(3):
+            value = np.full(MIB // 8, number)
+            for back in (
+                await echos[0].echo.remote(value),
+                await echos[1].run.remote(np.copy, value),
+            ):
+                assert (back == number).all()
+        del back
+        await settled(*echos)
+
+        assert in_blocks() == 0
+        assert stores()._held == {}
+        assert stores().memory._shown == {}
+        for echo in echos:
+            theirs = await echo.__ray_call__.remote(lambda _: used_here())
+            assert theirs == 0
+    assert not caplog.records
 
 
 @pytest.mark.parametrize("start_method", ["template", "spawn"])

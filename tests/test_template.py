@@ -232,8 +232,9 @@ async def test_worker_when_started_holds_no_descriptor_but_its_own(
     assert held.pop(1).startswith("pipe:")
     assert held.pop(2).startswith("pipe:")
     kinds = sorted(meaning.partition("[")[0] for meaning in held.values())
-    # Its end of the pipe, and what all processes have touched of shared memory.
-    assert kinds == ["/memfd:actorlib (deleted)", "socket:"], held
+    # Its ends of the pipe and of the side socket, and what all processes have touched
+    # of shared memory.
+    assert kinds == ["/memfd:actorlib (deleted)", "socket:", "socket:"], held
 
 
 @both_methods

@@ -215,7 +215,7 @@ class Lives:
             self._relay.serve,
             life.is_ready,
         )
-        self.stores.enter(session)
+        self.stores.enter(session, process.sock)
         return session
 
     def start_frame(

@@ -17,6 +17,8 @@ from actorlib._wire.shared import NAME
 from actorlib._wire.showing import Showing
 
 if TYPE_CHECKING:
+    import socket
+
     from actorlib._local.session import Session
     from actorlib._runtime_options import RuntimeOptions
 
@@ -55,8 +57,13 @@ class Stores:
             return {"used": 0, "limit": 0}
         return {"used": budget.used(), "limit": budget.limit}
 
-    def enter(self, session: Session) -> None:
-        """A worker is there, and is told how much it may touch."""
+    def enter(self, session: Session, sock: socket.socket) -> None:
+        """A worker is there, and is told how much it may touch.
+
+        Args:
+            session: The worker's.
+            sock: The owner's end of its pipe, with nothing in it.
+        """
         prefix = session.prefix
         self._makers[prefix] = session
         if self.memory.budget is None:
@@ -66,10 +73,10 @@ class Stores:
         elif self._next_slot < Budget.SLOTS:
             slot, self._next_slot = self._next_slot, self._next_slot + 1
         else:
-            return  # what this one sends goes through its pipe
+            return  # what this one sends, or is sent, goes through its pipe
         self._slots[prefix] = slot
         self.memory.budget.admit(slot)
-        session.channel.show(session.showing.allowance(slot))
+        session.showing.begin(sock, slot)
 
     def showing(self, prefix: bytes) -> Showing:
         """What the pipe to a new worker speaks of shared memory through.

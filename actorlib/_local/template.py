@@ -47,8 +47,9 @@ _BOOTSTRAP = (
     "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); "
     "from actorlib._worker.template import main; main()"
 )
-# Three for its pipe and its output, twice as many for a moment around its fork.
-_DESCRIPTORS = 6
+# Four for its pipe, its side socket and its output, and for a moment around its fork
+# the other ends of three.
+_DESCRIPTORS = 7
 
 
 class TemplateLauncher:

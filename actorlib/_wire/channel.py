@@ -26,13 +26,13 @@ from collections import deque
 from typing import TYPE_CHECKING, cast
 
 from actorlib._wire.codec import FrameDecoder, encode
-from actorlib._wire.showing import CLOSED_ON_EXEC, ROOM, Passed, Showing, put
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._wire.frames import Buffer, Frame
+    from actorlib._wire.showing import Showing
 
 _READ = 64 * 1024
 _READS = 16
@@ -79,7 +79,7 @@ class Channel:
         self._gathered: list[Buffer] = []
         self._size = 0
         self._gathering = False
-        self._backlog: deque[memoryview | Passed] = deque()
+        self._backlog: deque[memoryview] = deque()
         self._waiting = 0
         self._drained: asyncio.Future[None] | None = None
         self._is_open = True
@@ -102,10 +102,11 @@ class Channel:
         Raises:
             TypeError: A field of the frame is none that msgpack carries.
         """
-        if len(frame) > 3 and frame[-2] is not None and self._showing is not None:
-            for told in self._showing.introduced(frame):
-                self.show(told)
-        data = encode(frame)
+        # Only what has loans may have some in shared memory.
+        if len(frame) > 3 and frame[-2] is not None and self._showing and self._is_open:
+            data = self._showing.encoded(frame)
+        else:
+            data = encode(frame)
         if self._gathering:
             if type(data) is bytes:
                 self._gathered.append(data)
@@ -124,12 +125,6 @@ class Channel:
         else:
             for piece in cast("list[Buffer]", data):
                 self._write(piece)
-
-    def show(self, told: tuple[dict[str, object], int] | None) -> None:
-        """Sends a table with a descriptor beside it, behind the earlier frames."""
-        if told is not None:
-            self._write_gathered()
-            self._write(Passed(*told))
 
     def read_until(self, until: Callable[[], bool]) -> None:
         """Blocks the loop and reads, writing what is left, until a condition holds.
@@ -229,10 +224,10 @@ class Channel:
         if not self._is_open or not data:
             return
         if self._backlog:
-            self._keep(data if type(data) is Passed else memoryview(data))
+            self._keep(memoryview(data))
             return
         try:
-            sent = put(self._sock, data)
+            sent = self._sock.send(data)
         except (BlockingIOError, InterruptedError):
             sent = 0
         except OSError:
@@ -241,12 +236,9 @@ class Channel:
             return
         if sent < len(data):
             self._loop.add_writer(self._fd, self._writable)
-            if not sent and type(data) is Passed:
-                self._keep(data)  # its descriptor waits with it
-            else:
-                self._keep(memoryview(data)[sent:])
+            self._keep(memoryview(data)[sent:])
 
-    def _keep(self, rest: memoryview | Passed) -> None:
+    def _keep(self, rest: memoryview) -> None:
         self._backlog.append(rest)
         self._waiting += len(rest)
         if self._pause_above is not None and self._waiting > self._pause_above:
@@ -257,7 +249,7 @@ class Channel:
         while self._backlog:
             rest = self._backlog[0]
             try:
-                sent = put(self._sock, rest)
+                sent = self._sock.send(rest)
             except (BlockingIOError, InterruptedError):
                 return
             except OSError:
@@ -265,7 +257,7 @@ class Channel:
                 break
             self._waiting -= sent
             if sent < len(rest):
-                self._backlog[0] = memoryview(rest)[sent:]
+                self._backlog[0] = rest[sent:]
                 return
             self._backlog.popleft()
         self._waiting = 0
@@ -286,14 +278,7 @@ class Channel:
             try:
                 target = self._decoder.target()
                 if target is None:
-                    if self._showing is None:
-                        data = self._sock.recv(_READ)
-                    else:
-                        data, beside, _, _ = self._sock.recvmsg(
-                            _READ, ROOM, CLOSED_ON_EXEC
-                        )
-                        if beside:
-                            self._showing.received(beside)
+                    data = self._sock.recv(_READ)
                     nbytes = len(data)
                     frames = self._decoder.feed(data) if data else []
                 else:

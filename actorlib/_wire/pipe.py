@@ -9,16 +9,17 @@ from __future__ import annotations
 import socket
 import struct
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from actorlib._wire.codec import FrameDecoder, encode
 from actorlib._wire.memory import Memory
-from actorlib._wire.showing import CLOSED_ON_EXEC, ROOM, Passed, Showing, put
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from actorlib._wire.frames import Buffer, Frame
+    from actorlib._wire.showing import Showing
 
 _READ = 64 * 1024
 _timeval = struct.Struct("ll")
@@ -47,6 +48,7 @@ class Pipe:
         self.showing = showing
         self.memory = showing.memory if showing is not None else Memory()
         self.decoder = FrameDecoder(showing)
+        self._read: Callable[[int], bytes] = sock.recv
         self._gathered: list[Buffer] = []
         self._size = 0
         self._writing = threading.Lock()
@@ -62,6 +64,19 @@ class Pipe:
             whole = int(seconds)
             limit = _timeval.pack(whole, int((seconds - whole) * 1e6))
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+
+    def begin(self) -> list[Frame]:
+        """Waits for the first frames, before which a descriptor may come.
+
+        Raises:
+            EOFError: The other side is gone.
+            ProtocolError: It sent what is no frame.
+        """
+        if self.showing is not None:
+            self._read = partial(self.showing.read_first, self.sock)
+        frames = self.receive()
+        self._read = self.sock.recv
+        return frames
 
     def receive(self) -> list[Frame]:
         """Waits for bytes until they complete at least one frame.
@@ -88,12 +103,7 @@ class Pipe:
         try:
             if target is not None:
                 return decoder.filled(_some(self.sock.recv_into(target)))
-            if self.showing is None:
-                data = self.sock.recv(_READ)
-            else:
-                data, beside, _, _ = self.sock.recvmsg(_READ, ROOM, CLOSED_ON_EXEC)
-                if beside:
-                    self.showing.received(beside)
+            data = self._read(_READ)
         except ConnectionError as error:  # it died with frames unread
             raise EOFError from error
         _some(len(data))
@@ -106,12 +116,13 @@ class Pipe:
             TypeError: A field of the frame is none that msgpack carries.
             OSError: The other side is gone.
         """
+        # Only what has loans may have some in shared memory.
+        has_loans = len(frame) > 3 and frame[-2] is not None
+        showing = self.showing if has_loans else None
+        data = encode(frame) if showing is None else b""
         with self._writing:
-            if len(frame) > 3 and frame[-2] is not None and self.showing is not None:
-                for told in self.showing.introduced(frame):
-                    self._write()
-                    self._put_all(Passed(*told))
-            data = encode(frame)
+            if showing is not None:  # what is told first has to leave first
+                data = showing.encoded(frame)
             if type(data) is bytes:
                 self._gathered.append(data)
                 self._size += len(data)
@@ -181,10 +192,6 @@ class Pipe:
             self.sock.sendall(piece)
         if small:
             self.sock.sendall(b"".join(small))
-
-    def _put_all(self, data: Passed) -> None:
-        sent = put(self.sock, data)
-        self.sock.sendall(memoryview(data)[sent:])
 
 
 def _some(nbytes: int) -> int:

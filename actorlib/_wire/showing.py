@@ -1,66 +1,25 @@
 """What one end of a pipe shows of shared memory, and what it is shown.
 
-A descriptor travels beside the bytes of the table that tells of it, before the first
-frame that needs it. Tables are read in order, and so are descriptors.
+A table tells of a segment before the first frame that needs it, and its descriptor has
+gone by the side socket before that. Tables are read in order, and so are descriptors.
+The side socket itself comes with the first bytes of a worker's pipe.
 """
 
 from __future__ import annotations
 
-import array
-import os
 import socket
-from collections import deque
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, cast
 
-import msgpack  # pyright: ignore[reportMissingTypeStubs]  # it ships none
-
+from actorlib._wire.codec import encode
 from actorlib._wire.memory import BLOCK_ID, Settings
 from actorlib._wire.segments import Budget
-from actorlib._wire.shared import NAME
+from actorlib._wire.shared import NAME, Shared
+from actorlib._wire.side import Side, first, put
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from actorlib._wire.frames import Buffer, Frame
     from actorlib._wire.memory import Memory
-    from actorlib._wire.shared import Shared
-
-_msgpack: Any = msgpack
-pack: Callable[[object], bytes] = _msgpack.Packer(use_bin_type=True).pack
-_int = array.array("i").itemsize
-ROOM = socket.CMSG_SPACE(16 * _int)
-"""The bytes of ancillary data that one read takes."""
-CLOSED_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
-"""Has the kernel keep what comes from programs that are started here."""
-
-
-class Passed(bytes):
-    """The bytes of a table that a descriptor goes beside.
-
-    Attributes:
-        fd: The descriptor; it stays open until the bytes have gone.
-    """
-
-    fd: int
-
-    def __new__(cls, table: dict[str, object], fd: int) -> Self:
-        """Encodes a table."""
-        passed = super().__new__(cls, pack((table,)))
-        passed.fd = fd
-        return passed
-
-
-def put(sock: socket.socket, data: Buffer | Passed) -> int:
-    """Sends what the kernel takes, a descriptor with the first byte; says how much.
-
-    Raises:
-        OSError: As ``socket.send`` does.
-    """
-    if type(data) is not Passed:
-        return sock.send(data)
-    rights = array.array("i", [data.fd])
-    return sock.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
 
 
 class Showing:
@@ -79,40 +38,79 @@ class Showing:
         self.memory = memory
         self.known: set[bytes] = set()
         self._maker = maker
-        self._descriptors: deque[int] = deque()
+        self._side: Side | None = None
 
-    def introduced(self, frame: Frame) -> list[tuple[dict[str, Any], int]]:
-        """What the other side has to be told before a frame.
+    def begin(self, sock: socket.socket, slot: int) -> None:
+        """Tells a worker how much it may touch, and gives it its side socket.
 
-        Returns:
-            Tables, each with the descriptor that goes with it.
+        These are the first bytes of its pipe. If there can be no side socket, it is
+        told nothing, and large values go through the pipe.
+
+        Args:
+            sock: The owner's end of the pipe.
+            slot: The worker's slot of the budget.
         """
-        told: list[tuple[dict[str, Any], int]] = []
-        for name in _segments_of(frame):
-            if name not in self.known:
-                segment = self.memory.segment(name)
-                self.known.add(name)
-                told.append(({"show": name, "size": segment.size}, segment.fd))
-        return told
-
-    def allowance(self, slot: int) -> tuple[dict[str, Any], int] | None:
-        """What tells a worker how much it may touch; None if it may not."""
         budget, settings = self.memory.budget, self.memory.settings
         if budget is None:
-            return None
+            return
+        try:
+            ours, theirs = socket.socketpair()
+        except OSError:  # no more files
+            return
+        self._side = Side(ours)
         table = {"slot": slot, "limit": budget.limit, "settings": tuple(settings)}
-        return table, budget.fd
+        told = cast("bytes", encode((table,)))
+        try:
+            with theirs:
+                if self._side.put(budget.fd):
+                    put(sock, told, theirs.fileno())  # an empty pipe takes it whole
+                else:
+                    self.close()
+        except OSError:  # it is gone, or too many descriptors are on their way
+            self.close()
 
-    def received(self, ancillary: list[tuple[int, int, bytes]]) -> None:
-        """Takes the descriptors that came beside some bytes."""
-        for level, kind, data in ancillary:
-            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-                whole = len(data) - len(data) % _int
-                numbers = array.array("i", data[:whole])
-                self._descriptors.extend(numbers)
-                if not CLOSED_ON_EXEC:
-                    for number in numbers:
-                        os.set_inheritable(number, False)  # noqa: FBT003  # the os API
+    def read_first(self, sock: socket.socket, nbytes: int) -> bytes:
+        """Reads the first bytes of a pipe, and the side socket that comes with them.
+
+        Raises:
+            OSError: As ``socket.recv`` does.
+            ProtocolError: They came with something else.
+        """
+        data, side = first(sock, nbytes)
+        if side is not None:
+            self._side = side
+        return data
+
+    def encoded(self, frame: Frame) -> bytes | list[Buffer]:
+        """The bytes of a frame that may speak of shared memory, told of if it does.
+
+        Descriptors go first. If one cannot, a payload that lies there goes through the
+        pipe; its block stays among the loans, and is given back when it was read.
+
+        Raises:
+            TypeError: A field of the frame is none that msgpack carries.
+        """
+        unknown = [name for name in _segments_of(frame) if name not in self.known]
+        data = encode(frame)
+        if not unknown:
+            return data
+        told = [table for name in unknown if (table := self._shown(name)) is not None]
+        if len(told) < len(unknown) and isinstance(frame[-1], Shared):
+            data = encode((*frame[:-1], list(frame[-1].buffers())))
+        if isinstance(data, bytes):
+            return b"".join((*told, data))
+        return [*told, *data]
+
+    def _shown(self, name: bytes) -> bytes | None:
+        """Sends the descriptor of a segment; gives what is told of it, or None."""
+        segment = self.memory.segment(name)
+        told = encode(({"show": name, "size": segment.size},))
+        # Known first: if this is interrupted, what follows fails for lack of it.
+        self.known.add(name)
+        if self._side is not None and self._side.put(segment.fd):
+            return cast("bytes", told)
+        self.known.discard(name)
+        return None
 
     def arrived(self, table: dict[str, Any]) -> Shared:
         """The payload that a table tells of.
@@ -151,25 +149,24 @@ class Showing:
         return len(name) == NAME and name.startswith(self._maker or b"")
 
     def close(self) -> None:
-        """Closes the descriptors that came and that no table told of."""
-        while self._descriptors:
-            os.close(self._descriptors.popleft())
+        """Closes the side socket; from here on nothing more is shown."""
+        side, self._side = self._side, None
+        if side is not None:
+            side.close()
 
     def _descriptor(self) -> int:
-        if not self._descriptors:
-            raise ProtocolError(
-                "a segment was told of, and its descriptor did not come: perhaps this "
-                "process may not open any more files (ulimit -n)"
-            )
-        return self._descriptors.popleft()
+        if self._side is None:
+            raise ProtocolError("a segment was told of, and there is no side socket")
+        return self._side.take()
 
 
 def _segments_of(frame: Frame) -> list[bytes]:
     """The segments of the blocks among the loans of a frame, wherever those are."""
-    return [
+    names = [
         loan[:NAME]
         for field in frame[1:-1]
         if isinstance(field, list | tuple)
         for loan in cast("list[object]", field)
         if isinstance(loan, bytes) and len(loan) == BLOCK_ID
     ]
+    return list(dict.fromkeys(names))
