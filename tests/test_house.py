@@ -56,6 +56,7 @@ ARROWS: dict[str, str] = {
     "_generator": "_reading _ref",
     "_context": "_bundles _calling _runtime_env",
     "_pending": "_ref",
+    "_parts": "_ref",
     "_reservations": "_bundles _ref _snapshot",
     "_engine": (
         "_bundles _interface _options _pending _ref _reservations _snapshot _context "
@@ -85,7 +86,7 @@ ARROWS: dict[str, str] = {
     "_inline": "_inline _engine _runtime_options _local _wire _worker",
     # The faces.
     "_method": "_call_options _handle _interface _generator",
-    "_handle": "_call_options _engine _interface _ref exceptions _generator",
+    "_handle": "_call_options _engine _interface _parts _ref exceptions _generator",
     "_placement_group": (
         "_bundles _checks _engine _group_options _options _ref _snapshot"
     ),

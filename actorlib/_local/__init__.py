@@ -35,7 +35,8 @@ What decides is pure and what acts is thin. In reading order:
 * ``waits``, ``deadlocks``: who waits for which of them, and who waits in vain.
 * ``relay``, ``creations``: what rises from workers: calls to other actors, endings;
   actors that they make.
-* ``objects``: what refs stand for that were sent inside of values.
+* ``debts``, ``objects``: what an actor has yet to pass on; what refs stand for that
+  were sent inside of values.
 * ``lives``: every life of the runtime, and who holds which actor.
 * ``sending``, ``explaining``: the owner's calls on their way out; where an actor is.
 * ``engine``: the verbs.

@@ -10,6 +10,7 @@ import itertools
 import weakref
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from actorlib._local.debts import Debts
 from actorlib._local.holders import OWNER
 from actorlib._local.mailbox import Mailbox
 from actorlib._local.reply import Asker, Reply, fail_reply
@@ -62,6 +63,7 @@ class Dispatch:
 
     Attributes:
         streams: Those of its calls that give items.
+        debts: The refs that it has sent, and whose values it has not passed on yet.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class Dispatch:
         self._died = died
         self._unavailable = unavailable
         self._idle = idle
+        self.debts = Debts(self._tell_idle)
         self._terms = terms
         self._retries = terms.usual
         self._timekeeper: Timekeeper[int] = Timekeeper(terms.clock, self._late)
@@ -94,7 +97,7 @@ class Dispatch:
     @property
     def is_idle(self) -> bool:
         """Whether no call waits, for its arguments or for its answer."""
-        return not self._mailbox and not self._held_back
+        return not (self._mailbox or self._held_back or self.debts)
 
     @property
     def is_closed(self) -> bool:
@@ -204,6 +207,10 @@ class Dispatch:
         else:
             self._pass_on(reply, frame)
         if not mailbox and not self._held_back:
+            self._idle()
+
+    def _tell_idle(self) -> None:
+        if self.is_idle:
             self._idle()
 
     def _pass_on(self, reply: Reply | None, frame: Frame) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Collection
 
+    from actorlib._local.debts import Debts
     from actorlib._wire.frames import Payload
 
 _count = struct.Struct(">Q")
@@ -49,9 +50,13 @@ class Kept:
         answer: What its ref was filled with, or None if that is not known yet.
         waiting: Who wants it.
         revoke: Cancels the call that it is the result of.
+        debts: Those of the actor that has to pass it on.
     """
 
-    def __init__(self, revoke: Callable[[], None]) -> None:
+    def __init__(self, revoke: Callable[[], None], debts: Debts | None) -> None:
+        self.debts = debts
+        if debts is not None:
+            debts.more()
         self.answer: Frame | None = None
         self.waiting: list[Callable[[Frame], None]] = []
         self.revoke = revoke
@@ -149,9 +154,18 @@ class Objects:
 
     # Those of workers, and who wants which.
 
-    def expect(self, object_id: ObjectId, revoke: Callable[[], None]) -> None:
-        """A worker is about to send a ref of its own."""
-        self._theirs.setdefault(object_id, Kept(revoke))
+    def expect(
+        self, object_id: ObjectId, revoke: Callable[[], None], debts: Debts | None
+    ) -> None:
+        """A worker is about to send a ref of its own.
+
+        Args:
+            object_id: What it stands for.
+            revoke: Cancels the call that it is the result of.
+            debts: The worker is not idle before it has passed the value on.
+        """
+        if object_id not in self._theirs:
+            self._theirs[object_id] = Kept(revoke, debts)
 
     def keep(
         self,
@@ -201,8 +215,12 @@ class Objects:
         """Nobody else holds it any more."""
         self._own.pop(object_id, None)
         entry = self._theirs.pop(object_id, None)
-        if entry is not None and entry.answer is not None:
+        if entry is None:
+            return
+        if entry.answer is not None:
             self._loans.returned(entry.answer[-2] or (), OWNER)
+        elif entry.debts is not None:
+            entry.debts.less()
 
     def lost(self, prefix: bytes) -> None:
         """A worker is gone: what it has not passed on will never come."""
@@ -212,6 +230,8 @@ class Objects:
 
     def _fill(self, entry: Kept, answer: Frame) -> None:
         entry.answer = answer
+        if entry.debts is not None:
+            entry.debts.less()
         waiting, entry.waiting = entry.waiting, []
         for then in waiting:
             then(answer)

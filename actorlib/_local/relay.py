@@ -227,7 +227,10 @@ class Relay:
 
     def _expect(self, session: Session, name: ObjectId, call: int) -> None:
         self._actors.loans.arrived((name,), session.number)
-        self._actors.objects.expect(name, partial(self._cancelled, session, call))
+        revoke = partial(self._cancelled, session, call)
+        life = self._actors.find(session.actor)
+        debts = life.dispatch.debts if life is not None else None
+        self._actors.objects.expect(name, revoke, debts)
 
     def _keep(self, session: Session, name: ObjectId, *value: Any) -> None:
         del session
