@@ -326,6 +326,7 @@ def test_options_when_a_name_is_misspelt_then_value_error_offers_the_right_one(
 def test_options_when_a_name_is_unknown_then_value_error_lists_the_known_ones(
     check: Check, name: str
 ) -> None:
+    """OPT-001."""
     kind = ActorOptions if check is actor else RuntimeOptions
 
     with pytest.raises(ValueError, match=rf"{name}=1 is no option") as caught:
@@ -560,6 +561,7 @@ def test_options_when_written_with_the_wrong_type_then_refused_at_once(
 def test_options_when_written_with_a_wrong_value_then_refused_at_once(
     check: Check, name: str, value: object
 ) -> None:
+    """OPT-004."""
     write = WRITTEN[check]
 
     with pytest.raises(ValueError, match=r"."):
