@@ -36,7 +36,13 @@ from actorlib._runtime import (
     kill,
     run,
 )
-from actorlib._snapshot import ActorInfo, BundleInfo, GroupInfo, Snapshot
+from actorlib._snapshot import (
+    ActorInfo,
+    BundleInfo,
+    DemandInfo,
+    GroupInfo,
+    Snapshot,
+)
 from actorlib._waiting import wait
 
 if typing.TYPE_CHECKING:
@@ -62,6 +68,7 @@ __all__ = [
     "ActorMethod",
     "ActorPool",
     "BundleInfo",
+    "DemandInfo",
     "GroupInfo",
     "ObjectRef",
     "ObjectRefGenerator",

@@ -27,6 +27,10 @@ class ActorInfo:
         namespace: Where it is found by that name.
         is_detached: Whether it lives without a handle.
         placement_group: The id in hex of the group that it is in, or None.
+        awaits_arguments: Whether it is pending as an argument has no value yet.
+        started_at: When it was ready for calls for the first time, in seconds since
+            the epoch; None until then. A restart does not change it.
+        ended_at: When it was dead for good; None until then.
     """
 
     actor_id: str
@@ -43,6 +47,9 @@ class ActorInfo:
     namespace: str = ""
     is_detached: bool = False
     placement_group: str | None = None
+    awaits_arguments: bool = False
+    started_at: float | None = None
+    ended_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +93,21 @@ class GroupInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DemandInfo:
+    """What some of those in line ask for alike, also of which devices.
+
+    Attributes:
+        resources: What each of them asks for, by resource name; memory in bytes.
+        count: How many ask for it.
+        is_infeasible: Whether this machine can never give it.
+    """
+
+    resources: dict[str, float]
+    count: int
+    is_infeasible: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """The state of a runtime at one moment.
 
@@ -95,6 +117,7 @@ class Snapshot:
         waiting: Who waits in line, in order, and for what.
         actors: Every actor that lives or that somebody still holds.
         groups: Every placement group.
+        demands: What those in line ask for, equal requests together.
     """
 
     total: dict[str, float]
@@ -102,12 +125,15 @@ class Snapshot:
     waiting: tuple[str, ...]
     actors: tuple[ActorInfo, ...]
     groups: tuple[GroupInfo, ...] = ()
+    demands: tuple[DemandInfo, ...] = ()
 
 
 Filter: TypeAlias = tuple[str, str, object]
 """A condition: a field of ActorInfo, ``"="`` or ``"!="``, a value."""
 
-STATES = ("pending", "starting", "alive", "draining", "dead")
+STATES = ("pending", "starting", "alive", "restarting", "draining", "dead")
+RAYS_STATES = ("dependencies_unready", "pending_creation")
+"""Words of Ray's that no actor's state is, and that a filter understands."""
 
 
 def checked_filters(
@@ -145,7 +171,7 @@ def _checked_filter(condition: object) -> Filter:
         raise ValueError(f"a filter compares by '=' or '!=', not {relation!r}")
     if key == "state":
         value = value.lower() if isinstance(value, str) else value
-        if value not in STATES:
+        if value not in STATES and value not in RAYS_STATES:
             raise ValueError(f"no actor is {value!r}: it is {', '.join(STATES)}")
     return str(key), str(relation), value
 
@@ -157,7 +183,16 @@ def matching(actors: Iterable[ActorInfo], filters: Iterable[Filter]) -> list[Act
         actor
         for actor in actors
         if all(
-            (getattr(actor, key) == value) == (relation == "=")
+            _has(actor, key, value) == (relation == "=")
             for key, relation, value in conditions
         )
     ]
+
+
+def _has(actor: ActorInfo, key: str, value: object) -> bool:
+    if key == "state" and value in RAYS_STATES:
+        if actor.awaits_arguments:
+            return value == "dependencies_unready"
+        is_coming = actor.state in ("pending", "starting")
+        return is_coming and value == "pending_creation"
+    return bool(getattr(actor, key) == value)

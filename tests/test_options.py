@@ -581,3 +581,36 @@ def test_nam_011_lifetime_when_non_detached_then_as_if_nothing_was_said() -> Non
     assert not actor({"lifetime": "non_detached"}).is_detached
     assert not actor({}).is_detached
     assert actor({"lifetime": "detached"}).is_detached
+
+
+@pytest.mark.parametrize(
+    ("name", "offered"),
+    [("num_returns", "num_returns"), ("max_retries", "max_task_retries")],
+)
+def test_opt_014_options_of_calls_and_functions_are_none_of_an_actor(
+    name: str, offered: str
+) -> None:
+    with pytest.raises(ValueError, match=f"{name}.*") as refused:
+        actorlib.remote(**{name: 1})
+    assert offered in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [("KeyError", TypeError), (["KeyError"], TypeError), (KeyError, TypeError)],
+)
+def test_opt_015_exceptions_are_a_bool_or_a_list_of_classes(
+    value: object, error: type[Exception]
+) -> None:
+    for write in (actorlib.remote, actorlib.method):
+        with pytest.raises(error, match="retry_exceptions"):
+            write(retry_exceptions=value)
+    for write in (actorlib.remote, actorlib.method):
+        with pytest.raises((TypeError, ValueError), match="retry_exceptions.*int"):
+            write(retry_exceptions=[int])
+        write(retry_exceptions=(KeyError, OSError))
+        write(retry_exceptions=True)
+
+
+def test_opt_019_memory_is_rounded_down_and_names_no_other_resource() -> None:
+    assert actor({"memory": 1000.9}).request.amounts == {"memory": 1000}

@@ -24,6 +24,8 @@ What decides is pure and what acts is thin. In reading order:
   which may go; where each answer goes, and each item of a stream.
 * ``launcher``, ``template``, ``process``, ``output``, ``descriptors``: processes, and
   what they print.
+* ``log_style``, ``repeats``, ``terminal``: how that looks here, which of it others have
+  just printed too, and where it appears.
 * ``machine``: what there is, who may have it, what starts there.
 * ``session``: one incarnation of a worker, from its first frame to its end.
 * ``postmortem``: how it ended, in words.

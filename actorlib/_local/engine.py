@@ -273,6 +273,7 @@ class LocalEngine:
             ),
             actors=tuple(self.lives.infos()),
             groups=tuple(self.groups.infos()),
+            demands=tuple(machine.demands()),
         )
 
     def explain(self, actor: ActorId) -> str:

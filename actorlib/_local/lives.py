@@ -158,6 +158,9 @@ class Lives:
             namespace=self.directory.namespace_of(options),
             is_detached=options.is_detached,
             placement_group=options.group.id.hex() if options.group else None,
+            awaits_arguments=life.waits_for_arguments,
+            started_at=record.started_at,
+            ended_at=record.ended_at,
         )
 
     def find(self, actor: ActorId) -> Life | None:
