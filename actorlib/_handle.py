@@ -103,7 +103,7 @@ class ActorMethod(Generic[P, R]):
         kwargs: Mapping[str, object] | None = None,
         **options: Unpack[CallKeywords],
     ) -> ObjectRef[R]:
-        """``.options(**options).remote(*args, **kwargs)``, as older scripts write it."""
+        """``.options(...).remote(*args, **kwargs)``, as older scripts write it."""
         method = self.options(**options) if options else self
         call = cast("Callable[..., ObjectRef[R]]", method.remote)
         return call(*(args or ()), **(kwargs or {}))

@@ -92,7 +92,7 @@ class ActorClass(Generic[P, T]):
         kwargs: Mapping[str, object] | None = None,
         **options: Unpack[ActorKeywords],
     ) -> ActorHandle[T]:
-        """``.options(**options).remote(*args, **kwargs)``, as older scripts write it."""
+        """``.options(...).remote(*args, **kwargs)``, as older scripts write it."""
         create = cast("Callable[..., ActorHandle[T]]", self.options(**options).remote)
         return create(*(args or ()), **(kwargs or {}))
 

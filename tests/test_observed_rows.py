@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import pytest_asyncio
 from helpers.actors import (
     Caller,
     Echo,
@@ -37,13 +38,13 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def lend() -> AsyncGenerator[Callable[[], AbstractAsyncContextManager[Runtime]]]:
     async with shared(num_cpus=2) as lend:
         yield lend
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def runtime(
     lend: Callable[[], AbstractAsyncContextManager[Runtime]],
 ) -> AsyncGenerator[Runtime]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from actorlib._local.log_style import LogStyle
 from actorlib._local.repeats import Line, Repeats
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Iterable
+
+    from actorlib._local.log_style import LogStyle
 
 
 class Terminal:
