@@ -39,6 +39,7 @@ from actorlib._runtime import (
 from actorlib._snapshot import (
     ActorInfo,
     BundleInfo,
+    CallInfo,
     DemandInfo,
     GroupInfo,
     Snapshot,
@@ -68,6 +69,7 @@ __all__ = [
     "ActorMethod",
     "ActorPool",
     "BundleInfo",
+    "CallInfo",
     "DemandInfo",
     "GroupInfo",
     "ObjectRef",

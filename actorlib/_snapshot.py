@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import TypeAlias, cast
+from typing import Literal, TypeAlias, cast
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +90,28 @@ class GroupInfo:
     state: str
     bundles: tuple[BundleInfo, ...]
     is_detached: bool = False
+
+
+CallState: TypeAlias = Literal["pending_arguments", "pending_actor", "sent"]
+"""Where a call is: an argument has no value yet; its actor is not ready; it was sent
+and runs, or stands in the actor's own line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallInfo:
+    """What is known of a call that has no answer yet.
+
+    Attributes:
+        actor_id: The id in hex of the actor that it is for.
+        class_name: The name of that actor's class.
+        method: The name of the method.
+        state: ``pending_arguments``, ``pending_actor`` or ``sent``.
+    """
+
+    actor_id: str
+    class_name: str
+    method: str
+    state: CallState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

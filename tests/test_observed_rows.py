@@ -196,6 +196,36 @@ async def test_obs_007_what_can_never_be_is_marked() -> None:
         await actorlib.kill(actor)
 
 
+async def test_obs_006_calls_without_an_answer_say_what_they_wait_for(
+    runtime: Runtime,
+) -> None:
+    """FINISHED and FAILED are not kept: that would need a table of every call."""
+    assert runtime.calls() == []
+    caller, echo = Caller.remote(), Echo.remote()
+    await asyncio.gather(caller, echo)
+    with Stop() as stop:
+        running_call = caller.run.remote(stop.place.stop_here)
+        await stop.reached()
+        refs = [running_call, echo.echo.remote(running_call), echo.pid.remote()]
+        target = Target.options(num_cpus=2).remote()
+        waits = Target.options(num_cpus=1).remote()
+        refs += [target.ping.remote(), waits.ping.remote()]
+
+        told = [(call.class_name, call.method, call.state) for call in runtime.calls()]
+        assert told == [
+            ("Caller", "run", "sent"),
+            ("Echo", "echo", "pending_arguments"),
+            ("Echo", "pid", "pending_arguments"),
+            ("Target", "ping", "pending_actor"),
+            ("Target", "ping", "pending_actor"),
+        ]
+        stop.release()
+    await asyncio.gather(*refs[:4])
+    del target
+    await refs[4]
+    assert runtime.calls() == []
+
+
 # What is kept otherwise than Ray does, by decision.
 
 

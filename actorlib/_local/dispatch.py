@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from actorlib._calling import Deadline
     from actorlib._engine import ActorId
     from actorlib._local.terms import Terms
+    from actorlib._snapshot import CallState
     from actorlib._wire.channel import Channel
 
 
@@ -84,7 +85,7 @@ class Dispatch:
         self._is_closed = False
         self._is_draining = False
         self._held_back: dict[
-            int, ObjectRef[Any] | weakref.ref[ObjectRef[Any]] | Reading
+            int, tuple[ObjectRef[Any] | weakref.ref[ObjectRef[Any]] | Reading, str]
         ] = {}
         self._places = itertools.count(-1, -1)
 
@@ -107,6 +108,13 @@ class Dispatch:
     def outlives(self) -> bool:
         """Whether a call would wait for the actor if it died and was restarted."""
         return bool(self._held_back) or self._mailbox.outlives
+
+    def unanswered(self) -> list[tuple[str, CallState]]:
+        """The methods of all calls without an answer, and where each call is."""
+        held: list[tuple[str, CallState]] = [
+            (method, "pending_arguments") for _, method in self._held_back.values()
+        ]
+        return [*self._mailbox.unanswered(), *held]
 
     def running(self) -> str | None:
         """The method of the oldest call without an answer that was sent."""
@@ -156,14 +164,14 @@ class Dispatch:
     ) -> int:
         """Keeps the place of a call that waits for its arguments; gives its number."""
         place = next(self._places)
-        self._held_back[place] = ref
+        self._held_back[place] = ref, method
         if told and "deadline" in told:
             self._timekeeper.add(place, method, cast("Deadline", told["deadline"]))
         return place
 
     def let_go(self, place: int) -> ObjectRef[Any] | Reading | None:
         """The arguments are there: whom the answer is for, or None if nobody waits."""
-        entry = self._held_back.pop(place, None)
+        entry, _ = self._held_back.pop(place, (None, ""))
         self._timekeeper.discard(place)
         ref = entry() if isinstance(entry, weakref.ref) else entry
         return None if ref is None or ref.done() else ref
@@ -319,7 +327,8 @@ class Dispatch:
 
     def _late(self, call: int, timed: Timed) -> None:
         """Stops a call whose time is over; what it made has inherited that."""
-        reply = self._held_back.get(call) or self._mailbox.reply(call)
+        held, _ = self._held_back.get(call, (None, ""))
+        reply = held or self._mailbox.reply(call)
         self.cancel(call, recursive=False)
         if reply is not None:
             fail_reply(reply, self._terms.late(timed))
@@ -349,7 +358,7 @@ class Dispatch:
 
         loose = weakref.ref(ref, gone)
         if call in self._held_back:
-            self._held_back[call] = loose
+            self._held_back[call] = loose, self._held_back[call][1]
         self._mailbox.replace(call, loose)
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:

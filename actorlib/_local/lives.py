@@ -27,7 +27,7 @@ from actorlib._local.session import Session
 from actorlib._local.supervisor import Life
 from actorlib._local.terms import Terms
 from actorlib._local.timekeeper import Clock
-from actorlib._snapshot import ActorInfo
+from actorlib._snapshot import ActorInfo, CallInfo
 from actorlib._wire.frames import START, Frame
 from actorlib._wire.payload import dump
 from actorlib.exceptions import ActorUnschedulableError
@@ -162,6 +162,19 @@ class Lives:
             started_at=record.started_at,
             ended_at=record.ended_at,
         )
+
+    def unanswered(self) -> list[CallInfo]:
+        """The calls without an answer, those to one actor together."""
+        return [
+            CallInfo(
+                actor_id=life.record.id.hex(),
+                class_name=life.record.label,
+                method=method,
+                state=state,
+            )
+            for life in self.by_id.values()
+            for method, state in life.dispatch.unanswered()
+        ]
 
     def find(self, actor: ActorId) -> Life | None:
         """The life of an actor; see Actors."""
