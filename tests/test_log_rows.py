@@ -86,6 +86,20 @@ def test_log_004_the_environment_silences_it(tmp_path: Path) -> None:
     assert printed(tmp_path, RAY_LOG_TO_DRIVER="0") == ([], "")
 
 
+def test_log_009_starting_prints_nothing(tmp_path: Path) -> None:
+    """Not kept by decision: a library does not speak unless it is asked."""
+    text = """
+import asyncio, actorlib
+
+async def main():
+    async with actorlib.init():
+        pass
+
+asyncio.run(main())
+"""
+    assert printed(tmp_path, text) == ([], "")
+
+
 def test_log_007_a_class_that_cannot_be_imported_is_told_on_stderr(
     tmp_path: Path,
 ) -> None:

@@ -7,7 +7,8 @@ with a count when its window is over, or earlier where there are too many window
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import OrderedDict
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 WINDOW = 5.0
@@ -35,19 +36,21 @@ class Line(NamedTuple):
 
 @dataclass(slots=True)
 class _Window:
-    """Equal lines since the first of them was shown.
+    """Equal lines within some seconds.
 
     Attributes:
-        since: When that was.
-        pids: Who printed it.
-        last: The last one.
+        since: When it began.
+        first: Who printed the line that was shown, or None if none was.
+        last: The last line.
         count: How many were held back.
+        others: Who printed those.
     """
 
     since: float
-    pids: set[int]
+    first: int | None
     last: Line
     count: int = 0
+    others: set[int] = field(default_factory=set[int])
 
 
 class Repeats:
@@ -56,58 +59,67 @@ class Repeats:
     Args:
         window: Seconds for which equal lines are counted.
         most: How many different lines are remembered.
+
+    Attributes:
+        is_due: Whether something has to be told now, as there are too many.
     """
 
     def __init__(self, window: float = WINDOW, most: int = _MOST) -> None:
+        self.is_due = False
         self._window = window
         self._most = most
-        self._windows: dict[tuple[str, bytes], _Window] = {}
+        self._windows: OrderedDict[tuple[str, bytes], _Window] = OrderedDict()
         self._pushed_out: list[_Window] = []
 
     def admits(self, line: Line, now: float) -> bool:
         """Whether a line is shown now; else it is counted."""
-        key = (line.stream, line.text.translate(None, _DIGITS))
-        if len(line.text) > _LONGEST or not line.text.strip():
+        text = line.text
+        if len(text) > _LONGEST or not text.strip():
             return True
+        key = (line.stream, text.translate(None, _DIGITS))
         window = self._windows.get(key)
         if window is None or (not window.count and self._is_over(window, now)):
-            self._windows.pop(key, None)
-            self._windows[key] = _Window(now, {line.pid}, line)
+            self._windows[key] = _Window(now, line.pid, line)
+            self._windows.move_to_end(key)
             self._make_room(now)
             return True
-        window.pids.add(line.pid)
-        if len(window.pids) == 1:
+        if line.pid == window.first and not window.count:
             return True
         window.count += 1
+        window.others.add(line.pid)
         window.last = line
         return False
 
     @property
     def due(self) -> float | None:
         """When something has to be told, or None if nothing is held back."""
-        if self._pushed_out:
-            return self._pushed_out[0].since
         for window in self._windows.values():  # they stand in the order of their age
             if window.count:
                 return window.since + self._window
         return None
 
     def tell(self, now: float) -> list[tuple[Line, int]]:
-        """What was held back until now, each with how often; it is counted anew."""
-        over = [w for w in self._windows.values() if w.count and self._is_over(w, now)]
-        told = [(w.last, w.count) for w in (*self._pushed_out, *over)]
-        self._pushed_out = []
+        """What was held back and is due, each with how often.
+
+        Lines that several still print are counted for another window. What one alone
+        prints is shown again.
+        """
+        told = [(window.last, window.count) for window in self._pushed_out]
+        self._pushed_out, self.is_due = [], False
         for key, window in list(self._windows.items()):
-            if window.count and self._is_over(window, now):
-                del self._windows[key]  # so that it stands last again
-                window.since, window.count = now, 0
-                self._windows[key] = window
+            if not window.count or not self._is_over(window, now):
+                continue
+            told.append((window.last, window.count))
+            del self._windows[key]
+            if len(window.others) > 1:
+                self._windows[key] = _Window(now, None, window.last)
         return told
 
     def tell_all(self) -> list[tuple[Line, int]]:
         """Everything that is held back, as nobody will ask later."""
         held = [*self._pushed_out, *(w for w in self._windows.values() if w.count)]
-        self._windows, self._pushed_out = {}, []
+        self._windows.clear()
+        self._pushed_out, self.is_due = [], False
         return [(window.last, window.count) for window in held]
 
     def _is_over(self, window: _Window, now: float) -> bool:
@@ -122,3 +134,4 @@ class Repeats:
             del self._windows[key]
             if oldest.count:
                 self._pushed_out.append(oldest)
+                self.is_due = True

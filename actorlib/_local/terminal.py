@@ -44,6 +44,8 @@ class Terminal:
         if self._repeats is not None:
             now, admits = self._loop.time(), self._repeats.admits
             shown = [line for line in lines if admits(line, now)]
+            if self._repeats.is_due:
+                self._tell(self._repeats.tell(now))
             if len(shown) < len(lines):
                 self._wake()
             lines = shown

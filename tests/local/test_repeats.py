@@ -47,16 +47,26 @@ def test_line_when_the_window_is_over_then_it_is_shown_again() -> None:
     assert not repeats.admits(line("ready", pid=1), 6)
 
 
-def test_line_when_told_then_it_is_counted_for_another_window() -> None:
+def test_line_when_several_go_on_printing_it_then_it_is_counted_again() -> None:
     repeats = Repeats()
-    repeats.admits(line("ready", pid=1), 0)
-    repeats.admits(line("ready", pid=2), 1)
-    repeats.tell(5)
+    for pid in (1, 2, 3):
+        repeats.admits(line("ready", pid=pid), 0)
+    assert repeats.tell(5) == [(line("ready", pid=3), 2)]
 
     assert not repeats.admits(line("ready", pid=1), 6)
     assert repeats.due == 10
     assert repeats.tell(10) == [(line("ready", pid=1), 1)]
-    assert repeats.admits(line("ready", pid=1), 15)
+
+
+def test_line_when_one_alone_goes_on_printing_it_then_it_is_shown_again() -> None:
+    repeats = Repeats()
+    repeats.admits(line("ready", pid=1), 0)
+    repeats.admits(line("ready", pid=2), 1)
+    repeats.admits(line("ready", pid=2), 2)
+    assert repeats.tell(5) == [(line("ready", pid=2), 2)]
+
+    assert repeats.admits(line("ready", pid=2), 6)
+    assert repeats.admits(line("ready", pid=2), 7)
 
 
 def test_line_when_of_the_other_stream_then_it_is_another() -> None:
@@ -83,8 +93,9 @@ def test_lines_when_there_are_too_many_then_what_was_held_back_is_told_at_once()
     repeats.admits(line("b", pid=1), 1)
     repeats.admits(line("c", pid=1), 2)
 
-    assert repeats.due == 0
+    assert repeats.is_due
     assert repeats.tell(2) == [(line("a", pid=2), 1)]
+    assert not repeats.is_due
     assert repeats.admits(line("a", pid=2), 2)
 
 
