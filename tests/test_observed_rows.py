@@ -141,7 +141,7 @@ async def test_obs_002_filters_understand_ray_s_states() -> None:
     assert seen(state="DEPENDENCIES_UNREADY") == []
     await actorlib.kill(fills)
     await in_line
-    assert [actor.pid for actor in seen(state="DEAD")] == [seen(state="DEAD")[0].pid]
+    assert [actor.class_name for actor in seen(state="DEAD")] == ["Target"]
 
 
 @pytest.mark.usefixtures("runtime")
