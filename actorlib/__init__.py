@@ -37,7 +37,14 @@ from actorlib._runtime import (
     put,
     run,
 )
-from actorlib._snapshot import ActorInfo, BundleInfo, GroupInfo, Snapshot
+from actorlib._snapshot import (
+    ActorInfo,
+    BundleInfo,
+    CallInfo,
+    DemandInfo,
+    GroupInfo,
+    Snapshot,
+)
 from actorlib._waiting import wait
 
 if typing.TYPE_CHECKING:
@@ -63,6 +70,8 @@ __all__ = [
     "ActorMethod",
     "ActorPool",
     "BundleInfo",
+    "CallInfo",
+    "DemandInfo",
     "GroupInfo",
     "ObjectRef",
     "ObjectRefGenerator",

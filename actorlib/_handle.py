@@ -30,7 +30,7 @@ from actorlib.exceptions import PendingCallsLimitExceeded
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Mapping, Sequence
     from types import TracebackType
 
     from actorlib._call_options import CallKeywords
@@ -98,6 +98,17 @@ class ActorMethod(Generic[P, R]):
         given = {**self._given, **options}
         kind = cast("type[ActorMethod[P, R]]", _kind_of(hold, method))
         return kind(hold, method, cast("CallKeywords", given))
+
+    def _remote(
+        self,
+        args: Sequence[object] | None = None,
+        kwargs: Mapping[str, object] | None = None,
+        **options: Unpack[CallKeywords],
+    ) -> ObjectRef[R]:
+        """``.options(...).remote(*args, **kwargs)``, as older scripts write it."""
+        method = self.options(**options) if options else self
+        call = cast("Callable[..., ObjectRef[R]]", method.remote)
+        return call(*(args or ()), **(kwargs or {}))
 
     def __call__(self, *_: object, **__: object) -> NoReturn:
         """Refuses: what looks like a local call would hide that it is a remote one."""

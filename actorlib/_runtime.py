@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from actorlib._context import RuntimeContext
     from actorlib._local.engine import LocalEngine
-    from actorlib._snapshot import Snapshot
+    from actorlib._snapshot import CallInfo, Snapshot
 
 T = TypeVar("T")
 
@@ -86,6 +86,17 @@ class Runtime:
             RuntimeError: It is not running.
         """
         return self._running().snapshot()
+
+    def calls(self) -> list[CallInfo]:
+        """The calls that have no answer yet, and what each waits for.
+
+        What was answered is not kept. Calls of actors are told of too, except those
+        that wait in the calling actor for their arguments.
+
+        Raises:
+            RuntimeError: It is not running.
+        """
+        return self._running().lives.unanswered()
 
     def available_resources(self) -> dict[str, float]:
         """What nobody holds, by resource name; memory in bytes.

@@ -58,7 +58,11 @@ class RuntimeOptions:
         start_method: ``"template"`` forks each worker from a small warm process;
             ``"spawn"`` starts an interpreter for each. None chooses the template on
             Linux, spawn elsewhere.
-        log_to_driver: Whether what actors print appears here.
+        log_to_driver: Whether what actors print appears here; no line does with
+            ``ACTORLIB_LOG_TO_DRIVER=0``. Lines that are equal but for digits appear
+            once within 5 s if several actors print them, then with how often
+            (``ACTORLIB_DEDUP_LOGS=0``: every one). ``ACTORLIB_LOG_PREFIX=0`` leaves out
+            whose they are, ``ACTORLIB_COLOR_PREFIX=1`` gives each process a colour.
         grace: Seconds that a busy actor is given to end before it is killed.
         infeasible: What happens to an actor that asks for what this machine can
             never give: ``"fail"`` at once, or ``"wait"`` for ever as in Ray.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from actorlib._engine import ActorId, LoanId
     from actorlib._local.directory import Directory
-    from actorlib._local.dispatch import Loans
+    from actorlib._local.loans import Loans
     from actorlib._local.supervisor import Life
     from actorlib._wire.frames import Payload
 

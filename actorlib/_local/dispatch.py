@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from actorlib._local.debts import Debts
 from actorlib._local.holders import OWNER
+from actorlib._local.loans import Loans
 from actorlib._local.mailbox import Mailbox
-from actorlib._local.reply import Asker, Reply, fail_reply
-from actorlib._local.retries import Retries, is_retried
+from actorlib._local.reply import Asker, Reply, fail_reply, is_answer_retried
 from actorlib._local.streams import Streams
 from actorlib._local.timekeeper import Timed, Timekeeper
 from actorlib._reading import Reading
 from actorlib._ref import ObjectRef
-from actorlib._wire.answers import error_of, fill
-from actorlib._wire.frames import CANCEL, FAILURE, RAISED, RESULT, Frame, Payload
+from actorlib._wire.answers import fill
+from actorlib._wire.frames import CANCEL, RESULT, Frame, Payload
 from actorlib._wire.payload import decode
 
 if TYPE_CHECKING:
@@ -30,25 +30,14 @@ if TYPE_CHECKING:
     from actorlib._engine import LoanId
     from actorlib._local.objects import Objects
     from actorlib._local.terms import Terms
+    from actorlib._snapshot import CallState
     from actorlib._wire.channel import Channel
 
 
-class Loans(Protocol):
-    """Counts handles in payloads; see Holders."""
+class Lender(Loans, Protocol):
+    """Counts what is in payloads, and keeps what refs stand for."""
 
     objects: Objects
-
-    def arrived(self, loans: Collection[LoanId], holder: int) -> None:
-        """Counts what a frame brought to a holder."""
-        ...
-
-    def returned(self, loans: Collection[LoanId], holder: int) -> None:
-        """Counts what a holder does not hold any more."""
-        ...
-
-    def lent(self, loans: Collection[LoanId], holder: int) -> None:
-        """Hands over to a worker what this process kept for it."""
-        ...
 
 
 class Dispatch:
@@ -68,7 +57,7 @@ class Dispatch:
 
     def __init__(
         self,
-        loans: Loans,
+        loans: Lender,
         died: Callable[[], BaseException],
         unavailable: Callable[[], BaseException],
         idle: Callable[[], None],
@@ -90,7 +79,7 @@ class Dispatch:
         self._is_closed = False
         self._is_draining = False
         self._held_back: dict[
-            int, ObjectRef[Any] | weakref.ref[ObjectRef[Any]] | Reading
+            int, tuple[ObjectRef[Any] | weakref.ref[ObjectRef[Any]] | Reading, str]
         ] = {}
         self._places = itertools.count(-1, -1)
 
@@ -113,6 +102,13 @@ class Dispatch:
     def outlives(self) -> bool:
         """Whether a call would wait for the actor if it died and was restarted."""
         return bool(self._held_back) or self._mailbox.outlives
+
+    def unanswered(self) -> list[tuple[str, CallState]]:
+        """The methods of all calls without an answer, and where each call is."""
+        held: list[tuple[str, CallState]] = [
+            (method, "pending_arguments") for _, method in self._held_back.values()
+        ]
+        return [*self._mailbox.unanswered(), *held]
 
     def running(self) -> str | None:
         """The method of the oldest call without an answer that was sent."""
@@ -162,14 +158,14 @@ class Dispatch:
     ) -> int:
         """Keeps the place of a call that waits for its arguments; gives its number."""
         place = next(self._places)
-        self._held_back[place] = ref
+        self._held_back[place] = ref, method
         if told and "deadline" in told:
             self._timekeeper.add(place, method, cast("Deadline", told["deadline"]))
         return place
 
     def let_go(self, place: int) -> ObjectRef[Any] | Reading | None:
         """The arguments are there: whom the answer is for, or None if nobody waits."""
-        entry = self._held_back.pop(place, None)
+        entry, _ = self._held_back.pop(place, (None, ""))
         self._timekeeper.discard(place)
         ref = entry() if isinstance(entry, weakref.ref) else entry
         return None if ref is None or ref.done() else ref
@@ -272,7 +268,7 @@ class Dispatch:
         kept = mailbox.kept.get(number)
         if kept is None:
             return False
-        if not self._is_draining and self._is_retried(kept.retries, answer):
+        if not self._is_draining and is_answer_retried(kept.retries, answer):
             frame = mailbox.again(number)
             if frame is not None and self._channel is not None:
                 self._timekeeper.rename(number, frame[1])
@@ -283,15 +279,6 @@ class Dispatch:
         self._timekeeper.discard(number)
         self._return(mailbox.release(number))
         return False
-
-    def _is_retried(self, retries: Retries, answer: Frame) -> bool:
-        if answer[0] != FAILURE or answer[2] != RAISED:
-            return False
-        if not retries.depends_on_error:
-            return is_retried(retries, None)
-        _, _, kind, summary, text, where, _, payload = answer
-        error = error_of(kind, summary, text, where, payload)
-        return is_retried(retries, error)
 
     def _give_up(
         self,
@@ -336,7 +323,8 @@ class Dispatch:
 
     def _late(self, call: int, timed: Timed) -> None:
         """Stops a call whose time is over; what it made has inherited that."""
-        reply = self._held_back.get(call) or self._mailbox.reply(call)
+        held, _ = self._held_back.get(call, (None, ""))
+        reply = held or self._mailbox.reply(call)
         self.cancel(call, recursive=False)
         if reply is not None:
             fail_reply(reply, self._terms.late(timed))
@@ -366,7 +354,7 @@ class Dispatch:
 
         loose = weakref.ref(ref, gone)
         if call in self._held_back:
-            self._held_back[call] = loose
+            self._held_back[call] = loose, self._held_back[call][1]
         self._mailbox.replace(call, loose)
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:

@@ -294,6 +294,7 @@ class LocalEngine:
             actors=tuple(self.lives.infos()),
             object_store=self.lives.stores.told(),
             groups=tuple(self.groups.infos()),
+            demands=tuple(machine.demands()),
         )
 
     def explain(self, actor: ActorId) -> str:

@@ -29,7 +29,7 @@ from actorlib._local.stores import Stores, is_block, settings_of
 from actorlib._local.supervisor import Life
 from actorlib._local.terms import Terms
 from actorlib._local.timekeeper import Clock
-from actorlib._snapshot import ActorInfo
+from actorlib._snapshot import ActorInfo, CallInfo
 from actorlib._wire.frames import START, Frame
 from actorlib._wire.payload import dump
 from actorlib.exceptions import ActorUnschedulableError
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from actorlib._local.birth import Birth, Sealed
-    from actorlib._local.dispatch import Loans
+    from actorlib._local.loans import Loans
     from actorlib._local.launcher import WorkerProcess
     from actorlib._runtime_options import RuntimeOptions
     from actorlib.accelerators.base import Lease
@@ -164,7 +164,23 @@ class Lives:
             namespace=self.directory.namespace_of(options),
             is_detached=options.is_detached,
             placement_group=options.group.id.hex() if options.group else None,
+            awaits_arguments=life.waits_for_arguments,
+            started_at=record.started_at,
+            ended_at=record.ended_at,
         )
+
+    def unanswered(self) -> list[CallInfo]:
+        """The calls without an answer, those to one actor together."""
+        return [
+            CallInfo(
+                actor_id=life.record.id.hex(),
+                class_name=life.record.label,
+                method=method,
+                state=state,
+            )
+            for life in self.by_id.values()
+            for method, state in life.dispatch.unanswered()
+        ]
 
     def find(self, actor: ActorId) -> Life | None:
         """The life of an actor; see Actors."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from actorlib._engine import LoanId
     from actorlib._local.retries import Retries
+    from actorlib._snapshot import CallState
 
 R = TypeVar("R")
 
@@ -150,6 +151,14 @@ class Mailbox(Generic[R]):
     def was_sent(self, number: int) -> bool:
         """Whether a call is on its way and has no answer."""
         return self.current(number) in self._sent
+
+    def unanswered(self) -> list[tuple[str, CallState]]:
+        """The methods of all calls here, and where each call is."""
+        sent: list[tuple[str, CallState]] = [
+            (method, "sent") for _, method in self._sent.values()
+        ]
+        waiting = self._waiting.values()
+        return sent + [(posted.frame[2], "pending_actor") for posted in waiting]
 
     def running(self) -> str | None:
         """The method of the oldest call that was sent and has no answer."""

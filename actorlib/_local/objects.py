@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import struct
 import weakref
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from actorlib._engine import OBJECT_ID, LoanId, ObjectId, collecting
 from actorlib._local.holders import OWNER
@@ -26,21 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from actorlib._local.debts import Debts
+    from actorlib._local.loans import Loans
     from actorlib._wire.frames import Payload
 
 _count = struct.Struct(">Q")
-
-
-class Loans(Protocol):
-    """Counts what is in payloads; see Lives."""
-
-    def arrived(self, loans: Collection[LoanId], holder: int) -> None:
-        """Counts what a frame brought to a holder."""
-        ...
-
-    def returned(self, loans: Collection[LoanId], holder: int) -> None:
-        """Counts what a holder does not hold any more."""
-        ...
 
 
 class Kept:

@@ -22,25 +22,14 @@ from actorlib._wire.frames import CANCEL, CUT, ITEM, TAKEN, Frame
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Iterable
 
     from actorlib._engine import LoanId
+    from actorlib._local.loans import Loans
     from actorlib._ref import ObjectRef
     from actorlib._wire.channel import Channel
 
 _LEAST = 0.05
-
-
-class Loans(Protocol):
-    """Counts handles in payloads; see Holders."""
-
-    def arrived(self, loans: Collection[LoanId], holder: int) -> None:
-        """Counts what a frame brought to a holder."""
-        ...
-
-    def returned(self, loans: Collection[LoanId], holder: int) -> None:
-        """Counts what a holder does not hold any more."""
-        ...
 
 
 class Calls(Protocol):

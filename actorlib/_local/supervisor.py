@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -322,6 +323,7 @@ class Life:
         if self._session is None or self.record.state is not ActorState.STARTING:
             return
         self.record.move(ActorState.ALIVE)
+        self.record.started_at = self.record.started_at or time.time()
         self.dispatch.opened(self._session.channel, self._session.number)
         self._was_ready = True
         self._ready.happens()
@@ -353,6 +355,7 @@ class Life:
             # They came, and it was ended before it took them.
             self.unsent = due.result() if due.exception() is None else None
         record.exit = how
+        record.ended_at = time.time()
         if record.state in (ActorState.STARTING, ActorState.ALIVE):
             record.move(ActorState.DRAINING)
         record.move(ActorState.DEAD)
