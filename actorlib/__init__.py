@@ -34,9 +34,17 @@ from actorlib._runtime import (
     init,
     is_initialized,
     kill,
+    put,
     run,
 )
-from actorlib._snapshot import ActorInfo, BundleInfo, GroupInfo, Snapshot
+from actorlib._snapshot import (
+    ActorInfo,
+    BundleInfo,
+    CallInfo,
+    DemandInfo,
+    GroupInfo,
+    Snapshot,
+)
 from actorlib._waiting import wait
 
 if typing.TYPE_CHECKING:
@@ -62,6 +70,8 @@ __all__ = [
     "ActorMethod",
     "ActorPool",
     "BundleInfo",
+    "CallInfo",
+    "DemandInfo",
     "GroupInfo",
     "ObjectRef",
     "ObjectRefGenerator",
@@ -94,6 +104,7 @@ __all__ = [
     "placement_group",
     "placement_group_table",
     "propagate",
+    "put",
     "remote",
     "remove_placement_group",
     "run",

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from actorlib._engine import ActorId, Engine, collecting
-from actorlib._ref import ObjectRef
-from actorlib._wire.blame import encode_arguments
-from actorlib._wire.payload import decode_call
-from actorlib.exceptions import TaskCancelledError
+from actorlib._engine import LoanId, collecting
+from actorlib._ref import REFS, ObjectRef
+from actorlib._values import Filled, Sharing, Stored, stored
+from actorlib._wire.blame import blame, encode_arguments
+from actorlib._wire.memory import shared
+from actorlib._wire.payload import encode, kept
+from actorlib.exceptions import SerializationError, TaskCancelledError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -25,47 +27,53 @@ class Arguments:
     """Arguments on their way to a payload.
 
     Args:
-        engine: Whose handles may be among them.
+        engine: What sends them.
         where: What is called, for messages.
         args: The positional arguments.
         kwargs: The keyword arguments.
 
     Attributes:
         refs: The refs given by themselves.
-        loans: The actors whose handles are among the arguments, each as often as they
-            are.
+        loans: What is among the arguments and counted (handles, refs inside of values,
+            blocks of shared memory), each as often as it is.
 
     Raises:
         SerializationError: One cannot be sent; the message says which.
+        ObjectStoreFullError: They have no room, and may not go another way.
     """
 
     def __init__(
         self,
-        engine: Engine,
+        engine: Sharing,
         where: str,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> None:
-        self.loans: list[ActorId] = []
+        self.loans: list[LoanId] = []
         self.refs: list[ObjectRef[Any]] = []
         self._engine = engine
         self._where = where
         self._places: list[int | str] = []
-        if ObjectRef in map(type, args) or ObjectRef in map(type, kwargs.values()):
+        if not (
+            REFS.isdisjoint(map(type, args))
+            and REFS.isdisjoint(map(type, kwargs.values()))
+        ):
             args = tuple(
                 self._without(place, value) for place, value in enumerate(args)
             )
             kwargs = {name: self._without(name, kwargs[name]) for name in kwargs}
         with collecting(engine) as self.loans:
-            self._payload = encode_arguments(where, args, kwargs)
+            self._payload = encode_arguments(
+                where, args, kwargs, engine.memory, self.loans
+            )
 
     @property
     def are_ready(self) -> bool:
         """Whether every ref among them has its value or its error."""
         return all(ref.done() for ref in self.refs)
 
-    def payload(self) -> tuple[Payload, list[ActorId] | None]:
-        """The payload with the values of all refs, and the handles in it.
+    def payload(self) -> tuple[Payload, list[LoanId] | None]:
+        """The payload with the values of all refs, and what is in it.
 
         Raises:
             SerializationError: A value cannot be sent on.
@@ -73,21 +81,21 @@ class Arguments:
         """
         if not self.refs:
             return self._payload, self.loans or None
-        values = [_value(ref) for ref in self.refs]
-        given, named = decode_call(self._payload)
-        args: list[object] = list(given)
-        for place, value in zip(self._places, values, strict=True):
-            if isinstance(place, int):
-                args[place] = value
-            else:
-                named[place] = value
-        with collecting(self._engine) as loans:
-            payload = encode_arguments(self._where, tuple(args), named)
-        return payload, loans or None
+        engine = self._engine
+        values = [_value(engine, ref) for ref in self.refs]
+        with collecting(engine) as loans:
+            # What is in the others is counted once more, and then no more by itself.
+            given = Stored(engine, self._payload, self.loans)
+            try:
+                payload = encode(Filled(given, self._places, values))
+            except Exception as error:
+                named = zip(self._places, values, strict=True)
+                raise SerializationError(blame(self._where, named, error)) from error
+            return kept(shared(engine.memory, payload, loans)), loans or None
 
     def _without(self, place: int | str, value: object) -> object:
         """Leaves a hole where a ref is."""
-        if type(value) is not ObjectRef:
+        if type(value) not in REFS:
             return value
         self.refs.append(cast("ObjectRef[Any]", value))
         self._places.append(place)
@@ -111,7 +119,7 @@ def when_done(refs: Iterable[ObjectRef[Any]], then: Callable[[], None]) -> None:
         then()
 
 
-def _value(ref: ObjectRef[Any]) -> object:
+def _value(engine: Sharing, ref: ObjectRef[Any]) -> object:
     if ref.cancelled():
         raise TaskCancelledError("a ref given as an argument was cancelled")
-    return ref.result()
+    return stored(engine, ref)

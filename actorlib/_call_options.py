@@ -56,8 +56,9 @@ class CallOptions:
             is what the actor's options say.
         name: What it is called where it runs (``get_task_name``). None is the class
             and the method.
-        num_returns: ``"streaming"``, for generators: what they are anyhow. Of other
-            methods 1, the default.
+        num_returns: How many refs the call gives: 2 for a method that returns a tuple
+            of two, 0 for none. ``"streaming"`` is for generators, and what they are
+            anyhow. None is 1.
         retry_exceptions: After which exceptions of the method it is sent again: True
             for all, or a list of classes. None is what the actor's options say.
         timeout: Seconds from the call until it fails with DeadlineExceededError and is
@@ -102,6 +103,11 @@ class CallOptions:
             object.__setattr__(self, "num_returns", "streaming")
 
     @property
+    def parts(self) -> int:
+        """How many refs a call gives."""
+        return self.num_returns if isinstance(self.num_returns, int) else 1
+
+    @property
     def told(self) -> dict[str, object]:
         """What has to be told with each call, besides its group."""
         told: dict[str, object] = {}
@@ -135,11 +141,6 @@ class CallOptions:
             raise ValueError(
                 f"{method} is no generator: backpressure={self.backpressure} is for "
                 "methods with yield"
-            )
-        if self.num_returns not in (None, 1):
-            raise ValueError(
-                f"num_returns={self.num_returns}: {method} has one result; give it a "
-                "tuple and take that apart, or make it a generator"
             )
 
     def updated(self, given: Mapping[str, object]) -> CallOptions:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from actorlib._engine import Hold, collecting
+from actorlib._engine import ActorId, Hold, collecting
 from actorlib._handle import ActorHandle, hold_of
 from actorlib._interface import READY, Interface
 from actorlib._ref import ObjectRef, replier_of, watch
@@ -33,6 +33,8 @@ R = TypeVar("R")
 
 _FACELESS = Interface("actor in a queue", READY, {})
 """A handle that is held for the sake of an item needs no methods."""
+
+_STAYS = "what a queue gives waits in one process: await it, and send what comes"
 
 
 class Reply(ObjectRef[R]):
@@ -181,14 +183,15 @@ class Desk:
         if isinstance(item, ObjectRef):
             raise TypeError("a queue takes values: await the ref, and put its value")
         try:
-            with collecting(self._engine) as actors:
+            with collecting(self._engine) as loans:
                 payload = kept(encode(item))
         except Exception as error:
             raise SerializationError(
                 f"the item, a {type(item).__qualname__}, cannot be sent to another "
                 f"process: {error}"
             ) from error
-        holds = [Hold(self._engine, actor, _FACELESS) for actor in actors]
+        # Refs inside of the item are held likewise, by their ids.
+        holds = [Hold(self._engine, ActorId(loan), _FACELESS) for loan in loans]
         handles = [ActorHandle[Any](hold) for hold in holds] or None
         if type(payload) is list:
             return [0, [pickle.PickleBuffer(part) for part in payload], handles]
@@ -262,6 +265,15 @@ class Desk:
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
         """Calls back once when it is done; see Replier."""
         replier_of(cast("Reply[Any]", ref).under).watch(ref, then)
+
+    def name(self) -> bytes:
+        """Refuses: nobody else can speak of it; see Replier."""
+        raise TypeError(_STAYS)
+
+    def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]:
+        """Refuses: nobody else can wait for it; see Replier."""
+        del ref
+        raise TypeError(_STAYS)
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Blocks this thread until it is done; see Replier."""

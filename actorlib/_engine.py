@@ -15,7 +15,15 @@ import os
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, NewType, NoReturn, Protocol
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    NamedTuple,
+    NewType,
+    NoReturn,
+    Protocol,
+    TypeAlias,
+)
 
 if TYPE_CHECKING:
     import asyncio
@@ -33,6 +41,13 @@ if TYPE_CHECKING:
 
 ActorId = NewType("ActorId", bytes)
 """Twelve bytes: the runtime, the process that made the actor, its count there."""
+
+ObjectId = NewType("ObjectId", bytes)
+"""Sixteen bytes: the runtime, the process that made the object, its count there."""
+OBJECT_ID = 16
+
+LoanId: TypeAlias = bytes
+"""What is counted while others hold it: an actor, an object, a block of memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +139,19 @@ class Engine(Protocol):
         """
         ...
 
+    def put(self, value: object) -> ObjectRef[Any]:
+        """Keeps a value as it is now, for whoever is given the ref.
+
+        Raises:
+            SerializationError: It cannot be sent.
+            ObjectStoreFullError: It has no room, and may not go another way.
+        """
+        ...
+
+    def borrow(self, object_id: ObjectId) -> ObjectRef[Any]:
+        """The ref of an object that was sent to this process."""
+        ...
+
     def stream(
         self,
         actor: ActorId,
@@ -209,11 +237,11 @@ class Engine(Protocol):
         """
         ...
 
-    def retain(self, actor: ActorId) -> None:
+    def retain(self, actor: LoanId) -> None:
         """Counts one more holder in this process; the actor lives at least as long."""
         ...
 
-    def release(self, actor: ActorId) -> None:
+    def release(self, actor: LoanId) -> None:
         """Counts one holder less; may be called from any thread."""
         ...
 
@@ -237,7 +265,7 @@ class _Slot:
 
 _engine: Engine | None = None
 _own: ContextVar[_Slot | None] = ContextVar("actorlib_own", default=None)
-_travelling: ContextVar[tuple[Engine, list[ActorId]] | None] = ContextVar(
+_travelling: ContextVar[tuple[Engine, list[LoanId]] | None] = ContextVar(
     "actorlib_travelling", default=None
 )
 
@@ -296,13 +324,13 @@ def take_slot() -> None:
 
 
 @contextmanager
-def collecting(engine: Engine) -> Generator[list[ActorId]]:
-    """Gathers the actors whose handles are pickled inside the block.
+def collecting(engine: Engine) -> Generator[list[LoanId]]:
+    """Gathers what is pickled inside the block and counted: handles, refs, blocks.
 
-    Whoever sends a value has to know which handles are in it: each is one more holder
-    on the other side.
+    Whoever sends a value has to know what is in it: each is one more holder on the
+    other side.
     """
-    found: list[ActorId] = []
+    found: list[LoanId] = []
     token = _travelling.set((engine, found))
     try:
         yield found
@@ -310,7 +338,22 @@ def collecting(engine: Engine) -> Generator[list[ActorId]]:
         _travelling.reset(token)
 
 
-def travels(engine: Engine, actor: ActorId) -> None:
+def traveller() -> Engine:
+    """The engine that a value is being pickled for.
+
+    Raises:
+        TypeError: There is none: it is pickled for something else.
+    """
+    travelling = _travelling.get()
+    if travelling is None:
+        raise TypeError(
+            "a ref travels only in an argument or a result of an actor's method: "
+            "pickled otherwise, what it stands for could be gone when it is loaded"
+        )
+    return travelling[0]
+
+
+def travels(engine: Engine, actor: LoanId) -> None:
     """Notes that a handle is being pickled.
 
     Raises:
@@ -325,7 +368,7 @@ def travels(engine: Engine, actor: ActorId) -> None:
         )
     if travelling[0] is not engine:
         raise ValueError(
-            f"the handle of actor {actor.hex()} belongs to another runtime, which "
-            "this one cannot reach"
+            f"what belongs to another runtime cannot be sent in this one: the handle "
+            f"or the ref {actor.hex()}"
         )
     travelling[1].append(actor)

@@ -24,12 +24,13 @@ from typing import (
 from actorlib._engine import ActorId, Hold, current_engine, travels
 from actorlib._generator import ObjectRefGenerator
 from actorlib._interface import BUILT_IN, TERMINATE
+from actorlib._parts import parted
 from actorlib._ref import watch
 from actorlib.exceptions import PendingCallsLimitExceeded
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Mapping, Sequence
     from types import TracebackType
 
     from actorlib._call_options import CallKeywords
@@ -95,7 +96,19 @@ class ActorMethod(Generic[P, R]):
         hold = self._hold
         method = hold.interface.with_options(self._method, options)
         given = {**self._given, **options}
-        return type(self)(hold, method, cast("CallKeywords", given))
+        kind = cast("type[ActorMethod[P, R]]", _kind_of(hold, method))
+        return kind(hold, method, cast("CallKeywords", given))
+
+    def _remote(
+        self,
+        args: Sequence[object] | None = None,
+        kwargs: Mapping[str, object] | None = None,
+        **options: Unpack[CallKeywords],
+    ) -> ObjectRef[R]:
+        """``.options(...).remote(*args, **kwargs)``, as older scripts write it."""
+        method = self.options(**options) if options else self
+        call = cast("Callable[..., ObjectRef[R]]", method.remote)
+        return call(*(args or ()), **(kwargs or {}))
 
     def __call__(self, *_: object, **__: object) -> NoReturn:
         """Refuses: what looks like a local call would hide that it is a remote one."""
@@ -123,6 +136,22 @@ class _CountedMethod(ActorMethod[P, R]):
         """Calls the method, if this process does not wait for too many answers."""
         call = super().remote
         return _counted(self._hold, self._method, lambda: call(*args, **kwargs))
+
+
+class _PartedMethod(ActorMethod[P, R]):
+    """A method called with ``num_returns``."""
+
+    __slots__ = ()
+
+    def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> Any:
+        """Calls the method; gives a list of refs, or None for none."""
+        hold, method = self._hold, self._method
+        is_counted = hold.interface.max_pending > 0
+        kind: Any = _CountedMethod if is_counted else ActorMethod
+        ref: ObjectRef[Any] = kind(hold, method).remote(*args, **kwargs)
+        count = method.options.parts
+        where = f"{hold.interface.class_name}.{method.name}"
+        return parted(ref, count, where) if count else None
 
 
 class _StreamMethod(ActorMethod[P, R]):
@@ -271,16 +300,17 @@ class ActorHandle(Generic[T]):
 
 
 def _method(hold: Hold, method: Method) -> ActorMethod[..., Any]:
-    made: ActorMethod[..., Any]
+    return _kind_of(hold, method)(hold, method)
+
+
+def _kind_of(hold: Hold, method: Method) -> type[ActorMethod[..., Any]]:
     if method is TERMINATE:
-        made = _Terminate(hold, method)
-    elif method.is_stream:
-        made = _StreamMethod(hold, method)
-    elif hold.interface.max_pending > 0:
-        made = _CountedMethod(hold, method)
-    else:
-        made = ActorMethod(hold, method)
-    return made
+        return _Terminate
+    if method.is_stream:
+        return _StreamMethod
+    if method.options.parts != 1:
+        return _PartedMethod
+    return _CountedMethod if hold.interface.max_pending > 0 else ActorMethod
 
 
 def _method_with(

@@ -73,7 +73,8 @@ def list_actors(
 
     Args:
         filters: Conditions, each ``(field of ActorInfo, "=" or "!=", value)``; all of
-            them have to hold. States are compared without regard to case.
+            them have to hold. States are compared without regard to case;
+            ``DEPENDENCIES_UNREADY`` and ``PENDING_CREATION`` are understood too.
         limit: The most actors to be told of, or None for all.
 
     Raises:

@@ -45,6 +45,14 @@ class Feed(Protocol):
         """Blocks this thread until the ref is done; see Replier."""
         ...
 
+    def name(self) -> bytes:
+        """An id for what a ref stands for; see Replier."""
+        ...
+
+    def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]:
+        """How a ref is pickled into a value that is being sent; see Replier."""
+        ...
+
     def taken(self, number: int, count: int) -> None:
         """Tells the producer how many items were taken; UNREAD if nobody reads."""
         ...
@@ -229,6 +237,14 @@ class Reading:
         """Blocks this thread until a ref is done; see Replier."""
         self._feed.wait(ref, timeout)
 
+    def name(self) -> bytes:
+        """An id for what a ref stands for; see Replier."""
+        return self._feed.name()
+
+    def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]:
+        """How a ref is pickled into a value that is being sent; see Replier."""
+        return self._feed.travel(ref)
+
     def _tell_anew(self) -> None:
         """The call begins again: the producer knows nothing of what was taken."""
         if self._is_dropped:
@@ -261,4 +277,5 @@ class Reading:
 def _size_of(payload: Any) -> int:
     if type(payload) is bytes:
         return len(payload)
-    return sum(map(len, payload))
+    sizes = getattr(payload, "sizes", None)  # in shared memory
+    return sum(map(len, payload)) if sizes is None else sum(sizes)

@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
 
 from actorlib._checks import truth
 from actorlib.exceptions import TaskCancelledError
@@ -48,6 +48,19 @@ class Replier(Protocol):
         """Calls back once when a ref is done; may be called from any thread."""
         ...
 
+    def name(self) -> bytes:
+        """An id for what a ref stands for; no other process gives the same."""
+        ...
+
+    def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]:
+        """How a ref is pickled into a value that is being sent.
+
+        Raises:
+            TypeError: It is pickled for something else.
+            ValueError: It belongs to another runtime than the one that sends it.
+        """
+        ...
+
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Blocks this thread until the ref is done.
 
@@ -59,7 +72,8 @@ class Replier(Protocol):
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Collection, Generator
+    from contextvars import Context
 
     _Future = asyncio.Future
 else:
@@ -78,11 +92,15 @@ class ObjectRef(_Future[R]):
 
     Attributes:
         call: The engine's number for the call.
+        kept: The value as it came, and what is in it; only if it lies in shared memory.
+        object_id: What it is called in every process; only if somebody has asked.
     """
 
-    __slots__ = ("_engine", "call")
+    __slots__ = ("_engine", "call", "kept", "object_id")
 
     call: int
+    kept: tuple[Any, Collection[bytes] | None]
+    object_id: bytes
     _engine: Replier
 
     def bind(self, engine: Replier, call: int) -> None:
@@ -180,11 +198,63 @@ class ObjectRef(_Future[R]):
         self._engine.watch(self, made.settle)
         return made
 
+    def hex(self) -> str:
+        """What it is called in every process, in hex."""
+        return self.named().hex()
+
+    def named(self) -> bytes:
+        """What it is called in every process."""
+        try:
+            return self.object_id
+        except AttributeError:
+            self.object_id = self._engine.name()
+            return self.object_id
+
     def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError(
-            "an ObjectRef cannot travel inside another value: await it first, or pass "
-            "it as an argument by itself, where it arrives as its value"
-        )
+        return self._engine.travel(self)
+
+
+class BorrowedRef(ObjectRef[R]):
+    """A ref that came from another process; its value comes when it is wanted.
+
+    Attributes:
+        want: Asks for the value, once.
+        revoke: Cancels the call that it is the result of.
+    """
+
+    __slots__ = ("revoke", "want")
+
+    want: Callable[[], None] | None
+    revoke: Callable[[], None]
+
+    def add_done_callback(
+        self, fn: Callable[[Self], object], /, *, context: Context | None = None
+    ) -> None:
+        """Calls back when it is done, and asks for its value; see asyncio.Future."""
+        self._ask()
+        super().add_done_callback(fn, context=context)
+
+    def get(self, timeout: float | None = None) -> R:
+        """Blocks this thread until the result is there; see ObjectRef."""
+        self._ask()
+        return super().get(timeout)
+
+    def cancel(
+        self, msg: Any | None = None, *, recursive: bool = True, force: bool = False
+    ) -> bool:
+        """Cancels the call that it is the result of, and what that has called."""
+        if not self.done() and not force:
+            self.revoke()
+        return super().cancel(msg, recursive=recursive, force=force)
+
+    def _ask(self) -> None:
+        want, self.want = self.want, None
+        if want is not None:
+            want()
+
+
+REFS = frozenset({ObjectRef, BorrowedRef})
+"""What arrives as its value where it is an argument by itself."""
 
 
 def watch(ref: ObjectRef[Any], then: Callable[[], None]) -> None:

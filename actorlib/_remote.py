@@ -86,6 +86,16 @@ class ActorClass(Generic[P, T]):
             return ActorHandle(engine.obtain(spec))
         return ActorHandle(Hold(engine, engine.create(spec), self._face))
 
+    def _remote(
+        self,
+        args: Sequence[object] | None = None,
+        kwargs: Mapping[str, object] | None = None,
+        **options: Unpack[ActorKeywords],
+    ) -> ActorHandle[T]:
+        """``.options(...).remote(*args, **kwargs)``, as older scripts write it."""
+        create = cast("Callable[..., ActorHandle[T]]", self.options(**options).remote)
+        return create(*(args or ()), **(kwargs or {}))
+
     def options(self, /, **options: Unpack[ActorKeywords]) -> ActorClass[P, T]:
         """The same class with some options replaced.
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from actorlib._context import RuntimeContext
     from actorlib._local.engine import LocalEngine
-    from actorlib._snapshot import Snapshot
+    from actorlib._snapshot import CallInfo, Snapshot
 
 T = TypeVar("T")
 
@@ -86,6 +86,17 @@ class Runtime:
             RuntimeError: It is not running.
         """
         return self._running().snapshot()
+
+    def calls(self) -> list[CallInfo]:
+        """The calls that have no answer yet, and what each waits for.
+
+        What was answered is not kept. Calls of actors are told of too, except those
+        that wait in the calling actor for their arguments.
+
+        Raises:
+            RuntimeError: It is not running.
+        """
+        return self._running().lives.unanswered()
 
     def available_resources(self) -> dict[str, float]:
         """What nobody holds, by resource name; memory in bytes.
@@ -293,6 +304,29 @@ def get(refs: object, *, timeout: float | None = None) -> object:
         left = None if deadline is None else max(0.0, deadline - time.monotonic())
         values.append(ref.get(left))
     return values
+
+
+def put(value: T) -> ObjectRef[T]:
+    """Keeps a value as it is now, to be given to many by its ref.
+
+    It is encoded once. Given to an actor's method by itself, the ref arrives as the
+    value; inside of another value it arrives as a ref, whose value comes when it is
+    awaited. What is large lies in shared memory, once for all of them, and is
+    read-only there. It is kept while anybody holds the ref.
+
+    Args:
+        value: The value; what becomes of the original is not seen.
+
+    Raises:
+        RuntimeError: No runtime is running in this process.
+        TypeError: It is a ref, or cannot be sent.
+        ObjectStoreFullError: It has no room, and may not go another way.
+    """
+    if isinstance(value, ObjectRef):
+        raise TypeError(
+            "put() takes a value, and this is a ref: it can be sent as it is"
+        )
+    return current_engine().put(value)
 
 
 def get_runtime_context() -> RuntimeContext:

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence  # noqa: TC003  # types that are a
 from dataclasses import dataclass, field
 from typing import Literal, TypedDict, cast
 
-from actorlib._checks import module_names, one_of, seconds, text
-from actorlib._resources import Resources, totals
+from actorlib._checks import count, module_names, one_of, seconds, text
+from actorlib._resources import Resources, bytes_of, totals
 
 ENGINES = ("local", "inline")
 MASK_FORMS = ("index", "uuid")
 START_METHODS = ("template", "spawn")
 INFEASIBLE = ("fail", "wait")
+WHEN_FULL = ("spill", "fail")
 
 
 class RuntimeKeywords(TypedDict, total=False):
@@ -30,6 +31,9 @@ class RuntimeKeywords(TypedDict, total=False):
     infeasible: Literal["fail", "wait"]
     mask_form: Literal["index", "uuid"] | None
     namespace: str
+    object_store_memory: float | None
+    object_store_full: Literal["spill", "fail"]
+    share_above: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +58,11 @@ class RuntimeOptions:
         start_method: ``"template"`` forks each worker from a small warm process;
             ``"spawn"`` starts an interpreter for each. None chooses the template on
             Linux, spawn elsewhere.
-        log_to_driver: Whether what actors print appears here.
+        log_to_driver: Whether what actors print appears here; no line does with
+            ``ACTORLIB_LOG_TO_DRIVER=0``. Lines that are equal but for digits appear
+            once within 5 s if several actors print them, then with how often
+            (``ACTORLIB_DEDUP_LOGS=0``: every one). ``ACTORLIB_LOG_PREFIX=0`` leaves out
+            whose they are, ``ACTORLIB_COLOR_PREFIX=1`` gives each process a colour.
         grace: Seconds that a busy actor is given to end before it is killed.
         infeasible: What happens to an actor that asks for what this machine can
             never give: ``"fail"`` at once, or ``"wait"`` for ever as in Ray.
@@ -62,6 +70,13 @@ class RuntimeOptions:
             ``"index"`` or ``"uuid"``. None chooses: for NVIDIA indices, and UUIDs where
             the models differ or this process was given UUIDs itself.
         namespace: Where names of actors are looked for that say nothing else.
+        object_store_memory: Bytes of shared memory that large arguments and results
+            may take, of all processes together. None is 30 % of the memory that there
+            is; 0 sends everything through pipes.
+        object_store_full: What happens to a large value that has no room there:
+            ``"spill"`` sends it through the pipe, with a warning once; ``"fail"``
+            raises ObjectStoreFullError.
+        share_above: Bytes from which a value is large.
         capacity: The declared amounts together, exact; what was not declared is left
             out.
     """
@@ -78,6 +93,9 @@ class RuntimeOptions:
     infeasible: Literal["fail", "wait"] = "fail"
     mask_form: Literal["index", "uuid"] | None = None
     namespace: str = "default"
+    object_store_memory: float | None = None
+    object_store_full: Literal["spill", "fail"] = "spill"
+    share_above: int = 256 * 1024
     capacity: Resources = field(init=False)
 
     def __post_init__(self) -> None:
@@ -103,6 +121,10 @@ class RuntimeOptions:
             )
         seconds("grace", self.grace)
         text("namespace", self.namespace, "'training'")
+        if self.object_store_memory is not None:
+            bytes_of("object_store_memory", self.object_store_memory)
+        one_of("object_store_full", self.object_store_full, WHEN_FULL)
+        count("share_above", self.share_above, 1)
         if not isinstance(cast("object", self.log_to_driver), bool):
             raise TypeError(
                 f"log_to_driver takes True or False, not {self.log_to_driver!r}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import TypeAlias, cast
+from typing import Literal, TypeAlias, cast
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +27,10 @@ class ActorInfo:
         namespace: Where it is found by that name.
         is_detached: Whether it lives without a handle.
         placement_group: The id in hex of the group that it is in, or None.
+        awaits_arguments: Whether it is pending as an argument has no value yet.
+        started_at: When it was ready for calls for the first time, in seconds since
+            the epoch; None until then. A restart does not change it.
+        ended_at: When it was dead for good; None until then.
     """
 
     actor_id: str
@@ -43,6 +47,9 @@ class ActorInfo:
     namespace: str = ""
     is_detached: bool = False
     placement_group: str | None = None
+    awaits_arguments: bool = False
+    started_at: float | None = None
+    ended_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +92,43 @@ class GroupInfo:
     is_detached: bool = False
 
 
+CallState: TypeAlias = Literal["pending_arguments", "pending_actor", "sent"]
+"""Where a call is: an argument has no value yet; its actor is not ready; it was sent
+and runs, or stands in the actor's own line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallInfo:
+    """What is known of a call that has no answer yet.
+
+    Attributes:
+        actor_id: The id in hex of the actor that it is for.
+        class_name: The name of that actor's class.
+        method: The name of the method.
+        state: ``pending_arguments``, ``pending_actor`` or ``sent``.
+    """
+
+    actor_id: str
+    class_name: str
+    method: str
+    state: CallState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemandInfo:
+    """What some of those in line ask for alike, also of which devices.
+
+    Attributes:
+        resources: What each of them asks for, by resource name; memory in bytes.
+        count: How many ask for it.
+        is_infeasible: Whether this machine can never give it.
+    """
+
+    resources: dict[str, float]
+    count: int
+    is_infeasible: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """The state of a runtime at one moment.
@@ -94,20 +138,27 @@ class Snapshot:
         available: What nobody holds.
         waiting: Who waits in line, in order, and for what.
         actors: Every actor that lives or that somebody still holds.
+        object_store: Bytes of shared memory: ``used`` by large values and kept warm for
+            the next ones, of all processes together, and the ``limit`` of that.
         groups: Every placement group.
+        demands: What those in line ask for, equal requests together.
     """
 
     total: dict[str, float]
     available: dict[str, float]
     waiting: tuple[str, ...]
     actors: tuple[ActorInfo, ...]
+    object_store: dict[str, int]
     groups: tuple[GroupInfo, ...] = ()
+    demands: tuple[DemandInfo, ...] = ()
 
 
 Filter: TypeAlias = tuple[str, str, object]
 """A condition: a field of ActorInfo, ``"="`` or ``"!="``, a value."""
 
-STATES = ("pending", "starting", "alive", "draining", "dead")
+STATES = ("pending", "starting", "alive", "restarting", "draining", "dead")
+RAYS_STATES = ("dependencies_unready", "pending_creation")
+"""Words of Ray's that no actor's state is, and that a filter understands."""
 
 
 def checked_filters(
@@ -145,7 +196,7 @@ def _checked_filter(condition: object) -> Filter:
         raise ValueError(f"a filter compares by '=' or '!=', not {relation!r}")
     if key == "state":
         value = value.lower() if isinstance(value, str) else value
-        if value not in STATES:
+        if value not in STATES and value not in RAYS_STATES:
             raise ValueError(f"no actor is {value!r}: it is {', '.join(STATES)}")
     return str(key), str(relation), value
 
@@ -157,7 +208,16 @@ def matching(actors: Iterable[ActorInfo], filters: Iterable[Filter]) -> list[Act
         actor
         for actor in actors
         if all(
-            (getattr(actor, key) == value) == (relation == "=")
+            _has(actor, key, value) == (relation == "=")
             for key, relation, value in conditions
         )
     ]
+
+
+def _has(actor: ActorInfo, key: str, value: object) -> bool:
+    if key == "state" and value in RAYS_STATES:
+        if actor.awaits_arguments:
+            return value == "dependencies_unready"
+        is_coming = actor.state in ("pending", "starting")
+        return is_coming and value == "pending_creation"
+    return bool(getattr(actor, key) == value)

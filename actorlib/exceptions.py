@@ -132,6 +132,14 @@ class SerializationError(ActorlibError, TypeError):
     """A value cannot be sent to another process, or cannot be loaded there."""
 
 
+class ObjectLostError(ActorlibError):
+    """Nobody can say any more what a ref stands for."""
+
+
+class ObjectStoreFullError(ActorlibError):
+    """A value has no room in shared memory, and may not go another way."""
+
+
 class ProtocolError(ActorlibError):
     """The other side of a pipe broke the rules: a bug, or a foreign process."""
 

@@ -74,11 +74,16 @@ async def test_refs_when_some_are_given_by_themselves_then_those_in_order(
     assert list(map(id, arguments.refs)) == list(map(id, [first, second, third]))
 
 
-async def test_refs_when_one_is_inside_another_value_then_type_error_says_what_to_do(
+async def test_refs_when_one_is_inside_another_value_then_nothing_waits_for_it(
     engine: FakeEngine,
 ) -> None:
-    with pytest.raises(TypeError, match="await it first"):
-        arguments_of(engine, [engine.new_ref()])
+    ref = engine.new_ref()
+
+    arguments = arguments_of(engine, [ref])
+
+    assert arguments.refs == []
+    assert arguments.are_ready
+    assert arguments.loans == [ref.object_id]
 
 
 async def test_refs_when_not_all_are_done_then_not_ready(engine: FakeEngine) -> None:

@@ -56,6 +56,7 @@ ARROWS: dict[str, str] = {
     "_generator": "_reading _ref",
     "_context": "_bundles _calling _runtime_env",
     "_pending": "_ref",
+    "_parts": "_ref",
     "_reservations": "_bundles _ref _snapshot",
     "_engine": (
         "_bundles _interface _options _pending _ref _reservations _snapshot _context "
@@ -65,26 +66,27 @@ ARROWS: dict[str, str] = {
     "_wire": "_wire exceptions",
     "accelerators": "accelerators _kinds exceptions",
     "_enforcement": "_enforcement accelerators _kinds _resources exceptions",
+    "_values": "_engine _ref _wire",
     # What both wings do with the arguments of a call.
-    "_arguments": "_engine _ref _wire exceptions",
+    "_arguments": "_engine _ref _wire exceptions _values",
     "_telling": "_calling _interface _propagation _wire exceptions",
     # The wings: each knows the waist and the agreements, neither knows the other.
     "_local": (
         "_local _bundles _engine _pending _ref _arguments _snapshot _streams "
         "_interface _options _runtime_options _kinds _resources _runtime_env "
         "exceptions _wire accelerators _enforcement _calling _context _propagation "
-        "_telling _reading _window"
+        "_telling _reading _window _values"
     ),
     "_worker": (
         "_worker _bundles _calling _engine _pending _ref _arguments _interface "
         "_options _runtime_env _snapshot exceptions _wire _remote _context "
-        "_propagation _telling _reading _window"
+        "_propagation _telling _reading _window _values"
     ),
     # The owner's side and a worker's in one process: the pipe is between them still.
     "_inline": "_inline _engine _runtime_options _local _wire _worker",
     # The faces.
     "_method": "_call_options _handle _interface _generator",
-    "_handle": "_call_options _engine _interface _ref exceptions _generator",
+    "_handle": "_call_options _engine _interface _parts _ref exceptions _generator",
     "_placement_group": (
         "_bundles _checks _engine _group_options _options _ref _snapshot"
     ),
@@ -152,7 +154,9 @@ PURE = [
     "_local.packing",
     "_local.placement",
     "_local.postmortem",
+    "_local.log_style",
     "_local.reasons",
+    "_local.repeats",
     "_local.registry",
     "_local.restarts",
     "_local.retries",
@@ -169,6 +173,7 @@ PURE = [
     "_local.deadlines",
     "_local.waits",
     "_window",
+    "_wire.blocks",
 ]
 """What decides from values alone: time, chance and the system come in as arguments."""
 

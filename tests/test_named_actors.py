@@ -564,7 +564,7 @@ async def test_obs_005_filters_and_limit() -> None:
         ([("state", "=")], None, TypeError),
         ([("colour", "=", "red")], None, ValueError),
         ([("state", "<", "dead")], None, ValueError),
-        ([("state", "=", "PENDING_CREATION")], None, ValueError),
+        ([("state", "=", "asleep")], None, ValueError),
         (None, 0, ValueError),
         (None, "1", TypeError),
         (None, True, TypeError),

@@ -485,10 +485,11 @@ async def test_task_group_when_tasks_wait_for_refs_then_all_results(
 
 @on_both_loops
 @pytest.mark.parametrize("wrap", [lambda ref: ref, lambda ref: [ref]])
-async def test_ref_when_pickled_then_type_error_says_what_to_do(
+async def test_ref_when_pickled_out_of_band_then_type_error_says_why(
     engine: FakeEngine, wrap: Callable[[object], object]
 ) -> None:
-    with pytest.raises(TypeError, match="await it first"):
+    """SER-014."""
+    with pytest.raises(TypeError, match="a ref travels only in an argument"):
         pickle.dumps(wrap(engine.new_ref()))
 
 

@@ -14,7 +14,8 @@ What decides is pure and what acts is thin. In reading order:
   placement group has, and who is inside; why it waits; one; all of a runtime; what is
   asked of them.
 * ``birth``: what an actor is made from.
-* ``registry``, ``holders``: the actors and their states; who has a handle of which.
+* ``registry``, ``holders``, ``loans``: the actors and their states; who has a handle
+  of which.
 * ``names``, ``directory``: which name is whose, and who answers to it now.
 * ``retries``, ``deadlines``, ``timekeeper``, ``terms``: which calls are sent again,
   and whose time is over; what of that holds for one actor's calls.
@@ -24,7 +25,10 @@ What decides is pure and what acts is thin. In reading order:
   which may go; where each answer goes, and each item of a stream.
 * ``launcher``, ``template``, ``process``, ``output``, ``descriptors``: processes, and
   what they print.
+* ``log_style``, ``repeats``, ``terminal``: how that looks here, which of it others have
+  just printed too, and where it appears.
 * ``machine``: what there is, who may have it, what starts there.
+* ``stores``: who made which shared memory, and who was shown it.
 * ``session``: one incarnation of a worker, from its first frame to its end.
 * ``postmortem``: how it ended, in words.
 * ``restarts``: whether and when an actor that died is started anew.
@@ -34,6 +38,8 @@ What decides is pure and what acts is thin. In reading order:
 * ``waits``, ``deadlocks``: who waits for which of them, and who waits in vain.
 * ``relay``, ``creations``: what rises from workers: calls to other actors, endings;
   actors that they make.
+* ``debts``, ``objects``: what an actor has yet to pass on; what refs stand for that
+  were sent inside of values.
 * ``lives``: every life of the runtime, and who holds which actor.
 * ``sending``, ``explaining``: the owner's calls on their way out; where an actor is.
 * ``engine``: the verbs.

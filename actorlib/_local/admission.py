@@ -107,6 +107,17 @@ class Admission:
         """Who waits for what, in order of arrival."""
         return [(waiter.label, waiter.request) for waiter in self._line]
 
+    def demands(self) -> list[tuple[Resources, int, bool]]:
+        """What those who wait ask for alike, how many, and whether it can ever be."""
+        alike: dict[tuple[frozenset[tuple[str, int]], Where], list[Resources]] = {}
+        for waiter in self._line:
+            shape = frozenset(waiter.request.amounts.items())
+            alike.setdefault((shape, waiter.where), []).append(waiter.request)
+        return [
+            (asked[0], len(asked), self._ledger.feasible(asked[0], where))
+            for (_, where), asked in alike.items()
+        ]
+
     def explain(
         self,
         label: str,

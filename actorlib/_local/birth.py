@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from actorlib._engine import ActorId
+    from actorlib._engine import LoanId
     from actorlib._interface import Interface
     from actorlib._options import ActorOptions
     from actorlib._wire.frames import Payload
@@ -36,4 +36,4 @@ class Sealed(NamedTuple):
     """
 
     payload: Payload
-    loans: Collection[ActorId] | None
+    loans: Collection[LoanId] | None

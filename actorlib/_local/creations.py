@@ -13,9 +13,9 @@ from actorlib.exceptions import ActorAlreadyExistsError, ActorDiedError, Exit
 if TYPE_CHECKING:
     import asyncio
 
-    from actorlib._engine import ActorId
+    from actorlib._engine import ActorId, LoanId
     from actorlib._local.directory import Directory
-    from actorlib._local.dispatch import Loans
+    from actorlib._local.loans import Loans
     from actorlib._local.supervisor import Life
     from actorlib._wire.frames import Payload
 
@@ -114,15 +114,16 @@ class Creations:
         self,
         actor: ActorId,
         is_good: bool,  # noqa: FBT001  # a field of the frame
-        loans: tuple[ActorId, ...] | None,
+        loans: tuple[LoanId, ...] | None,
         payload: Payload,
     ) -> None:
         """Gives an actor the arguments of its constructor, or why there are none."""
         given = self._births.get(actor)
+        self._nursery.loans.arrived(loans or (), OWNER)
         if given is None or given.done():  # it was killed before
+            self._nursery.loans.returned(loans or (), OWNER)
             return
         if is_good:
-            self._nursery.loans.arrived(loans or (), OWNER)
             given.set_result(Sealed(payload, loans))
         else:
             given.set_exception(decode(payload))

@@ -10,41 +10,34 @@ import itertools
 import weakref
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from actorlib._local.debts import Debts
 from actorlib._local.holders import OWNER
+from actorlib._local.loans import Loans
 from actorlib._local.mailbox import Mailbox
-from actorlib._local.reply import Asker, Reply, fail_reply
-from actorlib._local.retries import Retries, is_retried
+from actorlib._local.reply import Asker, Reply, fail_reply, is_answer_retried
 from actorlib._local.streams import Streams
 from actorlib._local.timekeeper import Timed, Timekeeper
 from actorlib._reading import Reading
 from actorlib._ref import ObjectRef
-from actorlib._wire.answers import error_of, fill
-from actorlib._wire.frames import CANCEL, FAILURE, RAISED, RESULT, Frame, Payload
+from actorlib._wire.answers import fill
+from actorlib._wire.frames import CANCEL, RESULT, Frame, Payload
 from actorlib._wire.payload import decode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from actorlib._calling import Deadline
-    from actorlib._engine import ActorId
+    from actorlib._engine import LoanId
+    from actorlib._local.objects import Objects
     from actorlib._local.terms import Terms
+    from actorlib._snapshot import CallState
     from actorlib._wire.channel import Channel
 
 
-class Loans(Protocol):
-    """Counts handles in payloads; see Holders."""
+class Lender(Loans, Protocol):
+    """Counts what is in payloads, and keeps what refs stand for."""
 
-    def arrived(self, loans: Collection[ActorId], holder: int) -> None:
-        """Counts what a frame brought to a holder."""
-        ...
-
-    def returned(self, loans: Collection[ActorId], holder: int) -> None:
-        """Counts what a holder does not hold any more."""
-        ...
-
-    def lent(self, loans: Collection[ActorId], holder: int) -> None:
-        """Hands over to a worker what this process kept for it."""
-        ...
+    objects: Objects
 
 
 class Dispatch:
@@ -59,11 +52,12 @@ class Dispatch:
 
     Attributes:
         streams: Those of its calls that give items.
+        debts: The refs that it has sent, and whose values it has not passed on yet.
     """
 
     def __init__(
         self,
-        loans: Loans,
+        loans: Lender,
         died: Callable[[], BaseException],
         unavailable: Callable[[], BaseException],
         idle: Callable[[], None],
@@ -73,6 +67,7 @@ class Dispatch:
         self._died = died
         self._unavailable = unavailable
         self._idle = idle
+        self.debts = Debts(self._tell_idle)
         self._terms = terms
         self._retries = terms.usual
         self._timekeeper: Timekeeper[int] = Timekeeper(terms.clock, self._late)
@@ -84,14 +79,14 @@ class Dispatch:
         self._is_closed = False
         self._is_draining = False
         self._held_back: dict[
-            int, ObjectRef[Any] | weakref.ref[ObjectRef[Any]] | Reading
+            int, tuple[ObjectRef[Any] | weakref.ref[ObjectRef[Any]] | Reading, str]
         ] = {}
         self._places = itertools.count(-1, -1)
 
     @property
     def is_idle(self) -> bool:
         """Whether no call waits, for its arguments or for its answer."""
-        return not self._mailbox and not self._held_back
+        return not (self._mailbox or self._held_back or self.debts)
 
     @property
     def is_closed(self) -> bool:
@@ -108,6 +103,13 @@ class Dispatch:
         """Whether a call would wait for the actor if it died and was restarted."""
         return bool(self._held_back) or self._mailbox.outlives
 
+    def unanswered(self) -> list[tuple[str, CallState]]:
+        """The methods of all calls without an answer, and where each call is."""
+        held: list[tuple[str, CallState]] = [
+            (method, "pending_arguments") for _, method in self._held_back.values()
+        ]
+        return [*self._mailbox.unanswered(), *held]
+
     def running(self) -> str | None:
         """The method of the oldest call without an answer that was sent."""
         return self._mailbox.running()
@@ -116,7 +118,7 @@ class Dispatch:
         self,
         reply: ObjectRef[Any] | Reading | Asker,
         method: str,
-        loans: Collection[ActorId] | None,
+        loans: Collection[LoanId] | None,
         payload: Payload,
         told: Mapping[str, object] | None = None,
     ) -> int:
@@ -156,14 +158,14 @@ class Dispatch:
     ) -> int:
         """Keeps the place of a call that waits for its arguments; gives its number."""
         place = next(self._places)
-        self._held_back[place] = ref
+        self._held_back[place] = ref, method
         if told and "deadline" in told:
             self._timekeeper.add(place, method, cast("Deadline", told["deadline"]))
         return place
 
     def let_go(self, place: int) -> ObjectRef[Any] | Reading | None:
         """The arguments are there: whom the answer is for, or None if nobody waits."""
-        entry = self._held_back.pop(place, None)
+        entry, _ = self._held_back.pop(place, (None, ""))
         self._timekeeper.discard(place)
         ref = entry() if isinstance(entry, weakref.ref) else entry
         return None if ref is None or ref.done() else ref
@@ -181,8 +183,10 @@ class Dispatch:
         """Gives an answer to whoever asked, or sends the call again."""
         mailbox = self._mailbox
         if self._timed and self._is_late(frame[1]):
+            self._fill(None, frame)
             return
-        if mailbox.kept and self._goes_again(frame):
+        if mailbox.kept and frame[1] in mailbox.kept:
+            self._settle_kept(frame)
             return
         reply = mailbox.settle(frame[1])
         if type(reply) is ObjectRef:
@@ -201,13 +205,17 @@ class Dispatch:
         if not mailbox and not self._held_back:
             self._idle()
 
+    def _tell_idle(self) -> None:
+        if self.is_idle:
+            self._idle()
+
     def _pass_on(self, reply: Reply | None, frame: Frame) -> None:
         """Gives an answer to whoever else asked."""
         if isinstance(reply, weakref.ref):
             reply = reply()
-        if isinstance(reply, ObjectRef | Reading):
+        if reply is None or isinstance(reply, ObjectRef | Reading):
             self._fill(reply, frame)
-        elif reply is not None:
+        else:
             reply.answer(frame)
 
     def fail(self, call: int) -> None:
@@ -247,13 +255,20 @@ class Dispatch:
         else:
             self._loans.lent(frame[3], self._session)
 
+    def _settle_kept(self, answer: Frame) -> None:
+        loans = answer[-2] or ()
+        self._loans.arrived(loans, OWNER)  # until it is known whose they are
+        if not self._goes_again(answer):
+            self.settle(answer)
+        self._loans.returned(loans, OWNER)
+
     def _goes_again(self, answer: Frame) -> bool:
         """Whether a call failed and is sent once more; else it is kept no longer."""
         mailbox, number = self._mailbox, answer[1]
         kept = mailbox.kept.get(number)
         if kept is None:
             return False
-        if not self._is_draining and self._is_retried(kept.retries, answer):
+        if not self._is_draining and is_answer_retried(kept.retries, answer):
             frame = mailbox.again(number)
             if frame is not None and self._channel is not None:
                 self._timekeeper.rename(number, frame[1])
@@ -264,17 +279,6 @@ class Dispatch:
         self._timekeeper.discard(number)
         self._return(mailbox.release(number))
         return False
-
-    def _is_retried(self, retries: Retries, answer: Frame) -> bool:
-        if answer[0] != FAILURE or answer[2] != RAISED:
-            return False
-        if not retries.depends_on_error:
-            return is_retried(retries, None)
-        _, _, kind, summary, text, where, loans, payload = answer
-        self._loans.arrived(loans or (), OWNER)
-        error = error_of(kind, summary, text, where, payload)
-        self._loans.returned(loans or (), OWNER)
-        return is_retried(retries, error)
 
     def _give_up(
         self,
@@ -295,7 +299,7 @@ class Dispatch:
     def _refuse(
         self,
         reply: Reply,
-        loans: Collection[ActorId] | None,
+        loans: Collection[LoanId] | None,
         error: BaseException,
     ) -> None:
         if loans:
@@ -319,7 +323,8 @@ class Dispatch:
 
     def _late(self, call: int, timed: Timed) -> None:
         """Stops a call whose time is over; what it made has inherited that."""
-        reply = self._held_back.get(call) or self._mailbox.reply(call)
+        held, _ = self._held_back.get(call, (None, ""))
+        reply = held or self._mailbox.reply(call)
         self.cancel(call, recursive=False)
         if reply is not None:
             fail_reply(reply, self._terms.late(timed))
@@ -349,7 +354,7 @@ class Dispatch:
 
         loose = weakref.ref(ref, gone)
         if call in self._held_back:
-            self._held_back[call] = loose
+            self._held_back[call] = loose, self._held_back[call][1]
         self._mailbox.replace(call, loose)
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
@@ -364,11 +369,19 @@ class Dispatch:
             "the ref instead"
         )
 
-    def _fill(self, ref: ObjectRef[Any] | Reading, frame: Frame) -> None:
+    def name(self) -> bytes:
+        """An id for what a ref stands for; see Replier."""
+        return self._loans.objects.name()
+
+    def travel(self, ref: ObjectRef[Any]) -> tuple[object, ...]:
+        """How a ref is pickled into a value that is being sent; see Replier."""
+        return self._loans.objects.travel(ref)
+
+    def _fill(self, ref: ObjectRef[Any] | Reading | None, frame: Frame) -> None:
         loans = frame[-2]
         if loans:
             self._loans.arrived(loans, OWNER)
-        if not ref.done():
+        if ref is not None and not ref.done():
             fill(ref, frame)
-        if loans:
+        if loans:  # also if nobody wants it any more: it is in nobody's hands now
             self._loans.returned(loans, OWNER)

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from actorlib._bundles import GroupId
 from actorlib._context import RuntimeContext
-from actorlib._engine import ActorId, ActorSpec, Hold
+from actorlib._engine import ActorId, ActorSpec, Hold, LoanId, ObjectId
 from actorlib._local.birth import Birth
 from actorlib._local.explaining import explain
 from actorlib._local.group_verbs import GroupVerbs
 from actorlib._local.holders import OWNER
 from actorlib._local.lives import Lives
 from actorlib._local.sending import Sending
+from actorlib._local.stores import is_block
 from actorlib._local.streams import OwnerFeed
 from actorlib._pending import PendingCalls
 from actorlib._propagation import MARKED
@@ -66,6 +67,9 @@ class LocalEngine:
             worker_id=process.hex(),
             accelerator_ids={kind: [] for kind in kinds},
         )
+        self.memory = self.lives.stores.memory
+        self.memory.belong(process, self, is_counted=True)
+        self.lives.objects.engine = self
         self._living = self.lives.by_id  # at hand for every call
         self._grace = options.grace
         self._thread = threading.get_ident()
@@ -117,6 +121,15 @@ class LocalEngine:
             return ref
         self._sending.send(life, ref, method, args, kwargs, told)
         return ref
+
+    def put(self, value: object) -> ObjectRef[Any]:
+        """Keeps a value as it is now; see Engine."""
+        self._check_thread()
+        return self.lives.objects.put(value)
+
+    def borrow(self, object_id: ObjectId) -> ObjectRef[Any]:
+        """The ref of an object that was sent here; see Engine."""
+        return self.lives.objects.borrow(object_id)
 
     def stream(
         self,
@@ -187,11 +200,12 @@ class LocalEngine:
         life.kill("it was killed")
         return asyncio.shield(life.ended)
 
-    def retain(self, actor: ActorId) -> None:
+    def retain(self, actor: LoanId) -> None:
         """Counts a holder in this process; see Engine."""
-        self.lives.holders.add(actor, OWNER)
+        if self.lives.holders.add(actor, OWNER) and is_block(actor):
+            self.lives.stores.held(actor)
 
-    def release(self, actor: ActorId) -> None:
+    def release(self, actor: LoanId) -> None:
         """Counts a holder less, soon: a destructor may run anywhere; see Engine."""
         if self._is_forsaken:
             return
@@ -215,6 +229,12 @@ class LocalEngine:
         if self._is_forsaken:
             return
         self._is_closed = True
+        try:
+            await self._end_all()
+        finally:
+            self.lives.stores.close()
+
+    async def _end_all(self) -> None:
         self.lives.groups.close()
         ended = {life.ended for life in self.lives if not life.ended.done()}
         try:
@@ -272,7 +292,9 @@ class LocalEngine:
                 f"{label}: {request}" for label, request in machine.admission.waiting()
             ),
             actors=tuple(self.lives.infos()),
+            object_store=self.lives.stores.told(),
             groups=tuple(self.groups.infos()),
+            demands=tuple(machine.demands()),
         )
 
     def explain(self, actor: ActorId) -> str:

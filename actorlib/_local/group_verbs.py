@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 Entry = ObjectRef[Any] | weakref.ref[ObjectRef[Any]]
 
+_STAYS = "what is asked of a group waits in one process: await it, and send the group"
+
 
 class GroupVerbs:
     """The placement groups, as the owner's own code speaks of them; see Reservations.
@@ -114,6 +116,15 @@ class GroupVerbs:
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
         """Calls back once when a ref is done; see Replier."""
         ref.add_done_callback(lambda _: then())
+
+    def name(self) -> bytes:
+        """Refuses: nobody else can speak of it; see Replier."""
+        raise TypeError(_STAYS)
+
+    def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]:
+        """Refuses: nobody else can wait for it; see Replier."""
+        del ref
+        raise TypeError(_STAYS)
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Refuses to block the loop that the answer comes through; see Replier."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from actorlib._engine import ActorId
+    from actorlib._engine import LoanId
 
 OWNER = 0
 """The holder that is this process; workers are known by their session's number."""
@@ -27,29 +27,29 @@ class Holders:
     """Counts of loans, by actor and holder."""
 
     def __init__(self) -> None:
-        self._counts: dict[ActorId, dict[int, int]] = {}
-        self._selves: dict[int, ActorId] = {}
+        self._counts: dict[LoanId, dict[int, int]] = {}
+        self._selves: dict[int, LoanId] = {}
 
     def __repr__(self) -> str:
         return f"<Holders of {len(self._counts)} actors>"
 
-    def is_held(self, actor: ActorId) -> bool:
+    def is_held(self, actor: LoanId) -> bool:
         """Whether anybody but the actor itself holds a handle of it."""
         counts = self._counts.get(actor, {})
         return any(self._selves.get(holder) != actor for holder in counts)
 
-    def enter(self, holder: int, actor: ActorId) -> None:
+    def enter(self, holder: int, actor: LoanId) -> None:
         """A worker is there: which actor it is."""
         self._selves[holder] = actor
 
-    def add(self, actor: ActorId, holder: int) -> bool:
+    def add(self, actor: LoanId, holder: int) -> bool:
         """Counts one more loan; True if nobody held the actor before."""
         was_held = self.is_held(actor)
         counts = self._counts.setdefault(actor, {})
         counts[holder] = counts.get(holder, 0) + 1
         return not was_held
 
-    def remove(self, actor: ActorId, holder: int, count: int = 1) -> bool:
+    def remove(self, actor: LoanId, holder: int, count: int = 1) -> bool:
         """Counts loans that were given back; True if nobody holds the actor now.
 
         Raises:
@@ -70,13 +70,13 @@ class Holders:
             del self._counts[actor]
         return not self.is_held(actor)
 
-    def move(self, actors: Iterable[ActorId], holder: int) -> None:
+    def move(self, actors: Iterable[LoanId], holder: int) -> None:
         """Hands loans that this process kept over to a worker they were sent to."""
         for actor in actors:
             self.add(actor, holder)
             self.remove(actor, OWNER)
 
-    def forget(self, holder: int) -> list[ActorId]:
+    def forget(self, holder: int) -> list[LoanId]:
         """A holder is gone; the actors that nobody holds now."""
         self._selves.pop(holder, None)
         held = [actor for actor, counts in self._counts.items() if holder in counts]

@@ -14,20 +14,22 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from actorlib._engine import ActorId
+from actorlib._engine import ActorId, LoanId, ObjectId
 from actorlib._kinds import UNITS
 from actorlib._local.demands import Demands
 from actorlib._local.directory import Directory
 from actorlib._local.dispatch import Dispatch
 from actorlib._local.holders import OWNER, RUNTIME, Holders
 from actorlib._local.machine import Machine, counted
+from actorlib._local.objects import Objects, is_object
 from actorlib._local.registry import ActorRecord, ActorState, Registry
 from actorlib._local.relay import Relay
 from actorlib._local.session import Session
+from actorlib._local.stores import Stores, is_block, settings_of
 from actorlib._local.supervisor import Life
 from actorlib._local.terms import Terms
 from actorlib._local.timekeeper import Clock
-from actorlib._snapshot import ActorInfo
+from actorlib._snapshot import ActorInfo, CallInfo
 from actorlib._wire.frames import START, Frame
 from actorlib._wire.payload import dump
 from actorlib.exceptions import ActorUnschedulableError
@@ -35,9 +37,8 @@ from actorlib.exceptions import ActorUnschedulableError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from actorlib._engine import ActorId
     from actorlib._local.birth import Birth, Sealed
-    from actorlib._local.dispatch import Loans
+    from actorlib._local.loans import Loans
     from actorlib._local.launcher import WorkerProcess
     from actorlib._runtime_options import RuntimeOptions
     from actorlib.accelerators.base import Lease
@@ -57,10 +58,12 @@ class Lives:
         loans: Where handles in payloads are counted: here.
         registry: The actors and their states.
         holders: Who has a handle of which.
+        stores: What large values are shared in.
         by_id: The lives that are lived, or that somebody holds.
         demands: What they ask for.
         groups: The placement groups that some of them are in.
         directory: Who answers to which name.
+        objects: What refs inside of values stand for.
     """
 
     def __init__(self, machine: Machine, options: RuntimeOptions) -> None:
@@ -69,6 +72,7 @@ class Lives:
         self.loans: Loans = self
         self.registry = Registry(os.urandom(4))
         self.holders = Holders()
+        self.stores = Stores(machine.shareable(options), settings_of(options))
         self._machine = machine
         self.by_id: dict[ActorId, Life] = {}
         self._births: dict[ActorId, Birth] = {}
@@ -77,6 +81,8 @@ class Lives:
         self._made_by: dict[int, set[ActorId]] = {}
         self.clock = Clock(self.loop)
         self._relay = Relay(self)
+        process = self.registry.prefix(0)
+        self.objects = Objects(process, self.loop, self)
         self.demands = Demands(
             machine, self.by_id, self.loop, may_wait=options.infeasible == "wait"
         )
@@ -158,7 +164,23 @@ class Lives:
             namespace=self.directory.namespace_of(options),
             is_detached=options.is_detached,
             placement_group=options.group.id.hex() if options.group else None,
+            awaits_arguments=life.waits_for_arguments,
+            started_at=record.started_at,
+            ended_at=record.ended_at,
         )
+
+    def unanswered(self) -> list[CallInfo]:
+        """The calls without an answer, those to one actor together."""
+        return [
+            CallInfo(
+                actor_id=life.record.id.hex(),
+                class_name=life.record.label,
+                method=method,
+                state=state,
+            )
+            for life in self.by_id.values()
+            for method, state in life.dispatch.unanswered()
+        ]
 
     def find(self, actor: ActorId) -> Life | None:
         """The life of an actor; see Actors."""
@@ -196,17 +218,21 @@ class Lives:
     def open_session(self, life: Life, process: WorkerProcess) -> Session:
         """Opens the pipe to a worker; see Surroundings."""
         number = next(self._sessions)
+        prefix = self.registry.prefix(number)
         self.holders.enter(number, life.record.id)
-        return Session(
+        session = Session(
             self.loop,
             life.record.id,
             number,
-            self.registry.prefix(number),
+            prefix,
             process,
             life.dispatch,
+            self.stores.showing(prefix),
             self._relay.serve,
             life.is_ready,
         )
+        self.stores.enter(session, process.sock)
+        return session
 
     def start_frame(
         self, life: Life, session: Session, lease: Lease, arguments: Sealed
@@ -254,8 +280,10 @@ class Lives:
     def close_session(self, session: Session) -> None:
         """Forgets what a worker held; see Surroundings."""
         self._relay.forget(session)
+        self.objects.lost(session.prefix)
         for actor in self.holders.forget(session.number):
             self._unheld(actor)
+        self.stores.leave(session)
         for actor in self._made_by.pop(session.number, ()):
             self.by_id[actor].stop("the actor that made it ended")
         self.groups.orphan(session.number)
@@ -266,28 +294,36 @@ class Lives:
 
     # Who holds what; see Loans and Actors.
 
-    def arrived(self, loans: Collection[ActorId], holder: int) -> None:
+    def arrived(self, loans: Collection[LoanId], holder: int) -> None:
         """Counts what a frame brought to a holder."""
-        for actor in loans:
-            if self.holders.add(actor, holder) and actor in self.by_id:
-                self.by_id[actor].revive()
+        for loan in loans:
+            if not self.holders.add(loan, holder):
+                continue
+            if is_block(loan):
+                self.stores.held(loan)
+            elif (life := self.by_id.get(ActorId(loan))) is not None:
+                life.revive()
 
-    def returned(self, loans: Collection[ActorId], holder: int) -> None:
+    def returned(self, loans: Collection[LoanId], holder: int) -> None:
         """Counts what a holder does not hold any more."""
         for actor in loans:
             self.drop(actor, holder, 1)
 
-    def lent(self, loans: Collection[ActorId], holder: int) -> None:
+    def lent(self, loans: Collection[LoanId], holder: int) -> None:
         """Hands over to a worker what this process kept for it."""
         self.holders.move(loans, holder)
 
-    def drop(self, actor: ActorId, holder: int, count: int) -> None:
+    def drop(self, loan: LoanId, holder: int, count: int) -> None:
         """A holder gives loans back; the last one ends the actor."""
-        if self.holders.remove(actor, holder, count):
-            self._unheld(actor)
+        if self.holders.remove(loan, holder, count):
+            self._unheld(loan)
 
-    def _unheld(self, actor: ActorId) -> None:
-        life = self.by_id.get(actor)
+    def _unheld(self, loan: LoanId) -> None:
+        if is_block(loan):
+            self.stores.unheld(loan)
+        elif is_object(loan):
+            self.objects.unheld(ObjectId(loan))
+        life = self.by_id.get(ActorId(loan))
         if life is None:
             return
         life.end_when_idle("nobody held a handle of it any more")

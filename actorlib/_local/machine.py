@@ -8,16 +8,19 @@ import importlib
 import platform
 import re
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 from actorlib._enforcement.caps import thread_caps
 from actorlib._kinds import GPU, KINDS, UNITS
 from actorlib._local.admission import Admission
 from actorlib._local.ledger import Ledger
+from actorlib._local.log_style import style_of
 from actorlib._local.template import SpawnLauncher, TemplateLauncher
 from actorlib._local.wishes import Catalogue, type_names
 from actorlib._resources import CPU, MEMORY, Resources
 from actorlib._runtime_env import variables_of
+from actorlib._snapshot import DemandInfo
 from actorlib._streams import fill_standard_streams
 from actorlib.accelerators import (
     Host,
@@ -96,7 +99,7 @@ class Machine:
         fill_standard_streams()
         loop = asyncio.get_running_loop()
         host = Host()
-        launcher = (launch or _launcher)(loop, options)
+        launcher = (launch or partial(_launcher, host.environ))(loop, options)
         starting = loop.create_task(launcher.start())
         try:
             detections = await asyncio.to_thread(_look_around, host)
@@ -116,6 +119,15 @@ class Machine:
     def is_shared(self) -> bool:
         """Whether workers live in this process."""
         return self._launcher.environment is None
+
+    def demands(self) -> list[DemandInfo]:
+        """What those in line ask for, equal requests together."""
+        return [
+            DemandInfo(
+                resources=counted(request.amounts), count=count, is_infeasible=not may
+            )
+            for request, count, may in self.admission.demands()
+        ]
 
     def launch(self, name: str, lease: Lease) -> WorkerProcess:
         """Starts a worker for an actor that holds a lease.
@@ -168,6 +180,14 @@ class Machine:
         before, self._oom_kills = self._oom_kills, _oom_kills(self._host)
         return self._oom_kills > before
 
+    def shareable(self, options: RuntimeOptions) -> int:
+        """The bytes of shared memory that large values may take."""
+        if self.is_shared:
+            return 0  # the workers are threads: there is nobody to share with
+        if options.object_store_memory is None:
+            return self._host.memory() * 3 // 10
+        return int(options.object_store_memory)
+
     async def aclose(self) -> None:
         """Ends everything that still runs and leaves nothing."""
         await self._launcher.aclose()
@@ -180,14 +200,16 @@ def _look_around(host: Host) -> tuple[Detection, ...]:
 
 
 def _launcher(
-    loop: asyncio.AbstractEventLoop, options: RuntimeOptions
+    environ: Mapping[str, str],
+    loop: asyncio.AbstractEventLoop,
+    options: RuntimeOptions,
 ) -> TemplateLauncher:
     """The template where forking a clean process is safe, which is Linux."""
-    is_shown = options.log_to_driver
+    style = style_of(environ, is_shown=options.log_to_driver)
     default = "template" if sys.platform == "linux" else "spawn"
     if (options.start_method or default) == "spawn":
-        return SpawnLauncher(loop, is_output_shown=is_shown)
-    return TemplateLauncher(loop, preload=options.preload, is_output_shown=is_shown)
+        return SpawnLauncher(loop, style=style)
+    return TemplateLauncher(loop, preload=options.preload, style=style)
 
 
 def _declared(options: RuntimeOptions) -> dict[str, int]:

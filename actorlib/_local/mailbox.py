@@ -14,8 +14,9 @@ from actorlib._wire.frames import CALL, CALL_WITH, Frame, Payload
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from actorlib._engine import ActorId
+    from actorlib._engine import LoanId
     from actorlib._local.retries import Retries
+    from actorlib._snapshot import CallState
 
 R = TypeVar("R")
 
@@ -73,7 +74,7 @@ class Mailbox(Generic[R]):
         self,
         reply: R,
         method: str,
-        loans: Collection[ActorId] | None,
+        loans: Collection[LoanId] | None,
         payload: Payload,
         told: Mapping[str, object] | None = None,
         retries: Retries | None = None,
@@ -150,6 +151,14 @@ class Mailbox(Generic[R]):
     def was_sent(self, number: int) -> bool:
         """Whether a call is on its way and has no answer."""
         return self.current(number) in self._sent
+
+    def unanswered(self) -> list[tuple[str, CallState]]:
+        """The methods of all calls here, and where each call is."""
+        sent: list[tuple[str, CallState]] = [
+            (method, "sent") for _, method in self._sent.values()
+        ]
+        waiting = self._waiting.values()
+        return sent + [(posted.frame[2], "pending_actor") for posted in waiting]
 
     def running(self) -> str | None:
         """The method of the oldest call that was sent and has no answer."""

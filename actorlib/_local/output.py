@@ -8,12 +8,13 @@ the name and the process id of the actor that printed it.
 from __future__ import annotations
 
 import os
-import sys
 from collections import deque
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     import asyncio
+
+    from actorlib._local.terminal import Terminal
 
 _READ = 64 * 1024
 _LONGEST_LINE = 64 * 1024
@@ -26,23 +27,25 @@ class OutputPipe:
 
     Args:
         stream: Where lines appear in this process.
-        is_shown: Whether they appear at all.
+        terminal: What shows them.
     """
 
-    def __init__(self, stream: Literal["stdout", "stderr"], *, is_shown: bool) -> None:
+    def __init__(self, stream: Literal["stdout", "stderr"], terminal: Terminal) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stream = stream
-        self._is_shown = is_shown
+        self._terminal = terminal
         self._rest = b""
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
         self._label = ""
+        self._pid = 0
         self._read_end, self.write_end = os.pipe()
         os.set_blocking(self._read_end, False)  # the os API
 
-    def begin(self, loop: asyncio.AbstractEventLoop, label: str) -> None:
+    def begin(self, loop: asyncio.AbstractEventLoop, label: str, pid: int) -> None:
         """Shows lines from now on; before, nobody could have said whose they are."""
         self._loop = loop
         self._label = label
+        self._pid = pid
         loop.add_reader(self._read_end, self._read)
 
     @property
@@ -90,18 +93,9 @@ class OutputPipe:
         return True
 
     def _show(self, lines: list[bytes]) -> None:
-        texts = [line.decode(errors="replace") for line in lines]
-        self._tail.extend(texts)
-        stream = getattr(sys, self._stream)
-        if not self._is_shown or stream is None:
-            return
-        try:
-            told = "".join(f"({self._label}) {text}\n" for text in texts)
-            coding = getattr(stream, "encoding", None) or "utf-8"
-            stream.write(told.encode(coding, "backslashreplace").decode(coding))
-            stream.flush()
-        except (OSError, ValueError):  # it is closed: there is nobody left to read it
-            self._is_shown = False
+        last = lines[-_TAIL_LINES:]
+        self._tail.extend(line.decode(errors="replace") for line in last)
+        self._terminal.show(self._stream, self._label, self._pid, lines)
 
 
 def _character_boundary(data: bytes) -> int:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._local.launcher import ProcessExit
+    from actorlib._local.terminal import Terminal
 
 
 class LaunchedWorker:
@@ -47,10 +48,10 @@ class LaunchedWorker:
     def log_tail(self) -> str:
         return self._outputs[1].tail if self._outputs else ""
 
-    def open_output(self, *, is_shown: bool) -> list[int]:
+    def open_output(self, terminal: Terminal) -> list[int]:
         """Makes the output pipes; gives the descriptors that the child gets."""
-        out = OutputPipe("stdout", is_shown=is_shown)
-        err = OutputPipe("stderr", is_shown=is_shown)
+        out = OutputPipe("stdout", terminal)
+        err = OutputPipe("stderr", terminal)
         self._outputs = out, err
         return [self._theirs.fileno(), out.write_end, err.write_end]
 
@@ -63,7 +64,7 @@ class LaunchedWorker:
     def began(self, pid: int) -> None:
         self.pid = pid
         for output in self._outputs or ():
-            output.begin(self._loop, f"{self._name} pid={pid}")
+            output.begin(self._loop, self._name, pid)
 
     def ended(self, how: ProcessExit) -> None:
         self.close_theirs()

@@ -62,6 +62,8 @@ class ActorRecord:
         lease: What it holds, while it holds something.
         exit: How it ended, once it has.
         was_evicted: Whether it was ended as its placement group was removed.
+        started_at: When it was ready for the first time, in seconds since the epoch.
+        ended_at: When it was dead.
     """
 
     id: ActorId
@@ -71,6 +73,8 @@ class ActorRecord:
     lease: Lease | None = None
     exit: Exit | None = None
     was_evicted: bool = False
+    started_at: float | None = None
+    ended_at: float | None = None
 
     @property
     def label(self) -> str:

@@ -7,6 +7,7 @@ an error, as would be the owner's own code.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from actorlib._local.asked import Book
@@ -29,14 +30,18 @@ from actorlib._wire.frames import (
     CANCEL,
     CREATE,
     END,
+    EXPECT,
+    FETCH,
     FIND,
     GIVE,
     GROUP,
     HELD,
+    KEEP,
     LEAVE,
     LOOK,
     RESULT,
     RETURN,
+    REVOKE,
     TAKEN,
     TO_RESTART,
     WAITS,
@@ -56,8 +61,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._calling import Deadline
-    from actorlib._engine import ActorId
+    from actorlib._engine import ActorId, LoanId, ObjectId
     from actorlib._local.groups import Groups
+    from actorlib._local.objects import Objects
     from actorlib._local.session import Session
     from actorlib._snapshot import ActorInfo
     from actorlib._wire.frames import Payload
@@ -66,6 +72,7 @@ if TYPE_CHECKING:
 class Actors(Nursery, Protocol):
     """What rising frames need of the engine."""
 
+    objects: Objects
     groups: Groups
     loop: asyncio.AbstractEventLoop
     clock: Clock
@@ -78,7 +85,7 @@ class Actors(Nursery, Protocol):
         """The life of an actor, or None if this runtime has none by that id."""
         ...
 
-    def drop(self, actor: ActorId, holder: int, count: int) -> None:
+    def drop(self, loan: LoanId, holder: int, count: int) -> None:
         """A holder gives loans of an actor back."""
         ...
 
@@ -100,6 +107,10 @@ class Relay:
             LEAVE: self._leave,
             GROUP: self._group,
             TAKEN: self._take,
+            EXPECT: self._expect,
+            KEEP: self._keep,
+            FETCH: self._fetch,
+            REVOKE: self._revoke,
         }
         self._readers = Readers()
 
@@ -155,13 +166,14 @@ class Relay:
         asking: int,
         actor: ActorId,
         method: str,
-        loans: tuple[ActorId, ...] | None,
+        loans: tuple[LoanId, ...] | None,
         payload: Payload,
         told: dict[str, Any] | None = None,
     ) -> None:
         life = self._actors.find(actor)
         asker = Waiting(self, session, call, life, method)
         if life is None:
+            self.give_up(loans)
             asker.fail(_unknown(actor))
             return
         if self._held.calls:
@@ -213,6 +225,31 @@ class Relay:
         if asked is not None:
             asked.fail(late_error(asked.where, timed.deadline))
 
+    def _expect(self, session: Session, name: ObjectId, call: int) -> None:
+        self._actors.loans.arrived((name,), session.number)
+        revoke = partial(self._cancelled, session, call)
+        life = self._actors.find(session.actor)
+        debts = life.dispatch.debts if life is not None else None
+        self._actors.objects.expect(name, revoke, debts)
+
+    def _keep(self, session: Session, name: ObjectId, *value: Any) -> None:
+        del session
+        self._actors.objects.keep(name, *value)
+
+    def _fetch(self, session: Session, call: int, name: ObjectId) -> None:
+        self._actors.objects.fetch(name, Waiting(self, session, call).answer)
+
+    def _revoke(self, session: Session, name: ObjectId) -> None:
+        del session
+        self._actors.objects.revoke(name)
+
+    def _cancelled(self, session: Session, call: int) -> None:
+        """Somebody else who has the ref of a worker's call has cancelled it."""
+        asked = self._asked.get(session.number, call)
+        if asked is not None:
+            asked.drop()
+            asked.answer(IS_CANCELLED)
+
     def _cancel(self, session: Session, call: int, recursive: bool) -> None:  # noqa: FBT001  # a field of the frame
         self._readers.end(session.number, call)
         asked = self.answered(session, call)
@@ -239,9 +276,15 @@ class Relay:
             self._held.discard((session.number, call))
         return self._asked.pop(session.number, call)
 
-    def answer_loans(self, loans: tuple[ActorId, ...], session: Session) -> None:
+    def answer_loans(self, loans: tuple[LoanId, ...], session: Session) -> None:
         """Handles are about to be sent to a worker."""
         self._actors.loans.arrived(loans, session.number)
+
+    def give_up(self, loans: tuple[LoanId, ...] | None) -> None:
+        """What a frame brought goes nowhere."""
+        if loans:
+            self._actors.loans.arrived(loans, OWNER)
+            self._actors.loans.returned(loans, OWNER)
 
     def _find(
         self, session: Session, call: int, name: str, namespace: str | None

@@ -5,8 +5,11 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from actorlib._local.retries import Retries, is_retried
 from actorlib._reading import Reading
 from actorlib._ref import ObjectRef
+from actorlib._wire.answers import error_of
+from actorlib._wire.frames import FAILURE, RAISED
 from actorlib.exceptions import ActorDiedError, ActorUnavailableError
 
 if TYPE_CHECKING:
@@ -49,3 +52,13 @@ def _was_asked_for(error: BaseException) -> bool:
     if not isinstance(error, ActorDiedError | ActorUnavailableError):
         return False
     return error.exit.cause in ("asked", "restarted")
+
+
+def is_answer_retried(retries: Retries, answer: Frame) -> bool:
+    """Whether a call is sent again after an answer; see is_retried."""
+    if answer[0] != FAILURE or answer[2] != RAISED:
+        return False
+    if not retries.depends_on_error:
+        return is_retried(retries, None)
+    _, _, kind, summary, text, where, _, payload = answer
+    return is_retried(retries, error_of(kind, summary, text, where, payload))

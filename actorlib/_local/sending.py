@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from actorlib._arguments import Arguments, when_done
 from actorlib._local.birth import Sealed
@@ -17,25 +17,15 @@ from actorlib._wire.lanes import Lanes
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Mapping
 
-    from actorlib._engine import ActorId, Engine
+    from actorlib._engine import ActorId
     from actorlib._interface import Method
+    from actorlib._local.loans import Loans
     from actorlib._local.supervisor import Life
     from actorlib._reading import Reading
     from actorlib._ref import ObjectRef
-
-
-class Loans(Protocol):
-    """Counts what is in payloads; see Lives."""
-
-    def arrived(self, loans: Collection[ActorId], holder: int) -> None:
-        """Counts what a frame brought to a holder."""
-        ...
-
-    def returned(self, loans: Collection[ActorId], holder: int) -> None:
-        """Counts what a holder does not hold any more."""
-        ...
+    from actorlib._values import Sharing
 
 
 class Sending:
@@ -48,7 +38,7 @@ class Sending:
     """
 
     def __init__(
-        self, engine: Engine, loans: Loans, loop: asyncio.AbstractEventLoop
+        self, engine: Sharing, loans: Loans, loop: asyncio.AbstractEventLoop
     ) -> None:
         self._engine = engine
         self._loans = loans

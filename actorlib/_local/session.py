@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from actorlib._engine import ActorId
     from actorlib._local.dispatch import Dispatch
     from actorlib._local.launcher import ProcessExit, WorkerProcess
+    from actorlib._wire.showing import Showing
 
 _LAST_FRAMES = 1.0
 
@@ -36,6 +37,7 @@ class Session:
         prefix: How the ids of actors that it makes begin.
         process: The worker.
         dispatch: Gets the answers.
+        showing: Shared memory as it is spoken of with it.
         rises: Gets the frames with which the worker asks for something.
         ready: Called when the actor is there.
 
@@ -44,6 +46,7 @@ class Session:
         channel: The pipe.
         number: Its number.
         prefix: How the ids of actors that it makes begin.
+        showing: What was shown of shared memory.
         constructor_error: What the constructor raised, if it did.
         constructor_summary: The last line of its traceback.
         protocol_error: What was wrong with the worker's frames, if anything.
@@ -57,6 +60,7 @@ class Session:
         prefix: bytes,
         process: WorkerProcess,
         dispatch: Dispatch,
+        showing: Showing,
         rises: Callable[[Session, Frame], None],
         ready: Callable[[], None],
     ) -> None:
@@ -73,7 +77,10 @@ class Session:
         self._ready = ready
         self._patience: asyncio.TimerHandle | None = None
         self._ended: asyncio.Future[None] = loop.create_future()
-        self.channel = Channel(loop, process.sock, self._receive, self._lost)
+        self.showing = showing
+        self.channel = Channel(
+            loop, process.sock, self._receive, self._lost, showing=showing
+        )
 
     async def run(self, start: Frame, grace: float) -> ProcessExit:
         """Starts the actor and waits for the end of its process.

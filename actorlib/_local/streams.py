@@ -22,25 +22,14 @@ from actorlib._wire.frames import CANCEL, CUT, ITEM, TAKEN, Frame
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Iterable
 
-    from actorlib._engine import ActorId
+    from actorlib._engine import LoanId
+    from actorlib._local.loans import Loans
     from actorlib._ref import ObjectRef
     from actorlib._wire.channel import Channel
 
 _LEAST = 0.05
-
-
-class Loans(Protocol):
-    """Counts handles in payloads; see Holders."""
-
-    def arrived(self, loans: Collection[ActorId], holder: int) -> None:
-        """Counts what a frame brought to a holder."""
-        ...
-
-    def returned(self, loans: Collection[ActorId], holder: int) -> None:
-        """Counts what a holder does not hold any more."""
-        ...
 
 
 class Calls(Protocol):
@@ -71,17 +60,15 @@ class Streams:
     def item(self, frame: Frame) -> None:
         """Gives an item to whoever reads; one that nobody wants is dropped."""
         reader = self._calls.reply_of(frame[1])
-        if reader is None:
-            if frame[2] == 0 and self.channel is not None:
-                # The cancellation met the call on the way from its line to its thread.
-                self.channel.send((CANCEL, frame[1]))
-            return
+        if reader is None and frame[2] == 0 and self.channel is not None:
+            # The cancellation met the call on the way from its line to its thread.
+            self.channel.send((CANCEL, frame[1]))
         loans = frame[3]
         if loans:
             self._loans.arrived(loans, OWNER)
         if isinstance(reader, Reading):
-            reader.put(frame[1], frame[2], frame[4], load)
-        else:
+            reader.put(frame[1], frame[2], frame[4], partial(load, loans=loans))
+        elif reader is not None:
             cast("Reader", reader).item(frame)
         if loans:
             self._loans.returned(loans, OWNER)
@@ -139,6 +126,14 @@ class OwnerFeed:
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Refuses to block the loop; see Replier."""
         self._dispatch.wait(ref, timeout)
+
+    def name(self) -> bytes:
+        """An id for what a ref stands for; see Replier."""
+        return cast("bytes", self._dispatch.name())
+
+    def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]:
+        """How a ref is pickled into a value that is being sent; see Replier."""
+        return cast("tuple[Any, ...]", self._dispatch.travel(ref))
 
     def taken(self, number: int, count: int) -> None:
         """Tells the actor how many items were taken; see Feed."""
@@ -201,7 +196,7 @@ class Reader:
     def __init__(
         self,
         asker: Answering,
-        lend: Callable[[tuple[ActorId, ...], Any], None],
+        lend: Callable[[tuple[LoanId, ...], Any], None],
         session: Worker,
         call: int,
         streams: Streams,

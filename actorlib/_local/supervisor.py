@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -79,6 +80,7 @@ class Life:
         self._session: Session | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_waiting = False
+        self._due: asyncio.Future[Sealed] | None = None
 
     def begin(self, arguments: Sealed | BaseException | asyncio.Future[Sealed]) -> None:
         """Starts living.
@@ -86,8 +88,10 @@ class Life:
         Args:
             arguments: For the constructor, why there are none, or a future of them.
         """
-        is_there = not isinstance(arguments, BaseException)
-        if is_there and not asyncio.isfuture(arguments):
+        if asyncio.isfuture(arguments):
+            self._due = arguments
+        elif not isinstance(arguments, BaseException):
+            self.unsent = arguments
             # Now, and not when the task begins: who is made first is first in line.
             self.place.enter()
         self._task = self._surroundings.loop.create_task(self._live(arguments))
@@ -232,6 +236,7 @@ class Life:
         how = Exit(cause="lost", reason="actorlib failed; its log says where")
         try:
             sealed = self.unsent = await self._waited(_value(arguments))
+            self._due = None
             while True:
                 lease = await self._waited(self.place.granted())
                 how = await self._be(lease, sealed)
@@ -318,6 +323,7 @@ class Life:
         if self._session is None or self.record.state is not ActorState.STARTING:
             return
         self.record.move(ActorState.ALIVE)
+        self.record.started_at = self.record.started_at or time.time()
         self.dispatch.opened(self._session.channel, self._session.number)
         self._was_ready = True
         self._ready.happens()
@@ -344,8 +350,12 @@ class Life:
         )
 
     def _be_dead(self, how: Exit) -> None:
-        record = self.record
+        record, due = self.record, self._due
+        if due is not None and not due.cancel() and not due.cancelled():
+            # They came, and it was ended before it took them.
+            self.unsent = due.result() if due.exception() is None else None
         record.exit = how
+        record.ended_at = time.time()
         if record.state in (ActorState.STARTING, ActorState.ALIVE):
             record.move(ActorState.DRAINING)
         record.move(ActorState.DEAD)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from actorlib._local.descriptors import Room
 from actorlib._local.launcher import ProcessExit
 from actorlib._local.process import LaunchedWorker
+from actorlib._local.terminal import Terminal
 from actorlib._wire.channel import Channel
 from actorlib._wire.control import (
     FAREWELL,
@@ -38,6 +39,7 @@ from actorlib.exceptions import TemplateError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from actorlib._local.log_style import LogStyle
     from actorlib._wire.frames import Frame
 
 _AHEAD = 32
@@ -47,8 +49,9 @@ _BOOTSTRAP = (
     "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); "
     "from actorlib._worker.template import main; main()"
 )
-# Three for its pipe and its output, twice as many for a moment around its fork.
-_DESCRIPTORS = 6
+# Four for its pipe, its side socket and its output, and for a moment around its fork
+# the other ends of three.
+_DESCRIPTORS = 7
 
 
 class TemplateLauncher:
@@ -57,7 +60,7 @@ class TemplateLauncher:
     Args:
         loop: The owner's loop.
         preload: Modules that workers find imported.
-        is_output_shown: Whether what workers print appears here.
+        style: How what workers print appears here.
 
     Attributes:
         environment: What workers must set or forget; see Launcher.
@@ -70,12 +73,12 @@ class TemplateLauncher:
         loop: asyncio.AbstractEventLoop,
         *,
         preload: Sequence[str],
-        is_output_shown: bool,
+        style: LogStyle,
     ) -> None:
         self.environment: dict[str, str | None] = {}
         self._loop = loop
         self._preload = preload
-        self._is_output_shown = is_output_shown
+        self._terminal = Terminal(loop, style)
         self._mark = secrets.token_hex(8)
         self._room = Room()
         self._count = 0
@@ -162,6 +165,7 @@ class TemplateLauncher:
             self._restarting.cancel()
             await asyncio.wait([self._restarting])
         await self._shut()
+        self._terminal.close()
         self._room.restore()
 
     async def _shut(self) -> None:
@@ -211,7 +215,7 @@ class TemplateLauncher:
         while self._queue and self._in_flight < _AHEAD:
             worker = self._queue.popleft()
             try:
-                descriptors = worker.open_output(is_shown=self._is_output_shown)
+                descriptors = worker.open_output(self._terminal)
             except OSError as error:
                 self._gone(worker, ProcessExit(trouble=f"no output pipe: {error}"))
                 continue
@@ -320,10 +324,8 @@ class SpawnLauncher(TemplateLauncher):
 
     method = "spawn"
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, *, is_output_shown: bool
-    ) -> None:
-        super().__init__(loop, preload=(), is_output_shown=is_output_shown)
+    def __init__(self, loop: asyncio.AbstractEventLoop, *, style: LogStyle) -> None:
+        super().__init__(loop, preload=(), style=style)
         # A fresh interpreter has to find this package before it is told sys.path; the
         # user's own processes must not inherit that.
         self.environment = {"PYTHONPATH": os.environ.get("PYTHONPATH")}

@@ -10,7 +10,7 @@ from actorlib._wire.payload import dump
 from actorlib.exceptions import DeadlineExceededError
 
 if TYPE_CHECKING:
-    from actorlib._engine import ActorId
+    from actorlib._engine import LoanId
     from actorlib._local.session import Session
     from actorlib._local.supervisor import Life
 
@@ -22,8 +22,12 @@ class Answered(Protocol):
         """A call of a worker needs no cancelling any more."""
         ...
 
-    def answer_loans(self, loans: tuple[ActorId, ...], session: Session) -> None:
+    def answer_loans(self, loans: tuple[LoanId, ...], session: Session) -> None:
         """Handles are about to be sent to a worker."""
+        ...
+
+    def give_up(self, loans: tuple[LoanId, ...] | None) -> None:
+        """What a frame brought goes nowhere."""
         ...
 
 
@@ -90,9 +94,10 @@ class Waiting:
     def answer(self, frame: Frame) -> None:
         session = self._session
         self._relay.answered(session, self._call)
-        if not session.channel.is_open:
-            return
         loans = frame[-2]
+        if not session.channel.is_open:
+            self._relay.give_up(loans)
+            return
         if loans:
             self._relay.answer_loans(loans, session)
         session.channel.send((frame[0], self._call, *frame[2:]))

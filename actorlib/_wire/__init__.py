@@ -5,6 +5,13 @@ In reading order:
 * ``frames``: the closed list of messages.
 * ``codec``: frames to bytes and back, without a socket.
 * ``payload``: objects to bytes and back: msgpack first, cloudpickle else.
+* ``blocks``, ``exports``, ``segments``, ``store``: which bytes of a segment are whose;
+  parts of one that say when they are gone; memory that processes share; what one
+  process has made of it.
+* ``shared``, ``memory``: a payload that lies there; what a process has made and was
+  shown.
+* ``side``, ``showing``: the way that descriptors take; how memory is spoken of on a
+  pipe.
 * ``channel``: one end of the pipe on an event loop.
 * ``pipe``: one end of the pipe on a plain thread.
 * ``answers``, ``blame``: what came back, and which value could not go.

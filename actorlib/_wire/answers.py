@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from actorlib._wire.frames import CANCELLED, DIED, RESULT
 from actorlib._wire.payload import decode
+from actorlib._wire.shared import Shared
 from actorlib.exceptions import (
     RemoteTraceback,
     SerializationError,
@@ -23,6 +24,8 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from actorlib._wire.frames import Frame, Payload
 
 
@@ -44,11 +47,19 @@ def fill(reply: Fillable, frame: Frame) -> None:
         _, _, kind, summary, text, where, _, payload = frame
         reply.set_exception(error_of(kind, summary, text, where, payload))
         return
-    load(reply, frame[3])
+    load(reply, frame[3], frame[2])
 
 
-def load(reply: Fillable, payload: Payload) -> None:
-    """Gives a future the value in a payload, or why it cannot be loaded."""
+def load(
+    reply: Fillable, payload: Payload, loans: Collection[bytes] | None = None
+) -> None:
+    """Gives a future the value in a payload, or why it cannot be loaded.
+
+    Args:
+        reply: The future; a ref keeps what lies in shared memory, for passing it on.
+        payload: The value.
+        loans: What is in it and counted.
+    """
     try:
         value = decode(payload)
     except Exception as error:  # noqa: BLE001  # loading runs the user's code
@@ -56,6 +67,8 @@ def load(reply: Fillable, payload: Payload) -> None:
         trouble.__cause__ = error
         reply.set_exception(trouble)
     else:
+        if isinstance(payload, Shared):
+            cast("Any", reply).kept = payload, loans
         reply.set_result(value)
 
 

@@ -3,34 +3,45 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from actorlib._wire.memory import shared
 from actorlib._wire.payload import dump, encode_call, kept
 from actorlib.exceptions import SerializationError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from actorlib._wire.frames import Payload
+    from actorlib._wire.memory import Memory
 
 
 def encode_arguments(
-    where: str, args: tuple[object, ...], kwargs: Mapping[str, object]
+    where: str,
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
+    memory: Memory,
+    loans: list[Any],
 ) -> Payload:
-    """The payload of a call's arguments.
+    """The payload of a call's arguments, as they are now.
 
     Args:
         where: What is called, for messages.
         args: The positional arguments.
         kwargs: The keyword arguments.
+        memory: Where large ones may go.
+        loans: Gets the id of their block, if they do.
 
     Raises:
         SerializationError: One cannot be sent; the message says which.
+        ObjectStoreFullError: They have no room, and may not go another way.
     """
     try:
-        return kept(encode_call(args, kwargs))
+        payload = encode_call(args, kwargs)
     except Exception as error:
-        raise SerializationError(_blame(where, args, kwargs, error)) from error
+        named: list[tuple[int | str, object]] = [*enumerate(args), *kwargs.items()]
+        raise SerializationError(blame(where, named, error)) from error
+    return kept(shared(memory, payload, loans))
 
 
 class Sources:
@@ -59,15 +70,20 @@ class Sources:
         return found
 
 
-def _blame(
-    where: str,
-    args: tuple[object, ...],
-    kwargs: Mapping[str, object],
-    error: Exception,
+def blame(
+    where: str, arguments: Iterable[tuple[int | str, object]], error: Exception
 ) -> str:
-    named = [(f"argument {place}", value) for place, value in enumerate(args, 1)]
-    named += [(f"argument {name}=", value) for name, value in kwargs.items()]
-    for label, value in named:
+    """Says which argument of a call cannot be sent, and why.
+
+    Args:
+        where: What is called.
+        arguments: Each with its place, counted from 0, or its name.
+        error: What came of the attempt to send all of them.
+    """
+    for place, value in arguments:
+        label = f"argument {place}="
+        if isinstance(place, int):
+            label = f"argument {place + 1}"
         try:
             encode_call((value,), {})
         except Exception as own:  # noqa: BLE001  # any reason will do

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._wire.frames import Buffer, Frame
+    from actorlib._wire.showing import Showing
 
 _READ = 64 * 1024
 _READS = 16
@@ -49,6 +50,7 @@ class Channel:
         receive: Gets the frames of one read, in order.
         lost: Called once when the other side is gone, with what was wrong, or None if
             it simply closed. Not called after ``close``.
+        showing: Shared memory as it is spoken of on this pipe, if it is.
         decoder: What has been read before the loop ran, if anything.
         pause_above: Bytes of answers that may wait here before reading is paused, or
             None for never.
@@ -61,6 +63,7 @@ class Channel:
         receive: Callable[[list[Frame]], None],
         lost: Callable[[Exception | None], None],
         *,
+        showing: Showing | None = None,
         decoder: FrameDecoder | None = None,
         pause_above: int | None = None,
     ) -> None:
@@ -70,7 +73,8 @@ class Channel:
         self._fd = sock.fileno()
         self._receive = receive
         self._lost = lost
-        self._decoder = decoder or FrameDecoder()
+        self._showing = showing
+        self._decoder = decoder or FrameDecoder(showing)
         self._pause_above = pause_above
         self._gathered: list[Buffer] = []
         self._size = 0
@@ -98,7 +102,11 @@ class Channel:
         Raises:
             TypeError: A field of the frame is none that msgpack carries.
         """
-        data = encode(frame)
+        # Only what has loans may have some in shared memory.
+        if len(frame) > 3 and frame[-2] is not None and self._showing and self._is_open:
+            data = self._showing.encoded(frame)
+        else:
+            data = encode(frame)
         if self._gathering:
             if type(data) is bytes:
                 self._gathered.append(data)
@@ -187,6 +195,8 @@ class Channel:
             with contextlib.suppress(OSError):
                 self._sock.shutdown(socket.SHUT_RDWR)
             self._sock.close()
+            if self._showing is not None:
+                self._showing.close()
             self._tell_drained()
 
     def _fail(self, error: Exception | None) -> None:

@@ -3,21 +3,37 @@
 Small frames are plain msgpack values one after another, so a decoder takes any number
 of them out of one read in C. A frame with a large payload ends in the sizes of its
 buffers, which follow it raw: msgpack neither copies nor limits them, and the reader can
-let the kernel write them in place (``FrameDecoder.target``).
+let the kernel write them in place (``FrameDecoder.target``). One whose payload lies in
+shared memory ends in a table that says where; such a table alone is not a frame but
+about that memory, and its receiver is not told of it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import msgpack  # pyright: ignore[reportMissingTypeStubs]  # it ships none
 
+from actorlib._wire.shared import Shared
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._wire.frames import Buffer, Frame
+
+
+class Tables(Protocol):
+    """What reads the tables in which frames about shared memory end."""
+
+    def arrived(self, table: dict[str, Any]) -> Shared:
+        """The payload that a table tells of."""
+        ...
+
+    def told(self, table: dict[str, Any]) -> None:
+        """Takes what a table tells of the memory itself."""
+        ...
+
 
 # One packer for the process: it keeps its buffer, and as it calls no Python code while
 # it packs, the interpreter lock makes each call whole.
@@ -35,6 +51,8 @@ def encode(frame: Frame) -> bytes | list[Buffer]:
     """The bytes of one frame: one piece, or several if its payload is large."""
     payload = frame[-1]
     if type(payload) is not list:
+        if type(payload) is Shared:
+            return _pack((*frame[:-1], payload.told()))
         return _pack(frame)
     buffers = [memoryview(buffer).cast("B") for buffer in cast("list[Buffer]", payload)]
     sizes = [buffer.nbytes for buffer in buffers]
@@ -46,9 +64,13 @@ class FrameDecoder:
 
     Bytes arrive either through ``feed``, or, while ``target()`` offers a buffer, by
     writing into that and telling ``filled`` how much it was.
+
+    Args:
+        memory: What payloads in shared memory are found by, or None if there are none.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, memory: Tables | None = None) -> None:
+        self.memory = memory
         self._unpacker: Any = _msgpack.Unpacker(
             use_list=False,
             strict_map_key=False,
@@ -112,12 +134,28 @@ class FrameDecoder:
             for frame in self._unpacker:
                 if type(frame) is not tuple:
                     raise ValueError(f"a {type(frame).__name__} is no frame")
-                if type(frame[-1]) is tuple:
+                last: object = frame[-1]
+                if type(last) is tuple:
                     self._begin(frame)
                     break
+                if type(last) is dict:
+                    self._look_up(frame, frames)
+                    continue
                 frames.append(frame)
             else:
                 return frames
+
+    def _look_up(self, frame: Frame, frames: list[Frame]) -> None:
+        if self.memory is None:
+            raise ValueError("shared memory was never spoken of")
+        if len(frame) == 1:
+            self.memory.told(frame[0])
+            return
+        payload = self.memory.arrived(frame[-1])
+        # Its receiver counts it among the loans, wherever frames of its kind have them.
+        if not any(type(loans) is tuple and payload.block in loans for loans in frame):
+            raise ValueError("a payload in shared memory is not among its loans")
+        frames.append((*frame[:-1], payload))
 
     def _begin(self, frame: Frame) -> None:
         self._awaited = frame

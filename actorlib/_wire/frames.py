@@ -5,7 +5,8 @@ numbers here and nothing else, so that a frame on the hot path is one tuple, one
 ``pack`` and no object in between. Payloads are opaque to whoever passes them on.
 
 A payload is ``bytes``, or a list of buffers when it is large: then the frame carries
-their sizes, and the buffers follow it raw, to be read into place without a copy.
+their sizes, and the buffers follow it raw, to be read into place without a copy. Or it
+is ``Shared``: it lies in memory that both processes have, and the frame says where.
 
 The last field of any other frame is no tuple, as a tuple there means sizes.
 
@@ -41,6 +42,11 @@ FIND       up    id, name, namespace: answer with the actor of that name
 LOOK       up    id, whether for names alone: answer with them, or with all actors
 LEAVE      up    id: the actor ends by its own will; if id is not 0, that call gets no
                  answer
+EXPECT     up    object, call: a ref of this worker, the result of that call (0: of
+                 none), is about to be sent inside of a value
+KEEP       up    object, whether it is good, loans, its value or the error
+FETCH      up    id, object: answer with it
+REVOKE     up    object: cancel the call that it is the result of
 GROUP      up    id, verb, about what: a question about placement groups
 STOP       down  finish what was sent before, then leave
 ITEM       both  id, index, loans, value: the next of a stream; RESULT ends it, with
@@ -53,7 +59,10 @@ CUT        down  the streams of which nothing was taken since the last CUT end
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from actorlib._wire.shared import Shared
 
 START: Final = 0
 READY: Final = 1
@@ -73,6 +82,10 @@ ASK_WITH: Final = 14
 FIND: Final = 15
 LOOK: Final = 16
 LEAVE: Final = 17
+EXPECT: Final = 21
+KEEP: Final = 22
+FETCH: Final = 23
+REVOKE: Final = 24
 GROUP: Final = 18
 HELD: Final = 19
 WAITS: Final = 20
@@ -100,5 +113,5 @@ CANCELLED: Final = 2
 """A FAILURE because the call was cancelled, or one that made it; perhaps why."""
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
-Payload: TypeAlias = bytes | list[Buffer]
+Payload: TypeAlias = "bytes | list[Buffer] | Shared"
 Frame: TypeAlias = tuple[Any, ...]

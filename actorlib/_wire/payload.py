@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import cloudpickle  # pyright: ignore[reportMissingTypeStubs]  # it ships none
 import msgpack  # pyright: ignore[reportMissingTypeStubs]  # likewise
 
+from actorlib._wire.shared import Shared
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -90,6 +92,9 @@ def decode(payload: Payload) -> Any:
     """
     if type(payload) is list:
         return pickle.loads(payload[0], buffers=payload[1:])
+    if isinstance(payload, Shared):
+        head, *rest = payload.buffers()
+        return pickle.loads(head, buffers=rest)
     if payload[:2] == _PICKLED:
         return pickle.loads(cast("bytes", payload))  # likewise
     return _msgpack.unpackb(payload, strict_map_key=False)
@@ -115,13 +120,13 @@ def kept(payload: Payload) -> Payload:
     Buffers of a fresh payload are those of the value itself, and its owner may change
     them as soon as the call has returned.
     """
-    if type(payload) is bytes:
+    if type(payload) is not list:
         return payload
     return [
         buffer
         if type(buffer) is bytes or memoryview(buffer).readonly
         else bytes(buffer)
-        for buffer in cast("list[Buffer]", payload)
+        for buffer in payload
     ]
 
 
@@ -172,7 +177,8 @@ def _view(
     buffer: Buffer, kind: str, shape: tuple[int, ...], *, is_readonly: bool
 ) -> memoryview:
     flat: Any = memoryview(buffer).cast("B")
-    view: memoryview = flat.cast(kind, shape)
+    # A view of nothing has one dimension: no cast gives it more.
+    view: memoryview = flat.cast(kind, shape) if all(shape) else flat.cast(kind)
     return view.toreadonly() if is_readonly else view
 
 

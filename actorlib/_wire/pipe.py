@@ -9,14 +9,17 @@ from __future__ import annotations
 import socket
 import struct
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from actorlib._wire.codec import FrameDecoder, encode
+from actorlib._wire.memory import Memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from actorlib._wire.frames import Buffer, Frame
+    from actorlib._wire.showing import Showing
 
 _READ = 64 * 1024
 _timeval = struct.Struct("ll")
@@ -31,6 +34,7 @@ class Pipe:
 
     Args:
         sock: Its end of a socket pair; blocking from now on.
+        showing: Shared memory as it is spoken of on this pipe, if it is.
 
     Attributes:
         sock: The same.
@@ -38,10 +42,13 @@ class Pipe:
         wakes_after: Seconds that a read waits at the most; 0 for as long as it takes.
     """
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, showing: Showing | None = None) -> None:
         sock.setblocking(True)  # noqa: FBT003  # the socket API
         self.sock = sock
-        self.decoder = FrameDecoder()
+        self.showing = showing
+        self.memory = showing.memory if showing is not None else Memory()
+        self.decoder = FrameDecoder(showing)
+        self._read: Callable[[int], bytes] = sock.recv
         self._gathered: list[Buffer] = []
         self._size = 0
         self._writing = threading.Lock()
@@ -57,6 +64,19 @@ class Pipe:
             whole = int(seconds)
             limit = _timeval.pack(whole, int((seconds - whole) * 1e6))
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+
+    def begin(self) -> list[Frame]:
+        """Waits for the first frames, before which a descriptor may come.
+
+        Raises:
+            EOFError: The other side is gone.
+            ProtocolError: It sent what is no frame.
+        """
+        if self.showing is not None:
+            self._read = partial(self.showing.read_first, self.sock)
+        frames = self.receive()
+        self._read = self.sock.recv
+        return frames
 
     def receive(self) -> list[Frame]:
         """Waits for bytes until they complete at least one frame.
@@ -83,7 +103,7 @@ class Pipe:
         try:
             if target is not None:
                 return decoder.filled(_some(self.sock.recv_into(target)))
-            data = self.sock.recv(_READ)
+            data = self._read(_READ)
         except ConnectionError as error:  # it died with frames unread
             raise EOFError from error
         _some(len(data))
@@ -96,8 +116,13 @@ class Pipe:
             TypeError: A field of the frame is none that msgpack carries.
             OSError: The other side is gone.
         """
-        data = encode(frame)
+        # Only what has loans may have some in shared memory.
+        has_loans = len(frame) > 3 and frame[-2] is not None
+        showing = self.showing if has_loans else None
+        data = encode(frame) if showing is None else b""
         with self._writing:
+            if showing is not None:  # what is told first has to leave first
+                data = showing.encoded(frame)
             if type(data) is bytes:
                 self._gathered.append(data)
                 self._size += len(data)

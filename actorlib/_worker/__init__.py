@@ -6,6 +6,7 @@ Loading it is part of every start, so it imports neither ``_local`` nor
 * ``__main__``: how a worker begins and how it leaves, forked or spawned.
 * ``birth``: the first frame becomes an environment, a class and an object.
 * ``built_in``: the methods that every actor has.
+* ``inbox``: the frames that came, where there is no loop.
 * ``serial``: one call at a time on the main thread, without an event loop.
 * ``threaded``: several calls at once, on threads that are made when they are needed.
 * ``looped``, ``plain``: an event loop, for actors with ``async def``, and the main
@@ -19,10 +20,12 @@ Loading it is part of every start, so it imports neither ``_local`` nor
 * ``uplink``: the engine of a worker: the same verbs, as frames to the owner.
 * ``groups``: likewise for placement groups.
 * ``looplink``: the same beside an event loop, whose frames go by way of that loop.
+* ``refs``: what it has asked and has no answer to.
 * ``making``: actors that it makes.
 * ``outbox``: what it asks, in order behind what waits for its arguments.
 * ``pace``: which methods are quick enough for answers to wait behind.
 * ``loans``: which handles this worker holds.
+* ``objects``: its refs that are sent to others, and theirs.
 * ``template``: the fork server, which outlives the owner to clean up after it.
 * ``preload``, ``processes``: what it imports before it forks; how it ends processes.
 """

@@ -18,7 +18,9 @@ import traceback
 from typing import TYPE_CHECKING, NoReturn
 
 from actorlib._engine import set_engine
+from actorlib._wire.memory import Memory
 from actorlib._wire.pipe import Pipe
+from actorlib._wire.showing import Showing
 from actorlib._worker.birth import prepare, read_start
 
 if TYPE_CHECKING:
@@ -83,9 +85,15 @@ def leave(code: int) -> NoReturn:
 
 
 def _serve(sock: socket.socket) -> None:
-    pipe = Pipe(sock)
-    frames = pipe.receive()
-    start = read_start(frames[0])
+    showing = Showing(Memory())
+    try:
+        _live_on(Pipe(sock, showing))
+    finally:
+        showing.close()
+
+
+def _live_on(pipe: Pipe) -> None:
+    start = read_start(pipe.begin()[0])
     prepare(start)
     if start.is_looped:
         from actorlib._worker import looped  # noqa: PLC0415  # serial actors never load it

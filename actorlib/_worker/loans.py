@@ -14,34 +14,34 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from actorlib._engine import ActorId
+    from actorlib._engine import LoanId
 
 
 class LoanBook:
     """Holds and loans by actor."""
 
     def __init__(self) -> None:
-        self._holds: dict[ActorId, int] = {}
-        self._loans: dict[ActorId, int] = {}
-        self._released: deque[ActorId] = deque()
+        self._holds: dict[LoanId, int] = {}
+        self._loans: dict[LoanId, int] = {}
+        self._released: deque[LoanId] = deque()
         self._lock = threading.Lock()
 
-    def retain(self, actor: ActorId) -> None:
+    def retain(self, actor: LoanId) -> None:
         """Counts one more handle here."""
         with self._lock:
             self._holds[actor] = self._holds.get(actor, 0) + 1
 
-    def release(self, actor: ActorId) -> None:
+    def release(self, actor: LoanId) -> None:
         """Notes that a handle here is gone; safe in a destructor."""
         self._released.append(actor)
 
-    def arrived(self, actors: Iterable[ActorId]) -> None:
+    def arrived(self, actors: Iterable[LoanId]) -> None:
         """Counts the loans that one frame brought; whoever loads it retains them."""
         with self._lock:
             for actor in actors:
                 self._loans[actor] = self._loans.get(actor, 0) + 1
 
-    def returns(self, *, wait: bool = True) -> list[tuple[ActorId, int]]:
+    def returns(self, *, wait: bool = True) -> list[tuple[LoanId, int]]:
         """The loans that can be given back now: nothing here holds their actors.
 
         Args:
@@ -51,7 +51,7 @@ class LoanBook:
         if not self._released or not self._lock.acquire(blocking=wait):
             return []
         try:
-            returned: dict[ActorId, int] = {}
+            returned: dict[LoanId, int] = {}
             while self._released:
                 actor = self._released.popleft()
                 self._holds[actor] -= 1

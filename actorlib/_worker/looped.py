@@ -75,7 +75,7 @@ def serve(start: Start, pipe: Pipe, loop: asyncio.AbstractEventLoop) -> None:
         BaseException: What ends the process, as for a serial actor.
         EOFError: The owner is gone.
     """
-    uplink = LoopedUplink(start, loop)
+    uplink = LoopedUplink(start, loop, pipe.memory)
     set_engine(uplink)
     looped = _Looped(start, loop, uplink, pipe)
     uplink.left = partial(looped.leave, start.grace)
@@ -114,6 +114,7 @@ class _Looped:
             pipe.sock,
             self._receive,
             self._lost,
+            showing=pipe.showing,
             decoder=pipe.decoder,
             pause_above=_PAUSE_ABOVE,
         )

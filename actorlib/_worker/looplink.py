@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from actorlib._ref import ObjectRef
     from actorlib._wire.channel import Channel
     from actorlib._wire.frames import Frame
+    from actorlib._wire.memory import Memory
     from actorlib._worker.birth import Start
 
 _log = logging.getLogger("actorlib")
@@ -32,8 +33,10 @@ _log = logging.getLogger("actorlib")
 class LoopedUplink(Uplink):
     """The engine of a worker with an event loop in another thread."""
 
-    def __init__(self, start: Start, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(start, loop)
+    def __init__(
+        self, start: Start, loop: asyncio.AbstractEventLoop, memory: Memory
+    ) -> None:
+        super().__init__(start, loop, memory)
         self.channel: Channel
         self.thread = 0
         self.is_leaving = False
@@ -68,7 +71,7 @@ class LoopedUplink(Uplink):
         """Gives loans back from the loop's thread; see Uplink."""
         self.later(self._return_loans)
 
-    def later(self, callback: Callable[[], None]) -> None:
+    def later(self, callback: Callable[[], object]) -> None:
         """Calls back from the loop's thread; see Uplink."""
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(callback)

@@ -7,8 +7,9 @@ import struct
 from typing import TYPE_CHECKING, Any, Protocol
 
 from actorlib._arguments import Arguments
-from actorlib._engine import ActorId, ActorSpec, Engine, Hold
+from actorlib._engine import ActorId, ActorSpec, Hold
 from actorlib._runtime_env import inherited, refuse_own
+from actorlib._values import Sharing
 from actorlib._wire.blame import Sources
 from actorlib._wire.frames import CREATE, GIVE, Frame
 from actorlib._wire.payload import dump
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 _count = struct.Struct(">I")
 
 
-class Link(Engine, Protocol):
+class Link(Sharing, Protocol):
     """The engine of the worker."""
 
     loans: LoanBook

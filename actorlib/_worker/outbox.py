@@ -16,7 +16,7 @@ from actorlib._wire.lanes import Lanes
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actorlib._engine import ActorId
+    from actorlib._engine import ActorId, LoanId
     from actorlib._ref import ObjectRef
     from actorlib._wire.frames import Frame
 
@@ -28,11 +28,11 @@ class Sender(Protocol):
         """Sends a frame."""
         ...
 
-    def retain(self, actor: ActorId) -> None:
+    def retain(self, actor: LoanId) -> None:
         """Counts a holder of an actor."""
         ...
 
-    def release(self, actor: ActorId) -> None:
+    def release(self, actor: LoanId) -> None:
         """Counts a holder less."""
         ...
 
@@ -49,9 +49,7 @@ class Outbox:
         self._ordering = threading.RLock()
         self._places = itertools.count(1)
         self._lanes: Lanes[ActorId, int] = Lanes()
-        self._held_back: dict[
-            int, tuple[Callable[[], Frame | None], list[ActorId]]
-        ] = {}
+        self._held_back: dict[int, tuple[Callable[[], Frame | None], list[LoanId]]] = {}
         self._unsettled: dict[int, tuple[list[ObjectRef[Any]], Callable[[], None]]] = {}
         self._when_all_went: list[Callable[[], None]] = []
 
@@ -74,7 +72,9 @@ class Outbox:
             held: What is sent at once if it has to wait.
         """
         refs = arguments.refs if arguments is not None else ()
-        actors = [actor, *arguments.loans] if arguments is not None else [actor]
+        actors: list[LoanId] = [actor]
+        if arguments is not None:
+            actors += arguments.loans
         with self._ordering:
             if not refs and not self._lanes:
                 self._post_if(frame())

@@ -11,22 +11,26 @@ import os
 import traceback
 from typing import TYPE_CHECKING
 
-from actorlib._engine import collecting
+from actorlib._engine import LoanId, collecting
 from actorlib._wire.answers import parts_of, remake
 from actorlib._wire.frames import CANCELLED, FAILURE, ITEM, RAISED, RESULT, Frame
+from actorlib._wire.memory import shared
 from actorlib._wire.payload import decode, encode
+from actorlib.exceptions import ObjectStoreFullError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actorlib._engine import ActorId, Engine
+    from actorlib._values import Sharing
     from actorlib._wire.frames import Payload
 
 _SIMPLE = frozenset({type(None), bool, int, float})
 _WITHOUT_HANDLES = _SIMPLE | {str, bytes}
 
 
-def result(engine: Engine, call: int, value: object, where: Callable[[], str]) -> Frame:
+def result(
+    engine: Sharing, call: int, value: object, where: Callable[[], str]
+) -> Frame:
     """The answer with a method's value, or with why it cannot be sent."""
     if type(value) in _SIMPLE:
         try:
@@ -35,6 +39,8 @@ def result(engine: Engine, call: int, value: object, where: Callable[[], str]) -
             pass
     try:
         payload, loans = _encoded(engine, value)
+    except ObjectStoreFullError as error:
+        return failure(engine, call, error, where())
     except Exception as error:  # noqa: BLE001  # pickling runs the user's code
         trouble = _unsendable(f"{where()} returned", value, error)
         return failure(engine, call, trouble, where())
@@ -42,7 +48,7 @@ def result(engine: Engine, call: int, value: object, where: Callable[[], str]) -
 
 
 def item(
-    engine: Engine, call: int, index: int, value: object, where: Callable[[], str]
+    engine: Sharing, call: int, index: int, value: object, where: Callable[[], str]
 ) -> Frame:
     """The next item of a stream.
 
@@ -67,7 +73,7 @@ def _unsendable(did: str, value: object, error: Exception) -> TypeError:
     return trouble
 
 
-def failure(engine: Engine, call: int, error: BaseException, where: str) -> Frame:
+def failure(engine: Sharing, call: int, error: BaseException, where: str) -> Frame:
     """The answer with what a method raised."""
     # The outermost frame is ours, and tells the user nothing.
     outer = error.__traceback__
@@ -92,8 +98,8 @@ def cancelled(call: int, why: str = "") -> Frame:
 
 
 def _encoded_error(
-    engine: Engine, error: BaseException
-) -> tuple[Payload, list[ActorId] | None]:
+    engine: Sharing, error: BaseException
+) -> tuple[Payload, list[LoanId] | None]:
     """An exception that will load, or nothing.
 
     Exceptions with a constructor of their own often pickle and then do not load, as
@@ -119,6 +125,7 @@ class _Parts:
         return remake, self._parts
 
 
-def _encoded(engine: Engine, value: object) -> tuple[Payload, list[ActorId] | None]:
+def _encoded(engine: Sharing, value: object) -> tuple[Payload, list[LoanId] | None]:
     with collecting(engine) as loans:
-        return encode(value), loans or None
+        payload = shared(engine.memory, encode(value), loans)
+        return payload, loans or None

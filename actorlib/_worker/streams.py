@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from actorlib._window import Ahead, bounds_of
 from actorlib._wire.frames import TAKEN, Frame
+from actorlib._wire.shared import Shared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -226,4 +227,6 @@ def size_of(payload: Any) -> int:
     """The bytes of a payload."""
     if type(payload) is bytes:
         return len(payload)
+    if isinstance(payload, Shared):
+        return sum(payload.sizes)
     return sum(memoryview(buffer).nbytes for buffer in payload)

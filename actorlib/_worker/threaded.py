@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
     from actorlib._wire.pipe import Pipe
     from actorlib._worker.birth import Start
-    from actorlib._worker.serial import Inbox, SerialUplink
+    from actorlib._worker.inbox import Inbox
+    from actorlib._worker.serial import SerialUplink
 
 
 def serve(start: Start, pipe: Pipe) -> None:

@@ -6,9 +6,7 @@ inside an actor too.
 
 from __future__ import annotations
 
-import itertools
 import struct
-import weakref
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,14 +15,12 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from actorlib._arguments import Arguments
 from actorlib._calling import running
-from actorlib._engine import ActorExit, ActorId, ActorSpec, Hold
+from actorlib._engine import ActorExit, ActorId, ActorSpec, Hold, LoanId, ObjectId
 from actorlib._pending import PendingCalls
 from actorlib._propagation import MARKED
 from actorlib._reading import Reading
-from actorlib._ref import ObjectRef
 from actorlib._telling import tell
 from actorlib._window import bounds_of
-from actorlib._wire.answers import fill, load
 from actorlib._wire.frames import (
     ASK,
     ASK_WITH,
@@ -32,9 +28,7 @@ from actorlib._wire.frames import (
     AWAIT,
     BEHIND_CALLS,
     CANCEL,
-    CANCELLED,
     END,
-    FAILURE,
     FIND,
     HELD,
     LEAVE,
@@ -50,14 +44,18 @@ from actorlib._worker.birth import interface_in
 from actorlib._worker.groups import GroupQuestions
 from actorlib._worker.loans import LoanBook
 from actorlib._worker.making import Making
+from actorlib._worker.objects import Objects
 from actorlib._worker.outbox import Outbox
+from actorlib._worker.refs import Refs
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Collection, Generator, Mapping
 
     from actorlib._interface import Interface, Method
+    from actorlib._ref import ObjectRef
     from actorlib._snapshot import ActorInfo
+    from actorlib._wire.memory import Memory
     from actorlib._worker.birth import Start
 
 TOO_LATE = "the result did not come in time; the call goes on"
@@ -66,7 +64,6 @@ MOMENT = 0.1
 
 _count = struct.Struct(">I")
 _dumped = lru_cache(maxsize=64)(dump)
-_Entry = ObjectRef[Any] | weakref.ref[ObjectRef[Any]] | Reading
 
 
 class Uplink(ABC):
@@ -75,25 +72,28 @@ class Uplink(ABC):
     Args:
         start: What the worker was told first.
         loop: What refs take for their loop.
+        memory: What large values are shared in.
     """
 
-    def __init__(self, start: Start, loop: asyncio.AbstractEventLoop) -> None:
-        self._is_shared = start.is_shared
+    def __init__(
+        self, start: Start, loop: asyncio.AbstractEventLoop, memory: Memory
+    ) -> None:
+        self.memory = memory
         self.context = replace(start.context, process=self)
         self.made: type = object
         self._name = start.name
         self._prefix = start.prefix
         self._source = start.source
         self._loop = loop
-        self._calls = itertools.count(1)
-        self._refs: dict[int, _Entry] = {}
+        self._refs = Refs(loop, self)
         self.outbox = Outbox(self)
+        self._objects = Objects(self, start.prefix, self._refs.unasked)
         self._making = Making(self, start)
         self.loans = LoanBook()
         self._is_forsaken = False
-        self._lost: Exception | None = None
         self.pending = PendingCalls()
         self.groups = GroupQuestions(self)
+        memory.belong(start.prefix, self, self.tidy)
 
     @abstractmethod
     def post(self, frame: Frame) -> None:
@@ -135,8 +135,11 @@ class Uplink(ABC):
     def return_loans_soon(self) -> None:
         """Gives back what can be given back; called from destructors, anywhere."""
 
+    def tidy(self) -> None:  # noqa: B027  # most have nothing to do
+        """Takes note of what others do not need any more, if it has come."""
+
     @abstractmethod
-    def later(self, callback: Callable[[], None]) -> None:
+    def later(self, callback: Callable[[], object]) -> None:
         """Calls back where no other work of the engine is under way."""
 
     def returns(self, *, wait: bool = True) -> list[Frame]:
@@ -228,8 +231,7 @@ class Uplink(ABC):
         self._check_parent()
         bounds = bounds_of(method.options.backpressure or 0)
         reading = Reading(self._loop, self, bounds, is_capped=is_capped)
-        reading.bind(self, next(self._calls))
-        self._refs[reading.call] = reading
+        self._refs.add(reading)
         self._ask(reading.call, actor, method, arguments, told)
         return reading
 
@@ -257,7 +259,7 @@ class Uplink(ABC):
             try:
                 payload, loans = arguments.payload()
             except Exception as error:  # noqa: BLE001  # it is the answer
-                self._fail(call, error)
+                self._refs.fail(call, error)
                 return (CANCEL, call, False)
             if told:
                 return (ASK_WITH, call, asker, actor, name, loans, told, payload)
@@ -266,6 +268,23 @@ class Uplink(ABC):
         held = (HELD, call, asker, actor, told and told.get("deadline"), name)
         passes = not method.keeps_order
         self.outbox.post(actor, frame, arguments, passes=passes, held=held)
+
+    def put(self, value: object) -> ObjectRef[Any]:
+        """Has the owner keep a value; see Engine."""
+        self._check_parent()
+        return self._objects.put(value)
+
+    def borrow(self, object_id: ObjectId) -> ObjectRef[Any]:
+        """The ref of an object that was sent here; see Engine."""
+        return self._objects.borrow(object_id)
+
+    def name(self) -> bytes:
+        """An id for what a ref stands for; see Replier."""
+        return self._objects.name()
+
+    def travel(self, ref: ObjectRef[Any]) -> tuple[object, ...]:
+        """How a ref is pickled into a value that is being sent; see Replier."""
+        return self._objects.travel(ref)
 
     def ready(self, actor: ActorId) -> ObjectRef[None]:
         """Asks to be told when the actor is ready; see Engine."""
@@ -283,7 +302,7 @@ class Uplink(ABC):
 
     def cancel(self, call: int, *, recursive: bool = True) -> None:
         """Stops a call; see Replier."""
-        if self._refs.pop(call, None) is not None:
+        if self._refs.drop(call):
             self.post((CANCEL, call, recursive))
 
     def loosen(self, ref: ObjectRef[Any]) -> None:
@@ -293,30 +312,30 @@ class Uplink(ABC):
         def gone(_: object) -> None:
             self.later(partial(self.cancel, call))
 
-        if call in self._refs:
-            self._refs[call] = weakref.ref(ref, gone)
+        self._refs.loosen(ref, gone)
 
     # Counting handles.
 
-    def retain(self, actor: ActorId) -> None:
+    def retain(self, actor: LoanId) -> None:
         """Counts a holder; see Engine."""
         self.loans.retain(actor)
 
-    def release(self, actor: ActorId) -> None:
+    def release(self, actor: LoanId) -> None:
         """Counts a holder less; the loans go back with the last one; see Engine."""
         if not self._is_forsaken:  # what a fork holds, its parent holds
             self.loans.release(actor)
             self.return_loans_soon()
 
     @contextmanager
-    def borrowing(self, loans: Collection[ActorId] | None) -> Generator[None]:
+    def borrowing(self, loans: Collection[LoanId] | None) -> Generator[None]:
         """Around the loading of a frame's payload: its handles are held meanwhile."""
         if not loans:
             yield
             return
-        self.loans.arrived(loans)
+        # Held first: what another thread lets go of meanwhile is not the last hold.
         for actor in loans:
             self.retain(actor)
+        self.loans.arrived(loans)
         try:
             yield
         finally:
@@ -331,46 +350,31 @@ class Uplink(ABC):
 
     def settle(self, frame: Frame) -> None:
         """Fills the ref that a RESULT or FAILURE frame answers."""
-        entry = self._refs.pop(frame[1], None)
-        ref = entry() if isinstance(entry, weakref.ref) else entry
         with self.borrowing(frame[-2]):
-            if ref is not None and not ref.done():
-                fill(ref, frame)
-                if frame[0] == FAILURE and frame[2] == CANCELLED:
-                    ref.exception()  # no report of a ref that nobody awaits any more
+            self._refs.settle(frame)
 
     def item(self, frame: Frame) -> None:
         """Takes an item of a stream that this worker reads."""
-        reading = self._refs.get(frame[1])
         with self.borrowing(frame[3]):
-            if isinstance(reading, Reading):
-                reading.put(frame[1], frame[2], frame[4], load)
+            self._refs.item(frame)
 
     def taken(self, number: int, count: int) -> None:
         """Tells how many items of a stream were taken; see Feed."""
         if not self._is_forsaken:
             self.post((TAKEN, number, count))
 
-    def _fail(self, call: int, error: BaseException) -> None:
-        entry = self._refs.pop(call, None)
-        ref = entry() if isinstance(entry, weakref.ref) else entry
-        if ref is not None and not ref.done():
-            ref.set_exception(error)
-
     def fail_all(self, error: Exception) -> None:
         """The owner is gone: nothing that was or will be asked is answered."""
-        self._lost = error
-        for call in list(self._refs):
-            self._fail(call, error)
+        self._refs.fail_all(error)
+
+    def adopt(self, ref: ObjectRef[Any]) -> None:
+        """Gives a ref the number under which its answer will come."""
+        self._check_parent()
+        self._refs.adopt(ref)
 
     def _new_ref(self) -> ObjectRef[Any]:
         self._check_parent()
-        ref: ObjectRef[Any] = ObjectRef(loop=self._loop)
-        ref.bind(self, next(self._calls))
-        self._refs[ref.call] = ref
-        if self._lost is not None:
-            self._fail(ref.call, self._lost)
-        return ref
+        return self._refs.new()
 
     def _check_parent(self) -> None:
         if self._is_forsaken:

@@ -88,3 +88,8 @@ def pipelined(times: Sequence[float]) -> dict[str, float]:
 def prefixed(prefix: str, metrics: Mapping[str, float]) -> dict[str, float]:
     """The same figures under longer names."""
     return {f"{prefix} {name}": value for name, value in metrics.items()}
+
+
+def middle(times: Sequence[float]) -> float:
+    """The median."""
+    return sorted(times)[len(times) // 2]

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 LIMIT = 20.0
 """Seconds after which a test is taken to hang."""
+LENT: list[LocalEngine] = []
+"""The engines of runtimes that are lent to many tests: what they open is theirs."""
 
 
 @asynccontextmanager
@@ -57,6 +59,7 @@ async def shared(
     async with _known(options) as runtime:  # for longer than one test may take
         engine = cast("LocalEngine", find_engine())
         set_engine(None)
+        LENT.append(engine)
 
         @asynccontextmanager
         async def lend() -> AsyncGenerator[Runtime]:
@@ -74,7 +77,13 @@ async def shared(
                         gc.collect()  # a caught error keeps handles in a cycle
                     set_engine(None)
 
-        yield lend
+        try:
+            yield lend
+        finally:
+            memory: Any = engine.lives.stores.memory
+            shown = memory._shown
+            LENT.remove(engine)
+            assert not shown, f"segments of workers that are gone are left: {shown}"
 
 
 def _known(options: RuntimeKeywords) -> Runtime:

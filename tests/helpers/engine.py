@@ -10,11 +10,13 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, final
 
 from actorlib._context import RuntimeContext
-from actorlib._engine import ActorId, Hold
+from actorlib._engine import ActorId, Hold, LoanId, ObjectId
 from actorlib._pending import PendingCalls
 from actorlib._reading import Reading
 from actorlib._ref import ObjectRef
+from actorlib._values import travelling
 from actorlib._window import bounds_of
+from actorlib._wire.memory import Memory
 from actorlib.exceptions import ActorNotFoundError
 
 if TYPE_CHECKING:
@@ -90,19 +92,21 @@ class FakeEngine:
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        self.context = RuntimeContext()
+        self.context = RuntimeContext(job_id=bytes(4).hex())
         self.pending = PendingCalls()
+        self.memory = Memory()
         self.groups = NoGroups()
         self.created: list[ActorSpec] = []
         self.sent: list[Sent] = []
         self.cancelled: list[int] = []
         self.told: list[tuple[int, int]] = []
-        self.holders: Counter[ActorId] = Counter()
+        self.holders: Counter[LoanId] = Counter()
         self.ended: list[tuple[ActorId, str]] = []
         self.readiness: dict[ActorId, asyncio.Future[None]] = {}
         self._loop = loop or asyncio.get_running_loop()
         self._refs: dict[int, ObjectRef[Any] | weakref.ref[ObjectRef[Any]]] = {}
         self._calls = itertools.count(1)
+        self._names = itertools.count(1)
         self._answered = threading.Condition()
         self._thread = None if loop is not None else threading.get_ident()
 
@@ -195,11 +199,11 @@ class FakeEngine:
         self.ended.append((actor, "restart" if restart else "kill"))
         return self._done()
 
-    def retain(self, actor: ActorId) -> None:
+    def retain(self, actor: LoanId) -> None:
         """Counts a holder."""
         self.holders[actor] += 1
 
-    def release(self, actor: ActorId) -> None:
+    def release(self, actor: LoanId) -> None:
         """Counts a holder less; the last one is forgotten."""
         self.holders[actor] -= 1
         self.holders = +self.holders
@@ -237,6 +241,26 @@ class FakeEngine:
                 raise TimeoutError
 
     # For the test.
+
+    def name(self) -> bytes:
+        """An id for what a ref stands for; see Replier."""
+        return bytes(8) + next(self._names).to_bytes(8, "big")
+
+    def travel(self, ref: ObjectRef[Any]) -> tuple[object, ...]:
+        """How a ref is pickled into a value that is being sent; see Replier."""
+        return travelling(ObjectId(ref.named()))
+
+    def put(self, value: object) -> ObjectRef[Any]:
+        """A ref with a value; see Engine."""
+        ref = self.new_ref()
+        ref.set_result(value)
+        return ref
+
+    def borrow(self, object_id: ObjectId) -> ObjectRef[Any]:
+        """A ref that came; see Engine."""
+        ref = self.new_ref()
+        ref.object_id = object_id
+        return ref
 
     def new_ref(self) -> ObjectRef[Any]:
         """A ref of a call of its own, held here as an engine holds it."""

@@ -8,6 +8,7 @@ import weakref
 import pytest
 
 from actorlib._wire.blame import Sources, encode_arguments
+from actorlib._wire.memory import Memory
 from actorlib._wire.payload import decode_call
 from actorlib.exceptions import SerializationError
 
@@ -34,7 +35,7 @@ class Twice:
 
 
 def test_arguments_when_they_can_be_sent_then_their_payload() -> None:
-    payload = encode_arguments("Model.ping", (1, [2]), {"a": (3,)})
+    payload = encode_arguments("Model.ping", (1, [2]), {"a": (3,)}, Memory(), [])
 
     args, kwargs = decode_call(payload)
     assert (list(args), kwargs) == ([1, [2]], {"a": (3,)})
@@ -54,7 +55,7 @@ def test_arguments_when_one_cannot_be_sent_then_the_error_names_it(
     args: tuple[object, ...], kwargs: dict[str, object], label: str
 ) -> None:
     with pytest.raises(SerializationError) as caught:
-        encode_arguments("Model.ping", args, kwargs)
+        encode_arguments("Model.ping", args, kwargs, Memory(), [])
 
     assert str(caught.value).startswith(label)
     assert "cannot be sent to another process" in str(caught.value)
@@ -62,14 +63,14 @@ def test_arguments_when_one_cannot_be_sent_then_the_error_names_it(
 
 def test_arguments_when_two_cannot_be_sent_then_the_error_names_the_first() -> None:
     with pytest.raises(SerializationError, match=r"^argument 2 of"):
-        encode_arguments("Model.ping", (1, Stubborn(), Stubborn()), {})
+        encode_arguments("Model.ping", (1, Stubborn(), Stubborn()), {}, Memory(), [])
 
 
 def test_arguments_when_one_cannot_be_sent_then_the_error_is_a_type_error_with_the_reason() -> (  # noqa: E501  # one behaviour, one name
     None
 ):
     with pytest.raises(TypeError, match="never") as caught:
-        encode_arguments("Model.ping", (Stubborn(),), {})
+        encode_arguments("Model.ping", (Stubborn(),), {}, Memory(), [])
 
     assert isinstance(caught.value.__cause__, LookupError)
 
@@ -78,7 +79,7 @@ def test_arguments_when_nobody_is_to_blame_afterwards_then_an_error_all_the_same
     None
 ):
     with pytest.raises(SerializationError, match=r"the arguments of Model\.ping"):
-        encode_arguments("Model.ping", (Twice(),), {})
+        encode_arguments("Model.ping", (Twice(),), {}, Memory(), [])
 
 
 # Classes.

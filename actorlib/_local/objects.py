@@ -1,0 +1,267 @@
+"""What refs stand for that were sent inside of values: kept while somebody holds them.
+
+An object of the owner's is the ref itself. That of a worker is the answer which its ref
+was filled with, passed on by the worker and not decoded here.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from actorlib._engine import OBJECT_ID, LoanId, ObjectId, collecting
+from actorlib._local.holders import OWNER
+from actorlib._ref import BorrowedRef, ObjectRef
+from actorlib._values import Sharing, travelling
+from actorlib._wire.answers import fill
+from actorlib._wire.frames import CANCELLED, DIED, FAILURE, RESULT, Frame
+from actorlib._wire.memory import shared
+from actorlib._wire.payload import decode, dump, encode, kept
+from actorlib.exceptions import ObjectLostError
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Collection
+
+    from actorlib._local.debts import Debts
+    from actorlib._local.loans import Loans
+    from actorlib._wire.frames import Payload
+
+_count = struct.Struct(">Q")
+
+
+class Kept:
+    """An object of a worker's.
+
+    Attributes:
+        answer: What its ref was filled with, or None if that is not known yet.
+        waiting: Who wants it.
+        revoke: Cancels the call that it is the result of.
+        debts: Those of the actor that has to pass it on.
+    """
+
+    def __init__(self, revoke: Callable[[], None], debts: Debts | None) -> None:
+        self.debts = debts
+        if debts is not None:
+            debts.more()
+        self.answer: Frame | None = None
+        self.waiting: list[Callable[[Frame], None]] = []
+        self.revoke = revoke
+
+
+class Objects:
+    """The objects of a runtime.
+
+    Args:
+        prefix: How the ids of the owner's begin.
+        loop: The owner's loop.
+        loans: Counts what is in payloads.
+    """
+
+    def __init__(
+        self, prefix: bytes, loop: asyncio.AbstractEventLoop, loans: Loans
+    ) -> None:
+        self._prefix = prefix
+        self._loop = loop
+        self._loans = loans
+        self._names = itertools.count(1)
+        self._own: dict[ObjectId, ObjectRef[Any]] = {}
+        self._theirs: dict[ObjectId, Kept] = {}
+        self._borrowed: weakref.WeakValueDictionary[ObjectId, BorrowedRef[Any]] = (
+            weakref.WeakValueDictionary()
+        )
+        self.engine: Sharing
+
+    def __len__(self) -> int:
+        """How many are kept."""
+        return len(self._own) + len(self._theirs)
+
+    # Refs of the owner's.
+
+    def name(self) -> ObjectId:
+        """An id for what a ref of this process stands for."""
+        return ObjectId(self._prefix + _count.pack(next(self._names)))
+
+    def travel(self, ref: ObjectRef[Any]) -> tuple[object, ...]:
+        """How a ref is pickled; what it stands for is kept from now on."""
+        object_id = ObjectId(ref.named())
+        reduced = travelling(object_id)
+        if object_id.startswith(self._prefix):
+            self._own[object_id] = ref
+        return reduced
+
+    def put(self, value: object) -> ObjectRef[Any]:
+        """Keeps a value as it is now; see Engine."""
+        with collecting(self.engine) as loans:
+            payload = kept(shared(self.engine.memory, encode(value), loans))
+        self._loans.arrived(loans, OWNER)
+        ref: ObjectRef[Any] = ObjectRef(loop=self._loop)
+        ref.bind(self, 0)
+        fill(ref, (RESULT, 0, loans or None, payload))
+        if not ref.exception():
+            ref.kept = payload, loans  # also a small one: it is encoded once
+        self._loans.returned(loans, OWNER)
+        return ref
+
+    # Refs that come to the owner.
+
+    def borrow(self, object_id: ObjectId) -> ObjectRef[Any]:
+        """The ref of an object that was sent to this process."""
+        own = self._own.get(object_id) or self._borrowed.get(object_id)
+        if own is not None:
+            return own
+        ref: BorrowedRef[Any] = BorrowedRef(loop=self._loop)
+        ref.bind(self, 0)
+        ref.object_id = object_id
+        ref.want = lambda: self.fetch(object_id, lambda frame: _answer(made, frame))
+        ref.revoke = lambda: self.revoke(object_id)
+        made = weakref.ref(ref)
+        self._borrowed[object_id] = ref
+        self.engine.retain(object_id)
+        weakref.finalize(ref, self.engine.release, object_id).atexit = False
+        return ref
+
+    def cancel(self, call: int, *, recursive: bool = True) -> None:
+        """Nothing is stopped by its number here; see Replier."""
+
+    def loosen(self, ref: ObjectRef[Any]) -> None:
+        """A wait for it holds nothing; see Replier."""
+
+    def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
+        """Calls back once when a ref is done; see Replier."""
+        ref.add_done_callback(lambda _: then())
+
+    def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
+        """Refuses to block the loop that it comes through; see Replier."""
+        del ref, timeout
+        raise RuntimeError(
+            "get() would block the event loop that the value comes through: await the "
+            "ref instead"
+        )
+
+    # Those of workers, and who wants which.
+
+    def expect(
+        self, object_id: ObjectId, revoke: Callable[[], None], debts: Debts | None
+    ) -> None:
+        """A worker is about to send a ref of its own.
+
+        Args:
+            object_id: What it stands for.
+            revoke: Cancels the call that it is the result of.
+            debts: The worker is not idle before it has passed the value on.
+        """
+        if object_id not in self._theirs:
+            self._theirs[object_id] = Kept(revoke, debts)
+
+    def keep(
+        self,
+        object_id: ObjectId,
+        is_good: bool,  # noqa: FBT001  # a field of the frame
+        loans: Collection[LoanId] | None,
+        payload: Payload,
+    ) -> None:
+        """What a worker's ref was filled with."""
+        self._loans.arrived(loans or (), OWNER)
+        entry = self._theirs.get(object_id)
+        if entry is None or entry.answer is not None:  # nobody holds it any more
+            self._loans.returned(loans or (), OWNER)
+            return
+        if is_good:
+            self._fill(entry, (RESULT, 0, loans, payload))
+        else:
+            self._fill(entry, _failure(decode(payload)))
+
+    def fetch(self, object_id: ObjectId, then: Callable[[Frame], None]) -> None:
+        """Gives the answer that fills a ref, when it is there.
+
+        Args:
+            object_id: What the ref stands for.
+            then: Gets the frame. What is in it is counted by whoever takes it.
+        """
+        own, entry = self._own.get(object_id), self._theirs.get(object_id)
+        if own is not None:
+            own.add_done_callback(lambda ref: self._tell(ref, then))
+        elif entry is None:
+            lost = f"object {object_id.hex()} is kept by nobody any more"
+            then(_failure(ObjectLostError(lost)))
+        elif entry.answer is not None:
+            then(entry.answer)
+        else:
+            entry.waiting.append(then)
+
+    def revoke(self, object_id: ObjectId) -> None:
+        """Cancels the call that an object is the result of, if it has none yet."""
+        own, entry = self._own.get(object_id), self._theirs.get(object_id)
+        if own is not None:
+            own.cancel()
+        elif entry is not None and entry.answer is None:
+            entry.revoke()
+
+    def unheld(self, object_id: ObjectId) -> None:
+        """Nobody else holds it any more."""
+        self._own.pop(object_id, None)
+        entry = self._theirs.pop(object_id, None)
+        if entry is None:
+            return
+        if entry.answer is not None:
+            self._loans.returned(entry.answer[-2] or (), OWNER)
+        elif entry.debts is not None:
+            entry.debts.less()
+
+    def lost(self, prefix: bytes) -> None:
+        """A worker is gone: what it has not passed on will never come."""
+        for object_id, entry in list(self._theirs.items()):
+            if object_id.startswith(prefix) and entry.answer is None:
+                self._fill(entry, _failure(ObjectLostError(_LOST)))
+
+    def _fill(self, entry: Kept, answer: Frame) -> None:
+        entry.answer = answer
+        if entry.debts is not None:
+            entry.debts.less()
+        waiting, entry.waiting = entry.waiting, []
+        for then in waiting:
+            then(answer)
+
+    def _tell(self, ref: ObjectRef[Any], then: Callable[[Frame], None]) -> None:
+        """Gives the answer that a ref of the owner's was filled with."""
+        if ref.cancelled():
+            then((FAILURE, 0, CANCELLED, "", "", "", None, b""))
+            return
+        error = ref.exception()
+        if error is not None:
+            then(_failure(error))
+            return
+        try:
+            payload, loans = ref.kept
+        except AttributeError:
+            with collecting(self.engine) as found:
+                made = encode(ref.result())
+                payload, loans = shared(self.engine.memory, made, found), found
+            payload = kept(payload)
+        self._loans.arrived(loans or (), OWNER)
+        then((RESULT, 0, loans or None, payload))
+        self._loans.returned(loans or (), OWNER)
+
+
+_LOST = (
+    "the actor whose call this is the result of ended before it had one: nobody can "
+    "answer for it"
+)
+
+
+def is_object(name: bytes) -> bool:
+    """Whether the id of something that is held is that of an object."""
+    return len(name) == OBJECT_ID
+
+
+def _answer(made: weakref.ref[BorrowedRef[Any]], frame: Frame) -> None:
+    ref = made()
+    if ref is not None and not ref.done():
+        fill(ref, frame)
+
+
+def _failure(error: BaseException) -> Frame:
+    return (FAILURE, 0, DIED, str(error), "", "", None, dump(error))

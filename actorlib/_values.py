@@ -1,0 +1,141 @@
+"""Values that travel as they were encoded, and refs that travel inside of values.
+
+A value that lies in shared memory is not copied again when its ref is given to another
+actor: what is sent says where it lies. A ref inside a value is sent as the id of an
+object, which the owner keeps for whoever holds it; the receiver asks for it when it
+wants it.
+"""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from actorlib._engine import Engine, ObjectId, current_engine, traveller, travels
+from actorlib._wire.payload import decode
+from actorlib._wire.shared import Shared
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from actorlib._ref import ObjectRef
+    from actorlib._wire.frames import Payload
+    from actorlib._wire.memory import Memory
+
+
+class Sharing(Engine, Protocol):
+    """An engine that sends values to other processes."""
+
+    memory: Memory
+
+
+class Stored:
+    """An encoded value inside of another one that is being pickled.
+
+    It arrives as the value.
+
+    Args:
+        engine: Whose process it is pickled in.
+        payload: The value.
+        loans: What is in it.
+    """
+
+    def __init__(
+        self, engine: Sharing, payload: Payload, loans: Collection[bytes] | None
+    ) -> None:
+        self._engine = engine
+        self._payload = payload
+        self._loans = loans or ()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        for loan in self._loans:
+            travels(self._engine, cast("Any", loan))
+        payload = self._payload
+        if isinstance(payload, Shared):
+            return _load_shared, (payload.told(),)
+        if type(payload) is list:
+            return _load_parts, tuple(map(pickle.PickleBuffer, payload))
+        return decode, (payload,)
+
+
+class Filled:
+    """The arguments of a call, encoded before the values of its refs were there.
+
+    Args:
+        arguments: All others, with holes.
+        places: Where the values belong: positions, and names of keyword arguments.
+        values: The values, or ``Stored`` ones.
+    """
+
+    def __init__(
+        self,
+        arguments: Stored,
+        places: Sequence[int | str],
+        values: Sequence[object],
+    ) -> None:
+        self._parts = (arguments, places, values)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _fill, self._parts
+
+
+def stored(engine: Sharing, ref: ObjectRef[Any]) -> object:
+    """What stands for a ref's value in a payload.
+
+    Args:
+        engine: Whose process it is.
+        ref: A ref that has its value.
+    """
+    value = ref.result()  # it raises what there is to raise
+    try:
+        payload, loans = ref.kept
+    except AttributeError:
+        return value
+    return Stored(engine, payload, loans)
+
+
+def travelling(object_id: ObjectId) -> tuple[object, ...]:
+    """How a ref is pickled, by the id of what it stands for; see Replier.
+
+    Raises:
+        TypeError: It is pickled for something else than a call or its result.
+        ValueError: It belongs to another runtime.
+    """
+    engine = traveller()
+    if object_id[:4].hex() != engine.context.job_id:
+        raise ValueError(
+            f"the ref {object_id.hex()} belongs to another runtime, which this one "
+            "cannot reach: await it, and send its value"
+        )
+    travels(engine, object_id)
+    return load_ref, (object_id,)
+
+
+def load_ref(object_id: ObjectId) -> ObjectRef[Any]:
+    """The ref of an object, in the process that it was sent to."""
+    return current_engine().borrow(object_id)
+
+
+def _load_shared(table: dict[str, Any]) -> object:
+    return decode(cast("Sharing", current_engine()).memory.arrived(table))
+
+
+def _load_parts(*parts: Any) -> object:
+    return decode([memoryview(part) for part in parts])
+
+
+def _fill(
+    arguments: object, places: Sequence[int | str], values: Sequence[object]
+) -> tuple[list[object], dict[str, object]]:
+    given, named = (
+        (cast("list[object]", arguments), {})
+        if isinstance(arguments, list)
+        else cast("tuple[Sequence[object], dict[str, object]]", arguments)
+    )
+    args = list(given)
+    for place, value in zip(places, values, strict=True):
+        if isinstance(place, int):
+            args[place] = value
+        else:
+            named[place] = value
+    return args, named

@@ -1,0 +1,99 @@
+"""Which bytes of a segment are whose: blocks are taken, given back, and taken again.
+
+The first gap that is wide enough is taken, so a block lies as low as it can. Low pages
+were touched before, and touching a page for the first time costs several times what
+copying into it costs afterwards.
+"""
+
+from __future__ import annotations
+
+import bisect
+
+PAGE = 4096
+"""Blocks begin and end at pages, so that no two share one."""
+
+
+class Blocks:
+    """The blocks of one segment.
+
+    Args:
+        size: Its bytes, a multiple of ``PAGE``.
+
+    Attributes:
+        size: The same.
+        used: The bytes in blocks.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.used = 0
+        self._taken: dict[int, int] = {}
+        self._gaps: list[tuple[int, int]] = [(0, size)]
+
+    def __repr__(self) -> str:
+        return f"<Blocks {len(self._taken)} of {self.used} bytes, up to {self.top}>"
+
+    def __len__(self) -> int:
+        """How many blocks are taken."""
+        return len(self._taken)
+
+    @property
+    def top(self) -> int:
+        """The end of the last block."""
+        start, nbytes = self._gaps[-1] if self._gaps else (self.size, 0)
+        return start if start + nbytes == self.size else self.size
+
+    def take(self, nbytes: int) -> int | None:
+        """Takes a block; gives where it begins, or None if no gap is wide enough."""
+        nbytes = whole_pages(nbytes)
+        for place, (start, gap) in enumerate(self._gaps):
+            if gap < nbytes:
+                continue
+            if gap == nbytes:
+                del self._gaps[place]
+            else:
+                self._gaps[place] = start + nbytes, gap - nbytes
+            self._taken[start] = nbytes
+            self.used += nbytes
+            return start
+        return None
+
+    def give_back(self, start: int) -> None:
+        """Gives a block back.
+
+        Raises:
+            LookupError: None begins there.
+        """
+        nbytes = self._taken.pop(start, 0)
+        if not nbytes:
+            raise LookupError(f"no block begins at {start}: {self!r}")
+        self.used -= nbytes
+        gaps = self._gaps
+        place = bisect.bisect(gaps, (start, nbytes))
+        if place < len(gaps) and start + nbytes == gaps[place][0]:
+            nbytes += gaps.pop(place)[1]
+        if place and sum(gaps[place - 1]) == start:
+            place -= 1
+            start, before = gaps.pop(place)
+            nbytes += before
+        gaps.insert(place, (start, nbytes))
+
+    def check(self) -> None:
+        """Raises if blocks and gaps do not cover the segment exactly.
+
+        Raises:
+            AssertionError: An invariant is broken.
+        """
+        end, was_gap = 0, False
+        for start, nbytes in sorted([*self._taken.items(), *self._gaps]):
+            is_gap = start not in self._taken
+            if start != end or not nbytes or (is_gap and was_gap):
+                raise AssertionError(f"{self!r}: what begins at {start} is misplaced")
+            end, was_gap = start + nbytes, is_gap
+        if end != self.size or self.used != sum(self._taken.values()):
+            raise AssertionError(f"{self!r}: {end} bytes of {self.size} are covered")
+
+
+def whole_pages(nbytes: int) -> int:
+    """The bytes of the pages that so many bytes need; at least one page."""
+    return max(-(-nbytes // PAGE), 1) * PAGE

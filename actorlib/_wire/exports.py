@@ -1,0 +1,103 @@
+"""Parts of mapped memory as views that say when the last one of them is gone.
+
+A weak reference to a ``memoryview`` says nothing: whoever makes another one of it, as
+numpy does, shares what is behind it and lets it go. What is behind has to be an object
+for each part, and ``ctypes`` makes such objects at any address.
+
+It says so with a destructor, of an object that the garbage collector does not know. Of
+garbage in a circle it would run destructors and callbacks of weak references in any
+order, so before a ``__del__`` of the user's that still looks at the part.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+if TYPE_CHECKING:
+    import mmap
+    from collections.abc import Callable
+
+
+class _Buffer(ctypes.Structure):
+    """``Py_buffer``, as the interpreter's buffer protocol fills it."""
+
+    _fields_: ClassVar = [
+        ("buf", ctypes.c_void_p),
+        ("obj", ctypes.py_object),
+        ("len", ctypes.c_ssize_t),
+        ("itemsize", ctypes.c_ssize_t),
+        ("readonly", ctypes.c_int),
+        ("ndim", ctypes.c_int),
+        ("format", ctypes.c_char_p),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("suboffsets", ctypes.c_void_p),
+        ("internal", ctypes.c_void_p),
+    ]
+    buf: int
+
+
+# A class for each size would be garbage for the collector: one is long enough for all.
+_Bytes: Any = ctypes.c_ubyte * sys.maxsize
+
+
+class _Part(_Bytes):  # type: ignore[misc]  # a class that is made
+    """Memory from an address on; only its beginning is looked at."""
+
+    memory: mmap.mmap
+    last: Last
+
+
+class Last(bytes):
+    """The name of a part; says that the part is gone by going itself."""
+
+    __slots__ = ()
+
+    def __del__(self) -> None:
+        self.gone()
+
+    def gone(self) -> None:
+        """Called once, anywhere; for a subclass to say what is to be done."""
+
+
+def telling(gone: Callable[[bytes], None]) -> type[Last]:
+    """A class of names that tell somebody when their parts are gone.
+
+    Args:
+        gone: Is told the name, anywhere, as destructors run anywhere.
+    """
+
+    def tell(self: Last) -> None:
+        gone(bytes(self))
+
+    return type("Last", (Last,), {"__slots__": (), "gone": tell})
+
+
+def address_of(memory: mmap.mmap) -> int:
+    """Where mapped memory begins; ``ctypes`` itself tells it of writable ones only."""
+    buffer = _Buffer()
+    ctypes.pythonapi.PyObject_GetBuffer(
+        ctypes.py_object(memory), ctypes.byref(buffer), 0
+    )
+    try:
+        return buffer.buf
+    finally:
+        ctypes.pythonapi.PyBuffer_Release(ctypes.byref(buffer))
+
+
+def view(memory: mmap.mmap, address: int, nbytes: int, last: Last) -> memoryview:
+    """A part of mapped memory, read-only.
+
+    Args:
+        memory: The whole, which stays mapped while a view of the part lives.
+        address: Where the part begins.
+        nbytes: Its size.
+        last: Goes with the last view.
+    """
+    ctypes.pythonapi.PyObject_GC_UnTrack(ctypes.py_object(last))
+    part = cast("_Part", _Part.from_address(address))
+    part.memory = memory
+    part.last = last
+    return memoryview(cast("Any", part)).cast("B")[:nbytes].toreadonly()

@@ -1,0 +1,271 @@
+"""Memory that processes share: anonymous files, handed from one to the other.
+
+A segment has no name, so there is nothing to unlink: the kernel frees it when the last
+process that has it is gone, however it went. It is not bounded by the size of /dev/shm
+either, which containers keep at 64 MiB. Its size is sealed, and its pages are there
+before anything is written, so touching it never ends in SIGBUS.
+
+A segment is large and sparse: it costs what was touched of it. So a process rarely
+needs more than one, and others map that one once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import mmap
+import os
+import sys
+import tempfile
+
+from actorlib._wire.blocks import Blocks, whole_pages
+from actorlib._wire.exports import Last, address_of, view
+
+SPARSE = 1 << 30
+"""The bytes of a segment, unless one value is larger."""
+_STEP = 1 << 20
+_POPULATE_WRITE = 23  # MADV_POPULATE_WRITE, Linux 5.14; mmap does not name it
+_SEALS = 0x1 | 0x2 | 0x4  # F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW
+_SLOT = 8
+
+
+class Segment:
+    """A segment of this process: it writes, others read.
+
+    Args:
+        name: What it is called by whoever it is shown to.
+        nbytes: Its size.
+
+    Attributes:
+        name: The same.
+        size: The same, in whole pages.
+        fd: Its descriptor.
+        blocks: Which bytes are whose.
+        touched: The bytes, from its beginning, that have cost memory.
+    """
+
+    def __init__(self, name: bytes, nbytes: int) -> None:
+        self.name = name
+        self.size = whole_pages(nbytes)
+        self.blocks = Blocks(self.size)
+        self.touched = 0
+        self.fd = anonymous(self.size)
+        try:
+            self._memory = mmap.mmap(self.fd, self.size)
+        except BaseException:
+            os.close(self.fd)
+            raise
+        self._address = address_of(self._memory)
+
+    def touch(self, end: int) -> None:
+        """Makes sure that everything up to an end has memory.
+
+        Raises:
+            OSError: The system has none left.
+        """
+        start, missing = self.touched, end - self.touched
+        if missing <= 0:
+            return
+        try:
+            try:
+                self._memory.madvise(_POPULATE_WRITE, start, missing)
+            except (AttributeError, OSError, ValueError):  # older, other, or no memory
+                _allocate(self.fd, start, missing)
+        except OSError:
+            self._give_back(start, missing)  # a part of it may be there
+            raise
+        self.touched = end
+
+    def trim(self, end: int) -> None:
+        """Gives the system back what lies behind an end; no block may."""
+        end = whole_pages(end) if end else 0
+        if end < self.touched and self._give_back(end, self.touched - end):
+            self.touched = end
+
+    def _give_back(self, start: int, nbytes: int) -> bool:
+        try:
+            self._memory.madvise(mmap.MADV_REMOVE, start, nbytes)
+        except (AttributeError, OSError):  # only Linux has a way
+            return False
+        return True
+
+    def at(self, start: int, nbytes: int) -> memoryview:
+        """A part of it, to be written."""
+        return memoryview(self._memory)[start : start + nbytes]
+
+    def view(self, start: int, nbytes: int, last: Last) -> memoryview:
+        """A part of it, to be read; it stays mapped while that lives."""
+        return view(self._memory, self._address + start, nbytes, last)
+
+    def prepare(self) -> None:
+        """Does nothing: it is mapped; see Shown."""
+
+    def close(self) -> None:
+        """Closes it here; views of it, and other processes, keep its memory."""
+        os.close(self.fd)
+
+
+class Shown:
+    """A segment of another process, to be read; mapped when it first is.
+
+    Args:
+        fd: Its descriptor; closed by ``close``, and here if it does not hold so much.
+        size: Its bytes.
+
+    Attributes:
+        fd: The same.
+        size: The same.
+
+    Raises:
+        ValueError: The descriptor is of no such file, or one that may shrink: reading
+            it could end in SIGBUS.
+    """
+
+    def __init__(self, fd: int, size: int) -> None:
+        self.fd = fd
+        self.size = size
+        self._memory: mmap.mmap | None = None
+        self._address = 0
+        if not (os.fstat(fd).st_size >= size > 0 and _keeps_its_size(fd)):
+            os.close(fd)
+            raise ValueError(f"a file without {size} bytes that stay")
+
+    def prepare(self) -> None:
+        """Maps it.
+
+        Raises:
+            OSError: This process may not have that much more of addresses.
+        """
+        if self._memory is None:
+            self._memory = mmap.mmap(
+                self.fd, self.size, mmap.MAP_SHARED, mmap.PROT_READ
+            )
+            self._address = address_of(self._memory)
+
+    def view(self, start: int, nbytes: int, last: Last) -> memoryview:
+        """A part of it, when it is prepared; it stays mapped while that lives."""
+        if self._memory is None:
+            raise AssertionError("a segment is mapped before it is looked at")
+        return view(self._memory, self._address + start, nbytes, last)
+
+    def close(self) -> None:
+        """Closes it here; views of it keep its memory."""
+        os.close(self.fd)
+
+
+class Budget:
+    """The bytes that all processes of a runtime may touch together.
+
+    Each process writes what it has touched in a slot of a file that all of them have,
+    and then looks at all slots: who finds too much takes it back. So there is no lock,
+    which a process that was stopped could hold, and never too much; at the worst two
+    that want the last bytes at once are both refused.
+
+    Args:
+        limit: The bytes.
+        slot: Which slot is this process's.
+        fd: The file; a new one if it is not given.
+
+    Attributes:
+        limit: The same.
+        fd: The file.
+    """
+
+    SLOTS = 1 << 16
+
+    def __init__(self, limit: int, slot: int = 0, fd: int | None = None) -> None:
+        self.limit = limit
+        self.fd = anonymous((self.SLOTS + 1) * _SLOT) if fd is None else fd
+        self._slot = slot
+        self._touched = 0
+
+    def set(self, touched: int) -> bool:
+        """Says how much this process has touched, if that is within the limit.
+
+        Returns:
+            False if all processes together would have more than the limit: nothing
+            was changed.
+        """
+        before, self._touched = self._touched, touched
+        self._write(self._slot, touched)
+        if touched > before and self.used() > self.limit:
+            self._touched = before
+            self._write(self._slot, before)
+            return False
+        return True
+
+    def admit(self, slot: int) -> None:
+        """Another process has a slot from now on; said by the owner alone."""
+        if slot > self._last():
+            os.pwrite(self.fd, slot.to_bytes(_SLOT, sys.byteorder), 0)
+
+    def clear(self, slot: int) -> None:
+        """What the process of a slot has touched is gone."""
+        self._write(slot, 0)
+
+    def used(self) -> int:
+        """The bytes that all processes have touched."""
+        data = os.pread(self.fd, (self._last() + 1) * _SLOT, _SLOT)
+        return sum(memoryview(data).cast("Q").tolist())
+
+    def close(self) -> None:
+        """Closes the file here."""
+        os.close(self.fd)
+
+    def _last(self) -> int:
+        return int.from_bytes(os.pread(self.fd, _SLOT, 0), sys.byteorder)
+
+    def _write(self, slot: int, touched: int) -> None:
+        os.pwrite(self.fd, touched.to_bytes(_SLOT, sys.byteorder), (slot + 1) * _SLOT)
+
+
+def further(touched: int, end: int, size: int) -> int:
+    """Up to where a segment is touched when it has to reach an end: a bit further.
+
+    So small values do not cost a system call each.
+    """
+    ahead = touched + min(max(_STEP, touched // 4), 64 * _STEP)
+    return min(-(-max(end, ahead) // _STEP) * _STEP, size)
+
+
+def anonymous(nbytes: int) -> int:
+    """A file without a name, of so many bytes that cost nothing yet.
+
+    Raises:
+        OSError: There can be none.
+    """
+    try:
+        fd = os.memfd_create("actorlib", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    except (AttributeError, OSError):  # another system, or a sandbox
+        with tempfile.TemporaryFile() as file:
+            fd = os.dup(file.fileno())
+    try:
+        os.ftruncate(fd, nbytes)
+        with contextlib.suppress(AttributeError, OSError):
+            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _keeps_its_size(fd: int) -> bool:
+    """Whether nobody can cut a file; one on a disk cannot say, and is taken."""
+    try:
+        seals = fcntl.fcntl(fd, fcntl.F_GET_SEALS)
+    except (AttributeError, OSError):
+        return True
+    return seals & _SEALS == _SEALS
+
+
+def _allocate(fd: int, start: int, nbytes: int) -> None:
+    """Has the system give a file its memory.
+
+    Raises:
+        OSError: There is none left.
+    """
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(fd, start, nbytes)
+        return
+    for place in range(start, start + nbytes, _STEP):
+        os.pwrite(fd, bytes(min(_STEP, start + nbytes - place)), place)

@@ -1,0 +1,90 @@
+"""A payload that lies in memory which its receiver has too."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_ALIGNED = 64
+NAME = 12
+"""The length of the name of a segment; its first eight bytes name who made it."""
+block_id = struct.Struct(f">{NAME}sQ")
+"""The name of a segment, and where a block begins in it."""
+
+
+class Store(Protocol):
+    """Where the payload lies."""
+
+    def view(self, shared: Shared) -> memoryview:
+        """The memory that it lies in, read-only; it holds the block while it lives."""
+        ...
+
+    def dropped(self, block: bytes) -> None:
+        """Nobody was ever told of a block."""
+        ...
+
+
+class Shared:
+    """A payload that lies in a block, which it holds once it was looked at.
+
+    Attributes:
+        segment: The name of its segment.
+        start: Where it begins there.
+        sizes: The bytes of its buffers: the pickle, then what lies outside of it.
+        is_fresh: Whether nobody counts who holds its block yet: if it is dropped, the
+            block is free.
+    """
+
+    __slots__ = ("_memory", "_whole", "is_fresh", "segment", "sizes", "start")
+
+    def __init__(
+        self,
+        memory: Store,
+        segment: bytes,
+        start: int,
+        sizes: tuple[int, ...],
+        *,
+        is_fresh: bool = False,
+    ) -> None:
+        self._memory = memory
+        self.segment = segment
+        self.start = start
+        self.sizes = sizes
+        self.is_fresh = is_fresh
+        self._whole: memoryview | None = None
+
+    def __del__(self) -> None:
+        if self.is_fresh:
+            self._memory.dropped(self.block)
+
+    def __repr__(self) -> str:
+        return f"<Shared {sum(self.sizes)} bytes at {self.start}>"
+
+    @property
+    def block(self) -> bytes:
+        """The id of its block."""
+        return block_id.pack(self.segment, self.start)
+
+    def told(self) -> dict[str, Any]:
+        """What a frame says of it; from here on its receiver counts."""
+        self.is_fresh = False
+        return {"segment": self.segment, "start": self.start, "sizes": self.sizes}
+
+    def buffers(self) -> Sequence[memoryview]:
+        """Its buffers, read-only; its block is held while this or one of them lives."""
+        if self._whole is None:
+            self._whole = self._memory.view(self)
+        whole, offset = self._whole, 0
+        views: list[memoryview] = []
+        for size in self.sizes:
+            views.append(whole[offset : offset + size])
+            offset += aligned(size)
+        return views
+
+
+def aligned(nbytes: int) -> int:
+    """The bytes that a buffer takes in a block: the next one begins aligned."""
+    return -(-nbytes // _ALIGNED) * _ALIGNED

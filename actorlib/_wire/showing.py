@@ -1,0 +1,172 @@
+"""What one end of a pipe shows of shared memory, and what it is shown.
+
+A table tells of a segment before the first frame that needs it, and its descriptor has
+gone by the side socket before that. Tables are read in order, and so are descriptors.
+The side socket itself comes with the first bytes of a worker's pipe.
+"""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING, Any, cast
+
+from actorlib._wire.codec import encode
+from actorlib._wire.memory import BLOCK_ID, Settings
+from actorlib._wire.segments import Budget
+from actorlib._wire.shared import NAME, Shared
+from actorlib._wire.side import Side, first, put
+from actorlib.exceptions import ProtocolError
+
+if TYPE_CHECKING:
+    from actorlib._wire.frames import Buffer, Frame
+    from actorlib._wire.memory import Memory
+
+
+class Showing:
+    """Shared memory as it is spoken of on one pipe.
+
+    Args:
+        memory: That of this process.
+        maker: How the names of the other side's segments begin, if it is a worker:
+            that is all it may show. Without, it is the owner, who may tell everything.
+
+    Attributes:
+        known: The segments of others, or of this process, that the other side has.
+    """
+
+    def __init__(self, memory: Memory, maker: bytes | None = None) -> None:
+        self.memory = memory
+        self.known: set[bytes] = set()
+        self._maker = maker
+        self._side: Side | None = None
+
+    def begin(self, sock: socket.socket, slot: int) -> None:
+        """Tells a worker how much it may touch, and gives it its side socket.
+
+        These are the first bytes of its pipe. If there can be no side socket, it is
+        told nothing, and large values go through the pipe.
+
+        Args:
+            sock: The owner's end of the pipe.
+            slot: The worker's slot of the budget.
+        """
+        budget, settings = self.memory.budget, self.memory.settings
+        if budget is None:
+            return
+        try:
+            ours, theirs = socket.socketpair()
+        except OSError:  # no more files
+            return
+        self._side = Side(ours)
+        table = {"slot": slot, "limit": budget.limit, "settings": tuple(settings)}
+        told = cast("bytes", encode((table,)))
+        try:
+            with theirs:
+                if self._side.put(budget.fd):
+                    put(sock, told, theirs.fileno())  # an empty pipe takes it whole
+                else:
+                    self.close()
+        except OSError:  # it is gone, or too many descriptors are on their way
+            self.close()
+
+    def read_first(self, sock: socket.socket, nbytes: int) -> bytes:
+        """Reads the first bytes of a pipe, and the side socket that comes with them.
+
+        Raises:
+            OSError: As ``socket.recv`` does.
+            ProtocolError: They came with something else.
+        """
+        data, side = first(sock, nbytes)
+        if side is not None:
+            self._side = side
+        return data
+
+    def encoded(self, frame: Frame) -> bytes | list[Buffer]:
+        """The bytes of a frame that may speak of shared memory, told of if it does.
+
+        Descriptors go first. If one cannot, a payload that lies there goes through the
+        pipe; its block stays among the loans, and is given back when it was read.
+
+        Raises:
+            TypeError: A field of the frame is none that msgpack carries.
+        """
+        unknown = [name for name in _segments_of(frame) if name not in self.known]
+        data = encode(frame)
+        if not unknown:
+            return data
+        told = [table for name in unknown if (table := self._shown(name)) is not None]
+        if len(told) < len(unknown) and isinstance(frame[-1], Shared):
+            data = encode((*frame[:-1], list(frame[-1].buffers())))
+        if isinstance(data, bytes):
+            return b"".join((*told, data))
+        return [*told, *data]
+
+    def _shown(self, name: bytes) -> bytes | None:
+        """Sends the descriptor of a segment; gives what is told of it, or None."""
+        segment = self.memory.segment(name)
+        told = encode(({"show": name, "size": segment.size},))
+        # Known first: if this is interrupted, what follows fails for lack of it.
+        self.known.add(name)
+        if self._side is not None and self._side.put(segment.fd):
+            return cast("bytes", told)
+        self.known.discard(name)
+        return None
+
+    def arrived(self, table: dict[str, Any]) -> Shared:
+        """The payload that a table tells of.
+
+        Raises:
+            ProtocolError: It is nowhere.
+        """
+        if table["segment"] not in self.known:
+            raise ProtocolError(f"a payload in a segment that was not shown: {table!r}")
+        return self.memory.arrived(table)
+
+    def told(self, table: dict[str, Any]) -> None:
+        """Takes what a table tells of the memory itself.
+
+        Raises:
+            ProtocolError: It makes no sense.
+        """
+        match table:
+            case {"show": bytes(name), "size": int(size)} if self._may_show(name):
+                self.memory.shown(name, self._descriptor(), size)
+                self.known.add(name)
+            case {"free": bytes(block)} if self._maker is None:
+                self.memory.free(block)
+            case {"gone": bytes(name)} if self._maker is None:
+                self.known.discard(name)
+                self.memory.forget(name)
+            case {"slot": slot, "limit": limit, "settings": settings} if (
+                self._maker is None
+            ):
+                self.memory.settings = Settings(*settings)
+                self.memory.budget = Budget(limit, slot, self._descriptor())
+            case _:
+                raise ProtocolError(f"a table that makes no sense: {table!r}")
+
+    def _may_show(self, name: bytes) -> bool:
+        return len(name) == NAME and name.startswith(self._maker or b"")
+
+    def close(self) -> None:
+        """Closes the side socket; from here on nothing more is shown."""
+        side, self._side = self._side, None
+        if side is not None:
+            side.close()
+
+    def _descriptor(self) -> int:
+        if self._side is None:
+            raise ProtocolError("a segment was told of, and there is no side socket")
+        return self._side.take()
+
+
+def _segments_of(frame: Frame) -> list[bytes]:
+    """The segments of the blocks among the loans of a frame, wherever those are."""
+    names = [
+        loan[:NAME]
+        for field in frame[1:-1]
+        if isinstance(field, list | tuple)
+        for loan in cast("list[object]", field)
+        if isinstance(loan, bytes) and len(loan) == BLOCK_ID
+    ]
+    return list(dict.fromkeys(names))

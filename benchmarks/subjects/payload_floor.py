@@ -1,0 +1,27 @@
+"""The floor of large arrays: one copy into shared memory that was touched before."""
+
+import mmap
+import time
+
+import numpy as np
+
+from benchmarks.subjects._report import arguments, middle, report
+
+
+def _measured(sizes: list[int], trips: int, spread: int) -> dict[str, float]:
+    del spread
+    metrics: dict[str, float] = {}
+    for size in sizes:
+        source = memoryview(np.ones(size, dtype=np.uint8))
+        with mmap.mmap(-1, size) as memory, memoryview(memory) as target:
+            times: list[float] = []
+            for _ in range(max(trips // max(size // 50_000_000, 1), 5) + 1):
+                begun = time.perf_counter()
+                target[:] = source
+                times.append(time.perf_counter() - begun)
+        metrics[f"copy {size}"] = middle(times[1:])
+    return metrics
+
+
+if __name__ == "__main__":
+    report(_measured(**arguments()))

@@ -1,0 +1,417 @@
+"""Large values between real processes: equal, in place, and nothing left of them."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import gc
+import hashlib
+import os
+import resource
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pytest
+import pytest_asyncio
+from helpers.actors import AsyncCaller, Caller, Echo, Keeper, end_of, shared
+
+import actorlib
+from actorlib._engine import find_engine
+from actorlib.exceptions import ActorDiedError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from contextlib import AbstractAsyncContextManager
+
+    from actorlib import Runtime
+    from actorlib._local.engine import LocalEngine
+
+    Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.usefixtures("runtime"),
+]
+
+MIB = 1 << 20
+ABOVE = 256 * 1024
+LINUX = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="looks at /proc")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def lend() -> AsyncIterator[Lend]:
+    async with shared(object_store_memory=2 << 30) as lend:
+        yield lend
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def runtime(lend: Lend) -> AsyncIterator[Runtime]:
+    async with lend() as runtime:
+        yield runtime
+
+
+def stores() -> Any:
+    return cast("LocalEngine", find_engine()).lives.stores
+
+
+def in_blocks() -> int:
+    """The bytes in blocks of the owner that are not free."""
+    store = stores().memory._store
+    with store._lock:
+        store._note()
+    return sum(segment.blocks.used for segment in store._segments.values())
+
+
+async def settled(*actors: Any) -> None:
+    """Waits until everybody has said what is not held any more."""
+    for _ in range(2):
+        gc.collect()
+        await asyncio.gather(*(actor.__ray_ready__.remote() for actor in actors))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+
+def numbers(nbytes: int) -> np.ndarray[Any, Any]:
+    return np.arange(nbytes, dtype=np.uint8)
+
+
+def looks(array: np.ndarray[Any, Any]) -> tuple[str, bool, int]:
+    """What an array is where it arrived: its digest, writeability and alignment."""
+    digest = hashlib.sha1(array.tobytes(), usedforsecurity=False).hexdigest()
+    return digest, array.flags.writeable, array.ctypes.data % 64
+
+
+def squared(nbytes: int) -> np.ndarray[Any, Any]:
+    return numbers(nbytes) ** 2
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+# Equal after the trip.
+
+
+@pytest.mark.parametrize(
+    "nbytes",
+    [0, 1, 4096, 65_535, 65_536, ABOVE - 200, ABOVE - 1, ABOVE, ABOVE + 1, 5 * MIB + 3],
+)
+async def test_obj_019_values_around_the_threshold_are_equal(
+    nbytes: int,
+) -> None:
+    array = numbers(nbytes)
+    for echo in (Echo.remote().echo, AsyncCaller.remote().run.remote):
+        if hasattr(echo, "remote"):
+            back = await echo.remote(array)
+            data = await echo.remote(array.tobytes())
+            view = await echo.remote(memoryview(array.tobytes()))
+        else:
+            back = await echo(squared, nbytes)
+            array = array**2
+            data, view = array.tobytes(), memoryview(array.tobytes())
+        assert np.array_equal(back, array)
+        assert back.dtype == array.dtype
+        assert (type(data), type(view)) == (bytes, memoryview)
+        assert data == array.tobytes() == view
+
+
+async def test_ser_001_objects_with_arrays_inside_are_equal_after_the_trip() -> None:
+    echo = Echo.remote()
+    fortran = np.asfortranarray(np.arange(250_000.0).reshape(500, 500))
+    for value in (
+        {"a": np.ones(100_000), "b": [np.zeros(200_000), "text"], 3: (None,)},
+        [np.arange(400_000)[::3], fortran],
+        (bytearray(b"x" * MIB), b"y" * MIB, "z" * MIB),
+        np.ma.masked_array(np.arange(100_000), mask=np.arange(100_000) % 2),
+        np.arange(MIB // 8).view(np.recarray),
+    ):
+        back = await echo.echo.remote(value)
+        assert type(back) is type(value)
+        np.testing.assert_equal(back, value)
+
+
+async def test_ser_010_closures_over_large_arrays_work() -> None:
+    array = np.arange(100_000)
+    caller = Caller.remote()
+
+    assert await caller.run.remote(lambda: int(array.sum())) == array.sum()
+
+
+async def test_ser_013_torch_tensors_are_equal_after_the_trip() -> None:
+    torch = pytest.importorskip("torch")
+    tensor = torch.arange(1_000_000).reshape(1000, 1000).t()
+
+    assert torch.equal(await Echo.remote().echo.remote(tensor), tensor)
+
+
+async def test_arrow_tables_are_equal_after_the_trip() -> None:
+    arrow = pytest.importorskip("pyarrow")
+    table = arrow.table({"a": np.arange(1_000_000), "b": np.ones(1_000_000)})
+
+    assert (await Echo.remote().echo.remote(table)).equals(table)
+
+
+async def test_ser_004_arrays_are_views_that_are_aligned_and_cannot_be_written_to() -> (
+    None
+):
+    array = numbers(3 * MIB)
+    for caller in (Caller.remote(), AsyncCaller.remote()):
+        digest, is_writeable, odd = await caller.run.remote(looks, array)
+        assert (digest, is_writeable, odd) == (looks(array)[0], False, 0)
+    back = await Caller.remote().run.remote(squared, MIB)
+    assert looks(back)[1:] == (False, 0)
+    with pytest.raises(ValueError, match="read-only"):
+        back[0] = 1
+
+
+async def test_obj_006_what_was_given_is_as_it_was_when_it_was_given() -> None:
+    array = np.zeros(MIB)
+    ref = Echo.remote().echo.remote(array)
+    array += 1
+
+    assert (await ref).sum() == 0
+
+
+async def test_values_between_workers_are_equal_and_come_by_refs_too() -> None:
+    array = numbers(2 * MIB)
+    echo = Echo.remote()
+    for caller in (Caller.remote(), AsyncCaller.remote()):
+        assert np.array_equal(await caller.call.remote(echo, "echo", array), array)
+        made = await caller.make.remote(Keeper, array)
+        assert np.array_equal(await made.kept.remote(), array)
+    by_ref = echo.echo.remote(echo.echo.remote(array))
+    assert np.array_equal(await by_ref, array)
+    me = AsyncCaller.remote()
+    assert np.array_equal(await me.call.remote(me, "run", squared, MIB), squared(MIB))
+
+
+async def test_errors_with_large_arrays_arrive() -> None:
+    echo = Echo.remote()
+    with pytest.raises(ValueError, match=r"array") as caught:
+        await echo.fail.remote(ValueError("array", np.ones(MIB)))
+    assert caught.value.args[1].sum() == MIB
+    del caught
+    retried = Echo.options(max_task_retries=3, retry_exceptions=True).remote()
+    with pytest.raises(ValueError, match="again"):
+        await retried.fail.remote(ValueError("again", np.ones(MIB)))
+    picky = Echo.options(max_task_retries=2, retry_exceptions=[KeyError]).remote()
+    for error in (KeyError("again", np.ones(MIB)), ValueError("once", np.ones(MIB))):
+        with pytest.raises(type(error)) as caught:
+            await picky.fail.remote(error)
+        assert caught.value.args[1].sum() == MIB
+        del caught, error
+    await settled(echo, retried, picky)
+    for actor in (echo, retried, picky):
+        blocks = await Caller.remote().call.remote(actor, "__ray_call__", own_blocks)
+        assert blocks == 0
+
+
+def own_blocks(_: object = None) -> int:
+    """The bytes in blocks of this worker that are not free."""
+    store = cast("Any", find_engine()).memory._store
+    with store._lock:
+        store._note()
+    return sum(segment.blocks.used for segment in store._segments.values())
+
+
+# One copy in, none out.
+
+
+async def test_blocks_are_free_when_the_last_view_is_gone() -> None:
+    echo, keeper = Echo.remote(), Keeper.remote()
+    array = np.ones(MIB)
+    await settled(echo, keeper)
+    before = in_blocks()
+    await keeper.keep.remote(array)
+    back = await echo.echo.remote(array)
+    piece = back[5:9]
+    del back
+    await settled(echo, keeper)
+    held = in_blocks() - before
+    theirs = await echo.__ray_call__.remote(own_blocks)
+    await keeper.keep.remote(None)
+    del piece
+    await settled(echo, keeper)
+
+    assert held > 8 * MIB
+    assert theirs > 8 * MIB
+    assert in_blocks() == before
+    assert await echo.__ray_call__.remote(own_blocks) == 0
+
+
+class Pair:
+    """Is made of two things."""
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+
+async def test_blocks_of_calls_that_never_ran_are_free() -> None:
+    array = np.ones(MIB)
+    before = in_blocks()
+    born = [Keeper.remote(array) for _ in range(3)]
+    await asyncio.gather(*map(actorlib.kill, born))  # before its task has begun
+    late = Keeper.remote(array)
+    await asyncio.sleep(0)
+    await actorlib.kill(late)
+    asleep = AsyncCaller.remote()
+    busy = asleep.run.remote(asyncio.sleep, 1000)
+    ref = Keeper.remote().keep.remote(array)
+    ref.cancel()
+    held_back = Echo.remote().both.remote(busy, array)
+    held_back.cancel()
+    by_ref = actorlib.remote(Pair).remote(busy, array)
+    await actorlib.kill(by_ref)
+    given = Echo.remote().echo.remote(1)
+    just_given = actorlib.remote(Pair).remote(given, array)
+    await given
+    await actorlib.kill(just_given)
+    dead = Keeper.remote()
+    await actorlib.kill(dead)
+    with pytest.raises(ActorDiedError):
+        await dead.keep.remote(array)
+    busy.cancel()
+    await actorlib.kill(asleep)
+    del ref, held_back, by_ref, given, just_given, dead, late, born
+    await settled()
+    await settled(Echo.remote())
+
+    assert in_blocks() == before
+
+
+async def test_what_a_restarted_actor_is_made_of_is_kept_for_it() -> None:
+    before = in_blocks()
+    keeper = Keeper.options(max_restarts=2, max_task_retries=2).remote(np.ones(MIB))
+    for _ in range(2):
+        assert (await keeper.kept.remote()).sum() == MIB
+        os.kill(await keeper.pid.remote(), signal.SIGKILL)
+    assert (await keeper.kept.remote()).sum() == MIB
+    end = end_of(keeper)
+    del keeper
+    await end
+    await settled()
+
+    assert in_blocks() == before
+
+
+# Deaths.
+
+
+async def test_a_result_outlives_its_actor() -> None:
+    echo = Echo.remote()
+    refs = [echo.echo.remote(np.full(MIB, n)) for n in range(3)]
+    pid = await echo.pid.remote()
+    os.kill(pid, signal.SIGKILL)
+    values = await asyncio.gather(*refs)
+    keeper = Keeper.remote(values[1])
+    del echo
+    await settled(keeper)
+
+    assert [int(value[-1]) for value in values] == [0, 1, 2]
+    assert (await keeper.kept.remote())[7] == 1
+
+
+class Dying:
+    """Dies when it has made something."""
+
+    def make(self, number: int) -> np.ndarray[Any, Any]:
+        """An array of a number."""
+        return np.full(MIB // 8, number)
+
+    def pass_on(self, keeper: Any, number: int) -> None:
+        """Has another actor keep one."""
+        actorlib.get(keeper.keep.remote(np.full(MIB // 8, number)))
+
+    def die(self) -> None:
+        """Is killed."""
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@LINUX
+async def test_readers_and_makers_that_are_killed_leave_nothing(
+    runtime: Runtime,
+) -> None:
+    remote = actorlib.remote(Dying)
+    keeper = Keeper.remote()
+
+    async def round_of(number: int) -> None:
+        maker, reader = remote.remote(), Keeper.remote()
+        array = await maker.make.remote(number)
+        await maker.pass_on.remote(keeper, number)
+        await reader.keep.remote(array)
+        with pytest.raises(ActorDiedError):
+            await maker.die.remote()
+        os.kill(await reader.pid.remote(), signal.SIGKILL)
+        ends = end_of(reader)
+        assert (array == number).all()
+        assert (await keeper.kept.remote() == number).all()
+        await keeper.keep.remote(None)
+        await ends
+
+    async def state() -> tuple[int, int, int, int]:
+        await settled(keeper)
+        used = runtime.snapshot().object_store["used"]
+        theirs = await keeper.__ray_call__.remote(lambda _: descriptors())
+        return used, in_blocks(), descriptors(), theirs
+
+    await round_of(0)
+    before = await state()
+    for number in range(1, 5):
+        await round_of(number)
+
+    assert await state() == before
+    assert stores()._orphaned == set()
+    assert stores()._held == {}
+    shown = {name[:8] for name in stores().memory._shown}
+    assert shown <= stores()._makers.keys()  # the keeper's, which lives
+
+
+# Too much.
+
+
+async def test_a_worker_without_room_for_addresses_says_so_and_lives_on() -> None:
+    caller = Caller.remote()
+    await caller.run.remote(limit_addresses)
+    with pytest.raises(OSError, match="allocate") as caught:
+        await caller.run.remote(len, np.ones(MIB))
+    assert caught.value.errno == errno.ENOMEM
+    data = await caller.run.remote(bytes, MIB)  # by the pipe, with a warning
+
+    assert len(data) == MIB
+    assert await caller.run.remote(abs, -1) == 1
+
+
+def limit_addresses() -> None:
+    sizes = Path("/proc/self/statm").read_text().split()
+    room = int(sizes[0]) * 4096 + 256 * MIB
+    resource.setrlimit(resource.RLIMIT_AS, (room, resource.RLIM_INFINITY))
+
+
+# Ends, forks and launchers.
+
+
+async def test_a_fork_of_a_worker_neither_writes_nor_frees_what_is_shared() -> None:
+    caller, echo = Caller.remote(), Echo.remote()
+    array = np.ones(MIB)
+    code, total = await caller.run.remote(fork_with, array, echo)
+
+    assert (code, total) == (0, MIB)
+    assert (await echo.echo.remote(array)).sum() == MIB
+
+
+def fork_with(array: np.ndarray[Any, Any], echo: Any) -> tuple[int, float]:
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            echo.echo.remote(np.zeros(MIB))
+        except RuntimeError:
+            code = 0
+        del array
+        gc.collect()
+        os._exit(code)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status), array.sum()

@@ -1,0 +1,230 @@
+"""Large values in runtimes of their own: how much memory there is decides."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pytest
+from helpers.actors import AsyncCaller, Caller, Echo, Keeper, running
+
+import actorlib
+from actorlib._engine import find_engine
+from actorlib.exceptions import ObjectStoreFullError, TaskError
+
+if TYPE_CHECKING:
+    from actorlib._local.engine import LocalEngine
+
+pytestmark = pytest.mark.process
+
+MIB = 1 << 20
+LINUX = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="looks at /proc")
+
+
+def stores() -> Any:
+    return cast("LocalEngine", find_engine()).lives.stores
+
+
+def in_blocks() -> int:
+    """The bytes in blocks of the owner that are not free."""
+    store = stores().memory._store
+    with store._lock:
+        store._note()
+    return sum(segment.blocks.used for segment in store._segments.values())
+
+
+def used_here() -> int:
+    """The bytes in blocks of this worker that are not free."""
+    store = cast("Any", find_engine()).memory._store
+    with store._lock:
+        store._note()
+    return sum(segment.blocks.used for segment in store._segments.values())
+
+
+async def settled(*actors: Any) -> None:
+    """Waits until everybody has said what is not held any more."""
+    for _ in range(2):
+        gc.collect()
+        await asyncio.gather(*(actor.__ray_ready__.remote() for actor in actors))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+
+def numbers(nbytes: int) -> np.ndarray[Any, Any]:
+    return np.arange(nbytes, dtype=np.uint8)
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def anonymous() -> int:
+    """The memory that is this process's alone."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("RssAnon"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError
+
+
+def extra(function: Any, *args: Any) -> tuple[Any, int]:
+    before = anonymous()
+    value = function(*args)
+    return value, anonymous() - before
+
+
+def fail_largely() -> None:
+    raise ValueError(np.ones(MIB))
+
+
+@pytest.mark.slow
+async def test_obj_019_256_mebibytes_are_equal_both_ways() -> None:
+    async with running(object_store_memory=2 << 30):
+        array = numbers(256 * MIB)
+        back = await Echo.remote().echo.remote(array)
+
+        assert np.array_equal(back, array)
+        assert not back.flags.writeable
+
+
+@LINUX
+async def test_one_copy_is_made_whoever_reads_it() -> None:
+    async with running(object_store_memory=2 << 30) as runtime:
+        array = np.ones(4 * MIB)  # 32 MiB
+        caller = Caller.remote()
+        await caller.run.remote(extra, np.sum, array)
+        total, cost = await caller.run.remote(extra, np.sum, array)
+
+        assert total == 4 * MIB
+        assert cost < 8 * MIB
+        assert 32 * MIB < runtime.snapshot().object_store["used"] < 72 * MIB
+
+
+async def test_memory_is_used_again_and_again() -> None:
+    async with running(object_store_memory=2 << 30) as runtime:
+        array = np.ones(MIB)
+        echo = Echo.remote()
+        for _ in range(50):
+            await echo.echo.remote(array)
+
+        assert runtime.snapshot().object_store["used"] < 6 * 8 * MIB
+
+
+async def test_obj_021_what_has_no_room_goes_through_the_pipe_with_one_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with running(object_store_memory=6 * MIB) as runtime:
+        keeper, echo = Keeper.remote(), Echo.remote()
+        first = np.ones(MIB // 2)  # 4 MiB
+        await keeper.keep.remote(first)
+        for _ in range(2):
+            back = await echo.echo.remote(first * 2)
+            assert back.sum() == MIB
+        assert (await keeper.kept.remote()).sum() == MIB // 2
+        assert runtime.snapshot().object_store["used"] <= 6 * MIB
+        assert runtime.snapshot().object_store["limit"] == 6 * MIB
+    warned = [r for r in caplog.records if "object_store_memory" in r.getMessage()]
+    assert len(warned) == 1
+
+
+async def test_obj_021_what_has_no_room_fails_when_it_is_to() -> None:
+    async with running(object_store_memory=MIB, object_store_full="fail"):
+        caller = Caller.remote()
+        for _ in range(2):
+            with pytest.raises(ObjectStoreFullError, match="object_store_memory"):
+                caller.run.remote(len, bytes(2 * MIB))
+            with pytest.raises(ObjectStoreFullError, match="object_store_memory"):
+                await caller.run.remote(bytes, 2 * MIB)
+            with pytest.raises(ObjectStoreFullError) as caught:
+                await AsyncCaller.remote().run.remote(bytes, 2 * MIB)
+            assert isinstance(caught.value, TaskError)
+        assert await caller.run.remote(len, b"x" * 1000) == 1000
+
+
+async def test_obj_021_an_error_with_more_than_there_is_room_for_arrives_as_text() -> (
+    None
+):
+    async with running(object_store_memory=MIB, object_store_full="fail"):
+        caller = Caller.remote()
+        with pytest.raises(TaskError, match="ValueError"):
+            await caller.run.remote(fail_largely)
+        assert await caller.run.remote(len, b"x") == 1
+
+
+async def test_no_shared_memory_when_there_is_to_be_none() -> None:
+    async with running(object_store_memory=0) as runtime:
+        back = await Echo.remote().echo.remote(np.ones(MIB))
+        back += 1
+        assert runtime.snapshot().object_store == {"used": 0, "limit": 0}
+        assert back.sum() == 2 * MIB
+        assert {session.showing._side for session in stores()._makers.values()} == {
+            None
+        }
+
+
+async def test_obj_021_what_cannot_be_shown_goes_through_the_pipe(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with running():
+        echos = [Echo.remote(), AsyncCaller.remote()]
+        await settled(*echos)
+        for session in stores()._makers.values():
+            session.showing.close()  # as if there were no room for a descriptor
+        for number in range(3):
+            value = np.full(MIB // 8, number)
+            for back in (
+                await echos[0].echo.remote(value),
+                await echos[1].run.remote(np.copy, value),
+            ):
+                assert (back == number).all()
+        del back
+        await settled(*echos)
+
+        assert in_blocks() == 0
+        assert stores()._held == {}
+        assert stores().memory._shown == {}
+        for echo in echos:
+            theirs = await echo.__ray_call__.remote(lambda _: used_here())
+            assert theirs == 0
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("start_method", ["template", "spawn"])
+async def test_values_in_constructors_and_views_that_outlive_the_runtime(
+    start_method: Any,
+) -> None:
+    async with running(start_method=start_method):
+        keeper = Keeper.remote(np.ones(MIB))
+        back = await keeper.kept.remote()
+        own = await Keeper.remote(back).kept.remote()
+    gc.collect()
+    assert back.sum() == own.sum() == MIB
+    async with running():
+        assert (await Echo.remote().echo.remote(back)).sum() == MIB
+    del back, own
+    gc.collect()
+
+
+@pytest.mark.slow
+@LINUX
+async def test_many_actors_exchange_arrays_and_leave_no_descriptor() -> None:
+    async with running(object_store_memory=2 << 30):
+        array = np.ones(MIB // 8)
+        await Echo.remote().echo.remote(array)
+        await settled()
+        before = descriptors()
+        for _ in range(2):
+            echos = [Echo.remote() for _ in range(50)]
+            backs = await asyncio.gather(*(echo.echo.remote(array) for echo in echos))
+            assert {float(back.sum()) for back in backs} == {MIB // 8}
+            ends = [actorlib.kill(echo) for echo in echos]
+            del backs
+            await asyncio.gather(*ends)
+        del echos, ends
+        await settled()
+
+        assert descriptors() <= before
+        assert in_blocks() == 0
+        assert stores().memory._shown == {}

@@ -1,0 +1,133 @@
+"""What actors print, as the owner's environment wants it."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from helpers.owners import Owner
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="watches pidfds"),
+]
+
+HEAD = """
+import asyncio, os, sys
+import actorlib
+
+@actorlib.remote
+class Talker:
+    def say(self, text):
+        print(text)
+
+@actorlib.remote
+class Other(Talker.__wrapped__):
+    pass
+
+async def main():
+    async with actorlib.init():
+        actors = [Talker.remote(), Talker.remote(), Talker.remote(), Other.remote()]
+        for number, actor in enumerate(actors):
+            await actor.say.remote(f"ready {number}")
+        await actors[0].say.remote("alone")
+        await actors[0].say.remote("alone")
+
+asyncio.run(main())
+"""
+
+
+def printed(folder: Path, text: str = HEAD, **environ: str) -> tuple[list[str], str]:
+    """The lines of a program, with ``PID`` for process ids, and its errors."""
+    with Owner(text, folder=folder, environ=environ) as owner:
+        assert owner.end() == 0, owner.err
+        out = re.sub(r"pid=\d+", "pid=PID", owner.out)
+    return out.splitlines(), owner.err
+
+
+def test_log_003_equal_lines_of_several_actors_appear_once_and_are_counted(
+    tmp_path: Path,
+) -> None:
+    out, _ = printed(tmp_path)
+
+    assert out == [
+        "(Talker pid=PID) ready 0",
+        "(Talker pid=PID) alone",
+        "(Talker pid=PID) alone",
+        "(Other pid=PID) ready 3 [repeated 3x across actors]",
+    ]
+
+
+@pytest.mark.parametrize("variable", ["ACTORLIB_DEDUP_LOGS", "RAY_DEDUP_LOGS"])
+def test_log_003_switched_off_every_line_appears(variable: str, tmp_path: Path) -> None:
+    out, _ = printed(tmp_path, **{variable: "0"})
+
+    assert [line.partition(") ")[2] for line in out] == [
+        *(f"ready {number}" for number in range(4)),
+        "alone",
+        "alone",
+    ]
+
+
+def test_log_005_log_010_colours_and_no_prefix(tmp_path: Path) -> None:
+    coloured, _ = printed(tmp_path, ACTORLIB_COLOR_PREFIX="1")
+    bare, _ = printed(tmp_path, ACTORLIB_LOG_PREFIX="0")
+
+    assert re.fullmatch(r"\033\[\d\dm\(Talker pid=PID\)\033\[0m ready 0", coloured[0])
+    assert bare[0] == "ready 0"
+
+
+def test_log_004_the_environment_silences_it(tmp_path: Path) -> None:
+    assert printed(tmp_path, RAY_LOG_TO_DRIVER="0") == ([], "")
+
+
+def test_log_009_starting_prints_nothing(tmp_path: Path) -> None:
+    """Not kept by decision: a library does not speak unless it is asked."""
+    text = """
+import asyncio, actorlib
+
+async def main():
+    async with actorlib.init():
+        pass
+
+asyncio.run(main())
+"""
+    assert printed(tmp_path, text) == ([], "")
+
+
+def test_log_007_a_class_that_cannot_be_imported_is_told_on_stderr(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "here_alone.py").write_text(
+        "import os, sys\n"
+        "if os.getpid() != int(os.environ['OWNER']):\n"
+        "    raise ModuleNotFoundError(\"No module named 'nowhere'\")\n"
+        "class Model:\n"
+        "    def run(self): pass\n"
+    )
+    text = """
+import asyncio, os, sys
+os.environ["OWNER"] = str(os.getpid())
+sys.path.insert(0, os.environ["HERE"])
+import actorlib, here_alone
+
+async def main():
+    async with actorlib.init():
+        model = actorlib.remote(here_alone.Model).remote()
+        try:
+            await model
+        except actorlib.exceptions.ActorDiedError:
+            print("it died")
+
+asyncio.run(main())
+"""
+    out, err = printed(tmp_path, text, HERE=str(tmp_path))
+
+    assert out == ["it died"]
+    assert "Model" in err
+    assert "ModuleNotFoundError: No module named 'nowhere'" in err

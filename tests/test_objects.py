@@ -1,0 +1,319 @@
+"""Objects: refs inside of values, values kept by put(), and results in parts."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pytest
+
+import actorlib
+from actorlib._engine import find_engine
+from actorlib.exceptions import ObjectLostError, TaskCancelledError
+
+if TYPE_CHECKING:
+    from actorlib import ActorHandle, ObjectRef, Runtime
+    from actorlib._local.engine import LocalEngine
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.usefixtures("runtime"),
+]
+
+SIZES = pytest.mark.parametrize("size", [3, 200_000], ids=["small", "large"])
+
+
+class Holder:
+    """Keeps what it is given, and makes what others are given."""
+
+    def __init__(self) -> None:
+        self.kept: list[Any] = []
+
+    def keep(self, value: Any) -> None:
+        self.kept.append(value)
+
+    def kept_sums(self) -> list[float]:
+        return [float(actorlib.get(ref).sum()) for (ref,) in self.kept]
+
+    def forget(self) -> None:
+        self.kept.clear()
+        gc.collect()
+
+    def sums(self, refs: list[ObjectRef[Any]]) -> list[float]:
+        return [float(value.sum()) for value in actorlib.get(refs)]
+
+    def total(self, value: Any) -> float:
+        return float(value.sum())
+
+    def make(self, size: int) -> Any:
+        return np.ones(size)
+
+    def put(self, size: int) -> list[ObjectRef[Any]]:
+        return [actorlib.put(np.ones(size)), actorlib.put("text")]
+
+    def ask(self, other: ActorHandle[Any], size: int) -> dict[str, ObjectRef[Any]]:
+        return {"ref": other.make.remote(size)}
+
+    def ask_to_fail(self, other: ActorHandle[Any]) -> list[ObjectRef[Any]]:
+        return [other.fail.remote()]
+
+    def pass_on(self, refs: list[ObjectRef[Any]], other: ActorHandle[Any]) -> Any:
+        return other.sums.remote(refs).get()
+
+    def fail(self) -> None:
+        raise ValueError("it failed")
+
+    def plus(self, value: Any) -> Any:
+        return value + 1
+
+    def several(self, count: int) -> tuple[int, ...]:
+        return tuple(range(count))
+
+    def ask_and_wait(self, other: ActorHandle[Any]) -> list[ObjectRef[Any]]:
+        return [other.wait.remote()]
+
+    def ping(self) -> None: ...
+
+
+class Looped:
+    """The same on an event loop."""
+
+    async def sums(self, refs: list[ObjectRef[Any]]) -> list[float]:
+        return [float((await ref).sum()) for ref in refs]
+
+    async def ask(self, other: ActorHandle[Any], size: int) -> dict[str, Any]:
+        return {"ref": other.make.remote(size)}
+
+    async def wait(self) -> None:
+        await asyncio.Event().wait()
+
+
+def holder() -> Any:
+    return actorlib.remote(Holder).remote()
+
+
+def looped() -> Any:
+    return actorlib.remote(Looped).remote()
+
+
+async def settled(*actors: Any) -> tuple[int, int]:
+    """How many objects and blocks are kept, when what was given back has come."""
+    gc.collect()
+    for _ in range(2):  # what one gives back may be another's
+        await asyncio.gather(*(actor.ping.remote() for actor in actors))
+    lives = cast("LocalEngine", find_engine()).lives
+    return len(lives.objects), sum(lives.stores._held.values())
+
+
+# put.
+
+
+@SIZES
+async def test_obj_006_a_put_value_is_what_it_was(size: int) -> None:
+    value = np.zeros(size)
+    ref = actorlib.put(value)
+
+    value[:] = 1
+
+    assert (await ref).sum() == 0
+    assert await holder().total.remote(ref) == 0
+
+
+async def test_obj_024_a_put_value_is_encoded_once() -> None:
+    class Told:
+        count = 0
+
+        def __reduce__(self) -> tuple[Any, ...]:
+            Told.count += 1
+            return np.ones, (3,)
+
+    ref = actorlib.put(Told())
+    actor = holder()
+
+    assert await asyncio.gather(*(actor.total.remote(ref) for _ in range(5))) == [3] * 5
+    assert Told.count == 1
+
+
+async def test_put_when_many_are_given_a_large_value_then_it_is_there_once() -> None:
+    ref = actorlib.put(np.ones(1_000_000))
+    actors = [holder() for _ in range(4)]
+
+    await asyncio.gather(*(actor.keep.remote((ref,)) for actor in actors))
+
+    assert [await actor.kept_sums.remote() for actor in actors] == [[1e6]] * 4
+    assert (await settled(*actors))[1] == 1
+
+
+async def test_put_when_given_a_ref_then_it_says_what_to_do() -> None:
+    with pytest.raises(TypeError, match="it can be sent as it is"):
+        actorlib.put(actorlib.put(1))
+
+
+@SIZES
+async def test_put_when_an_actor_does_then_everybody_gets_it(size: int) -> None:
+    maker, other, third = holder(), holder(), looped()
+
+    numbers, text = await maker.put.remote(size)
+
+    assert (await numbers).sum() == size
+    assert await text == "text"
+    assert await other.sums.remote([numbers]) == [size]
+    assert await third.sums.remote([numbers]) == [size]
+
+
+# Refs inside of values.
+
+
+@SIZES
+async def test_obj_012_a_result_goes_on_without_being_asked_for(size: int) -> None:
+    first, second = holder(), holder()
+
+    made = first.make.remote(size)
+    for actor in (second, first) * 50:
+        made = actor.plus.remote(made)
+
+    assert (await made)[0] == 101
+
+
+@SIZES
+@pytest.mark.parametrize("make", [holder, looped], ids=["plain", "async"])
+async def test_obj_016_refs_come_back_inside_of_results(size: int, make: Any) -> None:
+    found = await make().ask.remote(holder(), size)
+
+    assert (await found["ref"]).sum() == size
+
+
+@SIZES
+async def test_ord_013_refs_in_arguments_are_awaited_there(size: int) -> None:
+    made = holder().make.remote(size)
+
+    assert await looped().sums.remote([made, made]) == [size, size]
+    assert await holder().pass_on.remote([made], holder()) == [size]
+
+
+async def test_ref_when_kept_by_an_actor_then_what_it_stands_for_stays() -> None:
+    keeper = holder()
+    ref = actorlib.put(np.ones(500_000))
+    await keeper.keep.remote((ref,))
+    del ref
+    gc.collect()
+
+    assert await keeper.kept_sums.remote() == [500_000]
+    assert await settled(keeper) == (1, 1)
+    await keeper.forget.remote()
+    assert await settled(keeper) == (0, 0)
+
+
+async def test_ref_when_its_call_fails_then_whoever_has_it_is_told() -> None:
+    (failed,) = await holder().ask_to_fail.remote(holder())
+
+    with pytest.raises(ValueError, match="it failed"):
+        await failed
+
+
+async def test_ref_when_its_maker_dies_first_then_nobody_can_answer() -> None:
+    maker = holder()
+    (waits,) = await maker.ask_and_wait.remote(looped())
+
+    await actorlib.kill(maker)
+
+    with pytest.raises(ObjectLostError, match="nobody can"):
+        await waits
+
+
+async def test_ref_when_its_maker_dies_behind_it_then_it_stays() -> None:
+    maker = holder()
+    numbers, _ = await maker.put.remote(300_000)
+
+    await actorlib.kill(maker)
+
+    assert (await numbers).sum() == 300_000
+    assert await holder().sums.remote([numbers]) == [300_000]
+
+
+async def test_can_010_whoever_has_a_ref_may_cancel_it() -> None:
+    (waits,) = await holder().ask_and_wait.remote(looped())
+
+    actorlib.cancel(waits)
+
+    with pytest.raises(TaskCancelledError):
+        await waits
+
+
+async def test_obj_011_a_ref_is_one_object_in_a_process() -> None:
+    actor = holder()
+    ref = actorlib.put(np.ones(2))
+    await actor.keep.remote((ref,))
+
+    back = await actor.__ray_call__.remote(lambda self: self.kept[0][0])
+
+    assert back is ref
+    assert {ref: 1}[back] == 1
+    assert len(bytes.fromhex(ref.hex())) == 16
+    assert ref.hex() != actorlib.put(1).hex()
+
+
+async def test_ref_when_it_belongs_to_another_runtime_then_it_is_refused(
+    runtime: Runtime,
+) -> None:
+    del runtime
+    ref = actorlib.put([1])
+    ref.object_id = bytes(16)
+
+    with pytest.raises(TypeError, match="belongs to another runtime"):
+        holder().keep.remote([ref])
+
+
+# Parts.
+
+
+async def test_obj_014_num_returns_takes_a_tuple_apart_for_one_call() -> None:
+    actor = holder()
+
+    first, second = actor.several.options(num_returns=2).remote(2)
+
+    assert (await first, await second) == (0, 1)
+    assert await actor.several.remote(2) == (0, 1)
+    assert actor.ping.options(num_returns=0).remote() is None
+    assert await actor.plus.options(num_returns=1).remote(1) == 2
+
+
+async def test_err_012_all_parts_fail_with_the_call() -> None:
+    parts = holder().fail.options(num_returns=3).remote()
+
+    for part in parts:
+        with pytest.raises(ValueError, match="it failed"):
+            await part
+
+
+async def test_parts_when_there_are_not_so_many_then_each_says_so() -> None:
+    actor = holder()
+
+    for part in actor.several.options(num_returns=2).remote(3):
+        with pytest.raises(ValueError, match=r"returned 3 values.*num_returns=2"):
+            await part
+    for part in actor.plus.options(num_returns=2).remote(1):
+        with pytest.raises(ValueError, match="returned a int"):
+            await part
+
+
+async def test_part_when_cancelled_then_so_is_the_call() -> None:
+    first, second = looped().wait.options(num_returns=2).remote()
+
+    actorlib.cancel(first)
+
+    for part in (first, second):
+        with pytest.raises(TaskCancelledError):
+            await part
+
+
+async def test_part_when_given_to_others_then_it_arrives() -> None:
+    first, second = holder().several.options(num_returns=2).remote(2)
+
+    assert await holder().plus.remote(second) == 2
+    assert (
+        await holder().__ray_call__.remote(lambda _, refs: refs[0].get(), [first]) == 0
+    )

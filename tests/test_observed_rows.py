@@ -1,0 +1,325 @@
+"""What people see of actors: how they are called, what they wait for, since when."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import pytest_asyncio
+from helpers.actors import (
+    Caller,
+    Echo,
+    Keeper,
+    Stop,
+    Target,
+    end_of,
+    running,
+    shared,
+)
+
+import actorlib
+from actorlib import DemandInfo
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable
+    from contextlib import AbstractAsyncContextManager
+
+    from actorlib import ActorInfo, Runtime
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.asyncio(loop_scope="module"),
+]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def lend() -> AsyncGenerator[Callable[[], AbstractAsyncContextManager[Runtime]]]:
+    async with shared(num_cpus=2) as lend:
+        yield lend
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def runtime(
+    lend: Callable[[], AbstractAsyncContextManager[Runtime]],
+) -> AsyncGenerator[Runtime]:
+    async with lend() as runtime:
+        yield runtime
+
+
+def seen(**filters: str) -> list[ActorInfo]:
+    return actorlib.list_actors(
+        filters=[(key, "=", value) for key, value in filters.items()]
+    )
+
+
+def process_title() -> str:
+    return Path("/proc/self/comm").read_text().strip()
+
+
+# Calls as older scripts write them.
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_act_032_actors_and_calls_are_made_as_older_scripts_do() -> None:
+    keeper = Keeper._remote(args=[1], kwargs=None, name="k", num_cpus=1)
+    assert await keeper.kept._remote() == 1
+    await keeper.keep._remote((), {"value": 2}, name="kept")
+    assert await keeper.kept._remote(num_returns=1) == 2
+    assert actorlib.get_actor("k") == keeper
+    assert actorlib.list_actors()[0].resources == {"CPU": 1.0}
+
+    other = Keeper._remote(kwargs={"kept": 3})
+    assert await other.kept._remote([], {}) == 3
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_act_032_what_is_wrong_is_refused_as_by_remote() -> None:
+    keeper = Keeper._remote()
+
+    with pytest.raises(ValueError, match="num_gpu"):
+        Keeper._remote(num_gpu=1)  # type: ignore[call-arg]
+    with pytest.raises(TypeError):
+        Keeper._remote(args=(1, 2))
+    with pytest.raises(TypeError):
+        keeper.kept._remote((1,))
+
+
+# How processes are called.
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.usefixtures("runtime")
+async def test_obs_009_a_process_is_called_by_the_class_of_its_actor() -> None:
+    """ACT-031 too: a call has its own name in the context, and none in the title."""
+    caller = Caller.remote()
+
+    assert await caller.run.remote(process_title) == "Caller"
+    call = caller.run.options(name="nightly")
+    assert await call.remote(process_title) == "Caller"
+    name = await call.remote(_name_of_the_call)
+    assert name == "nightly"
+
+
+def _name_of_the_call() -> Any:
+    return actorlib.get_runtime_context().get_task_name()
+
+
+# States and times.
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_obs_002_filters_understand_ray_s_states() -> None:
+    with Stop() as stop:
+        first = Echo.remote()
+        slow = first.echo.remote(0)
+        await slow
+        keeper = Caller.remote()
+        stopped = keeper.run.remote(stop.place.stop_here)
+        await stop.reached()
+        waits_for_argument = Keeper.remote(stopped)
+        fills = Target.options(num_cpus=2).remote()
+        await fills
+        in_line = Target.options(num_cpus=1).remote()
+
+        (unready,) = seen(state="DEPENDENCIES_UNREADY")
+        (coming,) = seen(state="PENDING_CREATION")
+        alive = seen(state="ALIVE")
+
+        assert (unready.class_name, unready.pid) == ("Keeper", 0)
+        assert unready.awaits_arguments
+        assert (coming.class_name, coming.state, coming.pid) == ("Target", "pending", 0)
+        assert len(alive) == 3
+        assert seen(state="RESTARTING") == []
+        stop.release()
+    await waits_for_argument
+    assert seen(state="DEPENDENCIES_UNREADY") == []
+    await actorlib.kill(fills)
+    await in_line
+    assert [actor.class_name for actor in seen(state="DEAD")] == ["Target"]
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_obs_004_start_and_end_are_told_and_a_restart_moves_no_start() -> None:
+    before = time.time()
+    actor = Target.options(max_restarts=1).remote()
+    (info,) = actorlib.list_actors()
+    assert (info.started_at, info.ended_at) == (None, None)
+
+    pid = await actor.ping.remote()
+    (info,) = actorlib.list_actors()
+    assert info.started_at is not None
+    assert before <= info.started_at <= time.time()
+
+    await actorlib.kill(actor, no_restart=False)
+    await actor
+    assert await actor.ping.remote() != pid
+    (again,) = actorlib.list_actors()
+    assert (again.restarts, again.started_at) == (1, info.started_at)
+    assert again.ended_at is None
+
+    await actorlib.kill(actor)
+    (dead,) = actorlib.list_actors()
+    assert dead.started_at == info.started_at
+    assert dead.ended_at is not None
+    assert info.started_at <= dead.ended_at <= time.time()
+
+
+async def test_obs_007_what_waits_in_line_is_told_by_its_shape(
+    runtime: Runtime,
+) -> None:
+    assert runtime.snapshot().demands == ()
+    fills = Target.options(num_cpus=2).remote()
+    await fills
+    waiting = [Target.options(num_cpus=n).remote() for n in (1, 2, 1)]
+
+    assert runtime.snapshot().demands == (
+        DemandInfo(resources={"CPU": 1.0}, count=2, is_infeasible=False),
+        DemandInfo(resources={"CPU": 2.0}, count=1, is_infeasible=False),
+    )
+    await actorlib.kill(fills)
+    await waiting[0]
+
+
+async def test_obs_007_what_can_never_be_is_marked() -> None:
+    async with running(infeasible="wait") as runtime:
+        actor = Target.options(num_gpus=1).remote()
+
+        assert runtime.snapshot().demands == (
+            DemandInfo(resources={"GPU": 1.0}, count=1, is_infeasible=True),
+        )
+        await actorlib.kill(actor)
+
+
+async def test_obs_006_calls_without_an_answer_say_what_they_wait_for(
+    runtime: Runtime,
+) -> None:
+    """FINISHED and FAILED are not kept: that would need a table of every call."""
+    assert runtime.calls() == []
+    caller, echo = Caller.remote(), Echo.remote()
+    await asyncio.gather(caller, echo)
+    with Stop() as stop:
+        running_call = caller.run.remote(stop.place.stop_here)
+        await stop.reached()
+        refs = [running_call, echo.echo.remote(running_call), echo.pid.remote()]
+        target = Target.options(num_cpus=2).remote()
+        waits = Target.options(num_cpus=1).remote()
+        refs += [target.ping.remote(), waits.ping.remote()]
+
+        told = [(call.class_name, call.method, call.state) for call in runtime.calls()]
+        assert told == [
+            ("Caller", "run", "sent"),
+            ("Echo", "echo", "pending_arguments"),
+            ("Echo", "pid", "pending_arguments"),
+            ("Target", "ping", "pending_actor"),
+            ("Target", "ping", "pending_actor"),
+        ]
+        stop.release()
+    await asyncio.gather(*refs[:4])
+    del target
+    await refs[4]
+    assert runtime.calls() == []
+
+
+# What is kept otherwise than Ray does, by decision.
+
+
+async def test_res_002_without_cpus_an_actor_that_asks_for_none_runs() -> None:
+    """It holds CPUs only if it asks for them; what can never be fails at once."""
+    async with running(num_cpus=0):
+        assert await Target.remote().ping.remote()
+        assert await Target.options(num_cpus=0).remote().ping.remote()
+        with pytest.raises(actorlib.exceptions.ActorUnschedulableError, match="CPU"):
+            await Target.options(num_cpus=1).remote()
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_ord_023_other_threads_of_the_owner_are_refused_with_what_to_do() -> None:
+    """Inside actors every thread may call: ORD-024 has the tests of that."""
+    actor = Target.remote()
+    await actor
+    refused: list[BaseException] = []
+
+    def call() -> None:
+        for verb in (actor.ping.remote, Target.remote, lambda: actorlib.kill(actor)):
+            try:
+                verb()
+            except RuntimeError as error:
+                refused.append(error)
+
+    await asyncio.to_thread(call)
+
+    assert len(refused) == 3
+    assert all("run_coroutine_threadsafe" in str(error) for error in refused)
+
+    async def ping() -> int:
+        return await actor.ping.remote()
+
+    loop = asyncio.get_running_loop()
+
+    def hand_over() -> int:
+        return asyncio.run_coroutine_threadsafe(ping(), loop).result()
+
+    assert await asyncio.to_thread(hand_over) == await actor.ping.remote()
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_ord_023_a_thread_of_an_actor_may_call_and_get() -> None:
+    target, caller = Target.remote(), Caller.remote()
+
+    assert await caller.run.remote(_in_a_thread, target) == await target.ping.remote()
+
+
+def _in_a_thread(target: Any) -> int:
+    found: list[int] = []
+    thread = threading.Thread(
+        target=lambda: found.append(actorlib.get(target.ping.remote()))
+    )
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+# Names.
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_nam_014_a_restarting_actor_keeps_its_name() -> None:
+    actor = Target.options(name="t", max_restarts=-1, restart_backoff=0).remote()
+    pid = await actor.ping.remote()
+
+    killed = actorlib.kill(actor, no_restart=False)
+    assert actorlib.get_actor("t") == actor
+    with pytest.raises(actorlib.exceptions.ActorAlreadyExistsError):
+        Target.options(name="t").remote()
+    await killed
+    assert actorlib.get_actor("t") == actor
+    await actor
+    assert await actorlib.get_actor("t").ping.remote() != pid
+
+
+async def _made_and_dropped(count: int) -> set[int]:
+    made = Target.options(name="t", get_if_exists=True, max_restarts=-1)
+    pids: set[int] = set()
+    for _ in range(count):
+        pids.add(await made.remote().ping.remote())
+    return pids
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_nam_016_get_or_create_and_drop_again_and_again_never_fails() -> None:
+    pids = await _made_and_dropped(50)
+
+    assert os.getpid() not in pids
+
+
+async def test_nam_016_a_thousand_times_without_processes() -> None:
+    async with running(engine="inline"):
+        assert await _made_and_dropped(1000) == {os.getpid()}
+        left = actorlib.list_actors()
+        await asyncio.gather(*(end_of(actor.actor_id) for actor in left))

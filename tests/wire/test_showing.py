@@ -1,0 +1,369 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from helpers.turns import in_time
+
+from actorlib._wire.channel import Channel
+from actorlib._wire.codec import FrameDecoder
+from actorlib._wire.codec import encode as to_bytes
+from actorlib._wire.frames import RESULT
+from actorlib._wire.memory import Memory, Settings, shared
+from actorlib._wire.payload import decode, encode
+from actorlib._wire.pipe import Pipe
+from actorlib._wire.segments import Budget, Segment
+from actorlib._wire.shared import Shared
+from actorlib._wire.showing import Showing
+from actorlib.exceptions import ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+OWNER, WORKER = b"owner...", b"worker.."
+MIB = 1 << 20
+
+
+class Nobody:
+    """Counts nothing; see Holder."""
+
+    def retain(self, actor: bytes) -> None:
+        """Does nothing."""
+
+    def release(self, actor: bytes) -> None:
+        """Does nothing."""
+
+
+def memory(prefix: bytes) -> Memory:
+    made = Memory()
+    made.settings = Settings(share_above=1)
+    made.budget = Budget(64 * MIB)
+    made.belong(prefix, Nobody())
+    return made
+
+
+class Two:
+    """An owner with a channel, and a worker with a pipe, at two ends of a socket."""
+
+    def __init__(self) -> None:
+        self.near, self.far = socket.socketpair()
+        self.near.setblocking(False)  # noqa: FBT003  # the socket API
+        self.owner = Showing(memory(OWNER), WORKER)
+        self.worker = Showing(Memory())
+        self.frames: list[Any] = []
+        self.lost: asyncio.Future[Exception | None] = asyncio.Future()
+        self.came = asyncio.Event()
+        self.channel = Channel(
+            asyncio.get_running_loop(),
+            self.near,
+            self.receive,
+            self.lost.set_result,
+            showing=self.owner,
+        )
+        self.pipe = Pipe(self.far, self.worker)
+
+    def receive(self, frames: list[Any]) -> None:
+        self.frames += frames
+        self.came.set()
+
+    def close(self) -> None:
+        self.channel.close()
+        self.far.close()
+        for showing in (self.owner, self.worker):
+            showing.close()
+            showing.memory.close()
+
+
+@pytest.fixture
+async def two() -> AsyncIterator[Two]:
+    two = Two()
+    yield two
+    two.close()
+
+
+def result(made: Memory, value: object) -> tuple[Any, ...]:
+    loans: list[Any] = []
+    payload = shared(made, encode(value), loans)
+    return (RESULT, 7, tuple(loans), payload)
+
+
+async def admitted(two: Two) -> None:
+    """Lets the worker touch memory, as a runtime does."""
+    two.owner.begin(two.near, 1)
+    two.channel.send((1, "go"))
+    assert await asyncio.to_thread(two.pipe.begin) == [(1, "go")]
+    two.worker.memory.belong(WORKER, Nobody())
+
+
+def give(two: Two, fd: int) -> None:
+    """Sends a descriptor by the side, as the worker would."""
+    side = two.worker._side
+    assert side is not None
+    assert side.put(fd)
+
+
+def fill(two: Two) -> int:
+    """Sends by the side what the worker does not take, until there is no room."""
+    side, budget = two.owner._side, two.owner.memory.budget
+    assert side is not None
+    assert budget is not None
+    count = 0
+    while side.put(budget.fd):
+        count += 1
+    return count
+
+
+def answer(pipe: Pipe) -> Any:
+    """Reads until a result comes."""
+    while True:
+        for frame in pipe.receive():
+            if frame[0] == RESULT:
+                return frame
+
+
+async def test_values_when_they_are_large_then_both_sides_read_them(two: Two) -> None:
+    await admitted(two)
+    for number in range(3):  # the descriptor goes along once
+        two.channel.send(result(two.owner.memory, np.full(20_000, number)))
+        (frame,) = await asyncio.to_thread(two.pipe.receive)
+        assert decode(frame[-1])[-1] == number
+        two.pipe.send(result(two.worker.memory, np.full(20_000, number)))
+        async with in_time():
+            await two.came.wait()
+        two.came.clear()
+        assert decode(two.frames.pop()[-1])[-1] == number
+    assert len(two.worker.memory._shown) == len(two.owner.memory._shown) == 1
+
+
+async def test_descriptor_when_the_pipe_is_full_then_its_table_comes_when_there_is_room(
+    two: Two,
+) -> None:
+    await admitted(two)
+    small = (1, b"x" * 40_000)
+    while not two.channel.waiting:  # until the kernel takes no more
+        two.channel.send(small)
+        await asyncio.sleep(0)
+    two.channel.send(result(two.owner.memory, np.ones(20_000)))
+
+    async with in_time():
+        frame = await asyncio.to_thread(answer, two.pipe)
+    assert isinstance(frame[-1], Shared)
+    assert decode(frame[-1]).sum() == 20_000
+
+
+@pytest.mark.parametrize("how", ["full", "closed", "none"])
+async def test_descriptor_when_the_side_socket_takes_none_then_the_pipe_takes_the_value(
+    two: Two, how: str
+) -> None:
+    if how == "none":  # as when this process may not open any more files
+        two.owner.memory.belong(OWNER, Nobody())
+    else:
+        await admitted(two)
+    if how == "full":
+        fill(two)
+    if how == "closed":
+        two.worker.close()
+    for number in range(2):
+        sent = result(two.owner.memory, np.full(20_000, number))
+        two.channel.send(sent)
+        async with in_time():
+            frame = await asyncio.to_thread(answer, two.pipe)
+
+        assert frame[:-1] == (*sent[:-1],)  # its block is lent all the same
+        assert isinstance(frame[-1], list)
+        assert decode(frame[-1])[-1] == number
+    assert two.owner.known == set()
+    assert two.channel.is_open
+
+
+async def test_descriptor_when_the_side_socket_has_room_again_then_it_goes(
+    two: Two,
+) -> None:
+    await admitted(two)
+    sent = fill(two)
+    two.channel.send(result(two.owner.memory, np.ones(20_000)))
+    assert isinstance((await asyncio.to_thread(answer, two.pipe))[-1], list)
+    for _ in range(sent):
+        os.close(two.worker._descriptor())
+    two.channel.send(result(two.owner.memory, np.ones(20_000)))
+    frame = await asyncio.to_thread(answer, two.pipe)
+
+    assert isinstance(frame[-1], Shared)
+    assert decode(frame[-1]).sum() == 20_000
+
+
+async def test_worker_when_its_side_socket_takes_none_then_its_pipe_takes_the_value(
+    two: Two,
+) -> None:
+    await admitted(two)
+    two.owner.close()
+    payload = result(two.worker.memory, np.ones(20_000))
+    assert payload[-1].is_fresh
+    two.pipe.send(payload)
+    async with in_time():
+        await two.came.wait()
+    (frame,) = two.frames
+
+    assert decode(frame[-1]).sum() == 20_000
+    assert frame[2] == payload[2]
+    assert not payload[-1].is_fresh  # the owner was lent it, and will give it back
+    two.channel.send(({"free": payload[-1].block},))
+    two.channel.send((1, "go"))
+    assert await asyncio.to_thread(two.pipe.receive) == [(1, "go")]
+    del payload
+    store = two.worker.memory._store
+    assert store is not None
+    store._note()
+    assert sum(segment.blocks.used for segment in store._segments.values()) == 0
+
+
+async def test_frame_when_it_cannot_be_sent_then_no_descriptor_has_gone(
+    two: Two,
+) -> None:
+    await admitted(two)
+    payload = result(two.owner.memory, np.ones(20_000))
+    with pytest.raises(TypeError):
+        two.channel.send((RESULT, object(), *payload[2:]))
+    with pytest.raises(ProtocolError, match="no descriptor came"):
+        two.worker._descriptor()
+
+
+async def test_allowance_when_the_worker_is_gone_then_nothing_is_left(two: Two) -> None:
+    two.far.close()
+    two.owner.begin(two.near, 1)
+    async with in_time():
+        assert await two.lost is None
+
+    assert two.owner._side is None  # the guard looks for descriptors
+
+
+async def test_allowance_when_there_is_no_shared_memory_then_no_side_socket() -> None:
+    near, far = socket.socketpair()
+    with near, far:
+        Showing(Memory(), WORKER).begin(near, 1)
+        far.setblocking(False)  # noqa: FBT003  # the socket API
+        with pytest.raises(BlockingIOError):
+            far.recv(1)
+
+
+async def test_descriptors_when_they_come_then_programs_started_here_do_not_get_them(
+    two: Two,
+) -> None:
+    await admitted(two)
+    budget, side = two.worker.memory.budget, two.worker._side
+
+    assert budget is not None
+    assert side is not None
+    assert not os.get_inheritable(budget.fd)
+    assert not os.get_inheritable(side._sock.fileno())
+
+
+async def test_pipe_when_it_closes_then_descriptors_that_nobody_asked_for_are_closed(
+    two: Two,
+) -> None:
+    await admitted(two)
+    reader, writer = os.pipe()
+    give(two, writer)
+    socket.send_fds(two.far, [to_bytes(({"a": 1},))], [writer])
+    os.close(writer)
+    async with in_time():
+        error = await two.lost
+        ended = await asyncio.to_thread(os.read, reader, 1)
+    os.close(reader)
+
+    assert isinstance(error, ProtocolError)
+    assert ended == b""
+
+
+LIES: list[tuple[Any, ...]] = [
+    ({"show": WORKER + b"0001", "size": MIB},),  # without a descriptor
+    ({"show": 3, "size": MIB},),
+    ({"free": OWNER + b"\0" * 12},),
+    ({"gone": WORKER + b"0001"},),
+    ({"slot": 0, "limit": 1 << 60, "settings": (1, True)},),
+    ({},),
+    ({"a": 1},),
+    (RESULT, 7, None, {"segment": WORKER + b"0001", "start": 0, "sizes": (1,)}),
+    (RESULT, 7, None, {"segment": OWNER + b"0001", "start": 0, "sizes": (1,)}),
+    (RESULT, 7, None, {}),
+]
+
+
+@pytest.mark.parametrize("lie", LIES)
+async def test_worker_when_its_table_lies_then_it_is_lost_and_the_owner_is_not(
+    two: Two, lie: tuple[Any, ...]
+) -> None:
+    await admitted(two)
+    two.far.sendall(to_bytes(lie))
+    async with in_time():
+        error = await two.lost
+
+    assert isinstance(error, ProtocolError)
+    assert two.frames == []
+    assert two.owner.memory.budget is not None
+    assert two.owner.memory.budget.limit == 64 * MIB
+
+
+@pytest.mark.parametrize("what", ["other", "small", "cut", "socket", "twice", "loans"])
+async def test_worker_when_it_shows_what_it_may_not_then_it_is_lost(
+    two: Two, what: str
+) -> None:
+    await admitted(two)
+    name = (b"another." if what == "other" else WORKER) + b"0001"
+    segment = Segment(name, MIB)
+    table = {"show": name, "size": segment.size}
+    loose = os.memfd_create("loose", os.MFD_ALLOW_SEALING)
+    os.ftruncate(loose, MIB)
+    if what == "small":
+        table["size"] += 1
+    fds = {"cut": loose, "socket": two.far.fileno()}
+    give(two, fds.get(what, segment.fd))
+    two.far.sendall(to_bytes((table,)))
+    if what == "twice":
+        give(two, segment.fd)
+        two.far.sendall(to_bytes((table,)))
+    if what == "loans":  # in nobody's hands: it would be free while it is looked at
+        told = {"segment": name, "start": 0, "sizes": (1,)}
+        two.far.sendall(to_bytes((RESULT, 7, None, told)))
+    async with in_time():
+        error = await two.lost
+    os.close(loose)
+    segment.close()
+
+    assert isinstance(error, ProtocolError)
+    assert two.frames == []
+
+
+@pytest.mark.parametrize(
+    "what", ["closed", "garbage", "several", "too many", "before the allowance"]
+)
+async def test_worker_when_its_side_socket_is_not_as_told_then_it_is_lost(
+    two: Two, what: str
+) -> None:
+    segment = Segment(WORKER + b"0001", MIB)
+    if what != "before the allowance":
+        await admitted(two)
+        side = two.worker._side
+        assert side is not None
+        if what == "garbage":
+            side._sock.sendall(b"garbage")
+        elif what in ("several", "too many"):
+            count = 2 if what == "several" else 50
+            socket.send_fds(side._sock, [b"\0"], [segment.fd] * count)
+        two.worker.close()
+    two.far.sendall(to_bytes(({"show": segment.name, "size": segment.size},)))
+    async with in_time():
+        error = await two.lost
+    segment.close()
+
+    assert isinstance(error, ProtocolError)
+    assert two.owner.memory._shown == {}
+
+
+def test_decoder_when_memory_was_never_spoken_of_then_a_table_is_an_error() -> None:
+    with pytest.raises(ProtocolError, match="never spoken of"):
+        FrameDecoder().feed(to_bytes((RESULT, 7, None, {"segment": b"x"})))
