@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from actorlib._local.birth import Birth, Sealed
-    from actorlib._local.loans import Loans
     from actorlib._local.launcher import WorkerProcess
+    from actorlib._local.loans import Loans
     from actorlib._runtime_options import RuntimeOptions
     from actorlib.accelerators.base import Lease
 
