@@ -117,6 +117,10 @@ class MixedWorker(Worker):
             self.note("cancelled")
             raise
 
+    async def seen_later(self) -> list[str]:
+        """What was noted, asked on the loop: behind what that has begun to cancel."""
+        return self.seen()
+
 
 KINDS = {
     "serial": actorlib.remote(Worker),
@@ -272,7 +276,7 @@ class TestNested:
         await late(front.ask_later.options(timeout=SOON_ENOUGH).remote(gate, "wait"))
 
         assert await gate.left.remote() == [""]
-        assert await front.seen.remote() == ["cancelled"]
+        assert await front.seen_later.remote() == ["cancelled"]
 
     async def test_deadline_when_there_are_three_in_a_row_then_all_stop(self) -> None:
         worker = KINDS["serial"]
