@@ -5,6 +5,7 @@ Importing it loads neither msgpack nor a vendor's SDK; ``init()`` does.
 
 from actorlib import exceptions
 from actorlib._engine import RuntimeContext
+from actorlib._function import RemoteFunction
 from actorlib._handle import ActorHandle, ActorMethod
 from actorlib._lookup import get_actor, list_actors, list_named_actors
 from actorlib._method import TypedMethod, method, typed
@@ -33,6 +34,7 @@ __all__ = [
     "ActorInfo",
     "ActorMethod",
     "ObjectRef",
+    "RemoteFunction",
     "Runtime",
     "RuntimeContext",
     "Snapshot",

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Generator, Mapping
 
+    from actorlib._function_options import FunctionOptions
     from actorlib._interface import Interface, Method
     from actorlib._options import ActorOptions
     from actorlib._pending import PendingCalls
@@ -68,6 +69,22 @@ class ActorSpec:
     args: tuple[object, ...]
     kwargs: Mapping[str, object]
     options: ActorOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
+class FunctionSpec:
+    """What every call of a remote function with the same options has in common.
+
+    Attributes:
+        source: What a worker unpickles to get the function: the decorated name if a
+            module has it, the function itself otherwise.
+        label: What its calls are called in messages.
+        options: What each call asks for.
+    """
+
+    source: object
+    label: str
+    options: FunctionOptions
 
 
 class ActorExit(SystemExit):  # no error: a way out, as its base is
@@ -211,6 +228,19 @@ class Engine(Protocol):
 
         Raises:
             SerializationError: An argument cannot be sent. The actor is unharmed.
+        """
+        ...
+
+    def run(
+        self,
+        spec: FunctionSpec,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> ObjectRef[Any]:
+        """Calls a function in some process that has what it asks for.
+
+        Raises:
+            SerializationError: The function or an argument cannot be sent.
         """
         ...
 
