@@ -232,6 +232,23 @@ REFS = frozenset({ObjectRef, BorrowedRef})
 """What arrives as its value where it is an argument by itself."""
 
 
+def force(ref: ObjectRef[Any]) -> None:
+    """Cancels the call of a function, and ends the process that runs it.
+
+    Raises:
+        ValueError: It is a call of something else, or was made by somebody else.
+    """
+    by_force = getattr(ref._engine, "force", None)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+    if by_force is None:
+        raise ValueError(
+            "force=True ends the process that runs a remote function, where it was "
+            "called; an actor is ended by kill()"
+        )
+    if not ref.done():
+        by_force(ref.call)
+        asyncio.Future.cancel(ref)
+
+
 def watch(ref: ObjectRef[Any], then: Callable[[], None]) -> None:
     """Calls back once when a ref is done; from the thread that fills it."""
     ref._engine.watch(ref, then)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file

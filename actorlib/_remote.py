@@ -176,17 +176,17 @@ if TYPE_CHECKING:
 
     class _OfBoth(Protocol):
         @overload
-        def __call__(self, cls: _Class[P, T], /) -> ActorClass[P, T]: ...
+        def __call__(self, cls: _Class[P, T], /) -> ActorClass[P, T]: ...  # pyright: ignore[reportOverlappingOverload]  # a class is the one
         @overload
-        def __call__(self, cls: type[T], /) -> _TypedClass[T]: ...  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]  # a class is the one
+        def __call__(self, cls: type[T], /) -> _TypedClass[T]: ...  # type: ignore[overload-overlap]  # a class is the one
         @overload
         def __call__(self, function: Callable[P, T], /) -> RemoteFunction[P, T]: ...
 
 
 @overload
-def remote(cls: _Class[P, T], /) -> ActorClass[P, T]: ...
+def remote(cls: _Class[P, T], /) -> ActorClass[P, T]: ...  # pyright: ignore[reportOverlappingOverload]  # a class is the one
 @overload
-def remote(cls: type[T], /) -> _TypedClass[T]: ...  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]  # a class is the one
+def remote(cls: type[T], /) -> _TypedClass[T]: ...  # type: ignore[overload-overlap]  # a class is the one
 @overload
 def remote(function: Callable[P, T], /) -> RemoteFunction[P, T]: ...
 @overload

@@ -18,6 +18,7 @@ from actorlib._engine import (
 )
 from actorlib._handle import ActorHandle, hold_of, own_handle
 from actorlib._ref import ObjectRef
+from actorlib._ref import force as cancel_by_force
 from actorlib._remote import ActorClass, plan_of
 from actorlib._runtime_options import RuntimeKeywords, RuntimeOptions
 from actorlib._streams import fill_standard_streams
@@ -218,20 +219,29 @@ def kill(actor: ActorHandle[Any], *, no_restart: bool = True) -> asyncio.Future[
     return hold.engine.kill(hold.actor_id, restart=not no_restart)
 
 
-def cancel(ref: ObjectRef[Any]) -> None:
+def cancel(ref: ObjectRef[Any], *, force: bool = False) -> None:
     """Cancels a call, waiting or running; one that is done keeps its result.
 
     A running ``async def`` gets CancelledError at its await. A running plain method is
-    not interrupted (``kill`` does that); its result is dropped.
+    not interrupted (``kill`` does that); its result is dropped. A running function gets
+    KeyboardInterrupt.
+
+    Args:
+        ref: What the call gave.
+        force: Whether the process of a running function is ended instead.
 
     Raises:
         TypeError: It is no ref.
+        ValueError: ``force`` for a call of an actor.
     """
     if not isinstance(cast("object", ref), ObjectRef):
         raise TypeError(
             f"cancel() takes the ref of a call, not {ref!r}; kill() ends an actor"
         )
-    ref.cancel()
+    if force:
+        cancel_by_force(ref)
+    else:
+        ref.cancel()
 
 
 @overload

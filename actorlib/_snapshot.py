@@ -44,6 +44,25 @@ class ActorInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CrewInfo:
+    """What is known of the calls of functions that ask for the same.
+
+    Attributes:
+        resources: What each of them asks for.
+        waiting: How many wait in line.
+        running: How many run.
+        blocked: How many of those wait for a result, and have given their CPUs back.
+        pids: The processes that run them, also those that have nothing to do.
+    """
+
+    resources: str
+    waiting: int
+    running: int
+    blocked: int
+    pids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """The state of a runtime at one moment.
 
@@ -52,12 +71,14 @@ class Snapshot:
         available: What nobody holds.
         waiting: Who waits in line, in order, and for what.
         actors: Every actor that lives or that somebody still holds.
+        crews: Calls of functions and the processes that run them, by what they ask for.
     """
 
     total: dict[str, float]
     available: dict[str, float]
     waiting: tuple[str, ...]
     actors: tuple[ActorInfo, ...]
+    crews: tuple[CrewInfo, ...] = ()
 
 
 Filter: TypeAlias = tuple[str, str, object]

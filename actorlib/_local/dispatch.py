@@ -305,6 +305,11 @@ class Dispatch:
             self._held_back[call] = loose
         self._mailbox.replace(call, loose)
 
+    def tell(self, frame: Frame) -> None:
+        """Sends a frame that is no call, if the worker is ready for calls."""
+        if self._channel is not None:
+            self._channel.send(frame)
+
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
         """Calls back once when a ref is done; see Replier."""
         ref.add_done_callback(lambda _: then())

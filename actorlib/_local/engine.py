@@ -31,9 +31,11 @@ from actorlib.exceptions import ActorHandleNotFoundError
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
+    from actorlib._engine import FunctionSpec
     from actorlib._interface import Interface, Method
     from actorlib._local.machine import Machine
     from actorlib._local.supervisor import Life
+    from actorlib._local.tasks import Plan
     from actorlib._options import ActorOptions
     from actorlib._runtime_options import RuntimeOptions
     from actorlib._snapshot import ActorInfo
@@ -124,6 +126,42 @@ class LocalEngine:
             ref.bind(dispatch, dispatch.send(ref, name, loans, sealed, told))
         return ref
 
+    def run(
+        self,
+        spec: FunctionSpec,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> ObjectRef[Any]:
+        """Calls a function; see Engine."""
+        self._check_thread()
+        pool = self.lives.pool
+        plan = pool.plans.of(self, spec)
+        ref: ObjectRef[Any] = ObjectRef(loop=self.loop)
+        payload = None if kwargs else encode_plain_call(args)
+        if payload is not None:  # the usual case: everything else is the long way
+            ref.bind(pool, pool.post(ref, plan, None, payload))
+            return ref
+        arguments = Arguments(self, spec.label, args, kwargs)
+        self.lives.arrived(arguments.loans, OWNER)
+        number = pool.hold_back(ref)
+        ref.bind(pool, number)
+        when_done(arguments.refs, partial(self._run, plan, number, arguments))
+        return ref
+
+    def _run(self, plan: Plan, number: int, arguments: Arguments) -> None:
+        """Calls a function whose arguments are there."""
+        pool = self.lives.pool
+        waiting = pool.let_go(number)
+        completed = self._completed(arguments)
+        if isinstance(completed, BaseException):
+            if waiting is not None:
+                waiting.set_exception(completed)
+        elif waiting is None:  # cancelled while it waited
+            self.lives.returned(completed.loans or (), OWNER)
+        else:
+            posted = pool.post(waiting, plan, completed.loans, completed.payload)
+            waiting.bind(pool, posted)
+
     def put(self, value: object) -> ObjectRef[Any]:
         """Keeps a value as it is now; see Engine."""
         self._check_thread()
@@ -207,6 +245,7 @@ class LocalEngine:
         if self._is_forsaken:
             return
         self._is_closed = True
+        self.lives.pool.close("the runtime was shut down")
         ended = {life.ended for life in self.lives if not life.ended.done()}
         try:
             for life in self.lives:
@@ -317,6 +356,7 @@ class LocalEngine:
                 f"{label}: {request}" for label, request in machine.admission.waiting()
             ),
             actors=tuple(self.lives.infos()),
+            crews=self.lives.pool.info(),
         )
 
     def explain(self, actor: ActorId) -> str:

@@ -15,12 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from actorlib._engine import ActorId, LoanId, ObjectId
+from actorlib._interface import Interface, method_of
 from actorlib._kinds import UNITS
+from actorlib._local.birth import Birth
 from actorlib._local.demands import Demands
 from actorlib._local.directory import Directory
 from actorlib._local.dispatch import Dispatch
 from actorlib._local.holders import OWNER, RUNTIME, Holders
 from actorlib._local.machine import Machine, counted
+from actorlib._local.pool import Pool
 from actorlib._local.objects import Objects, is_object
 from actorlib._local.registry import ActorRecord, ActorState, Registry
 from actorlib._local.relay import Relay
@@ -30,16 +33,18 @@ from actorlib._local.stores import Stores, is_block, settings_of
 from actorlib._local.supervisor import Life
 from actorlib._snapshot import ActorInfo
 from actorlib._wire.frames import START, Frame
+from actorlib.accelerators.base import Lease
 from actorlib.exceptions import ActorUnschedulableError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from actorlib._local.birth import Birth, Sealed
+    from actorlib._local.birth import Sealed
     from actorlib._local.dispatch import Loans
     from actorlib._local.launcher import WorkerProcess
+    from actorlib._local.wishes import Demand
+    from actorlib._options import ActorOptions
     from actorlib._runtime_options import RuntimeOptions
-    from actorlib.accelerators.base import Lease
 
 
 class Lives:
@@ -78,9 +83,9 @@ class Lives:
         self._relay = Relay(self)
         process = self.registry.prefix(0)
         self.objects = Objects(process, self.loop, self)
-        self.demands = Demands(
-            machine, self.by_id, may_wait=options.infeasible == "wait"
-        )
+        may_wait = options.infeasible == "wait"
+        self.demands = Demands(machine, self.by_id, may_wait=may_wait)
+        self.pool = Pool(self, machine, may_wait=may_wait)
 
     def __iter__(self) -> Iterator[Life]:
         return iter(list(self.by_id.values()))
@@ -117,6 +122,16 @@ class Lives:
         else:
             life.begin(arguments)
 
+    def bear_worker(
+        self, label: str, options: ActorOptions, demand: Demand, arguments: Sealed
+    ) -> Life:
+        """Starts the life of a worker of functions; see Workshop."""
+        nobody = method_of(_nothing)
+        interface = Interface(label, nobody, {})
+        actor = self.registry.new_id()
+        self.bear(actor, Birth(b"", interface, options, demand.request), arguments)
+        return self.by_id[actor]
+
     def _dispatch_of(self, life: Life) -> Dispatch:
         retries = retries_of(life.record.options)
         return Dispatch(self, life.died, life.unavailable, life.idle, retries)
@@ -126,15 +141,24 @@ class Lives:
     ) -> asyncio.Future[Sealed]:
         """Starts the life of an actor that a worker makes; see Actors."""
         self.holders.add(actor, maker)
-        if not birth.options.is_detached:
+        if not (birth.options.is_detached or self._is_of_functions(maker)):
             self._made_by.setdefault(maker, set()).add(actor)
         given: asyncio.Future[Sealed] = self.loop.create_future()
         self.bear(actor, birth, given)
         return given
 
+    def _is_of_functions(self, session: int) -> bool:
+        """Whether a worker runs functions: who they make lives as long as its handles."""
+        return self.holders.who(session) in self.pool.hands
+
     def infos(self) -> list[ActorInfo]:
         """What is known of each actor; see Actors."""
-        return [self._info(life) for life in self.by_id.values()]
+        births = self._births
+        return [
+            self._info(life)
+            for actor, life in self.by_id.items()
+            if actor not in births or births[actor].runs is None
+        ]
 
     def _info(self, life: Life) -> ActorInfo:
         record, lease, options = life.record, life.record.lease, life.record.options
@@ -211,6 +235,8 @@ class Lives:
         """What a worker is told first; see Surroundings."""
         record = life.record
         birth = self._births[record.id]
+        if birth.runs is not None and not lease.shares:
+            lease = Lease(amounts=birth.runs.amounts)  # that of what it runs
         environment = self._machine.environment(lease, record.options)
         threads = environment.get("OMP_NUM_THREADS") or ""
         env = record.options.runtime_env or {}
@@ -234,6 +260,7 @@ class Lives:
             "ids": self._machine.accelerator_ids(lease),
             "resources": counted(lease.amounts),
             "reconstructed": life.restarts.count > 0,
+            "functions": birth.runs is not None,
         }
         payload, loans = arguments
         if loans and life.unsent is not None:
@@ -311,6 +338,10 @@ class Lives:
         if life.record.state is ActorState.DEAD and not self.holders.is_held(actor):
             self.by_id.pop(actor, None)
             self.registry.forget(actor)
+
+
+def _nothing() -> None:
+    """What the constructor of a worker takes."""
 
 
 def _path(directory: str | None) -> list[str]:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from actorlib._engine import Lent, LoanId
+from actorlib._local import runs
 from actorlib._local.creations import Creations, Nursery
 from actorlib._local.holders import OWNER
 from actorlib._local.supervisor import Life
@@ -29,6 +30,7 @@ from actorlib._wire.frames import (
     FAILURE,
     FETCH,
     FIND,
+    FORCE,
     GIVE,
     KEEP,
     LEAVE,
@@ -36,6 +38,7 @@ from actorlib._wire.frames import (
     RESULT,
     RETURN,
     REVOKE,
+    RUN,
     TO_RESTART,
     Frame,
 )
@@ -52,7 +55,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._engine import ActorId, LoanId
+    from actorlib._local.dispatch import Dispatch
     from actorlib._local.objects import Objects
+    from actorlib._local.pool import Pool
     from actorlib._local.session import Session
     from actorlib._snapshot import ActorInfo
     from actorlib._wire.frames import Payload
@@ -62,6 +67,7 @@ class Actors(Nursery, Protocol):
     """What rising frames need of the engine."""
 
     objects: Objects
+    pool: Pool
 
     def infos(self) -> list[ActorInfo]:
         """What is known of each actor."""
@@ -81,7 +87,7 @@ class Relay:
 
     def __init__(self, actors: Actors) -> None:
         self._actors = actors
-        self._asked: dict[tuple[int, int], tuple[Life, int]] = {}
+        self._asked: dict[tuple[int, int], tuple[Dispatch | Pool, int]] = {}
         self._creations = Creations(actors)
 
     def serve(self, session: Session, frame: Frame) -> None:  # noqa: PLR0912  # a table
@@ -122,6 +128,13 @@ class Relay:
             _Worker(self, session, call).answer((RESULT, call, None, dump(told)))
         elif kind == LEAVE:
             self._leave(session, frame[1])
+        elif kind == RUN:
+            self._run(session, *frame[1:])
+        elif kind in runs.OF_FUNCTIONS:
+            runs.serve(self._actors.pool, session, *frame)
+        elif kind == FORCE:
+            _, number = self._asked.pop((session.number, frame[1]), (None, 0))
+            self._actors.pool.force(number)
         elif kind in _OF_OBJECTS:
             self._serve_objects(session, kind, *frame[1:])
         else:
@@ -148,13 +161,21 @@ class Relay:
             self._actors.loans.arrived(loans, OWNER)
         number = life.dispatch.send(asker, method, loans, payload, told)
         if number:
-            self._asked[session.number, call] = (life, number)
+            self._asked[session.number, call] = (life.dispatch, number)
+
+    def _run(
+        self, session: Session, call: int, number: int, face: bytes, *given: Any
+    ) -> None:
+        asker, pool = _Worker(self, session, call), self._actors.pool
+        posted = runs.ask(pool, session, asker, number, face, *given)
+        if posted:
+            self._asked[session.number, call] = (pool, posted)
 
     def _cancel(self, session: Session, call: int) -> None:
         asked = self._asked.pop((session.number, call), None)
         if asked is not None:
-            life, number = asked
-            life.dispatch.cancel(number)
+            dispatch, number = asked
+            dispatch.cancel(number)
 
     def _serve_objects(self, session: Session, kind: int, *fields: Any) -> None:
         objects = self._actors.objects
@@ -212,6 +233,7 @@ class Relay:
     def forget(self, session: Session) -> None:
         """A worker is gone: what it has not given will never come."""
         self._creations.forget(session.prefix)
+        self._actors.pool.plans.forget(session.number)
 
     def _answer_when(
         self,

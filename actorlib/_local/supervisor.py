@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from actorlib._local.registry import ActorRecord
     from actorlib._local.session import Session
     from actorlib._local.surroundings import Surroundings
+    from actorlib._wire.channel import Channel
     from actorlib.accelerators.base import Lease
 
 V = TypeVar("V")
@@ -155,6 +156,11 @@ class Life:
     def pid(self) -> int:
         """Its process id, or 0 while there is none."""
         return self._process.pid if self._process is not None else 0
+
+    @property
+    def channel(self) -> Channel | None:
+        """The pipe to its process, or None while there is none."""
+        return self._session.channel if self._session is not None else None
 
     # Endings.
 

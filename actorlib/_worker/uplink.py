@@ -40,6 +40,7 @@ from actorlib._wire.frames import (
 )
 from actorlib._wire.payload import dump
 from actorlib._worker.birth import interface_in
+from actorlib._worker.calling import Calling
 from actorlib._worker.loans import LoanBook
 from actorlib._worker.objects import Objects
 from actorlib._worker.outbox import Outbox
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Collection, Generator, Mapping
 
+    from actorlib._engine import FunctionSpec
     from actorlib._interface import Interface, Method
     from actorlib._options import ActorOptions
     from actorlib._snapshot import ActorInfo
@@ -83,6 +85,7 @@ class Uplink(ABC):
         self._refs: dict[int, _Entry] = {}
         self.outbox = Outbox(self)
         self._objects = Objects(self, start.prefix, self._unasked)
+        self._calling = Calling(self, self._unasked)
         self._sources = Sources()
         self.loans = LoanBook()
         self._is_forsaken = False
@@ -228,6 +231,16 @@ class Uplink(ABC):
         self.outbox.post(actor, frame, arguments, passes=not method.keeps_order)
         return ref
 
+    def run(
+        self,
+        spec: FunctionSpec,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> ObjectRef[Any]:
+        """Calls a function; see Engine."""
+        self._check_parent()
+        return self._calling.run(spec, args, kwargs)
+
     def put(self, value: object) -> ObjectRef[Any]:
         """Has the owner keep a value; see Engine."""
         self._check_parent()
@@ -314,6 +327,14 @@ class Uplink(ABC):
         with self.borrowing(frame[-2]):
             if ref is not None and not ref.done():
                 fill(ref, frame)
+
+    def awaits(self, call: int) -> bool:
+        """Whether somebody wants the answer of a call; see Calling."""
+        return call in self._refs
+
+    def gives_up(self, call: int, error: BaseException) -> None:
+        """A call could not be made; see Calling."""
+        self._fail(call, error)
 
     def _fail(self, call: int, error: BaseException) -> None:
         entry = self._refs.pop(call, None)
