@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import (
     TYPE_CHECKING,
     Any,
-    NamedTuple,
     NewType,
     NoReturn,
     Protocol,
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Generator, Mapping
 
-    from actorlib._function_options import FunctionOptions
+    from actorlib._function_options import FunctionSpec
     from actorlib._interface import Interface, Method
     from actorlib._options import ActorOptions
     from actorlib._pending import PendingCalls
@@ -71,22 +70,6 @@ class ActorSpec:
     options: ActorOptions
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
-class FunctionSpec:
-    """What every call of a remote function with the same options has in common.
-
-    Attributes:
-        source: What a worker unpickles to get the function: the decorated name if a
-            module has it, the function itself otherwise.
-        label: What its calls are called in messages.
-        options: What each call asks for.
-    """
-
-    source: object
-    label: str
-    options: FunctionOptions
-
-
 class ActorExit(SystemExit):  # no error: a way out, as its base is
     """Leaves a method of an actor, and the actor with it."""
 
@@ -106,20 +89,6 @@ class Hold:
         # An interpreter that is going down may have taken the engine apart already.
         with suppress(AttributeError):
             self.engine.release(self.actor_id)
-
-
-class Lent(NamedTuple):
-    """What becomes a Hold in the process that it is sent to; it counts as a loan."""
-
-    actor_id: ActorId
-    interface: Interface
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _borrow, tuple(self)
-
-
-def _borrow(actor_id: ActorId, interface: Interface) -> Hold:
-    return Hold(current_engine(), actor_id, interface)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,11 +206,7 @@ class Engine(Protocol):
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
-        """Calls a function in some process that has what it asks for.
-
-        Raises:
-            SerializationError: The function or an argument cannot be sent.
-        """
+        """Calls a function in some process that has what it asks for."""
         ...
 
     def put(self, value: object) -> ObjectRef[Any]:

@@ -15,14 +15,15 @@ from typing import (
     cast,
 )
 
-from actorlib._engine import FunctionSpec, current_engine
-from actorlib._function_options import CallingKeywords, FunctionOptions
+from actorlib._engine import current_engine
+from actorlib._function_options import FunctionSpec
 from actorlib._interface import method_of
 from actorlib._naming import found_by_name, settled_env
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from actorlib._function_options import CallingKeywords, FunctionOptions
     from actorlib._ref import ObjectRef
 
 P = ParamSpec("P")
@@ -134,7 +135,7 @@ def decorated(function: object, options: FunctionOptions) -> RemoteFunction[...,
     name = getattr(function, "__name__", repr(function))
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         raise ValueError(
-            f"{name} is an async def, and a remote function runs without an event loop: "
+            f"{name} is an async def, and a remote function has no event loop: "
             f"wrap it in a plain one that ends in asyncio.run({name}(...)), or make it "
             "a method of an actor"
         )

@@ -126,7 +126,7 @@ class FunctionOptions:
 
     @property
     def shape(self) -> tuple[object, ...]:
-        """What its workers are like: those of equal shape may run each other's calls."""
+        """What its workers are like; those of equal shape share them."""
         env = self.runtime_env or {}
         return (
             tuple(sorted(self.request.amounts.items())),
@@ -158,6 +158,22 @@ class FunctionOptions:
             if option.init
         }
         return checked_function({**kept, **given})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
+class FunctionSpec:
+    """What every call of a remote function with the same options has in common.
+
+    Attributes:
+        source: What a worker unpickles to get the function: the decorated name if a
+            module has it, the function itself otherwise.
+        label: What its calls are called in messages.
+        options: What each call asks for.
+    """
+
+    source: object
+    label: str
+    options: FunctionOptions
 
 
 OF_ACTORS: Mapping[str, str] = {

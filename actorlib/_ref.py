@@ -246,7 +246,7 @@ def force(ref: ObjectRef[Any]) -> None:
         )
     if not ref.done():
         by_force(ref.call)
-        asyncio.Future.cancel(ref)
+        super(ObjectRef, ref).cancel()
 
 
 def watch(ref: ObjectRef[Any], then: Callable[[], None]) -> None:

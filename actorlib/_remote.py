@@ -145,7 +145,7 @@ class ActorClass(Generic[P, T]):
 if TYPE_CHECKING:
 
     class _Class(Protocol[P, R_co]):
-        """A class, to a checker that lets classes be protocols; the others see types."""
+        """A class, where a checker lets classes be protocols; others see types."""
 
         @property
         def __mro__(self) -> tuple[type, ...]: ...
@@ -176,7 +176,7 @@ if TYPE_CHECKING:
 
     class _OfBoth(Protocol):
         @overload
-        def __call__(self, cls: _Class[P, T], /) -> ActorClass[P, T]: ...  # pyright: ignore[reportOverlappingOverload]  # a class is the one
+        def __call__(self, cls: _Class[P, T], /) -> ActorClass[P, T]: ...  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]  # a class is the one
         @overload
         def __call__(self, cls: type[T], /) -> _TypedClass[T]: ...  # type: ignore[overload-overlap]  # a class is the one
         @overload
@@ -184,7 +184,7 @@ if TYPE_CHECKING:
 
 
 @overload
-def remote(cls: _Class[P, T], /) -> ActorClass[P, T]: ...  # pyright: ignore[reportOverlappingOverload]  # a class is the one
+def remote(cls: _Class[P, T], /) -> ActorClass[P, T]: ...  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]  # a class is the one
 @overload
 def remote(cls: type[T], /) -> _TypedClass[T]: ...  # type: ignore[overload-overlap]  # a class is the one
 @overload
@@ -223,7 +223,9 @@ def remote(*given: object, **options: Any) -> object:
         known = set(names_of(FunctionOptions))
         is_for_functions = given_options.keys() <= known
         if not (is_for_functions and given_options.keys() - names_of(ActorOptions)):
-            checked_actor(given_options)  # what is wrong is so for whatever it decorates
+            checked_actor(
+                given_options
+            )  # what is wrong is so for whatever it decorates
         if is_for_functions:
             checked_function(given_options)
         return functools.partial(_decorated, options=given_options)
@@ -241,7 +243,9 @@ def _decorated(
     if isinstance(given, ActorClass):
         raise TypeError(f"{given!r} is an actor class already")
     if isinstance(given, RemoteFunction):
-        raise TypeError(f"{given!r} is no plain function or class: it is remote already")
+        raise TypeError(
+            f"{given!r} is no plain function or class: it is remote already"
+        )
     if inspect.isfunction(given):
         return decorated(given, checked_function(options))
     if not inspect.isclass(given):

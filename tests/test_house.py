@@ -43,39 +43,51 @@ ARROWS: dict[str, str] = {
     "_snapshot": "",
     "_calling": "",
     "_streams": "",
+    "_naming": "_runtime_env",
+    "_function_options": "_checks _options _resources _runtime_env",
     "_options": "_checks _kinds _resources _runtime_env",
     "_runtime_options": "_checks _resources",
     # The waist.
     "_ref": "exceptions",
     "_pending": "_ref",
-    "_engine": "_interface _options _pending _ref _runtime_env _snapshot",
+    "_engine": (
+        "_function_options _interface _options _pending _ref _runtime_env _snapshot"
+    ),
     # The agreements: with another process, with hardware, and how a lease is kept.
     "_wire": "_wire exceptions",
     "accelerators": "accelerators _kinds exceptions",
     "_enforcement": "_enforcement accelerators _kinds _resources exceptions",
     # What both wings do with the arguments of a call, and with what is kept of it.
-    "_values": "_engine _ref _wire",
+    "_code": "_engine _wire exceptions",
+    "_values": "_engine _interface _ref _wire",
     "_arguments": "_engine _ref _values _wire exceptions",
     # The wings: each knows the waist and the agreements, neither knows the other.
     "_local": (
-        "_local _engine _pending _ref _arguments _values _snapshot _streams _interface "
-        "_options _runtime_options _kinds _resources _runtime_env exceptions _wire "
-        "accelerators _enforcement"
+        "_local _engine _pending _ref _arguments _code _values _snapshot _streams "
+        "_interface _function_options _options _runtime_options _kinds _resources "
+        "_runtime_env exceptions _wire accelerators _enforcement"
     ),
     "_worker": (
-        "_worker _calling _engine _pending _ref _arguments _values _interface _options "
-        "_runtime_env _snapshot exceptions _wire _remote"
+        "_worker _calling _code _function_options _engine _pending _ref _arguments "
+        "_values _interface _options _runtime_env _snapshot exceptions _wire "
+        "_remote"
     ),
     # The faces.
     "_method": "_call_options _handle _interface",
     "_handle": "_call_options _engine _interface _ref exceptions",
-    "_remote": "_checks _engine _handle _interface _options",
+    "_function": "_engine _function_options _interface _naming _ref",
+    "_remote": (
+        "_engine _function _function_options _handle _interface _naming _options"
+    ),
     "_lookup": "_checks _engine _handle _snapshot",
     "_runtime": (
         "_checks _engine _handle _local _ref _remote _runtime_options _snapshot "
         "_streams"
     ),
-    "": ("exceptions _engine _handle _lookup _method _ref _remote _runtime _snapshot"),
+    "": (
+        "exceptions _engine _function _handle _lookup _method _ref _remote _runtime "
+        "_snapshot"
+    ),
     "_demo": "_handle _remote _runtime",
     "_cli": " _demo accelerators",
     "_summary": " accelerators",
@@ -92,6 +104,7 @@ PURE = [
     "_resources",
     "_options",
     "_call_options",
+    "_function_options",
     "_runtime_options",
     "_runtime_env",
     "_interface",
@@ -101,6 +114,7 @@ PURE = [
     "accelerators.masks",
     "accelerators.types",
     "_enforcement.caps",
+    "_local.ahead",
     "_local.holders",
     "_local.ledger",
     "_local.levels",
@@ -117,6 +131,7 @@ PURE = [
     "_local.topology",
     "_local.where",
     "_worker.gate",
+    "_worker.tempo",
     "_local.wishes",
     "_wire.blocks",
     "_wire.codec",

@@ -10,17 +10,13 @@ A seat is kept while more calls wait and nobody else stands in line.
 
 from __future__ import annotations
 
-import os
-from collections import Counter, deque
+from collections import deque
 from typing import TYPE_CHECKING, Protocol
-
-from actorlib._wire.control import LOOK
 
 if TYPE_CHECKING:
     import asyncio
 
-    from actorlib._local.supervisor import Life
-    from actorlib._local.tasks import Code, Task
+    from actorlib._local.tasks import Code, Hand, Task
     from actorlib._local.wishes import Demand
     from actorlib._options import ActorOptions
     from actorlib.accelerators.base import Lease
@@ -31,83 +27,8 @@ MOST_LESSONS = 256
 """How many functions a worker learns before it is replaced."""
 
 
-class Hand:
-    """One worker.
-
-    Attributes:
-        life: Its life.
-        crew: Whose it is.
-        tasks: The calls that it has, in the order in which it runs them.
-        lease: What it holds for the call that runs, if the crew gives that.
-        is_seated: Whether it may run calls.
-        is_leaving: Whether it gets no more calls.
-        is_stuck: Whether its call takes long, so that none is sent behind it.
-        is_waiting: Whether its call waits for a result.
-        answers: How many calls it has answered.
-        looked_at: How many that were at the last look.
-        idle_since: When it ran its last call.
-    """
-
-    __slots__ = (
-        "answers",
-        "crew",
-        "idle_since",
-        "is_leaving",
-        "is_looking",
-        "is_seated",
-        "is_stuck",
-        "is_waiting",
-        "known",
-        "lease",
-        "life",
-        "looked_at",
-        "sent",
-        "tasks",
-    )
-
-    def __init__(self, crew: Crew, life: Life) -> None:
-        self.crew = crew
-        self.life = life
-        self.tasks: dict[Task, None] = {}
-        self.lease: Lease | None = None
-        self.is_seated = False
-        self.is_leaving = False
-        self.is_stuck = False
-        self.is_waiting = False
-        self.is_looking = False
-        self.answers = 0
-        self.looked_at = -1
-        self.idle_since = 0.0
-        self.known: set[int] = set()
-        self.sent: Counter[int] = Counter()
-
-    def look(self) -> None:
-        """Has the worker look at what was sent, though a function runs there."""
-        if not self.is_looking:
-            self.is_looking = True
-            # Behind what this turn of the loop has gathered for it.
-            self.crew.staff.loop.call_soon(self._look)
-
-    def _look(self) -> None:
-        self.is_looking = False
-        if not self.tasks:
-            return
-        channel = self.life.channel
-        pid = self.life.pid
-        if pid and channel is not None:
-            try:
-                os.kill(pid, LOOK)
-            except ProcessLookupError:
-                return
-            if channel.waiting:  # it reads when it looks; what is left comes then
-                self.is_looking = True
-                self.crew.staff.loop.call_later(0.005, self._look)
-
-
 class Staff(Protocol):
     """What a crew needs around it; see Pool."""
-
-    loop: asyncio.AbstractEventLoop
 
     def hire(self, crew: Crew, label: str, options: ActorOptions) -> Hand:
         """Starts a worker."""
@@ -163,7 +84,7 @@ class Crew:
     def __init__(
         self, staff: Staff, demand: Demand, options: ActorOptions, *, is_on_device: bool
     ) -> None:
-        self.staff = staff
+        self._staff = staff
         self.demand = demand
         self.is_on_device = is_on_device
         self.hands: dict[Hand, None] = {}
@@ -233,7 +154,7 @@ class Crew:
         code = plan.code
         if code.number not in hand.known:
             hand.known.add(code.number)
-            self.staff.teach(code, hand)
+            self._staff.teach(code, hand)
             if len(hand.known) >= MOST_LESSONS:
                 hand.is_leaving = True
         if plan.max_calls:
@@ -241,7 +162,7 @@ class Crew:
             if hand.sent[code.number] >= plan.max_calls:
                 hand.is_leaving = True
         hand.tasks[task] = None
-        self.staff.send(task, hand)
+        self._staff.send(task, hand)
 
     def _next_hand(self, task: Task) -> Hand | None:
         """Who runs a call: somebody free, somebody new, or somebody quick."""
@@ -270,11 +191,11 @@ class Crew:
             return self._new_holder(label)
         if self._promise is not None:
             return None
-        if not (self._idle or self.staff.may_start()):
+        if not (self._idle or self._staff.may_start()):
             return None
         if not self.is_counted and len(self._seated) >= MOST_SEATS:
             return None
-        promise = self.staff.enter(label, self.demand)
+        promise = self._staff.enter(label, self.demand)
         if promise.done():
             return self._sit(promise.result())
         self._promise = promise
@@ -286,7 +207,7 @@ class Crew:
             return  # given up, and back already
         self._promise = None
         if not self.size:
-            self.staff.leave(promise)
+            self._staff.leave(promise)
             return
         self._sit(promise.result())
         self.feed()
@@ -295,9 +216,9 @@ class Crew:
     def _sit(self, lease: Lease) -> Hand:
         if self._idle:
             hand = self._idle.pop()
-            self.staff.is_busy(hand)
+            self._staff.is_busy(hand)
         else:
-            hand = self.staff.hire(self, "function", self._options)
+            hand = self._staff.hire(self, "function", self._options)
             self.hands[hand] = None
         hand.lease = lease
         hand.is_seated = True
@@ -306,9 +227,9 @@ class Crew:
 
     def _new_holder(self, label: str) -> Hand | None:
         """A worker that holds devices itself: it stands in line before it is born."""
-        if self._newcomer is not None or not self.staff.may_start():
+        if self._newcomer is not None or not self._staff.may_start():
             return None
-        hand = self.staff.hire(self, label, self._options)
+        hand = self._staff.hire(self, label, self._options)
         self.hands[hand] = None
         promise = hand.life.place.promise
         if promise is not None and promise.done():
@@ -341,14 +262,14 @@ class Crew:
             if hand.is_leaving or self._others_wait():
                 self.dismiss(hand, "it has run what it was started for")
             else:
-                self.staff.is_idle(hand)
+                self._staff.is_idle(hand)
             return
         self._stand_up(hand)
         if hand.is_leaving:
             self.dismiss(hand, "it has run what it was started for")
         else:
             self._idle.append(hand)
-            self.staff.is_idle(hand)
+            self._staff.is_idle(hand)
 
     def _stand_up(self, hand: Hand) -> None:
         if hand.is_seated:
@@ -356,7 +277,7 @@ class Crew:
             self._seated.remove(hand)
         lease, hand.lease = hand.lease, None
         if lease is not None:
-            self.staff.release(lease)
+            self._staff.release(lease)
 
     def dismiss(self, hand: Hand, why: str) -> None:
         """Ends a worker that has nothing to do."""
@@ -370,13 +291,13 @@ class Crew:
 
     def _others_wait(self) -> bool:
         own = self._promise is not None or self._newcomer is not None
-        return self.staff.others_wait(int(own))
+        return self._staff.others_wait(int(own))
 
     def _want_nothing(self) -> None:
         """No call waits: whoever stands in line for one leaves it."""
         promise, self._promise = self._promise, None
         if promise is not None:
-            self.staff.leave(promise)
+            self._staff.leave(promise)
         hand, self._newcomer = self._newcomer, None
         if hand is not None:
             hand.life.kill("nobody needed it any more")
@@ -411,11 +332,11 @@ class Crew:
         hand.is_waiting = False
         if self.is_on_device or not hand.tasks or hand.is_seated:
             return
-        promise = self.staff.enter("", self.demand)
+        promise = self._staff.enter("", self.demand)
         if promise.done():
             hand.lease = promise.result()
         else:
-            self.staff.leave(promise)
+            self._staff.leave(promise)
         hand.is_seated = True
         self._seated.append(hand)
 
@@ -427,5 +348,5 @@ class Crew:
         if self._newcomer is hand:
             self._newcomer = None
         self._stand_up(hand)
-        self.staff.is_busy(hand)
+        self._staff.is_busy(hand)
         self._is_full = False

@@ -114,7 +114,9 @@ class Dispatch:
 
     def running(self) -> str | None:
         """The method of the oldest call without an answer that was sent."""
-        return self._mailbox.running()
+        method = self._mailbox.running()
+        # A function's call has its number before it, which nobody else knows.
+        return None if method is None else method.rpartition(":")[2]
 
     def send(
         self,

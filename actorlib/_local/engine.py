@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from actorlib._arguments import Arguments, when_done
 from actorlib._engine import ActorId, ActorSpec, Hold, LoanId, ObjectId, RuntimeContext
+from actorlib._local import runs
 from actorlib._local.birth import Birth, Sealed
 from actorlib._local.holders import OWNER
 from actorlib._local.lives import Lives
@@ -31,11 +32,10 @@ from actorlib.exceptions import ActorHandleNotFoundError
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
-    from actorlib._engine import FunctionSpec
+    from actorlib._function_options import FunctionSpec
     from actorlib._interface import Interface, Method
     from actorlib._local.machine import Machine
     from actorlib._local.supervisor import Life
-    from actorlib._local.tasks import Plan
     from actorlib._options import ActorOptions
     from actorlib._runtime_options import RuntimeOptions
     from actorlib._snapshot import ActorInfo
@@ -143,24 +143,8 @@ class LocalEngine:
             return ref
         arguments = Arguments(self, spec.label, args, kwargs)
         self.lives.arrived(arguments.loans, OWNER)
-        number = pool.hold_back(ref)
-        ref.bind(pool, number)
-        when_done(arguments.refs, partial(self._run, plan, number, arguments))
+        runs.post_when_ready(pool, ref, plan, arguments, self._completed)
         return ref
-
-    def _run(self, plan: Plan, number: int, arguments: Arguments) -> None:
-        """Calls a function whose arguments are there."""
-        pool = self.lives.pool
-        waiting = pool.let_go(number)
-        completed = self._completed(arguments)
-        if isinstance(completed, BaseException):
-            if waiting is not None:
-                waiting.set_exception(completed)
-        elif waiting is None:  # cancelled while it waited
-            self.lives.returned(completed.loans or (), OWNER)
-        else:
-            posted = pool.post(waiting, plan, completed.loans, completed.payload)
-            waiting.bind(pool, posted)
 
     def put(self, value: object) -> ObjectRef[Any]:
         """Keeps a value as it is now; see Engine."""

@@ -23,8 +23,8 @@ from actorlib._local.directory import Directory
 from actorlib._local.dispatch import Dispatch
 from actorlib._local.holders import OWNER, RUNTIME, Holders
 from actorlib._local.machine import Machine, counted
-from actorlib._local.pool import Pool
 from actorlib._local.objects import Objects, is_object
+from actorlib._local.pool import Pool
 from actorlib._local.registry import ActorRecord, ActorState, Registry
 from actorlib._local.relay import Relay
 from actorlib._local.retries import retries_of
@@ -148,7 +148,7 @@ class Lives:
         return given
 
     def _is_of_functions(self, session: int) -> bool:
-        """Whether a worker runs functions: who they make lives as long as its handles."""
+        """Whether a worker runs functions: actors that those make outlive it."""
         return self.holders.who(session) in self.pool.hands
 
     def infos(self) -> list[ActorInfo]:

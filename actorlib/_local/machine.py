@@ -156,7 +156,9 @@ class Machine:
     def has_little_memory(self) -> bool:
         """Whether less than a twentieth of the memory is available."""
         told = self._host.read_text("/proc/meminfo") or ""
-        there = dict(re.findall(r"^(MemTotal|MemAvailable):\s+(\d+)", told, re.MULTILINE))
+        there = dict(
+            re.findall(r"^(MemTotal|MemAvailable):\s+(\d+)", told, re.MULTILINE)
+        )
         if len(there) < 2:
             return False
         return int(there["MemAvailable"]) * 20 < int(there["MemTotal"])

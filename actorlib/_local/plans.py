@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import weakref
 from contextlib import suppress
@@ -18,10 +19,11 @@ from actorlib.exceptions import ActorUnschedulableError, TaskUnschedulableError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from actorlib._engine import FunctionSpec, LoanId
-    from actorlib._function_options import FunctionOptions
+    from actorlib._engine import LoanId
+    from actorlib._function_options import FunctionOptions, FunctionSpec
+    from actorlib._local.crew import Staff
+    from actorlib._local.dispatch import Loans
     from actorlib._local.machine import Machine
-    from actorlib._local.pool import Pool
     from actorlib._values import Sharing
 
 
@@ -29,13 +31,18 @@ class Plans:
     """What is known of the functions of a runtime.
 
     Args:
-        pool: Who runs them.
+        staff: What those need who run them.
+        loans: Where what is in them is counted.
         machine: What they ask of.
         may_wait: Whether what can never be given waits for ever.
     """
 
-    def __init__(self, pool: Pool, machine: Machine, *, may_wait: bool) -> None:
-        self._pool = pool
+    def __init__(
+        self, staff: Staff, loans: Loans, machine: Machine, *, may_wait: bool
+    ) -> None:
+        self._staff = staff
+        self._loans = loans
+        self._loop = asyncio.get_running_loop()
         self._machine = machine
         self._may_wait = may_wait
         self._numbers = itertools.count(1)
@@ -103,14 +110,14 @@ class Plans:
             del self._taught[key]
 
     def _code(self, label: str, source: bytes, loans: Sequence[LoanId]) -> Code:
-        pool = self._pool
+        loop, counted = self._loop, self._loans
         code = Code(next(self._numbers), label, source, loans)
         if loans:
-            pool.loans.arrived(loans, OWNER)
+            counted.arrived(loans, OWNER)
 
             def gone() -> None:
                 with suppress(RuntimeError):  # the loop is closed
-                    pool.loop.call_soon_threadsafe(pool.loans.returned, loans, OWNER)
+                    loop.call_soon_threadsafe(counted.returned, loans, OWNER)
 
             weakref.finalize(code, gone).atexit = False
         return code
@@ -141,7 +148,7 @@ class Plans:
         pools = machine.ledger.pools
         is_on_device = any(name in pools for name in demand.request.amounts)
         crew = self._crews[options.shape] = Crew(
-            self._pool,
+            self._staff,
             demand,
             options.worker if is_on_device else options.alone,
             is_on_device=is_on_device,

@@ -12,28 +12,27 @@ import itertools
 import weakref
 from typing import TYPE_CHECKING, Any, Protocol
 
-from actorlib._engine import LoanId
+from actorlib._code import Sent
 from actorlib._local.ahead import STUCK, depth
 from actorlib._local.birth import Sealed
-from actorlib._local.crew import Crew, Hand
 from actorlib._local.holders import OWNER
+from actorlib._local.idle import Idle
 from actorlib._local.plans import Plans
-from actorlib._local.retries import is_retried
-from actorlib._local.tasks import Lesson, Plan, Task
-from actorlib._code import Sent
+from actorlib._local.tasks import Hand, Lesson, Plan, Task
+from actorlib._local.verdicts import Verdicts
 from actorlib._ref import ObjectRef
 from actorlib._snapshot import CrewInfo
-from actorlib._wire.answers import error_of, fill
 from actorlib._wire.frames import CANCEL, FAILURE, RAISED, RECALL, UNBEGUN, Frame
 from actorlib._wire.payload import encode_call
 from actorlib.exceptions import Exit, WorkerCrashedError
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection
 
-    from actorlib._engine import ActorId
-    from actorlib._local.dispatch import Asker, Loans
+    from actorlib._engine import ActorId, LoanId
+    from actorlib._local.crew import Crew
+    from actorlib._local.dispatch import Loans
     from actorlib._local.machine import Machine
     from actorlib._local.objects import Objects
     from actorlib._local.supervisor import Life
@@ -43,9 +42,6 @@ if TYPE_CHECKING:
     from actorlib._wire.frames import Payload
     from actorlib.accelerators.base import Lease
 
-IDLE = 30.0
-"""Seconds after which a worker without anything to do is ended."""
-_SWEEP = 1.0
 _NOTHING = encode_call((), {})
 _LEARN = "learn"
 
@@ -80,20 +76,18 @@ class Pool:
         self._admission = machine.admission
         self._machine = machine
         self.loans = workshop.loans
-        self.plans = Plans(self, machine, may_wait=may_wait)
+        self.plans = Plans(self, workshop.loans, machine, may_wait=may_wait)
+        self._verdicts = Verdicts(workshop.loans)
+        self._idle = Idle(self.loop, machine)
         self._tasks: dict[int, Task] = {}
-        self._held_back: dict[
-            int, ObjectRef[Any] | weakref.ref[ObjectRef[Any]]
-        ] = {}
+        self._held_back: dict[int, ObjectRef[Any] | weakref.ref[ObjectRef[Any]]] = {}
         self._numbers = itertools.count(1)
         self._crews: weakref.WeakSet[Crew] = weakref.WeakSet()
-        self._idle: dict[Hand, None] = {}
         self._starting = 0
         self._closed_for = ""
         self._watching: asyncio.TimerHandle | None = None
-        self._sweeping: asyncio.TimerHandle | None = None
         self._lesson = Lesson()
-        self._admission.when_joined = self._joined
+        self._admission.when_joined = self._idle.make_room
         # The rest of a replier: what it does for refs of objects.
         self.watch = workshop.objects.watch
         self.wait = workshop.objects.wait
@@ -151,24 +145,22 @@ class Pool:
             if frame[2] == UNBEGUN:
                 self._came_back(task, hand)
                 return
-            if frame[2] == RAISED and self._is_retried(task, frame):
+            if frame[2] == RAISED and self._is_made_anew(task, frame):
                 task.retries = task.retries.one_less
-                self._loans_of(frame)
+                self._verdicts.drop(frame)
                 hand.crew.post_again([task])
                 hand.crew.freed(hand)
                 return
         reply, task.reply = task.reply, None
-        if type(reply) is ObjectRef and frame[-2] is None:
-            if not reply.done():
-                fill(reply, frame)
-        elif reply is None:
-            self._loans_of(frame)
-        else:
-            self._reply(reply, frame)
+        self._verdicts.give(reply, frame)
         del self._tasks[task.number]
         if task.loans:
             self.loans.returned(task.loans, OWNER)
         hand.crew.freed(hand)
+
+    def _is_made_anew(self, task: Task, frame: Frame) -> bool:
+        """Whether a call is made again after what its function raised."""
+        return not self._closed_for and self._verdicts.is_retried(task.retries, frame)
 
     def _came_back(self, task: Task, hand: Hand) -> None:
         """A worker gave a call back that it had not begun."""
@@ -180,54 +172,17 @@ class Pool:
         hand.crew.post_again([task])
         hand.crew.freed(hand)
 
-    def _reply(self, reply: Reply, frame: Frame) -> None:
-        if not isinstance(reply, ObjectRef | weakref.ref):
-            reply.answer(frame)
-            return
-        ref = reply() if isinstance(reply, weakref.ref) else reply
-        loans = frame[-2]
-        self.loans.arrived(loans or (), OWNER)
-        if ref is not None and not ref.done():
-            fill(ref, frame)
-        self.loans.returned(loans or (), OWNER)
-
-    def _loans_of(self, frame: Frame) -> None:
-        """What an answer brought is in nobody's hands."""
-        self.loans.arrived(frame[-2] or (), OWNER)
-        self.loans.returned(frame[-2] or (), OWNER)
-
-    def _is_retried(self, task: Task, frame: Frame) -> bool:
-        retries = task.retries
-        if self._closed_for or not retries.exceptions:
-            return False
-        if not retries.depends_on_error:
-            return is_retried(retries, None)
-        _, _, kind, summary, text, where, loans, payload = frame
-        self.loans.arrived(loans or (), OWNER)
-        error = error_of(kind, summary, text, where, payload)
-        self.loans.returned(loans or (), OWNER)
-        return is_retried(retries, error)
-
     def _refuse(self, task: Task, error: BaseException) -> None:
         """A call gets no value."""
         reply, task.reply = task.reply, None
         self._tasks.pop(task.number, None)
         if task.loans:
             self.loans.returned(task.loans, OWNER)
-        if reply is None:
-            return
-        if not isinstance(reply, ObjectRef | weakref.ref):
-            reply.fail(error)
-            return
-        ref = reply() if isinstance(reply, weakref.ref) else reply
-        if ref is not None and not ref.done():
-            ref.set_exception(error)
-            if self._closed_for:
-                # Whoever ended it knows: no report of a ref that nobody awaits.
-                ref.exception()
+        # Whoever ended the runtime knows: no report of a ref that nobody awaits.
+        self._verdicts.fail(reply, error, is_known=bool(self._closed_for))
 
     def _over(self, plan: Plan) -> WorkerCrashedError:
-        how = Exit(cause="asked", reason=self._closed_for or "it is ending")
+        how = Exit(cause="asked", reason=self._closed_for or "it was cancelled")
         return WorkerCrashedError(f"{plan.label} has no result: {how}", exit=how)
 
     # The replier of refs; the rest of it is that of objects.
@@ -323,38 +278,11 @@ class Pool:
 
     def is_idle(self, hand: Hand) -> None:
         """A worker has nothing to do; see Staff."""
-        hand.idle_since = self.loop.time()
-        self._idle[hand] = None
-        if len(self._idle) > self._machine.parallel:
-            oldest = next(iter(self._idle))
-            self._dismiss(oldest)
-        if self._sweeping is None and self._idle:
-            self._sweeping = self.loop.call_later(_SWEEP, self._sweep)
+        self._idle.add(hand)
 
     def is_busy(self, hand: Hand) -> None:
         """It has something to do again, or is gone; see Staff."""
-        self._idle.pop(hand, None)
-
-    def _dismiss(self, hand: Hand) -> None:
-        self._idle.pop(hand, None)
-        hand.crew.dismiss(hand, "it had nothing to do")
-
-    def _sweep(self) -> None:
-        """Ends the workers that had nothing to do for long."""
-        self._sweeping = None
-        now = self.loop.time()
-        is_short = self._machine.has_little_memory()
-        for hand in list(self._idle):
-            if is_short or now - hand.idle_since >= IDLE:
-                self._dismiss(hand)
-        if self._idle:
-            self._sweeping = self.loop.call_later(_SWEEP, self._sweep)
-
-    def _joined(self) -> None:
-        """Somebody stands in line: what idle workers hold may be what they want."""
-        for hand in list(self._idle):
-            if hand.crew.is_on_device:
-                self._dismiss(hand)
+        self._idle.remove(hand)
 
     def send(self, task: Task, hand: Hand) -> None:
         """Sends a call to a worker; see Staff."""
@@ -396,19 +324,13 @@ class Pool:
         del self.hands[hand.life.record.id]
         crew = hand.crew
         crew.gone(hand)
-        running, *unbegun = list(hand.tasks) or [None]
+        tasks = list(hand.tasks)
         hand.tasks.clear()
-        again: list[Task] = []
-        if running is not None:
-            running.hand = None
-            if self._is_made_again(running, hand):
-                again.append(running)
-        for task in unbegun:
-            assert task is not None
+        for task in tasks:
             task.hand = None
-            if task.reply is None:
-                self._refuse(task, self._over(task.plan))
-            elif self._closed_for:
+        again = [task for task in tasks[:1] if self._is_made_again(task, hand)]
+        for task in tasks[1:]:
+            if task.reply is None or self._closed_for:
                 self._refuse(task, self._over(task.plan))
             else:
                 again.append(task)
@@ -459,9 +381,9 @@ class Pool:
     def close(self, why: str) -> None:
         """Refuses new calls, and fails those that wait."""
         self._closed_for = why
-        for timer in (self._watching, self._sweeping):
-            if timer is not None:
-                timer.cancel()
+        self._idle.close()
+        if self._watching is not None:
+            self._watching.cancel()
         for crew in list(self._crews):
             for task in crew.give_up():
                 self._refuse(task, self._over(task.plan))

@@ -10,11 +10,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from actorlib._engine import Lent, LoanId
+from actorlib._engine import LoanId
 from actorlib._local import runs
 from actorlib._local.creations import Creations, Nursery
 from actorlib._local.holders import OWNER
 from actorlib._local.supervisor import Life
+from actorlib._values import Lent
 from actorlib._wire.frames import (
     ASK,
     ASK_WITH,

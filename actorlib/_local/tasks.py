@@ -1,22 +1,27 @@
-"""Calls of functions: what they are of, who waits for them, how often they are made."""
+"""Calls of functions, and the workers that run them: what each of them is."""
 
 from __future__ import annotations
 
-import weakref
+import os
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from actorlib._local.ahead import AT_LEAST
 from actorlib._local.retries import Retries
-from actorlib._ref import ObjectRef
+from actorlib._wire.control import LOOK
 
 if TYPE_CHECKING:
+    import weakref
     from collections.abc import Collection, Sequence
 
     from actorlib._engine import LoanId
     from actorlib._function_options import FunctionOptions
-    from actorlib._local.crew import Crew, Hand
     from actorlib._local.dispatch import Asker
+    from actorlib._local.supervisor import Life
+    from actorlib._local.wishes import Demand
+    from actorlib._ref import ObjectRef
     from actorlib._wire.frames import Frame, Payload
+    from actorlib.accelerators.base import Lease
 
     Reply: TypeAlias = ObjectRef[Any] | weakref.ref[ObjectRef[Any]] | Asker
 
@@ -59,6 +64,50 @@ class Code:
         self.plans: dict[bytes, Plan] = {}
 
 
+class Team(Protocol):
+    """Workers that run functions which ask for the same; see Crew."""
+
+    is_on_device: bool
+    demand: Demand
+    size: int
+
+    def post(self, task: Task) -> None:
+        """Adds a call behind those that wait."""
+        ...
+
+    def post_again(self, tasks: list[Task]) -> None:
+        """Adds calls before those that wait."""
+        ...
+
+    def dropped(self) -> None:
+        """A call that waited is over."""
+        ...
+
+    def feed(self) -> None:
+        """Sends the calls that may go."""
+        ...
+
+    def dismiss(self, hand: Hand, why: str) -> None:
+        """Ends a worker that has nothing to do."""
+        ...
+
+    def freed(self, hand: Hand) -> None:
+        """A worker has answered a call."""
+        ...
+
+    def blocked(self, hand: Hand) -> None:
+        """The call of a worker waits for a result."""
+        ...
+
+    def resumed(self, hand: Hand) -> None:
+        """It goes on."""
+        ...
+
+    def gone(self, hand: Hand) -> None:
+        """The process of a worker is gone."""
+        ...
+
+
 class Plan:
     """What all calls of a function with the same options have in common.
 
@@ -77,7 +126,7 @@ class Plan:
         code: Code,
         label: str,
         options: FunctionOptions,
-        crew: Crew | None,
+        crew: Team | None,
         trouble: BaseException | None = None,
     ) -> None:
         self.code = code
@@ -153,6 +202,81 @@ class Task:
 
     def fail(self, error: BaseException) -> None:
         """Nothing: what becomes of it is decided when the worker is gone; see Asker."""
+
+
+class Hand:
+    """One worker.
+
+    Attributes:
+        life: Its life.
+        crew: Whose it is.
+        tasks: The calls that it has, in the order in which it runs them.
+        lease: What it holds for the call that runs, if the crew gives that.
+        is_seated: Whether it may run calls.
+        is_leaving: Whether it gets no more calls.
+        is_stuck: Whether its call takes long, so that none is sent behind it.
+        is_waiting: Whether its call waits for a result.
+        answers: How many calls it has answered.
+        looked_at: How many that were at the last look.
+        idle_since: When it ran its last call.
+    """
+
+    __slots__ = (
+        "_loop",
+        "answers",
+        "crew",
+        "idle_since",
+        "is_leaving",
+        "is_looking",
+        "is_seated",
+        "is_stuck",
+        "is_waiting",
+        "known",
+        "lease",
+        "life",
+        "looked_at",
+        "sent",
+        "tasks",
+    )
+
+    def __init__(self, crew: Team, life: Life) -> None:
+        self.crew = crew
+        self.life = life
+        self._loop = life.ended.get_loop()
+        self.tasks: dict[Task, None] = {}
+        self.lease: Lease | None = None
+        self.is_seated = False
+        self.is_leaving = False
+        self.is_stuck = False
+        self.is_waiting = False
+        self.is_looking = False
+        self.answers = 0
+        self.looked_at = -1
+        self.idle_since = 0.0
+        self.known: set[int] = set()
+        self.sent: Counter[int] = Counter()
+
+    def look(self) -> None:
+        """Has the worker look at what was sent, though a function runs there."""
+        if not self.is_looking:
+            self.is_looking = True
+            # Behind what this turn of the loop has gathered for it.
+            self._loop.call_soon(self._look)
+
+    def _look(self) -> None:
+        self.is_looking = False
+        if not self.tasks:
+            return
+        channel = self.life.channel
+        pid = self.life.pid
+        if pid and channel is not None:
+            try:
+                os.kill(pid, LOOK)
+            except ProcessLookupError:
+                return
+            if channel.waiting:  # it reads when it looks; what is left comes then
+                self.is_looking = True
+                self._loop.call_later(0.005, self._look)
 
 
 class Lesson:

@@ -10,12 +10,15 @@ Loading it is part of every start, so it imports neither ``_local`` nor
 * ``threaded``: several calls at once, on threads that are made when they are needed.
 * ``looped``, ``plain``: an event loop, for actors with ``async def``, and the main
   thread beside it.
+* ``functions``, ``attention``, ``tempo``: calls of functions; looking at the pipe while
+  one runs; how long they take.
 * ``gate``: how many calls run at once, and which waits next.
 * ``replies``: what a method returned or raised becomes a frame.
 * ``uplink``: the engine of a worker: the same verbs, as frames to the owner.
 * ``looplink``: the same beside an event loop, whose frames go by way of that loop.
 * ``outbox``: what it asks, in order behind what waits for its arguments.
 * ``pace``: which methods are quick enough for answers to wait behind.
+* ``calling``: functions that it calls.
 * ``loans``: which handles this worker holds.
 * ``objects``: its refs that are sent to others, and theirs.
 * ``template``: the fork server, which outlives the owner to clean up after it.

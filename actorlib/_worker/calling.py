@@ -1,4 +1,4 @@
-"""Functions that the code of this worker calls: told to the owner, and then by number."""
+"""Functions that the code of this worker calls: told once, and then by number."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from actorlib._arguments import Arguments
 from actorlib._code import pickled
-from actorlib._engine import ActorId, FunctionSpec
+from actorlib._engine import ActorId
 from actorlib._ref import ObjectRef
 from actorlib._runtime_env import inherited
 from actorlib._values import Sharing
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from actorlib._engine import LoanId
+    from actorlib._function_options import FunctionSpec
     from actorlib._worker.outbox import Outbox
 
 _NOBODY = ActorId(b"")
@@ -150,5 +151,3 @@ class Calling:
         heir = options.updated({"retry_exceptions": False, "runtime_env": env})
         told = self._faces[spec] = number, dump((spec.label, heir, listed))
         return told
-
-

@@ -9,8 +9,8 @@ _CHANGE = 2.0
 class Tempo:
     """How long each function has taken of late, in seconds.
 
-    A function is as slow as its slowest run, but that is forgiven bit by bit, as what is
-    sent ahead in vain can be taken back.
+    A function is as slow as its slowest run, but that is forgiven bit by bit, as what
+    is sent ahead in vain can be taken back.
     """
 
     def __init__(self) -> None:
@@ -23,9 +23,7 @@ class Tempo:
         Returns:
             How long the function takes, if that is news; else None.
         """
-        longest = self._longest.get(function, 0.0) * _FORGIVEN
-        if took > longest:
-            longest = took
+        longest = max(took, self._longest.get(function, 0.0) * _FORGIVEN)
         self._longest[function] = longest
         told = self._told.get(function)
         if told is not None and told / _CHANGE < longest < told * _CHANGE:

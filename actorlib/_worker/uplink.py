@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Collection, Generator, Mapping
 
-    from actorlib._engine import FunctionSpec
+    from actorlib._function_options import FunctionSpec
     from actorlib._interface import Interface, Method
     from actorlib._options import ActorOptions
     from actorlib._snapshot import ActorInfo

@@ -108,7 +108,8 @@ def looking(**options: Any) -> Any:
         def run(self, function: Any, *args: Any) -> Any:
             return function(*args)
 
-    return actorlib.remote(**options)(Looking) if options else actorlib.remote(Looking)
+    made: Any = actorlib.remote(**options) if options else actorlib.remote
+    return made(Looking)
 
 
 async def changes_in(actor: Any) -> dict[str, str | None]:
