@@ -38,6 +38,13 @@ exited 3 work
 done at attempt 3
 it raised: no such thing
 """,
+    "functions.py": r"""
+\[0, 1, 4, 9, 16\]
+328350
+\[\('A', \[0\]\), \('B', \[0\]\)\]
+3
+True
+""",
     "actors_calling_actors.py": r"""
 4
 14

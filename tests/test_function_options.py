@@ -158,7 +158,7 @@ def test_tsk_007_a_generator_function_is_refused_where_it_is_decorated() -> None
 )
 def test_opt_004_a_wrong_value_is_refused_where_it_is_written(options: Any) -> None:
     with pytest.raises(ValueError):  # noqa: PT011  # each has a text of its own
-        actorlib.remote(**options, max_retries=options.get("max_retries", 1))
+        actorlib.remote(**{"max_retries": 1, **options})
 
 
 def test_options_when_chained_then_what_was_given_before_stays() -> None:

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
+from actorlib._local.ahead import AT_LEAST
+
 if TYPE_CHECKING:
     import asyncio
 
@@ -122,6 +124,7 @@ class Crew:
         self.size -= 1
         if not self.size:
             self._waiting.clear()
+            self._is_full = False
             self._want_nothing()
 
     def give_up(self) -> list[Task]:
@@ -161,12 +164,14 @@ class Crew:
             hand.sent[code.number] += 1
             if hand.sent[code.number] >= plan.max_calls:
                 hand.is_leaving = True
+        hand.is_stuck = not plan.goes_ahead
+        hand.depth = min(hand.depth, code.depth) if hand.tasks else code.depth
         hand.tasks[task] = None
         self._staff.send(task, hand)
 
     def _next_hand(self, task: Task) -> Hand | None:
         """Who runs a call: somebody free, somebody new, or somebody quick."""
-        depth = task.plan.code.depth
+        depth = task.plan.code.depth if task.plan.goes_ahead else AT_LEAST
         best, least = None, depth
         for hand in self._seated:
             if hand.is_leaving or hand.is_stuck or hand.is_waiting:
@@ -174,7 +179,7 @@ class Crew:
             count = len(hand.tasks)
             if not count:
                 return hand
-            if count < least:
+            if count < least and count < hand.depth:
                 best, least = hand, count
         if best is not None and best.lease is None and not self.is_on_device:
             best = None
@@ -306,6 +311,7 @@ class Crew:
 
     def freed(self, hand: Hand) -> None:
         """A worker has answered a call."""
+        self._is_full = False
         if hand.tasks:
             if self.size and not hand.is_waiting:
                 self.feed()

@@ -85,7 +85,12 @@ class Lives:
         self.objects = Objects(process, self.loop, self)
         may_wait = options.infeasible == "wait"
         self.demands = Demands(machine, self.by_id, may_wait=may_wait)
-        self.pool = Pool(self, machine, may_wait=may_wait)
+        self.pool = Pool(
+            self,
+            machine,
+            may_wait=may_wait,
+            goes_ahead=self.stores.memory.budget is not None,
+        )
 
     def __iter__(self) -> Iterator[Life]:
         return iter(list(self.by_id.values()))
@@ -275,6 +280,7 @@ class Lives:
         self.objects.lost(session.prefix)
         for actor in self.holders.forget(session.number):
             self._unheld(actor)
+        self.pool.left(session.actor, self.stores.mark(session.prefix))
         self.stores.leave(session)
         for actor in self._made_by.pop(session.number, ()):
             self.by_id[actor].stop("the actor that made it ended")

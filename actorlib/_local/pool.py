@@ -67,9 +67,14 @@ class Pool:
         workshop: Where workers live.
         machine: What they get their seats from.
         may_wait: Whether what can never be given waits for ever.
+        goes_ahead: Whether workers can say which call they ran when they are gone, so
+            that several may be sent to one.
     """
 
-    def __init__(self, workshop: Workshop, machine: Machine, *, may_wait: bool) -> None:
+    def __init__(
+        self, workshop: Workshop, machine: Machine, *, may_wait: bool, goes_ahead: bool
+    ) -> None:
+        self._goes_ahead = goes_ahead
         self.loop = workshop.loop
         self.hands: dict[ActorId, Hand] = {}
         self._workshop = workshop
@@ -326,11 +331,15 @@ class Pool:
         crew.gone(hand)
         tasks = list(hand.tasks)
         hand.tasks.clear()
+        ran = next((task for task in tasks if task.sent_as == hand.ran), None)
+        ran = ran or next(iter(tasks), None)
+        again: list[Task] = []
         for task in tasks:
             task.hand = None
-        again = [task for task in tasks[:1] if self._is_made_again(task, hand)]
-        for task in tasks[1:]:
-            if task.reply is None or self._closed_for:
+            if task is ran:
+                if self._is_made_again(task, hand):
+                    again.append(task)
+            elif task.reply is None or self._closed_for:
                 self._refuse(task, self._over(task.plan))
             else:
                 again.append(task)
@@ -354,12 +363,21 @@ class Pool:
 
     # What workers say.
 
+    def left(self, actor: ActorId, ran: int) -> None:
+        """The process of a worker is gone; which call it said it ran."""
+        hand = self.hands.get(actor)
+        if hand is not None:
+            hand.ran = ran
+
     def paced(self, hand: Hand, method: str, seconds: float) -> None:
         """How long a function takes of late."""
+        if not self._goes_ahead:
+            return
         number = int(method.partition(":")[0])
         for task in hand.tasks:
             if task.plan.code.number == number:
                 task.plan.code.depth = depth(seconds)
+                hand.depth = min(task.plan.code.depth for task in hand.tasks)
                 return
 
     def info(self) -> tuple[CrewInfo, ...]:

@@ -68,6 +68,11 @@ class Stores:
         self._slots[prefix] = slot
         session.channel.show(session.showing.allowance(slot))
 
+    def mark(self, prefix: bytes) -> int:
+        """The number that a process has written for when it is gone, or 0."""
+        slot, budget = self._slots.get(prefix), self.memory.budget
+        return 0 if slot is None or budget is None else budget.mark(slot)
+
     def showing(self) -> Showing:
         """What the pipe to a new worker speaks of shared memory through."""
         return Showing(self.memory)

@@ -119,7 +119,16 @@ class Plan:
         trouble: Why nobody can.
     """
 
-    __slots__ = ("code", "crew", "label", "max_calls", "retries", "told", "trouble")
+    __slots__ = (
+        "code",
+        "crew",
+        "goes_ahead",
+        "label",
+        "max_calls",
+        "retries",
+        "told",
+        "trouble",
+    )
 
     def __init__(
         self,
@@ -134,6 +143,8 @@ class Plan:
         self.crew = crew
         self.trouble = trouble
         self.retries = Retries(options.max_retries, options.retried)
+        # What ran and was not answered yet is run once more if its process dies.
+        self.goes_ahead = bool(options.max_retries)
         limit = options.max_calls
         on_device = crew is not None and crew.is_on_device
         self.max_calls = int(on_device) if limit is None else limit
@@ -214,17 +225,21 @@ class Hand:
         lease: What it holds for the call that runs, if the crew gives that.
         is_seated: Whether it may run calls.
         is_leaving: Whether it gets no more calls.
-        is_stuck: Whether its call takes long, so that none is sent behind it.
+        is_stuck: Whether none is sent behind its call, as that takes long, or may not
+            be run again.
         is_waiting: Whether its call waits for a result.
         answers: How many calls it has answered.
         looked_at: How many that were at the last look.
         idle_since: When it ran its last call.
+        depth: How many calls it has at the most, by the slowest of them.
+        ran: The number of the call that ran when its process ended; 0 if unknown.
     """
 
     __slots__ = (
         "_loop",
         "answers",
         "crew",
+        "depth",
         "idle_since",
         "is_leaving",
         "is_looking",
@@ -235,6 +250,7 @@ class Hand:
         "lease",
         "life",
         "looked_at",
+        "ran",
         "sent",
         "tasks",
     )
@@ -253,6 +269,8 @@ class Hand:
         self.answers = 0
         self.looked_at = -1
         self.idle_since = 0.0
+        self.ran = 0
+        self.depth = AT_LEAST
         self.known: set[int] = set()
         self.sent: Counter[int] = Counter()
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._ref import ObjectRef
+    from actorlib._wire.memory import Memory
     from actorlib._wire.pipe import Pipe
     from actorlib._worker.birth import Start
 
@@ -140,6 +141,7 @@ class _Functions:
         self._functions: dict[str, Callable[..., Any]] = {LEARN: self._learn}
         self._current = 0
         self._gathered = 0
+        self._marker = marker_of(pipe.memory)
         self._main = threading.get_ident()
         inbox.give_back = self._give_back
         inbox.cancelling = self._cancelling
@@ -177,7 +179,7 @@ class _Functions:
 
     def _run_one(self, frame: Frame) -> None:
         _, call, name, loans, *told, payload = frame
-        pipe = self._pipe
+        pipe, marker = self._pipe, self._marker
         if pipe.has_gathered and (
             self._gathered >= _TOGETHER or not self._pace.is_quick(name)
         ):
@@ -194,6 +196,7 @@ class _Functions:
                 else:
                     args, kwargs = decode_call(payload)
                 function = self._functions[name]
+                marker[0] = call
                 self._current = call
                 value = function(*args, **kwargs)
             finally:
@@ -287,6 +290,12 @@ class _Functions:
         """A thread of the user's may be who reads that."""
         if call == self._current and threading.get_ident() != self._main:
             self._attention.again()
+
+
+def marker_of(memory: Memory) -> memoryview | list[int]:
+    """Where the call that runs is noted, for whoever asks when the process is gone."""
+    budget = memory.budget
+    return [0] if budget is None else budget.marker()
 
 
 def _where(name: str) -> str:

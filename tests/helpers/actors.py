@@ -65,10 +65,7 @@ async def shared(
                 try:
                     yield runtime
                 finally:
-                    living = [
-                        ActorId(bytes.fromhex(actor.actor_id))
-                        for actor in runtime.snapshot().actors
-                    ]
+                    living = [life.record.id for life in engine.lives]
                     await asyncio.gather(*map(engine.kill, living))
                     set_engine(None)
 
