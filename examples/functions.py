@@ -1,4 +1,4 @@
-"""Functions in other processes: on a share of a GPU, for each other, again if need be."""
+"""Functions in other processes: on a share of a GPU, for each other, or again."""
 
 import asyncio
 import os
@@ -29,7 +29,7 @@ def embed(text: str) -> tuple[str, list[int | str]]:
 
 @actorlib.remote(max_retries=5)
 def flaky(path: str) -> int:
-    """Its process dies twice."""
+    """Its process dies twice, and it is called again."""
     with Path(path).open("a") as file:
         file.write("x")
     tries = Path(path).stat().st_size
@@ -39,6 +39,7 @@ def flaky(path: str) -> int:
 
 
 async def main(path: str) -> None:
+    """Calls each of them."""
     async with actorlib.init(num_cpus=2, num_gpus=1):
         print(await asyncio.gather(*map(square.remote, range(5))))
         print(await total.remote(100))

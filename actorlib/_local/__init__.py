@@ -27,8 +27,8 @@ What decides is pure and what acts is thin. In reading order:
   actors that they make.
 * ``ahead``, ``tasks``, ``verdicts``: how many calls of functions are sent ahead; what
   calls and their workers are; telling those who wait.
-* ``crew``, ``idle``, ``plans``: workers that run what asks for the same; those with
-  nothing to do; which function is run by whom.
+* ``crew``, ``idle``, ``watch``, ``plans``: workers that run what asks for the same;
+  those with nothing to do, or too much; which function is run by whom.
 * ``pool``, ``runs``: every call of a function; how those of workers come there.
 * ``objects``: what refs stand for that were sent inside of values.
 * ``lives``: every life of the runtime, and who holds which actor.

@@ -40,6 +40,10 @@ class Staff(Protocol):
         """Asks for a seat: done at once, or when its turn has come."""
         ...
 
+    def lend_cpus(self, hand: Hand) -> None:
+        """Gives the CPUs back that a worker holds besides its devices."""
+        ...
+
     def leave(self, promise: asyncio.Future[Lease]) -> None:
         """Gives up a place in line, or a seat that was not taken."""
         ...
@@ -313,7 +317,7 @@ class Crew:
         """A worker has answered a call."""
         self._is_full = False
         if hand.tasks:
-            if self.size and not hand.is_waiting:
+            if self.size:
                 self.feed()
             return
         may_keep = self.is_on_device or hand.lease is not None
@@ -329,7 +333,9 @@ class Crew:
     def blocked(self, hand: Hand) -> None:
         """The call of a worker waits for a result: others may have its CPUs."""
         hand.is_waiting = True
-        if not self.is_on_device:
+        if self.is_on_device:
+            self._staff.lend_cpus(hand)
+        else:
             self._stand_up(hand)
         self.feed()
 

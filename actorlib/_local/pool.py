@@ -13,16 +13,18 @@ import weakref
 from typing import TYPE_CHECKING, Any, Protocol
 
 from actorlib._code import Sent
-from actorlib._local.ahead import STUCK, depth
+from actorlib._local.ahead import depth
 from actorlib._local.birth import Sealed
 from actorlib._local.holders import OWNER
 from actorlib._local.idle import Idle
 from actorlib._local.plans import Plans
 from actorlib._local.tasks import Hand, Lesson, Plan, Task
 from actorlib._local.verdicts import Verdicts
+from actorlib._local.watch import Watch
 from actorlib._ref import ObjectRef
+from actorlib._resources import CPU
 from actorlib._snapshot import CrewInfo
-from actorlib._wire.frames import CANCEL, FAILURE, RAISED, RECALL, UNBEGUN, Frame
+from actorlib._wire.frames import CANCEL, FAILURE, RAISED, UNBEGUN, Frame
 from actorlib._wire.payload import encode_call
 from actorlib.exceptions import Exit, WorkerCrashedError
 
@@ -90,7 +92,7 @@ class Pool:
         self._crews: weakref.WeakSet[Crew] = weakref.WeakSet()
         self._starting = 0
         self._closed_for = ""
-        self._watching: asyncio.TimerHandle | None = None
+        self._watch = Watch(self.loop, self.hands.values())
         self._lesson = Lesson()
         self._admission.when_joined = self._idle.make_room
         # The rest of a replier: what it does for refs of objects.
@@ -269,6 +271,13 @@ class Pool:
         """Gives up a place in line; see Staff."""
         self._admission.leave(promise)
 
+    def lend_cpus(self, hand: Hand) -> None:
+        """Gives CPUs back, for good: it would wait with its device; see Staff."""
+        record = hand.life.record
+        if record.lease is not None and CPU in record.lease.amounts:
+            cpus, record.lease = self._machine.ledger.split(record.lease, CPU)
+            self._admission.release(cpus)
+
     def release(self, lease: Lease) -> None:
         """Gives a seat back; see Staff."""
         self._admission.release(lease)
@@ -299,30 +308,14 @@ class Pool:
         task.sent_as = hand.life.dispatch.send(
             task, plan.code.method, loans, task.payload, plan.told
         )
-        if len(hand.tasks) > 1 and self._watching is None:
-            self._watching = self.loop.call_later(STUCK, self._watch)
+        if len(hand.tasks) > 1:
+            self._watch.begin()
 
     def teach(self, code: Code, hand: Hand) -> None:
         """Sends a function to a worker; see Staff."""
         self.loans.arrived(code.loans, OWNER)
         lesson = encode_call((code.method, Sent(code.source)), {})
         hand.life.dispatch.send(self._lesson, _LEARN, code.loans or None, lesson)
-
-    def _watch(self) -> None:
-        """Takes back what was sent to workers behind a call that takes long."""
-        self._watching = None
-        is_ahead = False
-        for hand in self.hands.values():
-            if len(hand.tasks) < 2:
-                continue
-            is_ahead = True
-            if hand.answers == hand.looked_at and not hand.is_stuck:
-                hand.is_stuck = True
-                hand.life.dispatch.tell((RECALL,))
-                hand.look()
-            hand.looked_at = hand.answers
-        if is_ahead:
-            self._watching = self.loop.call_later(STUCK, self._watch)
 
     def _gone(self, hand: Hand) -> None:
         """The process of a worker is gone: what it had goes to others, or fails."""
@@ -400,8 +393,7 @@ class Pool:
         """Refuses new calls, and fails those that wait."""
         self._closed_for = why
         self._idle.close()
-        if self._watching is not None:
-            self._watching.cancel()
+        self._watch.close()
         for crew in list(self._crews):
             for task in crew.give_up():
                 self._refuse(task, self._over(task.plan))

@@ -111,8 +111,8 @@ class FunctionUplink(SerialUplink):
             return
         inbox = self._calls_here
         inbox.is_waiting = True
+        self.post((BLOCKED,))  # first, so that nothing is sent here again
         waiter.give_back_all()
-        self.post((BLOCKED,))
         try:
             inbox.read(
                 lambda: ref.done() or waiter.is_cancelled(), self.settle, timeout

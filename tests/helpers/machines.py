@@ -108,8 +108,8 @@ def looking(**options: Any) -> Any:
         def run(self, function: Any, *args: Any) -> Any:
             return function(*args)
 
-    made: Any = actorlib.remote(**options) if options else actorlib.remote
-    return made(Looking)
+    decorate: Any = actorlib.remote
+    return decorate(**options)(Looking) if options else decorate(Looking)
 
 
 async def changes_in(actor: Any) -> dict[str, str | None]:
