@@ -45,7 +45,7 @@ def make_plan(scale: Scale) -> Plan:
         Job(
             name=FLOOR,
             subject="calls_floor",
-            arguments={**fast, "method": "blocking", "apart": False},
+            arguments={**fast, "method": "blocking", "apart": True},
         ),
     ]
     if "stdlib" in scale.peers:

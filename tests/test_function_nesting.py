@@ -26,9 +26,9 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from collections.abc import AsyncIterator, Callable, Iterator
     from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
 
     from helpers.actors import Place
 
