@@ -228,6 +228,19 @@ async def test_tsk_006_an_actor_that_a_function_makes_lives_as_long_as_its_handl
     await gone(ended)
 
 
+async def test_nested_ref_when_its_process_is_to_end_then_that_waits_for_the_value(
+    stop: Stop,
+) -> None:
+    @actorlib.remote(num_gpus=1)
+    def nested(place: Place) -> list[Any]:
+        return [halt.remote(place, 5)]
+
+    [ref] = await nested.remote(stop.place)
+    await stop.reached()
+    stop.release()
+    assert await ref == 5
+
+
 async def test_nested_ref_when_returned_then_it_can_be_awaited() -> None:
     nested = actorlib.remote(lambda: [add.remote(40, 2)])
     [ref] = await nested.remote()

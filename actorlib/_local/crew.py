@@ -68,6 +68,10 @@ class Staff(Protocol):
         """An idle worker has one again."""
         ...
 
+    def end(self, hand: Hand, why: str) -> None:
+        """Ends a worker when all it has to pass on is passed on."""
+        ...
+
     def send(self, task: Task, hand: Hand) -> None:
         """Sends a call to a worker."""
         ...
@@ -296,7 +300,7 @@ class Crew:
         if hand.is_seated:
             hand.is_seated = False
             self._seated.remove(hand)
-        hand.life.end(why)
+        self._staff.end(hand, why)
 
     def _others_wait(self) -> bool:
         own = self._promise is not None or self._newcomer is not None

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from actorlib._local.machine import Machine
+    from actorlib._local.objects import Objects
     from actorlib._local.tasks import Hand
 
 LONGEST = 30.0
@@ -23,9 +24,14 @@ class Idle:
     Args:
         loop: The owner's loop.
         machine: Where they are.
+        objects: What they have to pass on.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, machine: Machine) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, machine: Machine, objects: Objects
+    ) -> None:
+        self._objects = objects
+        self._leaving: dict[Hand, str] = {}
         self._loop = loop
         self._machine = machine
         self._hands: dict[Hand, None] = {}
@@ -37,21 +43,36 @@ class Idle:
         self._hands[hand] = None
         if len(self._hands) > self._machine.parallel:
             self._dismiss(next(iter(self._hands)))
-        if self._sweeping is None and self._hands:
-            self._sweeping = self._loop.call_later(_SWEEP, self._sweep)
+        self._begin()
 
     def remove(self, hand: Hand) -> None:
         """It has something to do again, or is gone."""
         self._hands.pop(hand, None)
+        if hand.life.ended.done():
+            self._leaving.pop(hand, None)
 
     def make_room(self) -> None:
         """Somebody stands in line: what idle workers hold may be what they want."""
         for hand in [hand for hand in self._hands if hand.crew.is_on_device]:
             self._dismiss(hand)
 
+    def end(self, hand: Hand, why: str) -> None:
+        """Ends a worker when all it has to pass on is passed on; see Staff."""
+        prefix = hand.life.prefix
+        if prefix is not None and self._objects.owes(prefix):
+            self._leaving[hand] = why
+            self._begin()
+        else:
+            hand.life.end(why)
+
+    def _begin(self) -> None:
+        if self._sweeping is None and (self._hands or self._leaving):
+            self._sweeping = self._loop.call_later(_SWEEP, self._sweep)
+
     def close(self) -> None:
         """Looks after nobody any more."""
         self._hands.clear()
+        self._leaving.clear()
         if self._sweeping is not None:
             self._sweeping.cancel()
 
@@ -66,5 +87,7 @@ class Idle:
         for hand in list(self._hands):
             if is_short or now - hand.idle_since >= LONGEST:
                 self._dismiss(hand)
-        if self._hands:
-            self._sweeping = self._loop.call_later(_SWEEP, self._sweep)
+        leaving, self._leaving = self._leaving, {}
+        for hand, why in leaving.items():
+            self.end(hand, why)
+        self._begin()

@@ -204,6 +204,13 @@ class Objects:
         if entry is not None and entry.answer is not None:
             self._loans.returned(entry.answer[-2] or (), OWNER)
 
+    def owes(self, prefix: bytes) -> bool:
+        """Whether a worker has sent refs whose values it has to pass on yet."""
+        return any(
+            entry.answer is None and name.startswith(prefix)
+            for name, entry in self._theirs.items()
+        )
+
     def lost(self, prefix: bytes) -> None:
         """A worker is gone: what it has not passed on will never come."""
         for object_id, entry in list(self._theirs.items()):

@@ -85,7 +85,8 @@ class Pool:
         self.loans = workshop.loans
         self.plans = Plans(self, workshop.loans, machine, may_wait=may_wait)
         self._verdicts = Verdicts(workshop.loans)
-        self._idle = Idle(self.loop, machine)
+        self._idle = Idle(self.loop, machine, workshop.objects)
+        self.end = self._idle.end
         self._tasks: dict[int, Task] = {}
         self._held_back: dict[int, ObjectRef[Any] | weakref.ref[ObjectRef[Any]]] = {}
         self._numbers = itertools.count(1)

@@ -158,6 +158,11 @@ class Life:
         return self._process.pid if self._process is not None else 0
 
     @property
+    def prefix(self) -> bytes | None:
+        """How the ids begin of what its process makes, or None while there is none."""
+        return self._session.prefix if self._session is not None else None
+
+    @property
     def channel(self) -> Channel | None:
         """The pipe to its process, or None while there is none."""
         return self._session.channel if self._session is not None else None
