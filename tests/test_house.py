@@ -47,6 +47,7 @@ ARROWS: dict[str, str] = {
     "_snapshot": "",
     "_calling": "",
     "_streams": "",
+    "_serializers": "",
     "_options": ("_bundles _checks _group_options _kinds _resources _runtime_env"),
     "_runtime_options": "_checks _resources",
     # The waist.
@@ -63,7 +64,7 @@ ARROWS: dict[str, str] = {
         "_reading"
     ),
     # The agreements: with another process, with hardware, and how a lease is kept.
-    "_wire": "_wire exceptions",
+    "_wire": "_serializers _wire exceptions",
     "accelerators": "accelerators _kinds exceptions",
     "_enforcement": "_enforcement accelerators _kinds _resources exceptions",
     "_values": "_engine _ref _wire",
@@ -110,9 +111,9 @@ ARROWS: dict[str, str] = {
         "_runtime_options _snapshot _streams _context _generator"
     ),
     "": (
-        "exceptions _flow _handle _lookup _method _placement_group _pool _queue _ref "
-        "_remote _results _runtime _snapshot _waiting _context _propagation "
-        "_generator"
+        "exceptions _flow _handle _lookup _method _placement_group _pool _queue "
+        "_ref _remote _results _runtime _snapshot _waiting _context _propagation "
+        "_generator _serializers"
     ),
     "_demo": "_handle _remote _runtime",
     "_cli": " _demo accelerators",
