@@ -38,6 +38,7 @@ from actorlib._runtime import (
     put,
     run,
 )
+from actorlib._serializers import deregister_serializer, register_serializer
 from actorlib._snapshot import (
     ActorInfo,
     BundleInfo,
@@ -88,6 +89,7 @@ __all__ = [
     "__version__",
     "as_completed",
     "cancel",
+    "deregister_serializer",
     "exceptions",
     "exit_actor",
     "get",
@@ -107,6 +109,7 @@ __all__ = [
     "placement_group_table",
     "propagate",
     "put",
+    "register_serializer",
     "remote",
     "remove_placement_group",
     "run",

@@ -23,7 +23,7 @@ _NOTES = (
     "argument: a call with the array that gives its last number. result: a call that "
     "gives an array which lies ready in the actor. Medians of the trips of a round.",
     "fan-out: one array to 8 actors at once, and the shared memory it takes.",
-    "Ray: an argument by value, and by ray.put in the fan-out.",
+    "The fan-out is by put() in both; Ray: an argument by value.",
 )
 
 

@@ -47,6 +47,7 @@ ARROWS: dict[str, str] = {
     "_snapshot": "",
     "_calling": "",
     "_streams": "",
+    "_serializers": "",
     "_naming": "_runtime_env",
     "_function_options": "_checks _options _resources _runtime_env exceptions",
     "_options": ("_bundles _checks _group_options _kinds _resources _runtime_env"),
@@ -65,7 +66,7 @@ ARROWS: dict[str, str] = {
         "_reading _function_options"
     ),
     # The agreements: with another process, with hardware, and how a lease is kept.
-    "_wire": "_wire exceptions",
+    "_wire": "_wire exceptions _serializers",
     "accelerators": "accelerators _kinds exceptions",
     "_enforcement": "_enforcement accelerators _kinds _resources exceptions",
     "_code": "_engine _wire exceptions",
@@ -119,7 +120,7 @@ ARROWS: dict[str, str] = {
     "": (
         "exceptions _flow _handle _lookup _method _placement_group _pool _queue _ref "
         "_remote _results _runtime _snapshot _waiting _context _propagation "
-        "_generator _function"
+        "_generator _function _serializers"
     ),
     "_demo": "_handle _remote _runtime",
     "_cli": " _demo accelerators",

@@ -16,6 +16,7 @@ from actorlib._local.holders import OWNER
 from actorlib._ref import BorrowedRef, ObjectRef
 from actorlib._values import Sharing, travelling
 from actorlib._wire.answers import fill
+from actorlib._wire.blame import encode_value
 from actorlib._wire.frames import CANCELLED, DIED, FAILURE, RESULT, Frame
 from actorlib._wire.memory import shared
 from actorlib._wire.payload import decode, dump, encode, kept
@@ -95,7 +96,7 @@ class Objects:
     def put(self, value: object) -> ObjectRef[Any]:
         """Keeps a value as it is now; see Engine."""
         with collecting(self.engine) as loans:
-            payload = kept(shared(self.engine.memory, encode(value), loans))
+            payload = kept(shared(self.engine.memory, encode_value(value), loans))
         self._loans.arrived(loans, OWNER)
         ref: ObjectRef[Any] = ObjectRef(loop=self._loop)
         ref.bind(self, 0)

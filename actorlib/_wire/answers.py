@@ -68,6 +68,7 @@ def load(
         reply.set_exception(trouble)
     else:
         if isinstance(payload, Shared):
+            payload.hold()
             cast("Any", reply).kept = payload, loans
         reply.set_result(value)
 

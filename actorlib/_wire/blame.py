@@ -6,7 +6,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from actorlib._wire.memory import shared
-from actorlib._wire.payload import dump, encode_call, kept
+from actorlib._wire.payload import dump, encode, encode_call, kept
 from actorlib.exceptions import SerializationError
 
 if TYPE_CHECKING:
@@ -42,6 +42,21 @@ def encode_arguments(
         named: list[tuple[int | str, object]] = [*enumerate(args), *kwargs.items()]
         raise SerializationError(blame(where, named, error)) from error
     return kept(shared(memory, payload, loans))
+
+
+def encode_value(value: object) -> Payload:
+    """The payload of one value; its buffers may be the value's own.
+
+    Raises:
+        SerializationError: It cannot be sent.
+    """
+    try:
+        return encode(value)
+    except Exception as error:
+        raise SerializationError(
+            f"the value, a {type(value).__qualname__}, cannot be sent to another "
+            f"process: {error}"
+        ) from error
 
 
 class Sources:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import cloudpickle  # pyright: ignore[reportMissingTypeStubs]  # it ships none
 import msgpack  # pyright: ignore[reportMissingTypeStubs]  # likewise
 
+from actorlib._serializers import REDUCERS
 from actorlib._wire.shared import Shared
 
 if TYPE_CHECKING:
@@ -191,8 +192,8 @@ def _reduce_view(view: memoryview) -> tuple[object, ...]:
 class _Pickler(_cloudpickle.Pickler):  # type: ignore[misc]  # it ships no types
     """Keeps memoryviews what they are; cloudpickle would turn them into bytes."""
 
-    dispatch_table: ClassVar[Any] = ChainMap(
-        {memoryview: _reduce_view}, _cloudpickle.Pickler.dispatch_table
+    dispatch_table: ClassVar[Any] = ChainMap[Any, Any](
+        {memoryview: _reduce_view}, REDUCERS, _cloudpickle.Pickler.dispatch_table
     )
 
 

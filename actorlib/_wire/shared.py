@@ -28,7 +28,7 @@ class Store(Protocol):
 
 
 class Shared:
-    """A payload that lies in a block, which it holds once it was looked at.
+    """A payload that lies in a block.
 
     Attributes:
         segment: The name of its segment.
@@ -73,11 +73,13 @@ class Shared:
         self.is_fresh = False
         return {"segment": self.segment, "start": self.start, "sizes": self.sizes}
 
+    def hold(self) -> None:
+        """Holds its block for as long as this is there."""
+        self._whole = self._memory.view(self)
+
     def buffers(self) -> Sequence[memoryview]:
-        """Its buffers, read-only; its block is held while this or one of them lives."""
-        if self._whole is None:
-            self._whole = self._memory.view(self)
-        whole, offset = self._whole, 0
+        """Its buffers, read-only; its block is held while one of them lives."""
+        whole, offset = self._whole or self._memory.view(self), 0
         views: list[memoryview] = []
         for size in self.sizes:
             views.append(whole[offset : offset + size])

@@ -12,6 +12,7 @@ from actorlib._engine import LoanId, ObjectId, collecting
 from actorlib._ref import BorrowedRef, ObjectRef
 from actorlib._values import Sharing, travelling
 from actorlib._wire.answers import fill
+from actorlib._wire.blame import encode_value
 from actorlib._wire.frames import EXPECT, FETCH, KEEP, RESULT, REVOKE, Frame
 from actorlib._wire.memory import shared
 from actorlib._wire.payload import dump, encode, kept
@@ -89,7 +90,7 @@ class Objects:
         """Has the owner keep a value as it is now; see Engine."""
         link = self._link
         with collecting(link) as loans:
-            payload = kept(shared(link.memory, encode(value), loans))
+            payload = kept(shared(link.memory, encode_value(value), loans))
         ref = self._new(ObjectRef)
         object_id = ObjectId(ref.named())
         link.post((EXPECT, object_id, 0))

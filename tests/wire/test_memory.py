@@ -105,7 +105,7 @@ def test_value_when_it_is_shared_then_the_other_side_reads_it_in_place(
     assert not loaded["a"].flags.writeable
     assert loaded["a"].ctypes.data % 64 == 0
     assert reader.book.held == {there.block}
-    del loaded, there
+    del loaded
     assert reader.book.held == set()
 
 

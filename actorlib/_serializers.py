@@ -1,0 +1,67 @@
+"""How instances of some classes are sent that cannot be pickled as they are.
+
+What is registered holds for what this process sends. Whoever receives it needs nothing:
+what makes the instance again travels with it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+S = TypeVar("S")
+
+REDUCERS: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
+"""By class: what becomes of an instance when it is pickled."""
+
+
+def register_serializer(
+    cls: type[T], *, serializer: Callable[[T], S], deserializer: Callable[[S], T]
+) -> None:
+    """Says how instances of a class are sent to other processes, from now on.
+
+    It holds for the class itself and not for those derived from it, and in the process
+    that says so: an actor that is to send such instances says it too, for example in
+    the module that the class is of.
+
+    Args:
+        cls: The class.
+        serializer: Takes an instance apart: gives something that can be sent.
+        deserializer: Makes an instance of that, in the process that it was sent to. A
+            function of a module is found there by its name; any other is sent.
+
+    Raises:
+        TypeError: ``cls`` is no class, or one of the others cannot be called.
+    """
+    _check(cls)
+    for name, function in (("serializer", serializer), ("deserializer", deserializer)):
+        if not callable(function):
+            raise TypeError(
+                f"{name} takes a function of one argument, not {function!r} "
+                f"({type(function).__name__})"
+            )
+
+    def reduce(value: T) -> tuple[Any, ...]:
+        return deserializer, (serializer(value),)
+
+    REDUCERS[cls] = reduce
+
+
+def deregister_serializer(cls: type) -> None:
+    """Has instances of a class pickled as they are again; harmless if they are.
+
+    Raises:
+        TypeError: ``cls`` is no class.
+    """
+    _check(cls)
+    REDUCERS.pop(cls, None)
+
+
+def _check(cls: object) -> None:
+    if not isinstance(cls, type):
+        raise TypeError(
+            f"a serializer is for a class, not {cls!r} ({type(cls).__name__})"
+        )
