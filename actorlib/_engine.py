@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import (
     TYPE_CHECKING,
     Any,
-    NamedTuple,
     NewType,
     NoReturn,
     Protocol,
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
 
     from actorlib._context import RuntimeContext
+    from actorlib._function_options import FunctionSpec
     from actorlib._interface import Interface, Method
     from actorlib._options import ActorOptions
     from actorlib._pending import PendingCalls
@@ -91,20 +91,6 @@ class Hold:
             self.engine.release(self.actor_id)
 
 
-class Lent(NamedTuple):
-    """What becomes a Hold in the process that it is sent to; it counts as a loan."""
-
-    actor_id: ActorId
-    interface: Interface
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _borrow, tuple(self)
-
-
-def _borrow(actor_id: ActorId, interface: Interface) -> Hold:
-    return Hold(current_engine(), actor_id, interface)
-
-
 class Engine(Protocol):
     """What runs actors. None of the verbs but ``wait`` blocks."""
 
@@ -137,6 +123,15 @@ class Engine(Protocol):
         Raises:
             SerializationError: An argument cannot be sent. The actor is unharmed.
         """
+        ...
+
+    def run(
+        self,
+        spec: FunctionSpec,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> ObjectRef[Any]:
+        """Calls a function in some process that has what it asks for."""
         ...
 
     def put(self, value: object) -> ObjectRef[Any]:

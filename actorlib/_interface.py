@@ -248,6 +248,12 @@ def interface_of(cls: type) -> Interface:
     return Interface(cls.__name__, _constructor(cls), methods)
 
 
+def method_of(function: Callable[..., object]) -> Method:
+    """How a function may be called."""
+    name: str = getattr(function, "__name__", "")
+    return _read(name, function, skip_self=False)
+
+
 def _method(cls: type, name: str) -> Method:
     found = inspect.getattr_static(cls, name)
     function = getattr(cls, name)

@@ -153,22 +153,28 @@ class ObjectRef(_Future[R]):
         Args:
             msg: As for any future.
             recursive: Whether the calls that it has made are cancelled too.
-            force: There is no force but ``kill``: only False.
+            force: Whether the process of a running function is ended; there is no
+                force for a call of an actor but ``kill``.
 
         Raises:
             TypeError: ``recursive`` or ``force`` is no bool.
-            ValueError: It is to be done by force.
+            ValueError: ``force`` for what is no call of a function made here.
         """
         truth("recursive", recursive)
         truth("force", force)
-        if force:
+        stop = getattr(self._engine, "force", None) if force else None
+        if force and stop is None:
             raise ValueError(
-                "force=True would end the whole actor, with the calls of others: "
-                "kill(handle) does that. cancel() asks is_canceled() to be looked at"
+                "force=True ends the process that runs a remote function, where it was "
+                "called; an actor would end with the calls of others: kill(handle) "
+                "does that. cancel() asks is_canceled() to be looked at"
             )
         if self.done():
             return False
-        self._engine.cancel(self.call, recursive=recursive)
+        if stop is not None:
+            stop(self.call)
+        else:
+            self._engine.cancel(self.call, recursive=recursive)
         return super().cancel(msg)
 
     def get(self, timeout: float | None = None) -> R:

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
-from pathlib import Path
 from typing import (
     TYPE_CHECKING,
     Any,
     Generic,
     NoReturn,
     ParamSpec,
+    Protocol,
     TypeVar,
     Unpack,
     cast,
     overload,
 )
 
-from actorlib._checks import checked
 from actorlib._engine import ActorSpec, Hold, current_engine
+from actorlib._function import RemoteFunction, decorated
+from actorlib._function_options import (
+    CommonKeywords,
+    FunctionKeywords,
+    FunctionOptions,
+    checked_actor,
+    checked_function,
+    names_of,
+)
 from actorlib._handle import ActorHandle, hold_of
 from actorlib._interface import Interface, interface_of
+from actorlib._naming import found_by_name, settled_env
 from actorlib._options import RAYS_NAMES, ActorKeywords, ActorOptions
 from actorlib._placement_group import grouped, with_spec
 
@@ -30,6 +38,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
+R_co = TypeVar("R_co", covariant=True)
 
 
 class ActorClass(Generic[P, T]):
@@ -139,33 +148,83 @@ class ActorClass(Generic[P, T]):
         if self is not self._origin:
             return _derived, (self._origin, self._options)
         qualname: str = cast("type", self.__wrapped__).__qualname__
-        if _found_by_name(self.__wrapped__.__module__, qualname) is self:
+        if found_by_name(self.__wrapped__.__module__, qualname) is self:
             return qualname
         # The interface travels too: a class sent by value may name its own actor class
         # in a method, which is then loaded before the class has its methods.
         return ActorClass, (self.__wrapped__, self._options, self._interface)
 
 
-@overload
-def remote(cls: Callable[P, T], /) -> ActorClass[P, T]: ...
-@overload
-def remote(
-    **options: Unpack[ActorKeywords],
-) -> Callable[[Callable[P, T]], ActorClass[P, T]]: ...
-def remote(*given: object, **options: Any) -> object:
-    """Turns a class into an actor class.
+if TYPE_CHECKING:
 
-    ``@remote`` for an actor that asks for nothing, ``@remote(num_gpus=0.5)`` for one
-    that holds half a GPU for life. ``remote(cls)`` is the same as a function.
+    class _Class(Protocol[P, R_co]):
+        """A class, where a checker lets classes be protocols; others see types."""
+
+        @property
+        def __mro__(self) -> tuple[type, ...]: ...
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+
+    class _Wraps(Protocol[P, R_co]):
+        @property
+        def __wrapped__(self) -> Callable[P, R_co]: ...
+
+    class _TypedClass(ActorClass[..., T], Generic[T]):
+        """An actor class whose parameters are read off the class when it is used."""
+
+        @property
+        def __wrapped__(self) -> type[T]: ...  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]  # it is one
+        def remote(  # type: ignore[override]  # the same, more exactly
+            self: _Wraps[P, T], /, *args: P.args, **kwargs: P.kwargs
+        ) -> ActorHandle[T]: ...
+        def options(self, /, **options: Unpack[ActorKeywords]) -> _TypedClass[T]: ...
+
+    class _OfClasses(Protocol):
+        @overload
+        def __call__(self, cls: _Class[P, T], /) -> ActorClass[P, T]: ...
+        @overload
+        def __call__(self, cls: type[T], /) -> _TypedClass[T]: ...
+
+    class _OfFunctions(Protocol):
+        def __call__(self, function: Callable[P, T], /) -> RemoteFunction[P, T]: ...
+
+    class _OfBoth(Protocol):
+        @overload
+        def __call__(self, cls: _Class[P, T], /) -> ActorClass[P, T]: ...  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]  # a class is the one
+        @overload
+        def __call__(self, cls: type[T], /) -> _TypedClass[T]: ...  # type: ignore[overload-overlap]  # a class is the one
+        @overload
+        def __call__(self, function: Callable[P, T], /) -> RemoteFunction[P, T]: ...
+
+
+@overload
+def remote(cls: _Class[P, T], /) -> ActorClass[P, T]: ...  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]  # a class is the one
+@overload
+def remote(cls: type[T], /) -> _TypedClass[T]: ...  # type: ignore[overload-overlap]  # a class is the one
+@overload
+def remote(function: Callable[P, T], /) -> RemoteFunction[P, T]: ...
+@overload
+def remote(**options: Unpack[CommonKeywords]) -> _OfBoth: ...
+@overload
+def remote(**options: Unpack[ActorKeywords]) -> _OfClasses: ...
+@overload
+def remote(**options: Unpack[FunctionKeywords]) -> _OfFunctions: ...
+def remote(*given: object, **options: Any) -> object:
+    """Turns a class into an actor class, or a function into a remote one.
+
+    ``@remote`` for what asks for nothing in particular, ``@remote(num_gpus=0.5)`` for
+    an actor that holds half a GPU for life, or a function that holds it while it runs.
+    ``remote(cls)`` is the same as a function.
 
     Args:
-        *given: The class.
-        **options: What each actor asks for; see ActorOptions.
+        *given: The class, or the function.
+        **options: What each actor asks for, or each call; see ActorOptions and
+            FunctionOptions.
 
     Raises:
-        TypeError: It decorates something that is no class, or a value has the wrong
+        TypeError: It decorates something that is neither, or a value has the wrong
             type.
-        ValueError: An option is unknown or its value out of range.
+        ValueError: An option is unknown or its value out of range, or the function is
+            one that cannot be called from afar.
     """
     if not given:
         if not options:
@@ -173,28 +232,41 @@ def remote(*given: object, **options: Any) -> object:
                 "write @remote without brackets, or give it options: "
                 "@remote(num_gpus=0.5)"
             )
-        checked_options = checked(ActorOptions, "an actor", _with_ids(options))
-
-        def decorate(cls: object) -> ActorClass[..., Any]:
-            return _decorated(cls, options=checked_options)
-
-        return decorate
+        given_options = _with_ids(options)
+        known = set(names_of(FunctionOptions))
+        is_for_functions = given_options.keys() <= known
+        if not (is_for_functions and given_options.keys() - names_of(ActorOptions)):
+            checked_actor(
+                given_options
+            )  # what is wrong is so for whatever it decorates
+        if is_for_functions:
+            checked_function(given_options)
+        return functools.partial(_decorated, options=given_options)
     if len(given) > 1 or options:
         raise TypeError(
-            "@remote takes either the class or options by name: @remote(num_gpus=0.5)"
+            "@remote takes either the class or the function, or options by name: "
+            "@remote(num_gpus=0.5)"
         )
-    return _decorated(*given, options=ActorOptions())
+    return _decorated(*given, options={})
 
 
-def _decorated(cls: object, *, options: ActorOptions) -> ActorClass[..., Any]:
-    if isinstance(cls, ActorClass):
-        raise TypeError(f"{cls!r} is an actor class already")
-    if not inspect.isclass(cls):
+def _decorated(
+    given: object, *, options: Mapping[str, object]
+) -> ActorClass[..., Any] | RemoteFunction[..., Any]:
+    if isinstance(given, ActorClass):
+        raise TypeError(f"{given!r} is an actor class already")
+    if isinstance(given, RemoteFunction):
         raise TypeError(
-            f"@remote takes a class whose instances become actors, not {cls!r} "
-            f"({type(cls).__name__})"
+            f"{given!r} is no plain function or class: it is remote already"
         )
-    return ActorClass(cls, options, interface_of(cls))
+    if inspect.isfunction(given):
+        return decorated(given, checked_function(options))
+    if not inspect.isclass(given):
+        raise TypeError(
+            "@remote takes a class whose instances become actors, or a function "
+            f"written in Python, not {given!r} ({type(given).__name__})"
+        )
+    return ActorClass(given, checked_actor(options), interface_of(given))
 
 
 def plan_of(cls: ActorClass[..., Any]) -> tuple[Interface, ActorOptions]:
@@ -207,16 +279,6 @@ def class_of(source: object) -> type:
     return cast("type", getattr(source, "__wrapped__", source))
 
 
-def _found_by_name(module: str, qualname: str) -> object:
-    """What a worker would find under that name, or None if it could not look there."""
-    if module == "__main__" or "<locals>" in qualname:
-        return None
-    found: object = sys.modules.get(module)
-    for part in qualname.split("."):
-        found = getattr(found, part, None)
-    return found
-
-
 def _derived(origin: ActorClass[P, T], options: ActorOptions) -> ActorClass[P, T]:
     interface = origin._interface  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
     return ActorClass(origin.__wrapped__, options, interface, origin)
@@ -224,15 +286,8 @@ def _derived(origin: ActorClass[P, T], options: ActorOptions) -> ActorClass[P, T
 
 def _settled(options: ActorOptions) -> ActorOptions:
     """The options with an absolute ``working_dir``, which has to be there."""
-    env = options.runtime_env
-    if env is None or "working_dir" not in env:
-        return options
-    path = Path(env["working_dir"]).expanduser().absolute()
-    if not path.is_dir():
-        raise NotADirectoryError(
-            f"working_dir={env['working_dir']!r} is no directory here ({path})"
-        )
-    return options.updated({"runtime_env": {**env, "working_dir": str(path)}})
+    env = settled_env(options.runtime_env)
+    return options if env is None else options.updated({"runtime_env": env})
 
 
 def _with_ids(options: Mapping[str, object]) -> dict[str, object]:

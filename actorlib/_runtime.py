@@ -251,17 +251,18 @@ def cancel(
 
     A running ``async def`` gets CancelledError at its await. A running plain method is
     not interrupted (``kill`` does that); its result is dropped, and it may ask
-    ``get_runtime_context().is_canceled()``. A generator is closed at its yield.
+    ``get_runtime_context().is_canceled()``. A generator is closed at its yield. A
+    running function gets KeyboardInterrupt.
 
     Args:
         ref: The call's.
         recursive: Whether the calls that it has made, and that are not done, are
             cancelled too, and theirs.
-        force: There is no force but ``kill``: only False.
+        force: Whether the process of a running function is ended instead.
 
     Raises:
         TypeError: It is neither a ref nor a generator of refs.
-        ValueError: It is to be done by force.
+        ValueError: ``force`` for a call of an actor.
     """
     if not isinstance(cast("object", ref), ObjectRef | ObjectRefGenerator):
         raise TypeError(

@@ -130,6 +130,25 @@ class DemandInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CrewInfo:
+    """What is known of the calls of functions that ask for the same.
+
+    Attributes:
+        resources: What each of them asks for.
+        waiting: How many wait in line.
+        running: How many run.
+        blocked: How many of those wait for a result, and have given their CPUs back.
+        pids: The processes that run them, also those that have nothing to do.
+    """
+
+    resources: str
+    waiting: int
+    running: int
+    blocked: int
+    pids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """The state of a runtime at one moment.
 
@@ -142,6 +161,7 @@ class Snapshot:
             the next ones, of all processes together, and the ``limit`` of that.
         groups: Every placement group.
         demands: What those in line ask for, equal requests together.
+        crews: Calls of functions and the processes that run them, by what they ask for.
     """
 
     total: dict[str, float]
@@ -151,6 +171,7 @@ class Snapshot:
     object_store: dict[str, int]
     groups: tuple[GroupInfo, ...] = ()
     demands: tuple[DemandInfo, ...] = ()
+    crews: tuple[CrewInfo, ...] = ()
 
 
 Filter: TypeAlias = tuple[str, str, object]

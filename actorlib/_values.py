@@ -9,18 +9,41 @@ wants it.
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
-from actorlib._engine import Engine, ObjectId, current_engine, traveller, travels
+from actorlib._engine import (
+    ActorId,
+    Engine,
+    Hold,
+    ObjectId,
+    current_engine,
+    traveller,
+    travels,
+)
 from actorlib._wire.payload import decode
 from actorlib._wire.shared import Shared
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from actorlib._interface import Interface
     from actorlib._ref import ObjectRef
     from actorlib._wire.frames import Payload
     from actorlib._wire.memory import Memory
+
+
+class Lent(NamedTuple):
+    """What becomes a Hold in the process that it is sent to; it counts as a loan."""
+
+    actor_id: ActorId
+    interface: Interface
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _borrow, tuple(self)
+
+
+def _borrow(actor_id: ActorId, interface: Interface) -> Hold:
+    return Hold(current_engine(), actor_id, interface)
 
 
 class Sharing(Engine, Protocol):

@@ -38,8 +38,10 @@ __all__ = [
     "SerializationError",
     "TaskCancelledError",
     "TaskError",
+    "TaskUnschedulableError",
     "TemplateError",
     "UnsupportedOptionError",
+    "WorkerCrashedError",
 ]
 
 
@@ -180,6 +182,27 @@ class ActorUnschedulableError(ActorError):
     """The actor asks for what this machine can never give."""
 
 
+class TaskUnschedulableError(ActorlibError):
+    """The call of a function asks for what this machine can never give."""
+
+
+class WorkerCrashedError(ActorlibError):
+    """The process that ran the call of a function ended before it had a result.
+
+    It was made again as often as ``max_retries`` allows.
+
+    Attributes:
+        exit: How the process ended.
+    """
+
+    def __init__(self, message: str, *, exit: Exit | None = None) -> None:  # noqa: A002  # the word users look for
+        super().__init__(message)
+        self.exit = exit or Exit(cause="lost")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _crashed, (str(self), self.exit)
+
+
 class ActorDiedError(ActorError):
     """The actor is gone: it crashed, was killed, or never came to life.
 
@@ -222,6 +245,10 @@ class ActorUnavailableError(ActorError):
 
 def _unavailable(message: str, how: Exit, actor_id: str) -> ActorUnavailableError:
     return ActorUnavailableError(message, exit=how, actor_id=actor_id)
+
+
+def _crashed(message: str, how: Exit) -> WorkerCrashedError:
+    return WorkerCrashedError(message, exit=how)
 
 
 def _died(

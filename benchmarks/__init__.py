@@ -2,7 +2,8 @@
 
 Each benchmark asks one question and is run by itself: ``python -m
 benchmarks.placement``, ``python -m benchmarks.calls``, ``python -m
-benchmarks.ledger``, ``python -m benchmarks.churn``; ``--help`` lists the options.
+benchmarks.ledger``, ``python -m benchmarks.churn``, ``python -m
+benchmarks.tasks``; ``--help`` lists the options.
 It prints one table and one JSON line and draws one plot.
 
 In reading order:
@@ -10,6 +11,7 @@ In reading order:
 * ``placement``: how many actors a second come to their first answer, and what an idle
   one costs;
 * ``calls``: how long a call takes and how many a second there can be;
+* ``tasks``: the same for functions;
 * ``ledger``: how many placement decisions a second there can be, from 10 devices to
   100,000;
 * ``churn``: what is left of ten thousand actors, and how many there can be at once;

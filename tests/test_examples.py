@@ -54,6 +54,13 @@ looked through 1000 shelves
 Desk\.answer was not done within the 0\.5 s that it was given: it was cancelled.*
 Ada's search was given up
 """,
+    "functions.py": r"""
+\[0, 1, 4, 9, 16\]
+328350
+\[\('A', \[0\]\), \('B', \[0\]\)\]
+3
+True
+""",
     "actors_calling_actors.py": r"""
 4
 14

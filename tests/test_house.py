@@ -48,6 +48,8 @@ ARROWS: dict[str, str] = {
     "_calling": "",
     "_streams": "",
     "_serializers": "",
+    "_naming": "_runtime_env",
+    "_function_options": "_checks _options _resources _runtime_env exceptions",
     "_options": ("_bundles _checks _group_options _kinds _resources _runtime_env"),
     "_runtime_options": "_checks _resources",
     # The waist.
@@ -61,13 +63,14 @@ ARROWS: dict[str, str] = {
     "_reservations": "_bundles _ref _snapshot",
     "_engine": (
         "_bundles _interface _options _pending _ref _reservations _snapshot _context "
-        "_reading"
+        "_reading _function_options"
     ),
     # The agreements: with another process, with hardware, and how a lease is kept.
-    "_wire": "_serializers _wire exceptions",
+    "_wire": "_wire exceptions _serializers",
     "accelerators": "accelerators _kinds exceptions",
     "_enforcement": "_enforcement accelerators _kinds _resources exceptions",
-    "_values": "_engine _ref _wire",
+    "_code": "_engine _wire exceptions",
+    "_values": "_engine _ref _wire _interface",
     # What both wings do with the arguments of a call.
     "_arguments": "_engine _ref _wire exceptions _values",
     "_telling": "_calling _interface _propagation _wire exceptions",
@@ -76,22 +79,26 @@ ARROWS: dict[str, str] = {
         "_local _bundles _engine _pending _ref _arguments _snapshot _streams "
         "_interface _options _runtime_options _kinds _resources _runtime_env "
         "exceptions _wire accelerators _enforcement _calling _context _propagation "
-        "_telling _reading _window _values"
+        "_telling _reading _window _values _code _function_options"
     ),
     "_worker": (
         "_worker _bundles _calling _engine _pending _ref _arguments _interface "
         "_options _runtime_env _snapshot exceptions _wire _remote _context "
-        "_propagation _telling _reading _window _values"
+        "_propagation _telling _reading _window _values _code _function_options"
     ),
     # The owner's side and a worker's in one process: the pipe is between them still.
     "_inline": "_inline _engine _runtime_options _local _wire _worker",
     # The faces.
     "_method": "_call_options _handle _interface _generator",
     "_handle": "_call_options _engine _interface _parts _ref exceptions _generator",
+    "_function": "_engine _function_options _interface _naming _ref",
     "_placement_group": (
         "_bundles _checks _engine _group_options _options _ref _snapshot"
     ),
-    "_remote": "_checks _engine _handle _interface _options _placement_group",
+    "_remote": (
+        "_engine _handle _interface _options _placement_group _function "
+        "_function_options _naming"
+    ),
     "_lookup": "_checks _engine _handle _snapshot",
     "_waiting": "_checks _ref",
     "_results": "_checks _ref _waiting",
@@ -111,9 +118,9 @@ ARROWS: dict[str, str] = {
         "_runtime_options _snapshot _streams _context _generator"
     ),
     "": (
-        "exceptions _flow _handle _lookup _method _placement_group _pool _queue "
-        "_ref _remote _results _runtime _snapshot _waiting _context _propagation "
-        "_generator _serializers"
+        "exceptions _flow _handle _lookup _method _placement_group _pool _queue _ref "
+        "_remote _results _runtime _snapshot _waiting _context _propagation "
+        "_generator _function _serializers"
     ),
     "_demo": "_handle _remote _runtime",
     "_cli": " _demo accelerators",
@@ -175,6 +182,9 @@ PURE = [
     "_local.waits",
     "_window",
     "_wire.blocks",
+    "_function_options",
+    "_local.ahead",
+    "_worker.tempo",
 ]
 """What decides from values alone: time, chance and the system come in as arguments."""
 

@@ -531,3 +531,23 @@ def test_crew_when_it_starts_a_thread_then_with_the_context_of_who_starts_it() -
 
     assert found == [5]
     assert (thread.name, thread.daemon, len(crew)) == ("named", True, 1)
+
+
+@actorlib.remote
+def forty_two() -> int:
+    return 42
+
+
+class Asking:
+    def ask(self) -> int:
+        return actorlib.get(forty_two.remote())
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_function_when_called_then_it_is_refused_where_it_is_called() -> None:
+    with pytest.raises(UnsupportedOptionError, match=r"forty_two .*local engine"):
+        forty_two.remote()
+
+    error = await raised(actorlib.remote(Asking).remote().ask.remote())
+    assert isinstance(error, UnsupportedOptionError)
+    assert forty_two.__wrapped__() == 42

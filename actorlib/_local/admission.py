@@ -11,6 +11,8 @@ from actorlib._local.reasons import shortage, survey
 from actorlib._local.where import ANYWHERE, Where
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from actorlib._local.ledger import Ledger
     from actorlib._resources import Resources
     from actorlib.accelerators.base import Lease
@@ -26,9 +28,12 @@ class Admission:
     Args:
         ledger: What is granted.
         loop: Where promises are kept; None for the one that runs when they are made.
+
+    Attributes:
+        when_joined: Called when somebody has to wait.
     """
 
-    __slots__ = ("_ledger", "_line", "_loop", "_places", "_promised")
+    __slots__ = ("_ledger", "_line", "_loop", "_places", "_promised", "when_joined")
 
     def __init__(
         self, ledger: Ledger, loop: asyncio.AbstractEventLoop | None = None
@@ -38,6 +43,11 @@ class Admission:
         self._line = Line(ledger)
         self._promised: dict[Waiter, asyncio.Future[Lease]] = {}
         self._places: dict[asyncio.Future[Lease], Waiter] = {}
+        self.when_joined: Callable[[], None] | None = None
+
+    def __len__(self) -> int:
+        """How many wait."""
+        return len(self._places)
 
     def enter(
         self, label: str, request: Resources, where: Where = ANYWHERE
@@ -64,6 +74,8 @@ class Admission:
             waiter = self._line.join(label, request, where)
             self._promised[waiter] = promise
             self._places[promise] = waiter
+            if self.when_joined is not None:
+                self.when_joined()
         return promise
 
     def leave(self, promise: asyncio.Future[Lease]) -> None:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from actorlib._engine import LoanId
     from actorlib._interface import Interface
     from actorlib._options import ActorOptions
+    from actorlib._resources import Resources
     from actorlib._wire.frames import Payload
 
 
@@ -20,11 +21,13 @@ class Birth(NamedTuple):
         source: The pickled class.
         interface: The face of the class.
         options: What it asks for.
+        runs: What each function holds that it runs, if it is a worker of functions.
     """
 
     source: bytes
     interface: Interface
     options: ActorOptions
+    runs: Resources | None = None
 
 
 class Sealed(NamedTuple):

@@ -112,7 +112,9 @@ class Dispatch:
 
     def running(self) -> str | None:
         """The method of the oldest call without an answer that was sent."""
-        return self._mailbox.running()
+        method = self._mailbox.running()
+        # A function's call has its number before it, which nobody else knows.
+        return None if method is None else method.rpartition(":")[2]
 
     def send(
         self,
@@ -356,6 +358,15 @@ class Dispatch:
         if call in self._held_back:
             self._held_back[call] = loose, self._held_back[call][1]
         self._mailbox.replace(call, loose)
+
+    def cancel_made(self, number: int) -> None:
+        """Cancels the calls that one of its own has made, and theirs."""
+        self._terms.cancel_made(self._session, number)
+
+    def tell(self, frame: Frame) -> None:
+        """Sends a frame that is no call, if the worker is ready for calls."""
+        if self._channel is not None:
+            self._channel.send(frame)
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
         """Calls back once when a ref is done; see Replier."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from actorlib._bundles import GroupId
 from actorlib._context import RuntimeContext
 from actorlib._engine import ActorId, ActorSpec, Hold, LoanId, ObjectId
+from actorlib._local import runs
 from actorlib._local.birth import Birth
 from actorlib._local.explaining import explain
 from actorlib._local.group_verbs import GroupVerbs
@@ -37,6 +38,7 @@ from actorlib.exceptions import ActorHandleNotFoundError
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
+    from actorlib._function_options import FunctionSpec
     from actorlib._interface import Interface, Method
     from actorlib._local.machine import Machine
     from actorlib._local.supervisor import Life
@@ -120,6 +122,27 @@ class LocalEngine:
             ref.bind(dispatch, sent)
             return ref
         self._sending.send(life, ref, method, args, kwargs, told)
+        return ref
+
+    def run(
+        self,
+        spec: FunctionSpec,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> ObjectRef[Any]:
+        """Calls a function; see Engine."""
+        self._check_thread()
+        if self.machine.is_shared:
+            spec.refuse_inline()
+        pool = self.lives.pool
+        plan = pool.plans.of(self, spec)
+        ref: ObjectRef[Any] = ObjectRef(loop=self.loop)
+        payload = None if kwargs else encode_plain_call(args)
+        if payload is not None:  # the usual case: everything else is the long way
+            ref.bind(pool, pool.post(ref, plan, None, payload))
+            return ref
+        arguments = self._sending.arguments(spec.label, args, kwargs)
+        runs.post_when_ready(pool, ref, plan, arguments, self._sending.completed)
         return ref
 
     def put(self, value: object) -> ObjectRef[Any]:
@@ -236,6 +259,7 @@ class LocalEngine:
 
     async def _end_all(self) -> None:
         self.lives.groups.close()
+        self.lives.pool.close("the runtime was shut down")
         ended = {life.ended for life in self.lives if not life.ended.done()}
         try:
             for life in self.lives:
@@ -295,6 +319,7 @@ class LocalEngine:
             object_store=self.lives.stores.told(),
             groups=tuple(self.groups.infos()),
             demands=tuple(machine.demands()),
+            crews=self.lives.pool.info(),
         )
 
     def explain(self, actor: ActorId) -> str:

@@ -42,6 +42,10 @@ class Holders:
         """A worker is there: which actor it is."""
         self._selves[holder] = actor
 
+    def who(self, holder: int) -> LoanId | None:
+        """Which actor a worker is, or None if it is gone."""
+        return self._selves.get(holder)
+
     def add(self, actor: LoanId, holder: int) -> bool:
         """Counts one more loan; True if nobody held the actor before."""
         was_held = self.is_held(actor)

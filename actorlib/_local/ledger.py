@@ -135,6 +135,20 @@ class Ledger:
                 self._free[name] += amount
         self._give(lease.shares)
 
+    def split(self, lease: Lease, name: str) -> tuple[Lease, Lease]:
+        """Makes two leases of one: what it has of a counted resource, and the rest.
+
+        Raises:
+            LookupError: This very lease is not held. Nothing has changed.
+        """
+        if self._leases.pop(id(lease), None) is None:
+            raise LookupError(f"the lease on {Resources(lease.amounts)} is not held")
+        own = {name: lease.amounts[name]} if name in lease.amounts else {}
+        rest = {n: a for n, a in lease.amounts.items() if n != name}
+        parts = Lease(amounts=own), Lease(amounts=rest, shares=lease.shares)
+        self._leases.update((id(part), part) for part in parts)
+        return parts
+
     def feasible(self, request: Resources, where: Where = ANYWHERE) -> bool:
         """Whether a request could be granted if nothing else were."""
         return not self.never(request, where)

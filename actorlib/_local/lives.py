@@ -15,13 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from actorlib._engine import ActorId, LoanId, ObjectId
+from actorlib._interface import Interface, method_of
 from actorlib._kinds import UNITS
+from actorlib._local.birth import Birth
 from actorlib._local.demands import Demands
 from actorlib._local.directory import Directory
 from actorlib._local.dispatch import Dispatch
 from actorlib._local.holders import OWNER, RUNTIME, Holders
 from actorlib._local.machine import Machine, counted
 from actorlib._local.objects import Objects, is_object
+from actorlib._local.pool import Pool
 from actorlib._local.registry import ActorRecord, ActorState, Registry
 from actorlib._local.relay import Relay
 from actorlib._local.session import Session
@@ -32,16 +35,18 @@ from actorlib._local.timekeeper import Clock
 from actorlib._snapshot import ActorInfo, CallInfo
 from actorlib._wire.frames import START, Frame
 from actorlib._wire.payload import dump
+from actorlib.accelerators.base import Lease
 from actorlib.exceptions import ActorUnschedulableError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from actorlib._local.birth import Birth, Sealed
+    from actorlib._local.birth import Sealed
     from actorlib._local.launcher import WorkerProcess
     from actorlib._local.loans import Loans
+    from actorlib._local.wishes import Demand
+    from actorlib._options import ActorOptions
     from actorlib._runtime_options import RuntimeOptions
-    from actorlib.accelerators.base import Lease
 
 
 class Lives:
@@ -83,8 +88,13 @@ class Lives:
         self._relay = Relay(self)
         process = self.registry.prefix(0)
         self.objects = Objects(process, self.loop, self)
-        self.demands = Demands(
-            machine, self.by_id, self.loop, may_wait=options.infeasible == "wait"
+        may_wait = options.infeasible == "wait"
+        self.demands = Demands(machine, self.by_id, self.loop, may_wait=may_wait)
+        self.pool = Pool(
+            self,
+            machine,
+            may_wait=may_wait,
+            goes_ahead=self.stores.memory.budget is not None,
         )
         self.groups = self.demands.groups
 
@@ -125,6 +135,16 @@ class Lives:
         else:
             life.begin(arguments)
 
+    def bear_worker(
+        self, label: str, options: ActorOptions, demand: Demand, arguments: Sealed
+    ) -> Life:
+        """Starts the life of a worker of functions; see Workshop."""
+        nobody = method_of(_nothing)
+        interface = Interface(label, nobody, {})
+        actor = self.registry.new_id()
+        self.bear(actor, Birth(b"", interface, options, demand.request), arguments)
+        return self.by_id[actor]
+
     def _dispatch_of(self, life: Life) -> Dispatch:
         record, cancel_made = life.record, self._relay.cancel_made
         terms = Terms(self.clock, record.label, record.options, cancel_made)
@@ -135,15 +155,26 @@ class Lives:
     ) -> asyncio.Future[Sealed]:
         """Starts the life of an actor that a worker makes; see Actors."""
         self.holders.add(actor, maker)
-        if not birth.options.is_detached:
+        if not (birth.options.is_detached or self._is_of_functions(maker)):
             self._made_by.setdefault(maker, set()).add(actor)
         given: asyncio.Future[Sealed] = self.loop.create_future()
         self.bear(actor, birth, given)
         return given
 
+    def _is_of_functions(self, session: int) -> bool:
+        """Whether a worker runs functions: actors that those make outlive it."""
+        return self.holders.who(session) in self.pool.hands
+
     def infos(self) -> list[ActorInfo]:
         """What is known of each actor; see Actors."""
-        return [self._info(life) for life in self.by_id.values()]
+        return [self._info(life) for life in self._actors()]
+
+    def _actors(self) -> Iterator[Life]:
+        """All but workers of functions."""
+        births = self._births
+        for actor, life in self.by_id.items():
+            if actor not in births or births[actor].runs is None:
+                yield life
 
     def _info(self, life: Life) -> ActorInfo:
         record, lease, options = life.record, life.record.lease, life.record.options
@@ -178,7 +209,7 @@ class Lives:
                 method=method,
                 state=state,
             )
-            for life in self.by_id.values()
+            for life in self._actors()
             for method, state in life.dispatch.unanswered()
         ]
 
@@ -240,6 +271,8 @@ class Lives:
         """What a worker is told first; see Surroundings."""
         record = life.record
         birth = self._births[record.id]
+        if birth.runs is not None and not lease.shares:
+            lease = Lease(amounts=birth.runs.amounts)  # that of what it runs
         environment = self._machine.environment(lease, record.options)
         threads = environment.get("OMP_NUM_THREADS") or ""
         env = record.options.runtime_env or {}
@@ -265,6 +298,7 @@ class Lives:
             "resources": counted(lease.amounts),
             "reconstructed": life.restarts.count > 0,
             "shared": self._machine.is_shared,
+            "functions": birth.runs is not None,
         }
         if record.options.group is not None:
             setup["group"] = dump(record.options.group)
@@ -283,6 +317,7 @@ class Lives:
         self.objects.lost(session.prefix)
         for actor in self.holders.forget(session.number):
             self._unheld(actor)
+        self.pool.left(session.actor, self.stores.mark(session.prefix))
         self.stores.leave(session)
         for actor in self._made_by.pop(session.number, ()):
             self.by_id[actor].stop("the actor that made it ended")
@@ -348,6 +383,10 @@ class Lives:
         if life.record.state is ActorState.DEAD and not self.holders.is_held(actor):
             self.by_id.pop(actor, None)
             self.registry.forget(actor)
+
+
+def _nothing() -> None:
+    """What the constructor of a worker takes."""
 
 
 def _path(directory: str | None) -> list[str]:

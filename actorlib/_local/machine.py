@@ -180,6 +180,21 @@ class Machine:
         before, self._oom_kills = self._oom_kills, _oom_kills(self._host)
         return self._oom_kills > before
 
+    @property
+    def parallel(self) -> int:
+        """How many workers without a seat are worth their memory."""
+        return max(2, self.ledger.capacity.amounts.get(CPU, 0) // UNITS)
+
+    def has_little_memory(self) -> bool:
+        """Whether less than a twentieth of the memory is available."""
+        told = self._host.read_text("/proc/meminfo") or ""
+        there = dict(
+            re.findall(r"^(MemTotal|MemAvailable):\s+(\d+)", told, re.MULTILINE)
+        )
+        if len(there) < 2:
+            return False
+        return int(there["MemAvailable"]) * 20 < int(there["MemTotal"])
+
     def shareable(self, options: RuntimeOptions) -> int:
         """The bytes of shared memory that large values may take."""
         if self.is_shared:

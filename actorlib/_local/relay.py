@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from actorlib._local import runs
 from actorlib._local.asked import Book
 from actorlib._local.creations import Creations, Nursery
 from actorlib._local.deadlocks import Deadlocks
@@ -33,6 +34,7 @@ from actorlib._wire.frames import (
     EXPECT,
     FETCH,
     FIND,
+    FORCE,
     GIVE,
     GROUP,
     HELD,
@@ -42,6 +44,7 @@ from actorlib._wire.frames import (
     RESULT,
     RETURN,
     REVOKE,
+    RUN,
     TAKEN,
     TO_RESTART,
     WAITS,
@@ -64,6 +67,7 @@ if TYPE_CHECKING:
     from actorlib._engine import ActorId, LoanId, ObjectId
     from actorlib._local.groups import Groups
     from actorlib._local.objects import Objects
+    from actorlib._local.pool import Pool
     from actorlib._local.session import Session
     from actorlib._snapshot import ActorInfo
     from actorlib._wire.frames import Payload
@@ -76,6 +80,7 @@ class Actors(Nursery, Protocol):
     groups: Groups
     loop: asyncio.AbstractEventLoop
     clock: Clock
+    pool: Pool
 
     def infos(self) -> list[ActorInfo]:
         """What is known of each actor."""
@@ -111,6 +116,8 @@ class Relay:
             KEEP: self._keep,
             FETCH: self._fetch,
             REVOKE: self._revoke,
+            RUN: self._run,
+            FORCE: self._force,
         }
         self._readers = Readers()
 
@@ -148,6 +155,8 @@ class Relay:
             Waiting(self, session, call).answer((RESULT, call, None, dump(told)))
         elif kind in self._others:
             self._others[kind](session, *frame[1:])
+        elif kind in runs.OF_FUNCTIONS:
+            runs.serve(self._actors.pool, session, *frame)
         else:
             raise ProtocolError(f"no worker sends frames of kind {kind}")
 
@@ -200,6 +209,19 @@ class Relay:
             asker.has_end = told is not None and "deadline" in told
             self._asked.put(session.number, call, asker)
 
+    def _run(self, session: Session, call: int, asking: int, *given: Any) -> None:
+        asker = Waiting(self, session, call)
+        asker.asking = asking
+        asker.pool = self._actors.pool
+        asker.number = runs.ask(asker.pool, session, asker, *given)
+        if asker.number:
+            self._asked.put(session.number, call, asker)
+
+    def _force(self, session: Session, call: int) -> None:
+        asked = self.answered(session, call)
+        if asked is not None and asked.pool is not None:
+            asked.pool.force(asked.number)
+
     def _hold(
         self,
         session: Session,
@@ -211,7 +233,7 @@ class Relay:
     ) -> None:
         """A call waits for its arguments in a worker: it may end before they come."""
         life = self._actors.find(actor)
-        if life is None:  # told when it is asked for
+        if life is None and actor:  # told when it is asked for
             return
         asker = Waiting(self, session, call, life, method)
         asker.asking = asking
@@ -309,6 +331,7 @@ class Relay:
         self._creations.forget(session.prefix)
         self._deadlocks.forget(session.actor)
         self._readers.forget(session.number)
+        self._actors.pool.plans.forget(session.number)
 
     def _answer_when(
         self,

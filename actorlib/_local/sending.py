@@ -64,7 +64,7 @@ class Sending:
     ) -> Sealed | BaseException | asyncio.Future[Sealed]:
         """A constructor's arguments, why there are none, or a future of them."""
         if arguments.are_ready:
-            return self._completed(arguments)
+            return self.completed(arguments)
         later: asyncio.Future[Sealed] = self._loop.create_future()
         when_done(arguments.refs, partial(self._complete_into, later, arguments))
         return later
@@ -115,7 +115,7 @@ class Sending:
 
         def go() -> None:
             waiting = dispatch.let_go(number)
-            completed = self._completed(arguments)
+            completed = self.completed(arguments)
             if isinstance(completed, BaseException):
                 if waiting is not None:
                     waiting.set_exception(completed)
@@ -140,7 +140,7 @@ class Sending:
 
         when_done(arguments.refs, settled)
 
-    def _completed(self, arguments: Arguments) -> Sealed | BaseException:
+    def completed(self, arguments: Arguments) -> Sealed | BaseException:
         """The payload of arguments whose refs are done, or why there is none."""
         try:
             payload, loans = arguments.payload()
@@ -155,7 +155,7 @@ class Sending:
     def _complete_into(
         self, later: asyncio.Future[Sealed], arguments: Arguments
     ) -> None:
-        completed = self._completed(arguments)
+        completed = self.completed(arguments)
         if isinstance(completed, Sealed):
             if later.done():
                 self._loans.returned(completed.loans or (), OWNER)

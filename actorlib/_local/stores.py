@@ -86,6 +86,11 @@ class Stores:
         """
         return Showing(self.memory, prefix)
 
+    def mark(self, prefix: bytes) -> int:
+        """The number that a process has written for when it is gone, or 0."""
+        slot, budget = self._slots.get(prefix), self.memory.budget
+        return 0 if slot is None or budget is None else budget.mark(slot)
+
     def held(self, block: bytes) -> None:
         """Somebody holds a block that nobody held."""
         self._held[block[:NAME]] += 1

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from actorlib._engine import Lent
+from actorlib._values import Lent
 from actorlib._wire.frames import CANCELLED, DIED, FAILURE, RESULT, Frame
 from actorlib._wire.payload import dump
 from actorlib.exceptions import DeadlineExceededError
 
 if TYPE_CHECKING:
     from actorlib._engine import LoanId
+    from actorlib._local.pool import Pool
     from actorlib._local.session import Session
     from actorlib._local.supervisor import Life
 
@@ -47,6 +48,7 @@ class Waiting:
     Attributes:
         life: See above.
         method: See above.
+        pool: Who runs the function that it calls, if it calls one.
         number: The number that the call has there; 0 while its arguments are not there.
         asking: The number that the call which made it has in the worker, or 0.
         has_end: Whether it has a deadline.
@@ -61,6 +63,7 @@ class Waiting:
         "life",
         "method",
         "number",
+        "pool",
     )
 
     def __init__(
@@ -76,6 +79,7 @@ class Waiting:
         self._call = call
         self.life = life
         self.method = method
+        self.pool: Pool | None = None
         self.number = 0
         self.asking = 0
         self.has_end = False
@@ -88,8 +92,12 @@ class Waiting:
 
     def drop(self, *, recursive: bool = True) -> None:
         """Cancels the call, if it was made."""
-        if self.life is not None and self.number:
+        if not self.number:
+            return
+        if self.life is not None:
             self.life.dispatch.cancel(self.number, recursive=recursive)
+        elif self.pool is not None:
+            self.pool.cancel(self.number, recursive=recursive)
 
     def answer(self, frame: Frame) -> None:
         session = self._session

@@ -6,6 +6,7 @@ were sent with. Reports are frames.
 
 from __future__ import annotations
 
+import signal
 import struct
 from typing import Final
 
@@ -25,6 +26,13 @@ EXITED: Final = 2
 
 MARK = "ACTORLIB_WORKER"
 """The variable by which descendants of a worker are known after it is gone."""
+
+LOOK: Final = signal.SIGURG
+"""The signal that has a worker of functions look at its pipe, whatever it runs.
+
+It is ignored where nobody handles it: by the children that a function starts, and by
+whoever has its number next.
+"""
 
 FAREWELL = 1.0
 """Seconds that workers are given to leave when the owner is gone."""

@@ -48,6 +48,13 @@ KEEP       up    object, whether it is good, loans, its value or the error
 FETCH      up    id, object: answer with it
 REVOKE     up    object: cancel the call that it is the result of
 GROUP      up    id, verb, about what: a question about placement groups
+TEACH      up    a number for it, label, loans, a function: it is about to be called
+RUN        up    id, whose call it is, a function's number, options, loans, arguments
+FORCE      up    id: cancel that call of a function, and end the process it runs in
+PACE       up    function, how long it takes of late
+BLOCKED    up    the function that runs waits for a result
+RESUMED    up    it goes on
+RECALL     down  give back the calls that have not begun
 STOP       down  finish what was sent before, then leave
 ITEM       both  id, index, loans, value: the next of a stream; RESULT ends it, with
                  how many there were, or FAILURE
@@ -92,6 +99,13 @@ WAITS: Final = 20
 ITEM: Final = 25
 TAKEN: Final = 26
 CUT: Final = 27
+TEACH: Final = 40
+RUN: Final = 41
+FORCE: Final = 42
+PACE: Final = 43
+BLOCKED: Final = 44
+RESUMED: Final = 45
+RECALL: Final = 46
 
 BEHIND_CALLS: Final = 0
 """An END behind what the actor was sent."""
@@ -111,6 +125,8 @@ DIED: Final = 1
 """A FAILURE because the actor that was asked is gone or never came."""
 CANCELLED: Final = 2
 """A FAILURE because the call was cancelled, or one that made it; perhaps why."""
+UNBEGUN: Final = 3
+"""A FAILURE of nobody: the worker gives the call back as it came."""
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Payload: TypeAlias = "bytes | list[Buffer] | Shared"

@@ -27,6 +27,7 @@ _STEP = 1 << 20
 _POPULATE_WRITE = 23  # MADV_POPULATE_WRITE, Linux 5.14; mmap does not name it
 _SEALS = 0x1 | 0x2 | 0x4  # F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW
 _SLOT = 8
+_PAGE = mmap.ALLOCATIONGRANULARITY
 
 
 class Segment:
@@ -172,12 +173,26 @@ class Budget:
     """
 
     SLOTS = 1 << 16
+    MARKS = SLOTS * _SLOT + _PAGE
+    """Where a second row of slots begins, in which workers say what they run."""
 
     def __init__(self, limit: int, slot: int = 0, fd: int | None = None) -> None:
         self.limit = limit
-        self.fd = anonymous((self.SLOTS + 1) * _SLOT) if fd is None else fd
+        self.fd = anonymous(self.MARKS + self.SLOTS * _SLOT) if fd is None else fd
         self._slot = slot
         self._touched = 0
+
+    def marker(self) -> memoryview:
+        """One number of this process that outlives it; see ``mark``."""
+        place = self._slot * _SLOT
+        page, inside = place // _PAGE * _PAGE, place % _PAGE
+        view = memoryview(mmap.mmap(self.fd, _PAGE, offset=self.MARKS + page))
+        return view[inside : inside + _SLOT].cast("Q")
+
+    def mark(self, slot: int) -> int:
+        """The number that the process of a slot has written."""
+        data = os.pread(self.fd, _SLOT, self.MARKS + slot * _SLOT)
+        return int.from_bytes(data, sys.byteorder)
 
     def set(self, touched: int) -> bool:
         """Says how much this process has touched, if that is within the limit.
@@ -202,6 +217,7 @@ class Budget:
     def clear(self, slot: int) -> None:
         """What the process of a slot has touched is gone."""
         self._write(slot, 0)
+        os.pwrite(self.fd, bytes(_SLOT), self.MARKS + slot * _SLOT)
 
     def used(self) -> int:
         """The bytes that all processes have touched."""

@@ -13,6 +13,8 @@ Loading it is part of every start, so it imports neither ``_local`` nor
   thread beside it.
 * ``crew``: the threads that serve it beside the main one.
 * ``carried``: what the caller said of a call, where it runs.
+* ``functions``, ``attention``, ``tempo``: calls of functions; looking at the pipe while
+  one runs; how long they take.
 * ``gate``: how many calls run at once, and which waits next.
 * ``streams``, ``producer``, ``async_streams``: generators, whose items go to readers;
   those whose readers are behind are set aside.
@@ -24,6 +26,7 @@ Loading it is part of every start, so it imports neither ``_local`` nor
 * ``making``: actors that it makes.
 * ``outbox``: what it asks, in order behind what waits for its arguments.
 * ``pace``: which methods are quick enough for answers to wait behind.
+* ``calling``: functions that it calls.
 * ``loans``: which handles this worker holds.
 * ``objects``: its refs that are sent to others, and theirs.
 * ``template``: the fork server, which outlives the owner to clean up after it.

@@ -95,7 +95,11 @@ def _serve(sock: socket.socket) -> None:
 def _live_on(pipe: Pipe) -> None:
     start = read_start(pipe.begin()[0])
     prepare(start)
-    if start.is_looped:
+    if start.is_of_functions:
+        from actorlib._worker import functions  # noqa: PLC0415  # likewise
+
+        functions.serve(start, pipe)
+    elif start.is_looped:
         from actorlib._worker import looped  # noqa: PLC0415  # serial actors never load it
 
         looped.serve(start, pipe, looped.new_loop())

@@ -44,6 +44,7 @@ class Start:
         path: ``sys.path`` of the owner.
         threads: CPU threads for libraries that are imported already, or None.
         directory: Where the actor works, or None for where the template is.
+        is_of_functions: Whether it runs functions, and is no actor's.
         grace: Seconds that what runs is given when the actor leaves.
         context: What the actor may ask about itself.
         is_shared: Whether it lives in its owner's process.
@@ -64,6 +65,7 @@ class Start:
     path: tuple[str, ...]
     threads: int | None
     directory: str | None
+    is_of_functions: bool
     grace: float
     context: RuntimeContext
     is_shared: bool
@@ -88,7 +90,7 @@ def read_start(frame: Frame) -> Start:
         job_id=told["prefix"][:4].hex(),
         node_id=told["node"],
         worker_id=told["prefix"].hex(),
-        actor_id=told["actor"].hex(),
+        actor_id=None if told["functions"] else told["actor"].hex(),
         actor_name=told["named"],
         class_name=told["name"],
         runtime_env=told["env"],
@@ -110,6 +112,7 @@ def read_start(frame: Frame) -> Start:
         path=told["path"],
         threads=told["threads"],
         directory=told["directory"],
+        is_of_functions=told["functions"],
         grace=told["grace"],
         context=context,
         is_shared=told["shared"],
@@ -143,14 +146,19 @@ def call_process(name: str) -> None:
         os.close(comm)
 
 
+def settle_down(start: Start) -> None:
+    """Goes to the directory that the process works in."""
+    if start.directory is not None:
+        os.chdir(start.directory)
+
+
 def construct(start: Start) -> object:
     """Imports the class and makes the object, with the user's code for the first time.
 
     Raises:
         BaseException: Whatever the import or the constructor raised.
     """
-    if start.directory is not None:
-        os.chdir(start.directory)
+    settle_down(start)
     cls = class_of(decode(start.source))
     install(cls)
     args, kwargs = decode_call(start.arguments)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from contextvars import Context, copy_context
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._telling import enter_variables
+from actorlib._wire.payload import dump
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+
+_dumped = lru_cache(maxsize=64)(dump)
 
 
 def call_with(
@@ -48,3 +51,13 @@ def _context(told: Mapping[str, Any]) -> Context:
     context = copy_context()
     context.run(enter_variables, told)
     return context
+
+
+def packed(told: dict[str, Any] | None) -> dict[str, Any] | None:
+    """What is said of a call, as frames carry it: the owner may lack the classes."""
+    if told is None or "retries" not in told:
+        return told
+    times, listed = told["retries"]
+    if isinstance(listed, tuple):
+        listed = _dumped(cast("tuple[type, ...]", listed))
+    return {**told, "retries": (times, listed)}

@@ -6,12 +6,11 @@ inside an actor too.
 
 from __future__ import annotations
 
-import struct
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from actorlib._arguments import Arguments
 from actorlib._calling import running
@@ -39,8 +38,9 @@ from actorlib._wire.frames import (
     WAITS,
     Frame,
 )
-from actorlib._wire.payload import dump
 from actorlib._worker.birth import interface_in
+from actorlib._worker.calling import Calling
+from actorlib._worker.carried import packed
 from actorlib._worker.groups import GroupQuestions
 from actorlib._worker.loans import LoanBook
 from actorlib._worker.making import Making
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Collection, Generator, Mapping
 
+    from actorlib._function_options import FunctionSpec
     from actorlib._interface import Interface, Method
     from actorlib._ref import ObjectRef
     from actorlib._snapshot import ActorInfo
@@ -61,9 +62,6 @@ if TYPE_CHECKING:
 TOO_LATE = "the result did not come in time; the call goes on"
 MOMENT = 0.1
 """Seconds after which a wait is told of, as it may be for ever."""
-
-_count = struct.Struct(">I")
-_dumped = lru_cache(maxsize=64)(dump)
 
 
 class Uplink(ABC):
@@ -89,6 +87,7 @@ class Uplink(ABC):
         self.outbox = Outbox(self)
         self._objects = Objects(self, start.prefix, self._refs.unasked)
         self._making = Making(self, start)
+        self._calling = Calling(self, self._refs, is_inline=start.is_shared)
         self.loans = LoanBook()
         self._is_forsaken = False
         self.pending = PendingCalls()
@@ -240,7 +239,7 @@ class Uplink(ABC):
         asking = running.get()
         if method.told is None and not MARKED and (asking is None or not asking[2]):
             return None
-        return _packed(tell(method, asking, self._name))
+        return packed(tell(method, asking, self._name))
 
     def _ask(
         self,
@@ -268,6 +267,16 @@ class Uplink(ABC):
         held = (HELD, call, asker, actor, told and told.get("deadline"), name)
         passes = not method.keeps_order
         self.outbox.post(actor, frame, arguments, passes=passes, held=held)
+
+    def run(
+        self,
+        spec: FunctionSpec,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> ObjectRef[Any]:
+        """Calls a function; see Engine."""
+        self._check_parent()
+        return self._calling.run(spec, args, kwargs)
 
     def put(self, value: object) -> ObjectRef[Any]:
         """Has the owner keep a value; see Engine."""
@@ -387,13 +396,3 @@ class Uplink(ABC):
         ref = self._new_ref()
         self.outbox.post(actor, lambda: (END, ref.call, actor, manner))
         return ref
-
-
-def _packed(told: dict[str, Any] | None) -> dict[str, Any] | None:
-    """What is said of a call, as frames carry it: the owner may lack the classes."""
-    if told is None or "retries" not in told:
-        return told
-    times, listed = told["retries"]
-    if isinstance(listed, tuple):
-        listed = _dumped(cast("tuple[type, ...]", listed))
-    return {**told, "retries": (times, listed)}

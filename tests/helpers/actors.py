@@ -68,10 +68,7 @@ async def shared(
                 try:
                     yield runtime
                 finally:
-                    living = [
-                        ActorId(bytes.fromhex(actor.actor_id))
-                        for actor in runtime.snapshot().actors
-                    ]
+                    living = [life.record.id for life in engine.lives]
                     await asyncio.gather(*map(engine.kill, living))
                     if runtime.snapshot().actors:
                         gc.collect()  # a caught error keeps handles in a cycle

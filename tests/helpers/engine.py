@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from actorlib._bundles import GroupId, GroupSpec
     from actorlib._engine import ActorSpec
+    from actorlib._function_options import FunctionSpec
     from actorlib._interface import Interface, Method
     from actorlib._snapshot import ActorInfo, GroupInfo
 
@@ -83,6 +84,7 @@ class FakeEngine:
         context: Where the code of this process is running.
         created: The actors that were made, in order.
         sent: The calls that were made, in order.
+        runs: The calls of functions that were made, in order.
         cancelled: The numbers of the calls that were cancelled.
         told: What was told of streams: their numbers, and how many items were taken.
         holders: How many holders each actor has.
@@ -98,6 +100,7 @@ class FakeEngine:
         self.groups = NoGroups()
         self.created: list[ActorSpec] = []
         self.sent: list[Sent] = []
+        self.runs: list[tuple[FunctionSpec, tuple[object, ...], dict[str, object]]] = []
         self.cancelled: list[int] = []
         self.told: list[tuple[int, int]] = []
         self.holders: Counter[LoanId] = Counter()
@@ -249,6 +252,16 @@ class FakeEngine:
     def travel(self, ref: ObjectRef[Any]) -> tuple[object, ...]:
         """How a ref is pickled into a value that is being sent; see Replier."""
         return travelling(ObjectId(ref.named()))
+
+    def run(
+        self,
+        spec: FunctionSpec,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> ObjectRef[Any]:
+        """A ref that nobody fills; see Engine."""
+        self.runs.append((spec, args, dict(kwargs)))
+        return self.new_ref()
 
     def put(self, value: object) -> ObjectRef[Any]:
         """A ref with a value; see Engine."""

@@ -108,7 +108,8 @@ def looking(**options: Any) -> Any:
         def run(self, function: Any, *args: Any) -> Any:
             return function(*args)
 
-    return actorlib.remote(**options)(Looking) if options else actorlib.remote(Looking)
+    decorate: Any = actorlib.remote
+    return decorate(**options)(Looking) if options else decorate(Looking)
 
 
 async def changes_in(actor: Any) -> dict[str, str | None]:

@@ -10,6 +10,7 @@ from actorlib import ActorHandle
 
 @actorlib.remote(num_gpus=0.5)
 class Echo:
+    def __init__(self) -> None: ...
     @actorlib.method
     def echo(self, value: int) -> int:
         return value

@@ -79,7 +79,7 @@ def mypy(file: Path, folder: Path) -> dict[int, str]:
 
 
 @needs_pyright
-@pytest.mark.parametrize("name", ["methods", "decorated"])
+@pytest.mark.parametrize("name", ["methods", "decorated", "functions"])
 def test_pyright_when_it_checks_methods_then_it_rejects_what_is_wrong(
     name: str, tmp_path: Path
 ) -> None:
@@ -91,10 +91,11 @@ def test_pyright_when_it_checks_methods_then_it_rejects_what_is_wrong(
 
 
 @needs_mypy
+@pytest.mark.parametrize("name", ["methods", "functions"])
 def test_mypy_when_it_checks_methods_then_it_rejects_what_is_wrong(
-    tmp_path: Path,
+    name: str, tmp_path: Path
 ) -> None:
-    file = HERE / "methods.py"
+    file = HERE / f"{name}.py"
 
     found = mypy(file, tmp_path)
 

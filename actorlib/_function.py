@@ -1,0 +1,154 @@
+"""Remote functions: each call runs in some process, on a share of its own."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    NoReturn,
+    ParamSpec,
+    TypeVar,
+    Unpack,
+    cast,
+)
+
+from actorlib._engine import current_engine
+from actorlib._function_options import FunctionSpec
+from actorlib._interface import method_of
+from actorlib._naming import found_by_name, settled_env
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actorlib._function_options import CallingKeywords, FunctionOptions
+    from actorlib._ref import ObjectRef
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class RemoteFunction(Generic[P, R]):
+    """A function whose calls run in other processes, made by ``.remote(...)``.
+
+    Its code travels by itself if no module has it by its name, with the globals that it
+    uses as they are at its first call.
+    """
+
+    def __init__(
+        self,
+        function: Callable[P, R],
+        options: FunctionOptions,
+        origin: RemoteFunction[P, R] | None = None,
+    ) -> None:
+        functools.update_wrapper(self, function, updated=())
+        self.__wrapped__ = function
+        self._options = options
+        self._origin = origin or self
+        self._method = method_of(function)
+        self._low, self._high = self._method.low, self._method.high
+        self._spec: FunctionSpec | None = None
+
+    def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ObjectRef[R]:
+        """Calls the function; returns at once.
+
+        The call waits until the machine has for it what it asks for.
+
+        Args:
+            *args: Sent by value. An ObjectRef given by itself arrives as its value.
+            **kwargs: Likewise.
+
+        Returns:
+            The result to be awaited. Awaited, it may raise what the function raised,
+            WorkerCrashedError, or TaskUnschedulableError.
+
+        Raises:
+            TypeError: The arguments do not fit the function, or they or the function
+                cannot be sent. Nothing was called.
+            NotADirectoryError: Its ``working_dir`` is none.
+            UnsupportedOptionError: The engine starts no processes.
+            RuntimeError: No runtime is running in this process.
+        """
+        if kwargs or not self._low <= len(args) <= self._high:
+            self._method.check(len(args), kwargs)
+        spec = self._spec
+        if spec is None:
+            spec = self._spec = self._settled()
+        return current_engine().run(spec, args, kwargs)
+
+    def options(self, /, **options: Unpack[CallingKeywords]) -> RemoteFunction[P, R]:
+        """The same function with some options replaced: for one call, or for several.
+
+        Args:
+            **options: See FunctionOptions; ``max_calls`` belongs to ``@remote``.
+
+        Raises:
+            TypeError: A value has the wrong type.
+            ValueError: An option is unknown or its value out of range.
+        """
+        if "max_calls" in options:
+            raise ValueError(
+                "max_calls says how processes are reused, which one call cannot: write "
+                "@remote(max_calls=...) on the function"
+            )
+        updated = self._options.updated(options)
+        return RemoteFunction(self.__wrapped__, updated, self._origin)
+
+    def _settled(self) -> FunctionSpec:
+        options = self._options
+        env = settled_env(options.runtime_env)
+        if env != options.runtime_env:
+            options = options.updated({"runtime_env": env})
+        return FunctionSpec(
+            source=self._origin,
+            label=options.name or self._method.name,
+            options=options,
+        )
+
+    def __call__(self, *_: object, **__: object) -> NoReturn:
+        """Refuses: what looks like a local call would hide that it is a remote one."""
+        name = self._method.name
+        raise TypeError(
+            f"a remote function cannot be called directly: write {name}.remote(...) "
+            f"instead of {name}(...), or {name}.__wrapped__(...) to run it here"
+        )
+
+    def __repr__(self) -> str:
+        return f"RemoteFunction({self._method.name})"
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        function = cast("Any", self.__wrapped__)
+        if self is not self._origin:
+            return _derived, (self._origin, self._options)
+        if found_by_name(function.__module__, function.__qualname__) is self:
+            return cast("str", function.__qualname__)
+        return RemoteFunction, (function, self._options)
+
+
+def decorated(function: object, options: FunctionOptions) -> RemoteFunction[..., Any]:
+    """A function as a remote one.
+
+    Raises:
+        ValueError: It is one that this cannot run: an ``async def``, or a generator.
+    """
+    name = getattr(function, "__name__", repr(function))
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        raise ValueError(
+            f"{name} is an async def, and a remote function has no event loop: "
+            f"wrap it in a plain one that ends in asyncio.run({name}(...)), or make it "
+            "a method of an actor"
+        )
+    if inspect.isgeneratorfunction(function):
+        raise ValueError(
+            f"{name} is a generator function, and the result of a remote function is "
+            "one value: return a list"
+        )
+    return RemoteFunction(cast("Callable[..., Any]", function), options)
+
+
+def _derived(
+    origin: RemoteFunction[P, R], options: FunctionOptions
+) -> RemoteFunction[P, R]:
+    return RemoteFunction(origin.__wrapped__, options, origin)

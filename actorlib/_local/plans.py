@@ -1,0 +1,156 @@
+"""Functions that are called in a runtime, and who runs which of them."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import weakref
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from actorlib._code import pickled
+from actorlib._local.crew import Crew
+from actorlib._local.holders import OWNER
+from actorlib._local.reasons import refusal
+from actorlib._local.tasks import Code, Plan
+from actorlib._wire.payload import decode
+from actorlib.exceptions import ActorUnschedulableError, TaskUnschedulableError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from actorlib._engine import LoanId
+    from actorlib._function_options import FunctionOptions, FunctionSpec
+    from actorlib._local.crew import Staff
+    from actorlib._local.loans import Loans
+    from actorlib._local.machine import Machine
+    from actorlib._values import Sharing
+
+
+class Plans:
+    """What is known of the functions of a runtime.
+
+    Args:
+        staff: What those need who run them.
+        loans: Where what is in them is counted.
+        machine: What they ask of.
+        may_wait: Whether what can never be given waits for ever.
+    """
+
+    def __init__(
+        self, staff: Staff, loans: Loans, machine: Machine, *, may_wait: bool
+    ) -> None:
+        self._staff = staff
+        self._loans = loans
+        self._loop = asyncio.get_running_loop()
+        self._machine = machine
+        self._may_wait = may_wait
+        self._numbers = itertools.count(1)
+        self._own: weakref.WeakKeyDictionary[FunctionSpec, Plan] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._codes: weakref.WeakKeyDictionary[object, Code] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._taught: dict[tuple[int, int], Code] = {}
+        self._crews: weakref.WeakValueDictionary[tuple[object, ...], Crew] = (
+            weakref.WeakValueDictionary()
+        )
+
+    def of(self, engine: Sharing, spec: FunctionSpec) -> Plan:
+        """The plan of a function of this process.
+
+        Raises:
+            SerializationError: It cannot be sent.
+        """
+        plan = self._own.get(spec)
+        if plan is None:
+            code = self._codes.get(spec.source)
+            if code is None:
+                source, loans = pickled(engine, spec.label, spec.source)
+                code = self._codes[spec.source] = self._code(spec.label, source, loans)
+            plan = self._own[spec] = self._plan(code, spec.label, spec.options)
+        return plan
+
+    def teach(
+        self,
+        session: int,
+        number: int,
+        label: str,
+        loans: Sequence[LoanId] | None,
+        source: bytes,
+    ) -> None:
+        """A worker is about to call a function."""
+        self._taught[session, number] = self._code(label, source, loans or ())
+
+    def asked(self, session: int, number: int, face: bytes) -> Plan:
+        """The plan of a function that a worker calls.
+
+        Args:
+            session: The worker's session.
+            number: The function's number there.
+            face: The label and the options.
+        """
+        code = self._taught[session, number]
+        plan = code.plans.get(face)
+        if plan is None:
+            label, options, listed = decode(face)
+            try:
+                options = options.updated({"retry_exceptions": decode(listed)})
+            except Exception as error:  # noqa: BLE001  # the user's classes: no call of it runs
+                plan = Plan(code, label, options, None, error)
+            else:
+                plan = self._plan(code, label, options)
+            code.plans[face] = plan
+        return plan
+
+    def forget(self, session: int) -> None:
+        """A worker is gone."""
+        for key in [key for key in self._taught if key[0] == session]:
+            del self._taught[key]
+
+    def _code(self, label: str, source: bytes, loans: Sequence[LoanId]) -> Code:
+        loop, counted = self._loop, self._loans
+        code = Code(next(self._numbers), label, source, loans)
+        if loans:
+            counted.arrived(loans, OWNER)
+
+            def gone() -> None:
+                with suppress(RuntimeError):  # the loop is closed
+                    loop.call_soon_threadsafe(counted.returned, loans, OWNER)
+
+            weakref.finalize(code, gone).atexit = False
+        return code
+
+    def _plan(self, code: Code, label: str, options: FunctionOptions) -> Plan:
+        try:
+            crew = self._crew(label, options)
+        except ActorUnschedulableError as error:
+            return Plan(code, label, options, None, TaskUnschedulableError(str(error)))
+        return Plan(code, label, options, crew)
+
+    def _crew(self, label: str, options: FunctionOptions) -> Crew:
+        """Who runs functions of this shape.
+
+        Raises:
+            ActorUnschedulableError: The machine can never give what it asks for.
+        """
+        crew = self._crews.get(options.shape)
+        if crew is not None:
+            return crew
+        machine = self._machine
+        demand = machine.catalogue.demand(label, options.worker)
+        if not (self._may_wait or machine.ledger.feasible(*demand)):
+            unknown = machine.catalogue.refusal(label, demand.request)
+            raise ActorUnschedulableError(
+                unknown or refusal(machine.ledger, label, *demand)
+            )
+        pools = machine.ledger.pools
+        is_on_device = any(name in pools for name in demand.request.amounts)
+        crew = self._crews[options.shape] = Crew(
+            self._staff,
+            demand,
+            options.worker if is_on_device else options.alone,
+            is_on_device=is_on_device,
+        )
+        return crew

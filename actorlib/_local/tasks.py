@@ -1,0 +1,326 @@
+"""Calls of functions, and the workers that run them: what each of them is."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from actorlib._local.ahead import AT_LEAST
+from actorlib._local.retries import Retries
+from actorlib._wire.control import LOOK
+
+if TYPE_CHECKING:
+    import asyncio
+    import weakref
+    from collections.abc import Collection, Sequence
+
+    from actorlib._engine import LoanId
+    from actorlib._function_options import FunctionOptions
+    from actorlib._local.birth import Sealed
+    from actorlib._local.loans import Loans
+    from actorlib._local.objects import Objects
+    from actorlib._local.reply import Asker
+    from actorlib._local.supervisor import Life
+    from actorlib._local.wishes import Demand
+    from actorlib._options import ActorOptions
+    from actorlib._ref import ObjectRef
+    from actorlib._wire.frames import Frame, Payload
+    from actorlib.accelerators.base import Lease
+
+    Reply: TypeAlias = ObjectRef[Any] | weakref.ref[ObjectRef[Any]] | Asker
+
+
+class Code:
+    """A function as it is sent, once to each worker that runs it.
+
+    Args:
+        number: Its number in this runtime.
+        label: Its name.
+        source: The pickled function.
+        loans: What is in it and counted.
+
+    Attributes:
+        method: What its calls are called on the pipe.
+        depth: How many of its calls one worker has at once.
+        plans: What is known of its calls, by how they came to be described.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "depth",
+        "label",
+        "loans",
+        "method",
+        "number",
+        "plans",
+        "source",
+    )
+
+    def __init__(
+        self, number: int, label: str, source: bytes, loans: Sequence[LoanId]
+    ) -> None:
+        self.number = number
+        self.label = label
+        self.source = source
+        self.loans = loans
+        self.method = f"{number}:{label}"
+        self.depth = AT_LEAST
+        self.plans: dict[bytes, Plan] = {}
+
+
+class Team(Protocol):
+    """Workers that run functions which ask for the same; see Crew."""
+
+    is_on_device: bool
+    demand: Demand
+    size: int
+
+    def post(self, task: Task) -> None:
+        """Adds a call behind those that wait."""
+        ...
+
+    def post_again(self, tasks: list[Task]) -> None:
+        """Adds calls before those that wait."""
+        ...
+
+    def dropped(self) -> None:
+        """A call that waited is over."""
+        ...
+
+    def feed(self) -> None:
+        """Sends the calls that may go."""
+        ...
+
+    def dismiss(self, hand: Hand, why: str) -> None:
+        """Ends a worker that has nothing to do."""
+        ...
+
+    def freed(self, hand: Hand) -> None:
+        """A worker has answered a call."""
+        ...
+
+    def blocked(self, hand: Hand) -> None:
+        """The call of a worker waits for a result."""
+        ...
+
+    def resumed(self, hand: Hand) -> None:
+        """It goes on."""
+        ...
+
+    def gone(self, hand: Hand) -> None:
+        """The process of a worker is gone."""
+        ...
+
+
+class Workshop(Protocol):
+    """Where workers live; see Lives."""
+
+    loop: asyncio.AbstractEventLoop
+    loans: Loans
+    objects: Objects
+
+    def bear_worker(
+        self, label: str, options: ActorOptions, demand: Demand, arguments: Sealed
+    ) -> Life:
+        """Starts the life of a worker of functions."""
+        ...
+
+
+class Plan:
+    """What all calls of a function with the same options have in common.
+
+    Args:
+        code: The function.
+        label: What a call is called in messages.
+        options: What it asks for.
+        crew: Who runs it; None if nobody ever can.
+        trouble: Why nobody can.
+    """
+
+    __slots__ = (
+        "code",
+        "crew",
+        "goes_ahead",
+        "label",
+        "max_calls",
+        "retries",
+        "told",
+        "trouble",
+    )
+
+    def __init__(
+        self,
+        code: Code,
+        label: str,
+        options: FunctionOptions,
+        crew: Team | None,
+        trouble: BaseException | None = None,
+    ) -> None:
+        self.code = code
+        self.label = label
+        self.crew = crew
+        self.trouble = trouble
+        self.retries = Retries(options.max_retries, options.retried)
+        # What ran and was not answered yet is run once more if its process dies.
+        self.goes_ahead = bool(options.max_retries)
+        limit = options.max_calls
+        on_device = crew is not None and crew.is_on_device
+        self.max_calls = int(on_device) if limit is None else limit
+        self.told = {"name": options.name} if options.name else None
+
+
+class Ended(Protocol):
+    """What is told of the answer of a call; see Pool."""
+
+    def answered(self, task: Task, frame: Frame) -> None:
+        """An answer came."""
+        ...
+
+
+class Task:
+    """One call of a function; the asker of whoever runs it.
+
+    Attributes:
+        number: Its number in this runtime.
+        plan: What it is a call of.
+        reply: Whom the answer is for; None if nobody wants it any more.
+        loans: What is in its arguments and counted, held until it is over.
+        payload: The arguments.
+        retries: How often it may still be made again.
+        hand: The worker that has it, if one has.
+        sent_as: Its number there.
+        was_forced: Whether that worker is ended for its sake.
+    """
+
+    __slots__ = (
+        "hand",
+        "loans",
+        "number",
+        "payload",
+        "plan",
+        "pool",
+        "reply",
+        "retries",
+        "sent_as",
+        "was_forced",
+    )
+
+    def __init__(
+        self,
+        pool: Ended,
+        number: int,
+        plan: Plan,
+        reply: Reply,
+        loans: Collection[LoanId] | None,
+        payload: Payload,
+    ) -> None:
+        self.pool = pool
+        self.number = number
+        self.plan = plan
+        self.reply: Reply | None = reply
+        self.loans = loans
+        self.payload = payload
+        self.retries = plan.retries
+        self.hand: Hand | None = None
+        self.sent_as = 0
+        self.was_forced = False
+
+    def answer(self, frame: Frame) -> None:
+        """An answer came from the worker; see Asker."""
+        self.pool.answered(self, frame)
+
+    def fail(self, error: BaseException) -> None:
+        """Nothing: what becomes of it is decided when the worker is gone; see Asker."""
+
+
+class Hand:
+    """One worker.
+
+    Attributes:
+        life: Its life.
+        crew: Whose it is.
+        tasks: The calls that it has, in the order in which it runs them.
+        lease: What it holds for the call that runs, if the crew gives that.
+        is_seated: Whether it may run calls.
+        is_leaving: Whether it gets no more calls.
+        is_stuck: Whether none is sent behind its call, as that takes long, or may not
+            be run again.
+        is_waiting: Whether its call waits for a result.
+        answers: How many calls it has answered.
+        looked_at: How many that were at the last look.
+        idle_since: When it ran its last call.
+        depth: How many calls it has at the most, by the slowest of them.
+        ran: The number of the call that ran when its process ended; 0 if unknown.
+    """
+
+    __slots__ = (
+        "_loop",
+        "answers",
+        "crew",
+        "depth",
+        "idle_since",
+        "is_leaving",
+        "is_looking",
+        "is_seated",
+        "is_stuck",
+        "is_waiting",
+        "known",
+        "lease",
+        "life",
+        "looked_at",
+        "ran",
+        "sent",
+        "tasks",
+    )
+
+    def __init__(self, crew: Team, life: Life) -> None:
+        self.crew = crew
+        self.life = life
+        self._loop = life.ended.get_loop()
+        self.tasks: dict[Task, None] = {}
+        self.lease: Lease | None = None
+        self.is_seated = False
+        self.is_leaving = False
+        self.is_stuck = False
+        self.is_waiting = False
+        self.is_looking = False
+        self.answers = 0
+        self.looked_at = -1
+        self.idle_since = 0.0
+        self.ran = 0
+        self.depth = AT_LEAST
+        self.known: set[int] = set()
+        self.sent: Counter[int] = Counter()
+
+    def look(self) -> None:
+        """Has the worker look at what was sent, though a function runs there."""
+        if not self.is_looking:
+            self.is_looking = True
+            # Behind what this turn of the loop has gathered for it.
+            self._loop.call_soon(self._look)
+
+    def _look(self) -> None:
+        self.is_looking = False
+        if not self.tasks:
+            return
+        channel = self.life.dispatch.streams.channel
+        pid = self.life.pid
+        if pid and channel is not None:
+            try:
+                os.kill(pid, LOOK)
+            except ProcessLookupError:
+                return
+            if channel.waiting:  # it reads when it looks; what is left comes then
+                self.is_looking = True
+                self._loop.call_later(0.005, self._look)
+
+
+class Lesson:
+    """Who asks a worker to learn a function: nobody waits for the answer."""
+
+    def answer(self, frame: Frame) -> None:
+        """It knows it; see Asker."""
+
+    def fail(self, error: BaseException) -> None:
+        """It is gone; see Asker."""

@@ -1,0 +1,303 @@
+"""The worker of functions: one call at a time on the main thread, of any function.
+
+Every call is answered exactly once, also one that was cancelled or given back, so the
+owner knows at any time what is here. A function is sent once, before its first call.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+from actorlib._calling import running
+from actorlib._engine import set_engine
+from actorlib._wire.frames import (
+    BLOCKED,
+    CALL,
+    CALL_WITH,
+    CANCEL,
+    FAILURE,
+    PACE,
+    READY,
+    RECALL,
+    RESUMED,
+    STOP,
+    UNBEGUN,
+    Frame,
+)
+from actorlib._wire.payload import decode_call
+from actorlib._worker import replies
+from actorlib._worker.attention import Attention
+from actorlib._worker.birth import settle_down
+from actorlib._worker.inbox import Inbox
+from actorlib._worker.pace import Pace
+from actorlib._worker.serial import SerialUplink
+from actorlib._worker.tempo import Tempo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actorlib._ref import ObjectRef
+    from actorlib._wire.memory import Memory
+    from actorlib._wire.pipe import Pipe
+    from actorlib._worker.birth import Start
+
+LEARN = "learn"
+"""The call that brings a function; every other one is a number and a label."""
+_TOGETHER = 32
+
+
+def serve(start: Start, pipe: Pipe) -> None:
+    """Lives the life of a worker of functions.
+
+    Raises:
+        BaseException: A function raised what ends its process, as SystemExit does.
+        EOFError: The owner is gone.
+    """
+    settle_down(start)
+    inbox = _Inbox(pipe)
+    uplink = FunctionUplink(start, pipe, inbox)
+    set_engine(uplink)
+    _Functions(pipe, inbox, uplink).run()
+
+
+class _Inbox(Inbox):
+    """The frames that came; while the function that runs waits, calls go back.
+
+    Attributes:
+        is_waiting: Whether it waits for a result.
+        is_recalled: Whether the calls here are wanted back.
+        give_back: Gives one back.
+        cancelling: Called when a call is cancelled.
+    """
+
+    give_back: Callable[[Frame], None]
+    cancelling: Callable[[int], None]
+
+    def __init__(self, pipe: Pipe) -> None:
+        super().__init__(pipe)
+        self.is_waiting = False
+        self.is_recalled = False
+
+    def _sort(self, frame: Frame, settle: Callable[[Frame], None]) -> None:
+        kind = frame[0]
+        if kind == RECALL:
+            self.is_recalled = True
+        elif self.is_waiting and kind in (CALL, CALL_WITH) and frame[2] != LEARN:
+            self.give_back(frame)
+        else:
+            super()._sort(frame, settle)
+            if kind == CANCEL:
+                self.cancelling(frame[1])
+
+
+class FunctionUplink(SerialUplink):
+    """The engine of a worker of functions: who waits in one gives its CPUs back."""
+
+    _waiter: _Functions
+    _calls_here: _Inbox
+
+    def serves(self, functions: _Functions, inbox: _Inbox) -> None:
+        """Says what is run here."""
+        self._waiter = functions
+        self._calls_here = inbox
+
+    def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
+        """Reads until the ref is done, and lets others have the CPU; see Replier."""
+        waiter = self._waiter
+        if ref.done() or not waiter.is_mine():
+            super().wait(ref, timeout)
+            return
+        inbox = self._calls_here
+        inbox.is_waiting = True
+        self.post((BLOCKED,))  # first, so that nothing is sent here again
+        waiter.give_back_all()
+        try:
+            inbox.read(
+                lambda: ref.done() or waiter.is_cancelled(), self.settle, timeout
+            )
+        finally:
+            inbox.is_waiting = False
+            self.post((RESUMED,))
+        waiter.stop_if_cancelled()
+
+    def wait_here(self, ref: ObjectRef[Any]) -> None:
+        """Blocks any thread until the owner has answered; see Uplink."""
+        super().wait(ref, None)
+
+    def leave(self) -> NoReturn:
+        """Refuses: this is no actor; see Engine."""
+        raise TypeError("exit_actor() ends the actor whose code calls it: this is none")
+
+
+class _Functions:
+    def __init__(self, pipe: Pipe, inbox: _Inbox, uplink: FunctionUplink) -> None:
+        self._pipe = pipe
+        self._inbox = inbox
+        self._uplink = uplink
+        self._pace = Pace()
+        self._tempo = Tempo()
+        self._functions: dict[str, Callable[..., Any]] = {LEARN: self._learn}
+        self._current = 0
+        self._gathered = 0
+        self._marker = marker_of(pipe.memory)
+        self._main = threading.get_ident()
+        inbox.give_back = self._give_back
+        inbox.cancelling = self._cancelling
+        uplink.serves(self, inbox)
+        self._attention = Attention(
+            lambda: bool(self._current), self._look, self._run_one.__code__
+        )
+
+    def run(self) -> None:
+        inbox, calls, pipe = self._inbox, self._inbox.calls, self._pipe
+        has_calls = cast("Callable[[], bool]", calls.__len__)
+        pipe.send((READY,))
+        while True:
+            if self._attention.is_wanted or inbox.is_recalled:
+                self._attention.is_wanted = False
+                inbox.read_what_is_there(self._uplink.settle)
+                self._heed_recall()
+            if not calls:
+                for returned in self._uplink.returns():
+                    pipe.gather(returned)
+                pipe.flush()
+                self._gathered = 0
+                inbox.is_recalled = False
+                inbox.read(has_calls, self._uplink.settle)
+                continue
+            frame = calls.popleft()
+            if frame[0] == STOP:
+                self._uplink.finish()
+                return
+            if inbox.cancelled and frame[1] in inbox.cancelled:
+                inbox.cancelled.discard(frame[1])
+                self._let_go(frame, replies.cancelled(frame[1]))
+            else:
+                self._run_one(frame)
+
+    def _run_one(self, frame: Frame) -> None:
+        _, call, name, loans, *told, payload = frame
+        pipe, marker = self._pipe, self._marker
+        if pipe.has_gathered and (
+            self._gathered >= _TOGETHER or not self._pace.is_quick(name)
+        ):
+            pipe.flush()
+            self._gathered = 0
+        started = time.perf_counter()
+        running.set((call, name.partition(":")[2], told[0] if told else None))
+        value: object = None
+        try:
+            try:
+                if loans:
+                    with self._uplink.borrowing(loans):
+                        args, kwargs = decode_call(payload)
+                else:
+                    args, kwargs = decode_call(payload)
+                function = self._functions[name]
+                marker[0] = call
+                self._current = call
+                value = function(*args, **kwargs)
+            finally:
+                self._current = 0
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  # the user's code
+            if call in self._inbox.cancelled:
+                answer = replies.cancelled(call)
+            else:
+                answer = replies.failure(self._uplink, call, error, _where(name))
+                if not isinstance(error, Exception):
+                    # As a class of the caller's it would stop the caller's loop.
+                    answer = (*answer[:-2], None, b"")
+        except BaseException:  # it ends the process, behind what was answered before
+            pipe.flush()
+            raise
+        else:
+            answer = replies.result(self._uplink, call, value, lambda: _where(name))
+        running.set(None)
+        self._inbox.cancelled.discard(call)
+        took = time.perf_counter() - started
+        news = self._tempo.ran(name, took) if name != LEARN else None
+        if news is not None:
+            pipe.gather((PACE, name, news))
+        # The value is still held here: a handle in it is given back after it was sent.
+        pipe.gather(answer)
+        self._gathered += 1
+        if not self._pace.ran(name, took):
+            self._inbox.read_what_is_there(self._uplink.settle)
+
+    def _learn(self, name: str, function: Callable[..., Any]) -> None:
+        self._functions[name] = function
+
+    # What the owner says of calls that are here.
+
+    def is_mine(self) -> bool:
+        """Whether this thread runs a function."""
+        return bool(self._current) and threading.get_ident() == self._main
+
+    def is_cancelled(self) -> bool:
+        """Whether the call that runs was cancelled."""
+        return self._current in self._inbox.cancelled
+
+    def stop_if_cancelled(self) -> None:
+        """Stops the function that runs on this thread, if its call was cancelled.
+
+        Raises:
+            KeyboardInterrupt: It was; once for each call.
+        """
+        if self._current and self.is_cancelled():
+            self._current = 0
+            raise KeyboardInterrupt("the call was cancelled")
+
+    def give_back_all(self) -> None:
+        """Gives the calls back that have not begun."""
+        calls = self._inbox.calls
+        kept: list[Frame] = []
+        while calls:
+            frame = calls.popleft()
+            if frame[0] in (CALL, CALL_WITH) and frame[2] != LEARN:
+                self._give_back(frame)
+            else:
+                kept.append(frame)
+        calls.extend(kept)
+        self._pipe.flush()
+
+    def _give_back(self, frame: Frame) -> None:
+        call = frame[1]
+        self._inbox.cancelled.discard(call)
+        unbegun = (FAILURE, call, UNBEGUN, "", "", "", None, b"")
+        self._let_go(frame, unbegun)
+        self._pipe.flush()
+
+    def _let_go(self, frame: Frame, answer: Frame) -> None:
+        """Answers a call that is not run; what was lent with it goes back."""
+        with self._uplink.borrowing(frame[3]):
+            self._pipe.gather(answer)
+            self._gathered += 1
+
+    def _heed_recall(self) -> None:
+        if self._inbox.is_recalled:
+            self._inbox.is_recalled = False
+            self.give_back_all()
+
+    def _look(self) -> None:
+        """Looks at the pipe while a function runs."""
+        self._inbox.read_what_is_there(self._uplink.settle)
+        self._heed_recall()
+        self.stop_if_cancelled()
+
+    def _cancelling(self, call: int) -> None:
+        """A thread of the user's may be who reads that."""
+        if call == self._current and threading.get_ident() != self._main:
+            self._attention.again()
+
+
+def marker_of(memory: Memory) -> memoryview | list[int]:
+    """Where the call that runs is noted, for whoever asks when the process is gone."""
+    budget = memory.budget
+    return [0] if budget is None else budget.marker()
+
+
+def _where(name: str) -> str:
+    return f"{name.partition(':')[2]} (pid={os.getpid()})"

@@ -1,0 +1,83 @@
+"""How many calls of a trivial function a second there can be, and how long one takes.
+
+A round trip is one call awaited before the next is made. Pipelined calls are made in
+windows of 1,000 that end in one ``asyncio.gather``.
+
+Run it with ``python -m benchmarks.tasks``.
+"""
+
+from typing import Final
+
+from benchmarks._cases import FLOOR, OURS, POOL, RAY, Case, Panel, Plan, Target, Unit
+from benchmarks._command import Scale, conduct
+from benchmarks._jobs import Job
+
+_RATE = Unit(name="calls/s", more_is_better=True)
+_TIME = Unit(name="us", scale=1e6)
+_UNITS: Final = {"p50": _TIME, "p99": _TIME, "rate": _RATE}
+_SECTIONS: Final = {
+    "p50": "round trip, median",
+    "p99": "round trip, 99th percentile",
+    "rate": "pipelined in windows of 1,000",
+}
+_GOALS: Final = {
+    "rate": (Target(bound=50_000), Target(bound=4.0, against=POOL)),
+    "p50": (Target(bound=2.5, against=FLOOR),),
+}
+
+_NOTES = (
+    "Cells: median of the rounds, then min..max. Ratios are taken round by round.",
+    "floor: msgpack frames over a socket pair to one far end, with a future for each "
+    "call and no pool; see benchmarks.calls.",
+    "Everybody has two processes to run calls in, and is left to the scheduler. "
+    "process pool: ProcessPoolExecutor, each call a chunk of its own. Ray: the better "
+    "one of ray.get and await.",
+)
+
+
+def make_plan(scale: Scale) -> Plan:
+    """What this benchmark runs and shows."""
+    trips, windows = (600, 15) if scale.is_quick else (3000, 40)
+    fast = {"trips": trips, "windows": windows}
+    slow = {"trips": trips // 3, "windows": 5}
+    jobs = [
+        Job(name=OURS, subject="tasks_actorlib", arguments=fast),
+        Job(
+            name=FLOOR,
+            subject="calls_floor",
+            arguments={**fast, "method": "blocking", "apart": True},
+        ),
+    ]
+    if "stdlib" in scale.peers:
+        jobs.append(Job(name=POOL, subject="tasks_pool", arguments=slow))
+    if "ray" in scale.peers:
+        jobs.append(Job(name=RAY, subject="tasks_ray", arguments=slow))
+    cases = [
+        Case(
+            section=section,
+            title="a function that gives back what it is given",
+            unit=_UNITS[figure],
+            cells={job.name: f"{job.name}/{figure}" for job in jobs},
+            targets=tuple(
+                target
+                for target in _GOALS.get(figure, ())
+                if target.against is None or target.against in {j.name for j in jobs}
+            ),
+        )
+        for figure, section in _SECTIONS.items()
+    ]
+    return Plan(
+        name="tasks",
+        question="Calls of remote functions",
+        notes=_NOTES,
+        jobs=jobs,
+        cases=cases,
+        panels=[
+            Panel(title=case.section, cases=[case], is_logarithmic=True)
+            for case in cases
+        ],
+    )
+
+
+if __name__ == "__main__":
+    conduct(make_plan)

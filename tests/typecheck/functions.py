@@ -1,0 +1,65 @@
+"""What a type checker infers of remote functions, and what it rejects.
+
+It is read by checkers and never run. A line that ends in ``# rejected`` is an error to
+every one of them, and no other line is.
+"""
+
+from __future__ import annotations
+
+from typing import assert_type
+
+import actorlib
+from actorlib import ActorHandle, ObjectRef, RemoteFunction
+
+
+@actorlib.remote
+def add(first: int, second: int = 0, *, scale: float = 1.0) -> int:
+    return int((first + second) * scale)
+
+
+@actorlib.remote(num_gpus=0.25, max_calls=1)
+def half(text: str) -> list[str]:
+    return [text]
+
+
+@actorlib.remote(num_gpus=0.25)
+def common(text: str) -> list[str]:
+    return [text]
+
+
+class Plain:
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+
+Bare = actorlib.remote(Plain)
+Common = actorlib.remote(num_gpus=1)(Plain)
+Actors = actorlib.remote(max_restarts=1)(Plain)
+
+
+async def use() -> None:
+    function: RemoteFunction[[str], list[str]] = half
+    assert_type(await function.remote("a"), list[str])
+    assert_type(add.remote(1), ObjectRef[int])
+    assert_type(add.remote(1, 2, scale=2), ObjectRef[int])
+    assert_type(await half.remote("a"), list[str])
+    assert_type(await common.options(num_cpus=2).remote("a"), list[str])
+    assert_type(await actorlib.remote(lambda: 1).remote(), int)
+    assert_type(Bare.remote(1), ActorHandle[Plain])
+    assert_type(Common.remote(1), ActorHandle[Plain])
+    assert_type(Actors.options(num_cpus=1).remote(1), ActorHandle[Plain])
+
+
+async def reject() -> None:
+    add.remote("1")  # rejected
+    add.remote()  # rejected
+    add.remote(1, scale="2")  # rejected
+    half.remote(1)  # rejected
+    half.options(max_calls=1)  # rejected
+    common.options(num_cpu=1)  # rejected
+    Bare.remote("1")  # rejected
+    Common.remote("1")  # rejected
+    Actors.remote("1")  # rejected
+    wrong: str = await add.remote(1)  # rejected
+    actorlib.remote(max_retrys=1)  # rejected
+    del wrong
