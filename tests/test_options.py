@@ -590,8 +590,10 @@ def test_nam_011_lifetime_when_non_detached_then_as_if_nothing_was_said() -> Non
 def test_opt_014_options_of_calls_and_functions_are_none_of_an_actor(
     name: str, offered: str
 ) -> None:
+    class Actor: ...
+
     with pytest.raises(ValueError, match=f"{name}.*") as refused:
-        actorlib.remote(**{name: 1})
+        actorlib.remote(**{name: 1})(Actor)
     assert offered in str(refused.value)
 
 
