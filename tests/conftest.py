@@ -135,6 +135,9 @@ async def runtime(lend: Lend) -> AsyncIterator[Runtime]:
     """The module's runtime, without the actors of other tests."""
     async with lend() as runtime:
         yield runtime
+    # All processes are gone by now, and so is what they held.
+    assert runtime.available_resources() == runtime.cluster_resources()
+    assert runtime.snapshot().waiting == ()
 
 
 @pytest_asyncio.fixture(loop_scope="module")

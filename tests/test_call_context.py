@@ -7,13 +7,12 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import pytest_asyncio
-from helpers.actors import Caller, shared
+from helpers.actors import Caller
 
 import actorlib
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
 
     from actorlib import ActorHandle, Runtime
@@ -25,18 +24,6 @@ pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.usefixtures("runtime"),
 ]
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def lend() -> AsyncIterator[Lend]:
-    async with shared() as lend:
-        yield lend
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def runtime(lend: Lend) -> AsyncIterator[Runtime]:
-    async with lend() as runtime:
-        yield runtime
 
 
 def names() -> tuple[Any, ...]:

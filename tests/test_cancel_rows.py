@@ -7,21 +7,19 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import pytest_asyncio
 from helpers.actors import (
     AsyncCaller,
     Echo,
     Gate,
     Log,
     Stop,
-    shared,
 )
 
 import actorlib
 from actorlib.exceptions import TaskCancelledError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
 
     from actorlib import ActorHandle, Runtime
@@ -31,29 +29,8 @@ if TYPE_CHECKING:
 pytestmark = [
     pytest.mark.process,
     pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.usefixtures("on_both_loops", "runtime"),
+    pytest.mark.usefixtures("on_both_loops", "same_loop_in_workers", "runtime"),
 ]
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def lend() -> AsyncIterator[Lend]:
-    is_uvloop = type(asyncio.get_running_loop()).__module__.startswith("uvloop")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ACTORLIB_UVLOOP", "1" if is_uvloop else "0")
-        async with shared() as lend:
-            yield lend
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def runtime(lend: Lend) -> AsyncIterator[Runtime]:
-    async with lend() as runtime:
-        yield runtime
-
-
-@pytest.fixture
-def stop() -> Iterator[Stop]:
-    with Stop() as stop:
-        yield stop
 
 
 class Busy(Log):

@@ -10,7 +10,6 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import pytest_asyncio
 from helpers.actors import (
     AsyncCaller,
     Caller,
@@ -20,7 +19,6 @@ from helpers.actors import (
     MixedLog,
     Stop,
     running,
-    shared,
 )
 
 import actorlib
@@ -28,7 +26,7 @@ from actorlib._local.timekeeper import Clock, Timekeeper
 from actorlib.exceptions import ActorlibError, DeadlineExceededError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
 
     from actorlib import ActorHandle, Runtime
@@ -43,29 +41,8 @@ NEVER = 60.0
 process = [
     pytest.mark.process,
     pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.usefixtures("on_both_loops", "runtime"),
+    pytest.mark.usefixtures("on_both_loops", "same_loop_in_workers", "runtime"),
 ]
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def lend() -> AsyncIterator[Lend]:
-    is_uvloop = type(asyncio.get_running_loop()).__module__.startswith("uvloop")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ACTORLIB_UVLOOP", "1" if is_uvloop else "0")
-        async with shared() as lend:
-            yield lend
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def runtime(lend: Lend) -> AsyncIterator[Runtime]:
-    async with lend() as runtime:
-        yield runtime
-
-
-@pytest.fixture
-def stop() -> Iterator[Stop]:
-    with Stop() as stop:
-        yield stop
 
 
 def until_canceled() -> str:

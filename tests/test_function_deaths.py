@@ -9,13 +9,12 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import pytest_asyncio
 from helpers.actors import (
     Echo,
     Stop,
     gone,
-    shared,
 )
+from helpers.functions import add, halt, mark, pid
 
 import actorlib
 from actorlib._local.ahead import MOST
@@ -25,13 +24,14 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from helpers.actors import Place
 
     from actorlib import Runtime
+    from actorlib._runtime_options import RuntimeKeywords
 
     Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
 
@@ -42,48 +42,9 @@ pytestmark = [
 ]
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def lend() -> AsyncIterator[Lend]:
-    async with shared(num_cpus=2, num_gpus=2, resources={"lane": 1}) as lend:
-        yield lend
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def runtime(lend: Lend) -> AsyncIterator[Runtime]:
-    async with lend() as runtime:
-        yield runtime
-    # The processes of its functions are gone by now, and so is what they held.
-    assert runtime.available_resources()["CPU"] == 2
-    assert runtime.snapshot().waiting == ()
-
-
-@pytest.fixture
-def stop() -> Iterator[Stop]:
-    with Stop() as stop:
-        yield stop
-
-
-@actorlib.remote
-def add(first: int, second: int = 0, *, scale: int = 1) -> int:
-    return (first + second) * scale
-
-
-@actorlib.remote
-def pid() -> int:
-    return os.getpid()
-
-
-@actorlib.remote
-def halt(place: Place, value: Any = None) -> Any:
-    place.stop_here()
-    return value
-
-
-def mark(path: Path) -> int:
-    """Counts how often it was called with that path."""
-    with path.open("a") as file:
-        file.write("x")
-    return len(path.read_text())
+@pytest.fixture(scope="module")
+def runtime_options() -> RuntimeKeywords:
+    return {"num_cpus": 2, "num_gpus": 2, "resources": {"lane": 1}}
 
 
 @actorlib.remote

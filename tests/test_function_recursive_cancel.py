@@ -6,17 +6,17 @@ from pathlib import Path  # noqa: TC003  # functions are pickled with their hint
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import pytest_asyncio
-from helpers.actors import Echo, Gate, Place, Stop, shared
+from helpers.actors import Echo, Gate, Place, Stop
 
 import actorlib
 from actorlib.exceptions import TaskCancelledError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
 
     from actorlib import Runtime
+    from actorlib._runtime_options import RuntimeKeywords
 
     Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
 
@@ -27,24 +27,9 @@ pytestmark = [
 ]
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def lend() -> AsyncIterator[Lend]:
-    async with shared(num_cpus=2) as lend:
-        yield lend
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def runtime(lend: Lend) -> AsyncIterator[Runtime]:
-    async with lend() as runtime:
-        yield runtime
-    assert runtime.available_resources()["CPU"] == 2
-    assert runtime.snapshot().waiting == ()
-
-
-@pytest.fixture
-def stop() -> Iterator[Stop]:
-    with Stop() as stop:
-        yield stop
+@pytest.fixture(scope="module")
+def runtime_options() -> RuntimeKeywords:
+    return {"num_cpus": 2}
 
 
 @actorlib.remote

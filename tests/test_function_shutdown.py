@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from helpers.actors import gone, running
+from helpers.functions import pid
 
 import actorlib
 from actorlib.exceptions import WorkerCrashedError
@@ -41,11 +42,6 @@ async def main(path):
 import sys
 asyncio.run(main(sys.argv[1]))
 """
-
-
-@actorlib.remote
-def pid() -> int:
-    return os.getpid()
 
 
 @actorlib.remote

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-import pytest_asyncio
 from helpers.actors import (
     Counter,
     Echo,
     Stop,
     gone,
-    shared,
 )
+from helpers.functions import add, crew, fail, halt, pid
 
 import actorlib
 from actorlib.exceptions import (
@@ -27,13 +26,13 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
-    from pathlib import Path
 
     from helpers.actors import Place
 
     from actorlib import Runtime
+    from actorlib._runtime_options import RuntimeKeywords
 
     Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
 
@@ -44,41 +43,9 @@ pytestmark = [
 ]
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def lend() -> AsyncIterator[Lend]:
-    async with shared(num_cpus=2, num_gpus=2, resources={"lane": 1}) as lend:
-        yield lend
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def runtime(lend: Lend) -> AsyncIterator[Runtime]:
-    async with lend() as runtime:
-        yield runtime
-    # The processes of its functions are gone by now, and so is what they held.
-    assert runtime.available_resources()["CPU"] == 2
-    assert runtime.snapshot().waiting == ()
-
-
-@pytest.fixture
-def stop() -> Iterator[Stop]:
-    with Stop() as stop:
-        yield stop
-
-
-@actorlib.remote
-def add(first: int, second: int = 0, *, scale: int = 1) -> int:
-    return (first + second) * scale
-
-
-@actorlib.remote
-def pid() -> int:
-    return os.getpid()
-
-
-@actorlib.remote
-def halt(place: Place, value: Any = None) -> Any:
-    place.stop_here()
-    return value
+@pytest.fixture(scope="module")
+def runtime_options() -> RuntimeKeywords:
+    return {"num_cpus": 2, "num_gpus": 2, "resources": {"lane": 1}}
 
 
 @actorlib.remote
@@ -86,26 +53,10 @@ def give(value: Any) -> Any:
     return value
 
 
-@actorlib.remote
-def fail(error: BaseException) -> None:
-    raise error
-
-
-def mark(path: Path) -> int:
-    """Counts how often it was called with that path."""
-    with path.open("a") as file:
-        file.write("x")
-    return len(path.read_text())
-
-
 async def raised(ref: Any) -> Any:
     with pytest.raises(Exception) as caught:  # noqa: PT011  # the test looks closer
         await ref
     return caught.value
-
-
-def crew(runtime: Runtime, resources: str = "CPU=1") -> Any:
-    return next(c for c in runtime.snapshot().crews if c.resources == resources)
 
 
 # Calls.

@@ -6,11 +6,6 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
-import pytest_asyncio
-from helpers.actors import (
-    Stop,
-    shared,
-)
 from helpers.streams import all_of, ended, kinds, made
 
 import actorlib
@@ -19,8 +14,12 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
+
+    from helpers.actors import (
+        Stop,
+    )
 
     from actorlib import Runtime
 
@@ -31,24 +30,6 @@ pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.usefixtures("runtime"),
 ]
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def lend() -> AsyncIterator[Lend]:
-    async with shared() as lend:
-        yield lend
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def runtime(lend: Lend) -> AsyncIterator[Runtime]:
-    async with lend() as runtime:
-        yield runtime
-
-
-@pytest.fixture
-def stop() -> Iterator[Stop]:
-    with Stop() as stop:
-        yield stop
 
 
 @kinds()

@@ -7,13 +7,11 @@ import os
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-import pytest_asyncio
 from helpers.actors import (
     Stop,
     end_of,
     gone,
     living,
-    shared,
 )
 from helpers.streams import KINDS, Source, all_of, ended, kinds, made
 
@@ -24,7 +22,7 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
 
     from helpers.actors import Place
@@ -38,24 +36,6 @@ pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.usefixtures("runtime"),
 ]
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def lend() -> AsyncIterator[Lend]:
-    async with shared() as lend:
-        yield lend
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def runtime(lend: Lend) -> AsyncIterator[Runtime]:
-    async with lend() as runtime:
-        yield runtime
-
-
-@pytest.fixture
-def stop() -> Iterator[Stop]:
-    with Stop() as stop:
-        yield stop
 
 
 @kinds("serial", "async")

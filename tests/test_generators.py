@@ -7,12 +7,10 @@ import pickle
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-import pytest_asyncio
 from helpers.actors import (
     Gate,
     Stop,
     Target,
-    shared,
 )
 from helpers.streams import all_of, kinds, made
 
@@ -23,7 +21,7 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
 
     from actorlib import ActorHandle, Runtime
@@ -33,30 +31,8 @@ if TYPE_CHECKING:
 pytestmark = [
     pytest.mark.process,
     pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.usefixtures("on_both_loops", "runtime"),
+    pytest.mark.usefixtures("on_both_loops", "same_loop_in_workers", "runtime"),
 ]
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def lend() -> AsyncIterator[Lend]:
-    # The workers run the same kind of loop as the owner.
-    is_uvloop = type(asyncio.get_running_loop()).__module__.startswith("uvloop")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ACTORLIB_UVLOOP", "1" if is_uvloop else "0")
-        async with shared() as lend:
-            yield lend
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def runtime(lend: Lend) -> AsyncIterator[Runtime]:
-    async with lend() as runtime:
-        yield runtime
-
-
-@pytest.fixture
-def stop() -> Iterator[Stop]:
-    with Stop() as stop:
-        yield stop
 
 
 @kinds()

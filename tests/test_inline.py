@@ -30,7 +30,7 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
 
     from actorlib import Runtime
 
@@ -46,12 +46,6 @@ seen: list[object] = []
 async def runtime() -> AsyncIterator[Runtime]:
     async with running(engine="inline", num_gpus=1, grace=0.2) as runtime:
         yield runtime
-
-
-@pytest.fixture
-def stop() -> Iterator[Stop]:
-    with Stop() as stop:
-        yield stop
 
 
 async def raised(awaitable: Any) -> Any:

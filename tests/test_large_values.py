@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
-import pytest_asyncio
-from helpers.actors import AsyncCaller, Caller, Echo, Keeper, end_of, shared
+from helpers.actors import AsyncCaller, Caller, Echo, Keeper, end_of
 
 import actorlib
 from actorlib._engine import find_engine
 from actorlib.exceptions import ActorDiedError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
 
     from actorlib import Runtime
     from actorlib._local.engine import LocalEngine
+    from actorlib._runtime_options import RuntimeKeywords
 
     Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
 
@@ -41,16 +41,9 @@ ABOVE = 256 * 1024
 LINUX = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="looks at /proc")
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def lend() -> AsyncIterator[Lend]:
-    async with shared(object_store_memory=2 << 30) as lend:
-        yield lend
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def runtime(lend: Lend) -> AsyncIterator[Runtime]:
-    async with lend() as runtime:
-        yield runtime
+@pytest.fixture(scope="module")
+def runtime_options() -> RuntimeKeywords:
+    return {"object_store_memory": 2 << 30}
 
 
 def stores() -> Any:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import pytest_asyncio
 from helpers.actors import (
     Caller,
     Echo,
@@ -20,17 +19,14 @@ from helpers.actors import (
     Target,
     end_of,
     running,
-    shared,
 )
 
 import actorlib
 from actorlib import DemandInfo
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
-    from contextlib import AbstractAsyncContextManager
-
     from actorlib import ActorInfo, Runtime
+    from actorlib._runtime_options import RuntimeKeywords
 
 pytestmark = [
     pytest.mark.process,
@@ -38,18 +34,9 @@ pytestmark = [
 ]
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def lend() -> AsyncGenerator[Callable[[], AbstractAsyncContextManager[Runtime]]]:
-    async with shared(num_cpus=2) as lend:
-        yield lend
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def runtime(
-    lend: Callable[[], AbstractAsyncContextManager[Runtime]],
-) -> AsyncGenerator[Runtime]:
-    async with lend() as runtime:
-        yield runtime
+@pytest.fixture(scope="module")
+def runtime_options() -> RuntimeKeywords:
+    return {"num_cpus": 2}
 
 
 def seen(**filters: str) -> list[ActorInfo]:

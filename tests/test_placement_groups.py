@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 import pytest_asyncio
-from helpers.actors import AsyncCaller, Caller, Echo, Gate, end_of, running, shared
+from helpers.actors import AsyncCaller, Caller, Echo, Gate, end_of, running
 
 import actorlib
 from actorlib import PlacementGroupSchedulingStrategy as Strategy
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from actorlib import PlacementGroup, Runtime
+    from actorlib._runtime_options import RuntimeKeywords
 
     Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
 
@@ -37,10 +38,9 @@ pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 CALLERS = [Caller, AsyncCaller]
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def lend() -> AsyncIterator[Lend]:
-    async with shared(num_cpus=4, num_gpus=2) as lend:
-        yield lend
+@pytest.fixture(scope="module")
+def runtime_options() -> RuntimeKeywords:
+    return {"num_cpus": 4, "num_gpus": 2}
 
 
 @pytest_asyncio.fixture(loop_scope="module")

@@ -8,8 +8,7 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import pytest_asyncio
-from helpers.actors import Caller, Echo, Gate, end_of, shared
+from helpers.actors import Caller, Echo, Gate, end_of
 from helpers.turns import in_time, next_turn
 
 import actorlib
@@ -17,7 +16,7 @@ from actorlib import ActorPool
 from actorlib.exceptions import ActorDiedError, ActorError, GetTimeoutError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
 
     from actorlib import Runtime
@@ -29,18 +28,6 @@ pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.usefixtures("runtime"),
 ]
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def lend() -> AsyncIterator[Lend]:
-    async with shared() as lend:
-        yield lend
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def runtime(lend: Lend) -> AsyncIterator[Runtime]:
-    async with lend() as runtime:
-        yield runtime
 
 
 def echo(actor: Any, value: Any) -> Any:

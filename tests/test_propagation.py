@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import cloudpickle  # pyright: ignore[reportMissingTypeStubs]  # it ships none
 import pytest
-import pytest_asyncio
-from helpers.actors import AsyncCaller, Caller, shared
+from helpers.actors import AsyncCaller, Caller
 
 import actorlib
 from actorlib import _propagation as propagation
 from actorlib.exceptions import SerializationError, TaskError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractAsyncContextManager
 
     from actorlib import ActorHandle, Runtime
@@ -38,18 +37,6 @@ process = [
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.usefixtures("runtime"),
 ]
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def lend() -> AsyncIterator[Lend]:
-    async with shared() as lend:
-        yield lend
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def runtime(lend: Lend) -> AsyncIterator[Runtime]:
-    async with lend() as runtime:
-        yield runtime
 
 
 @pytest.fixture

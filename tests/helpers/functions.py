@@ -1,0 +1,50 @@
+"""Remote functions that many tests use; workers import this module."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import actorlib
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from helpers.actors import Place
+
+
+@actorlib.remote
+def add(first: int, second: int = 0, *, scale: int = 1) -> int:
+    """A sum."""
+    return (first + second) * scale
+
+
+@actorlib.remote
+def pid() -> int:
+    """Where it runs."""
+    return os.getpid()
+
+
+@actorlib.remote
+def halt(place: Place, value: Any = None) -> Any:
+    """Stops until the test lets it go on."""
+    place.stop_here()
+    return value
+
+
+@actorlib.remote
+def fail(error: BaseException) -> None:
+    """Raises what it is given."""
+    raise error
+
+
+def mark(path: Path) -> int:
+    """Counts how often it was called with that path."""
+    with path.open("a") as file:
+        file.write("x")
+    return len(path.read_text())
+
+
+def crew(runtime: actorlib.Runtime, resources: str = "CPU=1") -> Any:
+    """What the snapshot says of the workers for some resources."""
+    return next(c for c in runtime.snapshot().crews if c.resources == resources)
