@@ -18,6 +18,7 @@ from helpers.actors import (
     MixedLog,
     Stop,
 )
+from helpers.calls import raised
 
 import actorlib
 from actorlib.exceptions import ActorDiedError, TaskCancelledError, TaskError
@@ -32,12 +33,6 @@ pytestmark = [
 def logs() -> Any:
     kinds = [actorlib.remote(Log), actorlib.remote(MixedLog)]
     return pytest.mark.parametrize("log_class", kinds, ids=["serial", "mixed"])
-
-
-async def raised(ref: Any) -> Any:
-    with pytest.raises(Exception) as caught:  # noqa: PT011  # the test looks closer
-        await ref
-    return caught.value
 
 
 async def arrived(log: Any) -> None:

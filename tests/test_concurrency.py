@@ -22,6 +22,7 @@ from helpers.actors import (
     Stop,
     end_of,
 )
+from helpers.calls import raised
 
 import actorlib
 from actorlib.exceptions import (
@@ -126,12 +127,6 @@ def room(**options: Any) -> Any:
 
 def threaded(size: int = 2, cls: Any = Log, *args: Any, **options: Any) -> Any:
     return actorlib.remote(max_concurrency=size, **options)(cls).remote(*args)
-
-
-async def raised(ref: Any) -> Any:
-    with pytest.raises(Exception) as caught:  # noqa: PT011  # the test looks closer
-        await ref
-    return caught.value
 
 
 # Threads.

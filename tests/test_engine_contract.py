@@ -27,6 +27,7 @@ from helpers.actors import (
     running,
     shared,
 )
+from helpers.calls import raised
 
 import actorlib
 from actorlib.exceptions import (
@@ -86,12 +87,6 @@ async def runtime(lend: Lend) -> AsyncIterator[Runtime]:
 def stop() -> Iterator[Stop]:
     with Stop() as stop:
         yield stop
-
-
-async def raised(awaitable: Any) -> Any:
-    with pytest.raises(Exception) as caught:  # noqa: PT011  # the test looks closer
-        await awaitable
-    return caught.value
 
 
 async def arrived(log: Any) -> None:

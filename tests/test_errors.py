@@ -21,6 +21,7 @@ from helpers.actors import (
     end_of,
     living,
 )
+from helpers.calls import raised
 
 import actorlib
 from actorlib.exceptions import (
@@ -73,13 +74,6 @@ def lost_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         module = importlib.import_module("lost_module")
     yield module
     del sys.modules["lost_module"]
-
-
-async def raised(ref: Any) -> Any:
-    """What a call raised, which has to be an Exception."""
-    with pytest.raises(Exception) as caught:  # noqa: PT011  # the test looks closer
-        await ref
-    return caught.value
 
 
 def raising(error: BaseException) -> Callable[[], None]:

@@ -14,6 +14,7 @@ from helpers.actors import (
     Stop,
     gone,
 )
+from helpers.calls import raised
 from helpers.functions import add, halt, mark, pid
 
 import actorlib
@@ -53,12 +54,6 @@ def die(path: Path, times: int) -> int:
     if count <= times:
         os.kill(os.getpid(), signal.SIGKILL)
     return count
-
-
-async def raised(ref: Any) -> Any:
-    with pytest.raises(Exception) as caught:  # noqa: PT011  # the test looks closer
-        await ref
-    return caught.value
 
 
 # Deaths and retries.

@@ -16,6 +16,7 @@ from helpers.actors import (
     Stop,
     gone,
 )
+from helpers.calls import raised
 from helpers.functions import add, crew, fail, halt, pid
 
 import actorlib
@@ -51,12 +52,6 @@ def runtime_options() -> RuntimeKeywords:
 @actorlib.remote
 def give(value: Any) -> Any:
     return value
-
-
-async def raised(ref: Any) -> Any:
-    with pytest.raises(Exception) as caught:  # noqa: PT011  # the test looks closer
-        await ref
-    return caught.value
 
 
 # Calls.

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 import pytest_asyncio
 from helpers.actors import AsyncCaller, Caller, Counter, Echo, Gate, Stop, running
+from helpers.calls import raised
 
 import actorlib
 from actorlib._engine import current_engine, find_engine, set_engine, take_slot
@@ -46,12 +47,6 @@ seen: list[object] = []
 async def runtime() -> AsyncIterator[Runtime]:
     async with running(engine="inline", num_gpus=1, grace=0.2) as runtime:
         yield runtime
-
-
-async def raised(awaitable: Any) -> Any:
-    with pytest.raises(Exception) as caught:  # noqa: PT011  # the test looks closer
-        await awaitable
-    return caught.value
 
 
 def note(value: object) -> int:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pytest
 from helpers.actors import AsyncCaller, Caller, Echo, Keeper, end_of
+from helpers.memory import descriptors, in_blocks, numbers, settled, stores
 
 import actorlib
 from actorlib._engine import find_engine
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from actorlib import Runtime
-    from actorlib._local.engine import LocalEngine
     from actorlib._runtime_options import RuntimeKeywords
 
     Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
@@ -46,31 +46,6 @@ def runtime_options() -> RuntimeKeywords:
     return {"object_store_memory": 2 << 30}
 
 
-def stores() -> Any:
-    return cast("LocalEngine", find_engine()).lives.stores
-
-
-def in_blocks() -> int:
-    """The bytes in blocks of the owner that are not free."""
-    store = stores().memory._store
-    with store._lock:
-        store._note()
-    return sum(segment.blocks.used for segment in store._segments.values())
-
-
-async def settled(*actors: Any) -> None:
-    """Waits until everybody has said what is not held any more."""
-    for _ in range(2):
-        gc.collect()
-        await asyncio.gather(*(actor.__ray_ready__.remote() for actor in actors))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-
-
-def numbers(nbytes: int) -> np.ndarray[Any, Any]:
-    return np.arange(nbytes, dtype=np.uint8)
-
-
 def looks(array: np.ndarray[Any, Any]) -> tuple[str, bool, int]:
     """What an array is where it arrived: its digest, writeability and alignment."""
     digest = hashlib.sha1(array.tobytes(), usedforsecurity=False).hexdigest()
@@ -79,10 +54,6 @@ def looks(array: np.ndarray[Any, Any]) -> tuple[str, bool, int]:
 
 def squared(nbytes: int) -> np.ndarray[Any, Any]:
     return numbers(nbytes) ** 2
-
-
-def descriptors() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 # Equal after the trip.

@@ -5,35 +5,21 @@ from __future__ import annotations
 import asyncio
 import gc
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from helpers.actors import AsyncCaller, Caller, Echo, Keeper, running
+from helpers.memory import descriptors, in_blocks, numbers, settled, stores
 
 import actorlib
 from actorlib._engine import find_engine
 from actorlib.exceptions import ObjectStoreFullError, TaskError
 
-if TYPE_CHECKING:
-    from actorlib._local.engine import LocalEngine
-
 pytestmark = pytest.mark.process
 
 MIB = 1 << 20
 LINUX = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="looks at /proc")
-
-
-def stores() -> Any:
-    return cast("LocalEngine", find_engine()).lives.stores
-
-
-def in_blocks() -> int:
-    """The bytes in blocks of the owner that are not free."""
-    store = stores().memory._store
-    with store._lock:
-        store._note()
-    return sum(segment.blocks.used for segment in store._segments.values())
 
 
 def used_here() -> int:
@@ -42,23 +28,6 @@ def used_here() -> int:
     with store._lock:
         store._note()
     return sum(segment.blocks.used for segment in store._segments.values())
-
-
-async def settled(*actors: Any) -> None:
-    """Waits until everybody has said what is not held any more."""
-    for _ in range(2):
-        gc.collect()
-        await asyncio.gather(*(actor.__ray_ready__.remote() for actor in actors))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-
-
-def numbers(nbytes: int) -> np.ndarray[Any, Any]:
-    return np.arange(nbytes, dtype=np.uint8)
-
-
-def descriptors() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def anonymous() -> int:

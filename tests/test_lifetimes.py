@@ -23,6 +23,7 @@ from helpers.actors import (
     gone,
     running,
 )
+from helpers.calls import raised
 
 import actorlib
 from actorlib.exceptions import (
@@ -44,12 +45,6 @@ pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 @pytest.fixture(scope="module")
 def runtime_options() -> RuntimeKeywords:
     return {"preload": [__name__], "num_cpus": 2, "grace": 0.2}
-
-
-async def raised(ref: Any) -> Any:
-    with pytest.raises(Exception) as caught:  # noqa: PT011  # the test looks closer
-        await ref
-    return caught.value
 
 
 async def ready() -> tuple[Any, int, asyncio.Future[None]]:

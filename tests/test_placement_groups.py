@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 import pytest_asyncio
 from helpers.actors import AsyncCaller, Caller, Echo, Gate, end_of, running
+from helpers.calls import raised
 
 import actorlib
 from actorlib import PlacementGroupSchedulingStrategy as Strategy
@@ -66,12 +67,6 @@ def group_of(*bundles: dict[str, float], **options: Any) -> PlacementGroup:
 
 def table() -> dict[str, Any]:
     return actorlib.placement_group_table()
-
-
-async def raised(ref: Any) -> Any:
-    with pytest.raises(Exception) as caught:  # noqa: PT011  # the test looks closer
-        await ref
-    return caught.value
 
 
 def look() -> Any:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import pytest_asyncio
 from helpers.actors import AsyncCaller, Caller, Echo, Target, end_of, gone, running
+from helpers.calls import raised
 from helpers.machines import pretender
 from helpers.nvml import Card, nvidia_host
 
@@ -47,12 +48,6 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 async def two_gpus() -> AsyncIterator[Runtime]:
     async with running(num_gpus=2) as runtime:
         yield runtime
-
-
-async def raised(ref: Any) -> Any:
-    with pytest.raises(Exception) as caught:  # noqa: PT011  # the test looks closer
-        await ref
-    return caught.value
 
 
 def seeing(**options: Any) -> Any:

@@ -19,6 +19,7 @@ from helpers.actors import (
     gone,
     living,
 )
+from helpers.calls import raised
 
 import actorlib
 from actorlib.exceptions import (
@@ -30,8 +31,6 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
     from actorlib import ActorHandle, Runtime
     from actorlib._remote import ActorClass
     from actorlib._runtime_options import RuntimeKeywords
@@ -126,12 +125,6 @@ def path(runtime: Runtime, tmp_path: Path) -> str:
 
 def noted(path: str) -> list[str]:
     return Path(path).read_text().split()
-
-
-async def raised(waiting: Awaitable[object]) -> Any:
-    with pytest.raises(Exception) as caught:  # noqa: PT011  # the test looks closer
-        await waiting
-    return caught.value
 
 
 # After a death.

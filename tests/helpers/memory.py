@@ -1,0 +1,47 @@
+"""Large values, and what is held of the memory that they are shared in."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from actorlib._engine import find_engine
+
+if TYPE_CHECKING:
+    from actorlib._local.engine import LocalEngine
+
+
+def numbers(nbytes: int) -> np.ndarray[Any, Any]:
+    """An array of so many bytes."""
+    return np.arange(nbytes, dtype=np.uint8)
+
+
+def stores() -> Any:
+    """The shared memory of the runtime that runs here."""
+    return cast("LocalEngine", find_engine()).lives.stores
+
+
+def in_blocks() -> int:
+    """The bytes in blocks of the owner that are not free."""
+    store = stores().memory._store
+    with store._lock:
+        store._note()
+    return sum(segment.blocks.used for segment in store._segments.values())
+
+
+def descriptors() -> int:
+    """How many this process has open."""
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def settled(*actors: Any) -> None:
+    """Waits until everybody has said what is not held any more."""
+    for _ in range(2):
+        gc.collect()
+        await asyncio.gather(*(actor.__ray_ready__.remote() for actor in actors))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
