@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence  # noqa: TC003  # types that are asked for
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Literal, TypedDict
 
 from actorlib._checks import (
@@ -18,6 +18,7 @@ from actorlib._checks import (
     exception_classes,
     limit,
     one_of,
+    said,
     text,
     times,
 )
@@ -150,10 +151,11 @@ class CallOptions:
             TypeError: An option is unknown, or a value has the wrong type.
             ValueError: A value is out of range.
         """
-        kept = {option.name: getattr(self, option.name) for option in fields(self)}
         new = {
             RAYS_NAMES.get(name, name): value
             for name, value in given.items()
             if value is not None
         }
-        return checked(CallOptions, "a method", {**kept, **new}, unknown=TypeError)
+        return checked(
+            CallOptions, "a method", {**said(self), **new}, unknown=TypeError
+        )

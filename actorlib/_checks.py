@@ -7,7 +7,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from numbers import Integral, Real
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 K = TypeVar("K")
 
@@ -172,3 +175,12 @@ def checked(
                 f"The options are {', '.join(known)}"
             )
     return kind(**cast("dict[str, Any]", given))  # the class checks each value
+
+
+def said(options: DataclassInstance) -> dict[str, Any]:
+    """What a set of options was made from, by the names of the keywords."""
+    return {
+        option.name: getattr(options, option.name)
+        for option in fields(options)
+        if option.init
+    }

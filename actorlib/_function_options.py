@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence  # noqa: TC003  # types that are a
 from dataclasses import dataclass, field, fields
 from typing import Literal, NoReturn, TypedDict, cast
 
-from actorlib._checks import checked, count, exception_classes, text, times
+from actorlib._checks import checked, count, exception_classes, said, text, times
 from actorlib._options import ActorOptions
 from actorlib._resources import Resources  # noqa: TC001  # likewise
 from actorlib._runtime_env import RuntimeEnv  # noqa: TC001  # likewise
@@ -153,12 +153,7 @@ class FunctionOptions:
             TypeError: A value has the wrong type.
             ValueError: An option is unknown or its value is out of range.
         """
-        kept = {
-            option.name: getattr(self, option.name)
-            for option in fields(self)
-            if option.init
-        }
-        return checked_function({**kept, **given})
+        return checked_function({**said(self), **given})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)

@@ -7,7 +7,7 @@ keywords, a dataclass for whoever reads them. A test keeps the two equal.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence  # noqa: TC003  # types that are asked for
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Literal, TypedDict, cast
 
 from actorlib._bundles import ANY_BUNDLE, GroupSpec
@@ -18,6 +18,7 @@ from actorlib._checks import (
     exception_classes,
     limit,
     one_of,
+    said,
     seconds,
     text,
     times,
@@ -296,12 +297,7 @@ class ActorOptions:
             TypeError: A value has the wrong type.
             ValueError: An option is unknown or its value is out of range.
         """
-        kept = {
-            option.name: getattr(self, option.name)
-            for option in fields(self)
-            if option.init
-        }
-        return checked(ActorOptions, "an actor", {**kept, **given})
+        return checked(ActorOptions, "an actor", {**said(self), **given})
 
 
 def _devices(value: object) -> tuple[str, ...]:

@@ -9,25 +9,32 @@ wants it.
 from __future__ import annotations
 
 import pickle
+import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from actorlib._engine import (
     ActorId,
     Engine,
     Hold,
+    LoanId,
     ObjectId,
+    collecting,
     current_engine,
     traveller,
     travels,
 )
-from actorlib._wire.payload import decode
+from actorlib._wire.answers import fill
+from actorlib._wire.blame import encode_value
+from actorlib._wire.frames import RESULT
+from actorlib._wire.memory import shared
+from actorlib._wire.payload import decode, encode, kept
 from actorlib._wire.shared import Shared
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from actorlib._interface import Interface
-    from actorlib._ref import ObjectRef
+    from actorlib._ref import BorrowedRef, ObjectRef
     from actorlib._wire.frames import Payload
     from actorlib._wire.memory import Memory
 
@@ -132,6 +139,75 @@ def travelling(object_id: ObjectId) -> tuple[object, ...]:
         )
     travels(engine, object_id)
     return load_ref, (object_id,)
+
+
+def encoded(engine: Sharing, value: object) -> tuple[Payload, list[LoanId]]:
+    """A value as it is now, in shared memory if it is large, and what is in it.
+
+    Raises:
+        SerializationError: It cannot be sent.
+        ObjectStoreFullError: It has no room, and may not go another way.
+    """
+    with collecting(engine) as loans:
+        return kept(shared(engine.memory, encode_value(value), loans)), loans
+
+
+def payload_of(
+    engine: Sharing, ref: ObjectRef[Any]
+) -> tuple[Payload, Collection[LoanId] | None]:
+    """The value of a ref that has it, to be sent: as it came, if it was kept."""
+    try:
+        return ref.kept
+    except AttributeError:
+        value = ref.result()
+    with collecting(engine) as loans:
+        return kept(shared(engine.memory, encode(value), loans)), loans
+
+
+def fill_kept(ref: ObjectRef[Any], payload: Payload, loans: list[LoanId]) -> None:
+    """Gives a ref a value of this process, which is encoded once, also a small one."""
+    fill(ref, (RESULT, 0, loans or None, payload))
+    if not ref.exception():
+        ref.kept = payload, loans
+
+
+class BorrowedRefs:
+    """The refs of others that are in this process: one for each object.
+
+    Args:
+        engine: Counts them.
+    """
+
+    def __init__(self, engine: Callable[[], Engine]) -> None:
+        self._engine = engine
+        self._refs: weakref.WeakValueDictionary[ObjectId, BorrowedRef[Any]] = (
+            weakref.WeakValueDictionary()
+        )
+
+    def get(self, object_id: ObjectId) -> BorrowedRef[Any] | None:
+        """The ref of an object, if it is here."""
+        return self._refs.get(object_id)
+
+    def add(
+        self,
+        ref: BorrowedRef[Any],
+        object_id: ObjectId,
+        want: Callable[[], None],
+        revoke: Callable[[], None],
+    ) -> None:
+        """A ref has come; it is counted while it is here.
+
+        Args:
+            ref: The ref.
+            object_id: What it stands for.
+            want: Asks for the value; it must not hold the ref.
+            revoke: Cancels the call that it is the result of.
+        """
+        ref.object_id, ref.want, ref.revoke = object_id, want, revoke
+        self._refs[object_id] = ref
+        engine = self._engine()
+        engine.retain(object_id)
+        weakref.finalize(ref, engine.release, object_id).atexit = False
 
 
 def load_ref(object_id: ObjectId) -> ObjectRef[Any]:

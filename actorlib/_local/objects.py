@@ -9,17 +9,23 @@ from __future__ import annotations
 import itertools
 import struct
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from actorlib._engine import OBJECT_ID, LoanId, ObjectId, collecting
+from actorlib._engine import OBJECT_ID, LoanId, ObjectId
 from actorlib._local.holders import OWNER
 from actorlib._ref import BorrowedRef, ObjectRef
-from actorlib._values import Sharing, travelling
+from actorlib._values import (
+    BorrowedRefs,
+    Sharing,
+    encoded,
+    fill_kept,
+    payload_of,
+    travelling,
+)
 from actorlib._wire.answers import fill
-from actorlib._wire.blame import encode_value
 from actorlib._wire.frames import CANCELLED, DIED, FAILURE, RESULT, Frame
-from actorlib._wire.memory import shared
-from actorlib._wire.payload import decode, dump, encode, kept
+from actorlib._wire.payload import decode, dump
 from actorlib.exceptions import ObjectLostError
 
 if TYPE_CHECKING:
@@ -70,9 +76,7 @@ class Objects:
         self._names = itertools.count(1)
         self._own: dict[ObjectId, ObjectRef[Any]] = {}
         self._theirs: dict[ObjectId, Kept] = {}
-        self._borrowed: weakref.WeakValueDictionary[ObjectId, BorrowedRef[Any]] = (
-            weakref.WeakValueDictionary()
-        )
+        self._borrowed = BorrowedRefs(lambda: self.engine)
         self.engine: Sharing
 
     def __len__(self) -> int:
@@ -95,14 +99,11 @@ class Objects:
 
     def put(self, value: object) -> ObjectRef[Any]:
         """Keeps a value as it is now; see Engine."""
-        with collecting(self.engine) as loans:
-            payload = kept(shared(self.engine.memory, encode_value(value), loans))
+        payload, loans = encoded(self.engine, value)
         self._loans.arrived(loans, OWNER)
         ref: ObjectRef[Any] = ObjectRef(loop=self._loop)
         ref.bind(self, 0)
-        fill(ref, (RESULT, 0, loans or None, payload))
-        if not ref.exception():
-            ref.kept = payload, loans  # also a small one: it is encoded once
+        fill_kept(ref, payload, loans)
         self._loans.returned(loans, OWNER)
         return ref
 
@@ -115,13 +116,9 @@ class Objects:
             return own
         ref: BorrowedRef[Any] = BorrowedRef(loop=self._loop)
         ref.bind(self, 0)
-        ref.object_id = object_id
-        ref.want = lambda: self.fetch(object_id, lambda frame: _answer(made, frame))
-        ref.revoke = lambda: self.revoke(object_id)
-        made = weakref.ref(ref)
-        self._borrowed[object_id] = ref
-        self.engine.retain(object_id)
-        weakref.finalize(ref, self.engine.release, object_id).atexit = False
+        answer = partial(_answer, weakref.ref(ref))
+        want = partial(self.fetch, object_id, answer)
+        self._borrowed.add(ref, object_id, want, partial(self.revoke, object_id))
         return ref
 
     def cancel(self, call: int, *, recursive: bool = True) -> None:
@@ -235,13 +232,7 @@ class Objects:
         if error is not None:
             then(_failure(error))
             return
-        try:
-            payload, loans = ref.kept
-        except AttributeError:
-            with collecting(self.engine) as found:
-                made = encode(ref.result())
-                payload, loans = shared(self.engine.memory, made, found), found
-            payload = kept(payload)
+        payload, loans = payload_of(self.engine, ref)
         self._loans.arrived(loans or (), OWNER)
         then((RESULT, 0, loans or None, payload))
         self._loans.returned(loans or (), OWNER)

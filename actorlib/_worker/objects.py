@@ -8,14 +8,18 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from actorlib._engine import LoanId, ObjectId, collecting
+from actorlib._engine import ObjectId
 from actorlib._ref import BorrowedRef, ObjectRef
-from actorlib._values import Sharing, travelling
-from actorlib._wire.answers import fill
-from actorlib._wire.blame import encode_value
-from actorlib._wire.frames import EXPECT, FETCH, KEEP, RESULT, REVOKE, Frame
-from actorlib._wire.memory import shared
-from actorlib._wire.payload import dump, encode, kept
+from actorlib._values import (
+    BorrowedRefs,
+    Sharing,
+    encoded,
+    fill_kept,
+    payload_of,
+    travelling,
+)
+from actorlib._wire.frames import EXPECT, FETCH, KEEP, REVOKE, Frame
+from actorlib._wire.payload import dump
 from actorlib.exceptions import TaskCancelledError
 
 if TYPE_CHECKING:
@@ -68,9 +72,7 @@ class Objects:
         self._new = new
         self._names = itertools.count(1)
         self._spoken_of: set[ObjectId] = set()
-        self._borrowed: weakref.WeakValueDictionary[ObjectId, BorrowedRef[Any]] = (
-            weakref.WeakValueDictionary()
-        )
+        self._borrowed = BorrowedRefs(lambda: link)
 
     def name(self) -> ObjectId:
         """An id for what a ref of this worker stands for."""
@@ -89,16 +91,13 @@ class Objects:
     def put(self, value: object) -> ObjectRef[Any]:
         """Has the owner keep a value as it is now; see Engine."""
         link = self._link
-        with collecting(link) as loans:
-            payload = kept(shared(link.memory, encode_value(value), loans))
+        payload, loans = encoded(link, value)
         ref = self._new(ObjectRef)
         object_id = ObjectId(ref.named())
         link.post((EXPECT, object_id, 0))
         self._hold(ref, object_id)
         link.post((KEEP, object_id, True, loans or None, payload))
-        fill(ref, (RESULT, 0, loans or None, payload))
-        if not ref.exception():
-            ref.kept = payload, loans  # also a small one: it is encoded once
+        fill_kept(ref, payload, loans)
         return ref
 
     def borrow(self, object_id: ObjectId) -> ObjectRef[Any]:
@@ -108,12 +107,9 @@ class Objects:
             return known
         ref = self._new(BorrowedRef)
         assert isinstance(ref, BorrowedRef)
-        ref.object_id = object_id
-        ref.want = partial(self._fetch, weakref.ref(ref), object_id)
-        ref.revoke = partial(self._link.post, (REVOKE, object_id))
-        self._borrowed[object_id] = ref
-        self._link.retain(object_id)
-        weakref.finalize(ref, self._link.release, object_id).atexit = False
+        want = partial(self._fetch, weakref.ref(ref), object_id)
+        revoke = partial(self._link.post, (REVOKE, object_id))
+        self._borrowed.add(ref, object_id, want, revoke)
         return ref
 
     def _hold(self, ref: ObjectRef[Any], object_id: ObjectId) -> None:
@@ -147,11 +143,5 @@ class Objects:
             self._link.later(ref.exception)
             self._link.post((KEEP, object_id, False, None, dump(error)))
             return
-        loans: list[LoanId] | None
-        try:
-            payload, there = ref.kept
-            loans = [*(there or ())]  # type: ignore[misc]  # pyright: ignore  # noqa: PGH003  # ids of any kind
-        except AttributeError:
-            with collecting(self._link) as loans:
-                payload = kept(shared(self._link.memory, encode(ref.result()), loans))
-        self._link.post((KEEP, object_id, True, loans or None, payload))
+        payload, loans = payload_of(self._link, ref)
+        self._link.post((KEEP, object_id, True, [*(loans or ())] or None, payload))
