@@ -106,9 +106,45 @@ async def test_ser_010_closures_over_large_arrays_work() -> None:
 
 async def test_ser_013_torch_tensors_are_equal_after_the_trip() -> None:
     torch = pytest.importorskip("torch")
-    tensor = torch.arange(1_000_000).reshape(1000, 1000).t()
+    echo = Echo.remote()
+    base = torch.arange(1_000_000).reshape(1000, 1000)
+    for tensor in (
+        *(base.t(), base[::3, 5:], torch.arange(10), torch.empty(0), torch.tensor(7)),
+        torch.ones(400_000, dtype=torch.bfloat16),
+        torch.nn.Parameter(torch.ones(300_000)),
+    ):
+        back = await echo.echo.remote(tensor)
+        assert type(back) is type(tensor)
+        assert (back.dtype, back.stride()) == (tensor.dtype, tensor.stride())
+        assert back.requires_grad == tensor.requires_grad
+        assert torch.equal(back, tensor)
+    tied = await echo.echo.remote({"whole": base, "piece": base[1]})
+    tied["piece"][0] = -1
+    assert int(tied["whole"][1, 0]) == -1
 
-    assert torch.equal(await Echo.remote().echo.remote(tensor), tensor)
+
+async def test_torch_tensors_are_not_copied_and_what_is_written_stays_here() -> None:
+    torch = pytest.importorskip("torch")
+    keeper, echo = Keeper.remote(), Echo.remote()
+    await settled(keeper, echo)
+    before = in_blocks()
+    given = actorlib.put(torch.ones(MIB))
+    await keeper.keep.remote(given)
+    back = await echo.echo.remote(given)
+    back += 1
+    piece = back[5:6]
+    del back
+    await settled(keeper, echo)
+    held = in_blocks() - before
+    theirs = await keeper.kept.remote()
+
+    assert float(piece[0]) == 2
+    assert float(theirs.sum()) == MIB
+    assert 4 * MIB <= held < 5 * MIB
+    del given, theirs, piece
+    await keeper.keep.remote(None)
+    await settled(keeper, echo)
+    assert in_blocks() == before
 
 
 async def test_arrow_tables_are_equal_after_the_trip() -> None:

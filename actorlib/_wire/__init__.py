@@ -8,6 +8,8 @@ In reading order:
 * ``blocks``, ``exports``, ``segments``, ``store``: which bytes of a segment are whose;
   parts of one that say when they are gone; memory that processes share; what one
   process has made of it.
+* ``private``, ``tensors``: parts of it that may be written, copied where they are;
+  PyTorch's tensors over such memory.
 * ``shared``, ``memory``: a payload that lies there; what a process has made and was
   shown.
 * ``side``, ``showing``: the way that descriptors take; how memory is spoken of on a

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 if TYPE_CHECKING:
     import mmap
@@ -46,8 +46,20 @@ _Bytes: Any = ctypes.c_ubyte * sys.maxsize
 class _Part(_Bytes):  # type: ignore[misc]  # a class that is made
     """Memory from an address on; only its beginning is looked at."""
 
-    memory: mmap.mmap
-    last: Last
+    held: tuple[object, ...]
+    file: Mapped | None
+
+
+class Mapped(Protocol):
+    """A file that is mapped.
+
+    Attributes:
+        fd: Its descriptor; -1 when it is closed.
+        address: Where it was mapped.
+    """
+
+    fd: int
+    address: int
 
 
 class Last(bytes):
@@ -75,8 +87,8 @@ def telling(gone: Callable[[bytes], None]) -> type[Last]:
     return type("Last", (Last,), {"__slots__": (), "gone": tell})
 
 
-def address_of(memory: mmap.mmap) -> int:
-    """Where mapped memory begins; ``ctypes`` itself tells it of writable ones only."""
+def address_of(memory: mmap.mmap | memoryview) -> int:
+    """Where memory begins; ``ctypes`` itself tells it of what may be written only."""
     buffer = _Buffer()
     ctypes.pythonapi.PyObject_GetBuffer(
         ctypes.py_object(memory), ctypes.byref(buffer), 0
@@ -87,7 +99,13 @@ def address_of(memory: mmap.mmap) -> int:
         ctypes.pythonapi.PyBuffer_Release(ctypes.byref(buffer))
 
 
-def view(memory: mmap.mmap, address: int, nbytes: int, last: Last) -> memoryview:
+def view(
+    memory: mmap.mmap,
+    address: int,
+    nbytes: int,
+    last: Last,
+    file: Mapped | None = None,
+) -> memoryview:
     """A part of mapped memory, read-only.
 
     Args:
@@ -95,9 +113,32 @@ def view(memory: mmap.mmap, address: int, nbytes: int, last: Last) -> memoryview
         address: Where the part begins.
         nbytes: Its size.
         last: Goes with the last view.
+        file: What is mapped there; see ``file_of``.
     """
     ctypes.pythonapi.PyObject_GC_UnTrack(ctypes.py_object(last))
+    return at(address, nbytes, memory, last, file=file).toreadonly()
+
+
+def at(
+    address: int, nbytes: int, *held: object, file: Mapped | None = None
+) -> memoryview:
+    """Memory of this process that may be written.
+
+    Args:
+        address: Where it begins.
+        nbytes: Its size.
+        held: What lives for as long as a view of it.
+        file: What is mapped there; see ``file_of``.
+    """
     part = cast("_Part", _Part.from_address(address))
-    part.memory = memory
-    part.last = last
-    return memoryview(cast("Any", part)).cast("B")[:nbytes].toreadonly()
+    part.held = held
+    part.file = file
+    return memoryview(cast("Any", part)).cast("B")[:nbytes]
+
+
+def file_of(part: memoryview) -> tuple[Mapped, int] | None:
+    """Which mapped file a view shows, and from which byte on; None if it shows none."""
+    shown: object = part.obj
+    if not isinstance(shown, _Part) or shown.file is None:
+        return None
+    return shown.file, address_of(part) - shown.file.address

@@ -16,6 +16,7 @@ from __future__ import annotations
 import functools
 import io
 import pickle
+import sys
 from collections import ChainMap
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -36,6 +37,9 @@ LARGE = 64 * 1024
 _PROTOCOL = 5
 _PICKLED = b"\x80\x05"  # as msgpack: an empty map, with something behind it
 _NO_ARGUMENTS = b"\x90"
+_TORCH = "torch.storage"
+_TENSORS: dict[type, Any] = {}
+"""How tensors are pickled, once PyTorch is loaded."""
 _SCALARS = frozenset({type(None), bool, int, float, str, bytes})
 
 _cloudpickle: Any = cloudpickle
@@ -167,11 +171,19 @@ def _pickle(value: object) -> Payload:
         buffers.append(raw)
         return False
 
+    if not _TENSORS and _TORCH in sys.modules:
+        _TENSORS.update(_tensor_reducers())
     stream = io.BytesIO()
     _Pickler(stream, _PROTOCOL, keep_inside).dump(value)
     if not buffers and stream.tell() < LARGE:
         return stream.getvalue()
     return [stream.getvalue(), *buffers]
+
+
+def _tensor_reducers() -> dict[type, Any]:
+    from actorlib._wire.tensors import reducers  # noqa: PLC0415  # only with PyTorch
+
+    return reducers(sys.modules[_TORCH])
 
 
 def _view(
@@ -193,7 +205,10 @@ class _Pickler(_cloudpickle.Pickler):  # type: ignore[misc]  # it ships no types
     """Keeps memoryviews what they are; cloudpickle would turn them into bytes."""
 
     dispatch_table: ClassVar[Any] = ChainMap[Any, Any](
-        {memoryview: _reduce_view}, REDUCERS, _cloudpickle.Pickler.dispatch_table
+        {memoryview: _reduce_view},
+        REDUCERS,
+        _TENSORS,
+        _cloudpickle.Pickler.dispatch_table,
     )
 
 

@@ -41,6 +41,7 @@ class Segment:
         name: The same.
         size: The same, in whole pages.
         fd: Its descriptor.
+        address: Where it is mapped.
         blocks: Which bytes are whose.
         touched: The bytes, from its beginning, that have cost memory.
     """
@@ -56,7 +57,7 @@ class Segment:
         except BaseException:
             os.close(self.fd)
             raise
-        self._address = address_of(self._memory)
+        self.address = address_of(self._memory)
 
     def touch(self, end: int) -> None:
         """Makes sure that everything up to an end has memory.
@@ -96,7 +97,7 @@ class Segment:
 
     def view(self, start: int, nbytes: int, last: Last) -> memoryview:
         """A part of it, to be read; it stays mapped while that lives."""
-        return view(self._memory, self._address + start, nbytes, last)
+        return view(self._memory, self.address + start, nbytes, last, self)
 
     def prepare(self) -> None:
         """Does nothing: it is mapped; see Shown."""
@@ -104,6 +105,7 @@ class Segment:
     def close(self) -> None:
         """Closes it here; views of it, and other processes, keep its memory."""
         os.close(self.fd)
+        self.fd = -1
 
 
 class Shown:
@@ -114,8 +116,9 @@ class Shown:
         size: Its bytes.
 
     Attributes:
-        fd: The same.
+        fd: The same; -1 when it is closed.
         size: The same.
+        address: Where it is mapped.
 
     Raises:
         ValueError: The descriptor is of no such file, or one that may shrink: reading
@@ -126,7 +129,7 @@ class Shown:
         self.fd = fd
         self.size = size
         self._memory: mmap.mmap | None = None
-        self._address = 0
+        self.address = 0
         if not (os.fstat(fd).st_size >= size > 0 and _keeps_its_size(fd)):
             os.close(fd)
             raise ValueError(f"a file without {size} bytes that stay")
@@ -141,17 +144,18 @@ class Shown:
             self._memory = mmap.mmap(
                 self.fd, self.size, mmap.MAP_SHARED, mmap.PROT_READ
             )
-            self._address = address_of(self._memory)
+            self.address = address_of(self._memory)
 
     def view(self, start: int, nbytes: int, last: Last) -> memoryview:
         """A part of it, when it is prepared; it stays mapped while that lives."""
         if self._memory is None:
             raise AssertionError("a segment is mapped before it is looked at")
-        return view(self._memory, self._address + start, nbytes, last)
+        return view(self._memory, self.address + start, nbytes, last, self)
 
     def close(self) -> None:
         """Closes it here; views of it keep its memory."""
         os.close(self.fd)
+        self.fd = -1
 
 
 class Budget:
