@@ -7,10 +7,12 @@ import importlib
 import typing
 
 from actorlib import exceptions
+from actorlib._actor_method import ActorMethod
+from actorlib._batch import Batch
 from actorlib._context import RuntimeContext
 from actorlib._function import RemoteFunction
 from actorlib._generator import ObjectRefGenerator
-from actorlib._handle import ActorHandle, ActorMethod
+from actorlib._handle import ActorHandle
 from actorlib._lookup import get_actor, list_actors, list_named_actors
 from actorlib._method import TypedGenerator, TypedMethod, method, typed
 from actorlib._placement_group import (
@@ -71,6 +73,7 @@ __all__ = [
     "ActorInfo",
     "ActorMethod",
     "ActorPool",
+    "Batch",
     "BundleInfo",
     "CallInfo",
     "DemandInfo",

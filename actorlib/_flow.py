@@ -20,7 +20,7 @@ from actorlib._waiting import Bell, Steps, Wish
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Iterable
 
-    from actorlib._handle import ActorMethod
+    from actorlib._actor_method import ActorMethod
 
 T = TypeVar("T")
 V = TypeVar("V")

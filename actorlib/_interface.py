@@ -188,6 +188,30 @@ class Interface(NamedTuple):
             told["group"] = method.told["group"]
         return method._replace(options=options, told=told or None)
 
+    def batched(self, method: Method, width: int) -> Method:
+        """A method that is to be called many times in one call.
+
+        Args:
+            method: The method.
+            width: How many arguments each call has.
+
+        Raises:
+            TypeError: It cannot be called so.
+        """
+        where = f"{self.class_name}.{method.name}"
+        if method.is_stream:
+            raise TypeError(
+                f"{where} is a generator, whose calls cannot be made in one: call "
+                "remote() for each"
+            )
+        if method.options.parts != 1:
+            raise TypeError(
+                f"map() gives one result for each call, and {where} was told "
+                f"num_returns={method.options.parts}: call remote() for each"
+            )
+        method.check(width, {})
+        return method
+
     def retried(self) -> dict[str, object]:
         """The methods that say which exceptions are retried, each with those."""
         said = {n: m.options.retry_exceptions for n, m in self.methods.items()}

@@ -35,9 +35,9 @@ C = TypeVar("C")
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 
+    from actorlib._actor_method import ActorMethod
     from actorlib._call_options import CallKeywords
     from actorlib._generator import ObjectRefGenerator
-    from actorlib._handle import ActorMethod
 
     class BoundMethod(ActorMethod[P, R], Generic[P, R, C]):
         """A method of an instance, which may be a handle or, in its own class, self."""

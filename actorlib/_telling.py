@@ -2,6 +2,8 @@
 
 Most calls say nothing, and then nothing of this runs. What is said travels as a dict:
 
+* ``batch``: that it is many calls: how many arguments each has, and the number of the
+  first one.
 * ``group``: the concurrency group that the caller has named.
 * ``deadline``: when its time is over; see ``_calling.Deadline``.
 * ``name``: what the call is called where it runs.

@@ -59,6 +59,7 @@ ARROWS: dict[str, str] = {
     "_generator": "_reading _ref",
     "_context": "_bundles _calling _runtime_env",
     "_pending": "_ref",
+    "_batch": "_ref",
     "_parts": "_ref",
     "_reservations": "_bundles _ref _snapshot",
     "_engine": (
@@ -89,8 +90,12 @@ ARROWS: dict[str, str] = {
     # The owner's side and a worker's in one process: the pipe is between them still.
     "_inline": "_inline _engine _runtime_options _local _wire _worker",
     # The faces.
-    "_method": "_call_options _handle _interface _generator",
-    "_handle": "_call_options _engine _interface _parts _ref exceptions _generator",
+    "_method": "_actor_method _call_options _handle _interface _generator",
+    "_actor_method": (
+        "_batch _checks _call_options _engine _interface _parts _ref exceptions "
+        "_generator"
+    ),
+    "_handle": "_actor_method _engine _interface",
     "_function": "_engine _function_options _interface _naming _ref",
     "_placement_group": (
         "_bundles _checks _engine _group_options _options _ref _snapshot"
@@ -103,7 +108,7 @@ ARROWS: dict[str, str] = {
     "_waiting": "_checks _ref",
     "_results": "_checks _ref _waiting",
     "_source": "_results",
-    "_flow": "_checks _handle _ref _results _source _waiting",
+    "_flow": "_actor_method _checks _ref _results _source _waiting",
     "_work": "_flow _handle _ref _waiting exceptions",
     "_progress": "",
     "_pool": (
@@ -118,7 +123,8 @@ ARROWS: dict[str, str] = {
         "_runtime_options _snapshot _streams _context _generator"
     ),
     "": (
-        "exceptions _flow _handle _lookup _method _placement_group _pool _queue _ref "
+        "exceptions _actor_method _batch _flow _handle _lookup _method "
+        "_placement_group _pool _queue _ref "
         "_remote _results _runtime _snapshot _waiting _context _propagation "
         "_generator _function _serializers"
     ),

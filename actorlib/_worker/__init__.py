@@ -12,7 +12,8 @@ Loading it is part of every start, so it imports neither ``_local`` nor
 * ``looped``, ``plain``: an event loop, for actors with ``async def``, and the main
   thread beside it.
 * ``crew``: the threads that serve it beside the main one.
-* ``carried``: what the caller said of a call, where it runs.
+* ``carried``, ``batches``: what the caller said of a call, where it runs; a chunk of
+  calls that came as one.
 * ``functions``, ``attention``, ``tempo``: calls of functions; looking at the pipe while
   one runs; how long they take.
 * ``gate``: how many calls run at once, and which waits next.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._telling import enter_variables
 from actorlib._wire.payload import dump
+from actorlib._worker.batches import call_each
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +22,7 @@ def call_with(
     args: list[Any] | tuple[Any, ...],
     kwargs: Mapping[str, Any],
 ) -> object:
-    """Calls a plain method where the context variables hold what they held there.
+    """Calls a plain method, or each of a batch, in the context variables of the caller.
 
     The thread has its own context back afterwards.
 
@@ -35,6 +36,9 @@ def call_with(
         SerializationError: A context variable's value cannot be loaded here.
         BaseException: What the method raised.
     """
+    if "batch" in told:
+        method = partial(call_each, method, told["batch"])
+        args, kwargs = (args, kwargs), {}
     if "variables" not in told:
         return method(*args, **kwargs)
     return _context(told).run(method, *args, **kwargs)

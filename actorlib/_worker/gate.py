@@ -46,6 +46,13 @@ class Gate:
         self.waiting[frame[1]] = frame
         return False
 
+    def take(self) -> bool:
+        """Takes a place for what is no call of its own; only if no call wants it."""
+        if self.running < self.limit and not self.waiting:
+            self.running += 1
+            return True
+        return False
+
     def leave(self) -> Frame | None:
         """A call is over; gives the one that runs in its place, if one waits."""
         if self.waiting:

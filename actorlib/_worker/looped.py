@@ -38,6 +38,7 @@ from actorlib._wire.frames import (
 from actorlib._wire.payload import decode_call, kept
 from actorlib._worker import replies
 from actorlib._worker.async_streams import AsyncStreams
+from actorlib._worker.batches import await_each
 from actorlib._worker.birth import construct
 from actorlib._worker.gate import Gate, Gates
 from actorlib._worker.looplink import LoopedUplink
@@ -45,7 +46,7 @@ from actorlib._worker.plain import PlainMethods
 from actorlib._worker.streams import CUT_OFF, Streams, is_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
+    from collections.abc import Mapping
 
     from actorlib._wire.pipe import Pipe
     from actorlib._worker.birth import Start
@@ -282,15 +283,12 @@ class _Looped:
                 enter_variables(told[0])
             with self._uplink.borrowing(loans):
                 args, kwargs = decode_call(payload)
-            coroutine: Coroutine[Any, Any, object] = getattr(self.instance, name)(
-                *args, **kwargs
+            method = getattr(self.instance, name)
+            value = await (
+                self._begun(frame, gate, method, (args, kwargs))
+                if told
+                else method(*args, **kwargs)
             )
-            if told and "stream" in told[0]:
-                items: Any = coroutine
-                coroutine = self._items.run(
-                    frame, gate, items, lambda: self._where(name)
-                )
-            value = await coroutine
         except asyncio.CancelledError as error:
             why = CUT_OFF if CUT_OFF in error.args else ""
             answer = replies.cancelled(call, why)
@@ -318,6 +316,17 @@ class _Looped:
             self._left(gate)
         else:
             gate.running -= 1
+
+    def _begun(self, frame: Frame, gate: Gate, method: Any, given: Any) -> Any:
+        """A call of which something was said: a stream, a batch, or one like others."""
+        told: Mapping[str, Any] = frame[4]
+        if "batch" in told:
+            places = gate.take, partial(self._left, gate)
+            return await_each(method, told["batch"], given, places)
+        begun: Any = method(*given[0], **given[1])
+        if "stream" in told:
+            return self._items.run(frame, gate, begun, lambda: self._where(frame[2]))
+        return begun
 
     def _cancel(self, call: int) -> None:
         running = self._tasks.get(call)
