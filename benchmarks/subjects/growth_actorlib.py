@@ -1,0 +1,184 @@
+"""How long one step of each kind takes, as there is more of what it works on.
+
+All of it is the owner's own bookkeeping, which no machine could have the processes for:
+a million actors are a million records and leases. Seconds of the processor; in a steady
+state, so as many come as go.
+"""
+
+import gc
+import math
+import random
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+from actorlib._engine import ActorId
+from actorlib._interface import interface_of
+from actorlib._kinds import UNITS
+from actorlib._local.deadlines import Deadlines
+from actorlib._local.holders import OWNER, Holders
+from actorlib._local.ledger import Ledger
+from actorlib._local.line import Line
+from actorlib._local.mailbox import Mailbox
+from actorlib._local.names import Names
+from actorlib._local.registry import ActorRecord, Registry
+from actorlib._options import ActorOptions
+from actorlib._resources import request, totals
+from actorlib.accelerators.base import Device
+from benchmarks.subjects._decisions import Block, churn, rate
+from benchmarks.subjects._report import arguments, report
+
+_GPU: Final = "GPU"
+_TO_A_DEVICE: Final = 10
+"""Actors on one device: a tenth of it each."""
+
+
+class _Actor:
+    """What every actor here is of."""
+
+
+def actors(count: int) -> Block:
+    """Leases: one more of a tenth of a device, and a random one is given back."""
+    ledger = _machine(count // _TO_A_DEVICE + 1)
+    tenth = request(num_gpus=1 / _TO_A_DEVICE)
+    held: list[Any] = [ledger.try_acquire(tenth) for _ in range(count)]
+    return churn(ledger.try_acquire, ledger.release, held, [(tenth,)])
+
+
+def devices(count: int) -> Block:
+    """The same on so many devices, half of which are taken."""
+    ledger = _machine(count)
+    half = request(num_gpus=0.5)
+    held: list[Any] = [ledger.try_acquire(half) for _ in range(count)]
+    return churn(ledger.try_acquire, ledger.release, held, [(half,)])
+
+
+def waiting(count: int) -> Block:
+    """A full machine, and so many in line: one is served, and one more comes."""
+    ledger = _machine(1000)
+    one, line = request(num_gpus=1), Line(ledger)
+    held: list[Any] = [ledger.try_acquire(one) for _ in range(1000)]
+    for _ in range(count):
+        line.join("waiter", one)
+    pick = random.Random(1).randrange
+
+    def block(steps: int) -> None:
+        for _ in range(steps):
+            place = pick(1000)
+            ledger.release(held[place])
+            ((_, held[place]),) = line.serve()
+            line.join("waiter", one)
+
+    return block
+
+
+def records(count: int) -> Block:
+    """Records, names and holders: an actor is made, named and found, and one goes."""
+    registry, names, holders = Registry(b"grow"), Names(), Holders()
+    interface, options = interface_of(_Actor), ActorOptions()
+    known: list[ActorId] = []
+    pick = random.Random(1).randrange
+
+    def make() -> None:
+        actor = registry.new_id()
+        registry.add(ActorRecord(id=actor, interface=interface, options=options))
+        names.claim("", actor.hex(), actor)
+        holders.add(actor, OWNER)
+        known.append(actor)
+
+    for _ in range(count):
+        make()
+
+    def block(steps: int) -> None:
+        for _ in range(steps):
+            make()
+            place = pick(count)
+            known[place], known[-1] = known[-1], known[place]
+            actor = known.pop()
+            assert names.find("", actor.hex()) == actor
+            names.free(actor)
+            holders.remove(actor, OWNER)
+            registry.forget(actor)
+
+    return block
+
+
+def calls(count: int) -> Block:
+    """Calls without an answer: one more is sent, and the oldest is answered."""
+    mailbox: Mailbox[None] = Mailbox()
+    mailbox.opened()
+    for _ in range(count):
+        mailbox.post(None, "method", None, b"\x90")
+    oldest = 0
+
+    def block(steps: int) -> None:
+        nonlocal oldest
+        for _ in range(steps):
+            mailbox.post(None, "method", None, b"\x90")
+            oldest += 1
+            mailbox.settle(oldest)
+
+    return block
+
+
+def deadlines(count: int) -> Block:
+    """Deadlines: one more, and a random one is not needed any more."""
+    known: Deadlines[int] = Deadlines()
+    chance = random.Random(1)
+    for number in range(count):
+        known.add(number, chance.random())
+    newest = count
+
+    def block(steps: int) -> None:
+        nonlocal newest
+        for _ in range(steps):
+            known.add(newest, chance.random())
+            known.discard(newest - int(chance.random() * count))
+            newest += 1
+
+    return block
+
+
+_KINDS: Final[dict[str, Callable[[int], Block]]] = {
+    kind.__name__: kind
+    for kind in (actors, devices, waiting, records, calls, deadlines)
+}
+
+
+def _machine(count: int) -> Ledger:
+    found = tuple(
+        Device(family="nvidia", kind=_GPU, index=n, id=str(n), uuid=f"GPU-{n}")
+        for n in range(count)
+    )
+    capacity = totals(num_cpus=1, num_gpus=count, memory=None, resources=None)
+    return Ledger(capacity, {_GPU: found})
+
+
+def _measured(
+    kind: str, counts: Sequence[int], seconds: float
+) -> Iterator[tuple[str, float]]:
+    times = [1 / rate(_filled(kind, count), seconds) for count in counts]
+    yield from zip(map(str, counts), times, strict=True)
+    yield "exponent", _slope([*map(math.log, counts)], [*map(math.log, times)])
+
+
+def _filled(kind: str, count: int) -> Block:
+    gc.disable()  # it would look through all there is again and again
+    try:
+        return _KINDS[kind](count)
+    finally:
+        gc.enable()
+
+
+def _slope(across: Sequence[float], up: Sequence[float]) -> float:
+    """The slope of the line that is nearest to some points."""
+    middle, height = statistics.fmean(across), statistics.fmean(up)
+    there = [x - middle for x in across]
+    return sum(x * (y - height) for x, y in zip(there, up, strict=True)) / sum(
+        x * x for x in there
+    )
+
+
+if __name__ == "__main__":
+    assert UNITS % _TO_A_DEVICE == 0
+    report(dict(_measured(**arguments())))
