@@ -30,7 +30,7 @@ from actorlib._local.relay import Relay
 from actorlib._local.session import Session
 from actorlib._local.stores import Stores, is_block, settings_of
 from actorlib._local.supervisor import Life
-from actorlib._local.terms import Terms
+from actorlib._local.terms import Terms, TermsOfFunctions
 from actorlib._local.timekeeper import Clock
 from actorlib._snapshot import ActorInfo, CallInfo
 from actorlib._wire.frames import START, Frame
@@ -90,13 +90,13 @@ class Lives:
         self.objects = Objects(process, self.loop, self)
         may_wait = options.infeasible == "wait"
         self.demands = Demands(machine, self.by_id, self.loop, may_wait=may_wait)
+        self.groups = self.demands.groups
         self.pool = Pool(
             self,
             machine,
             may_wait=may_wait,
             goes_ahead=self.stores.memory.budget is not None,
         )
-        self.groups = self.demands.groups
 
     def __iter__(self) -> Iterator[Life]:
         return iter(list(self.by_id.values()))
@@ -147,7 +147,9 @@ class Lives:
 
     def _dispatch_of(self, life: Life) -> Dispatch:
         record, cancel_made = life.record, self._relay.cancel_made
-        terms = Terms(self.clock, record.label, record.options, cancel_made)
+        is_of_functions = self._births[record.id].runs is not None
+        kind = TermsOfFunctions if is_of_functions else Terms
+        terms = kind(self.clock, record.label, record.options, cancel_made)
         return Dispatch(self, life.died, life.unavailable, life.idle, terms)
 
     def create_for(
@@ -317,7 +319,7 @@ class Lives:
         self.objects.lost(session.prefix)
         for actor in self.holders.forget(session.number):
             self._unheld(actor)
-        self.pool.left(session.actor, self.stores.mark(session.prefix))
+        self.pool.workers.left(session.actor, self.stores.mark(session.prefix))
         self.stores.leave(session)
         for actor in self._made_by.pop(session.number, ()):
             self.by_id[actor].stop("the actor that made it ended")
