@@ -152,12 +152,16 @@ class Pool:
                 return
         reply, task.reply = task.reply, None
         self._verdicts.give(reply, frame)
+        self._forget(task)
+        hand.crew.freed(hand)
+
+    def _forget(self, task: Task) -> None:
+        """A call is over."""
         del self._tasks[task.number]
         if self._timed:
             self._timekeeper.discard(task.number)
         if task.loans:
             self.loans.returned(task.loans, OWNER)
-        hand.crew.freed(hand)
 
     def _is_made_anew(self, task: Task, frame: Frame) -> bool:
         """Whether a call is made again after what its function raised."""
@@ -254,6 +258,9 @@ class Pool:
             crew.dropped()
             return
         self._tasks[call] = task  # until the worker says that it is rid of it
+        if not hand.is_there:
+            self._withdraw(task, hand)
+            return
         if by_force and next(iter(hand.tasks)) is task:
             task.was_forced = hand.is_leaving = True
             hand.life.kill("the call that it ran was cancelled")
@@ -262,6 +269,15 @@ class Pool:
         if recursive:
             hand.life.dispatch.cancel_made(task.sent_as)
         hand.look()
+
+    def _withdraw(self, task: Task, hand: Hand) -> None:
+        """A call is over whose worker is being started: it has not gone there yet."""
+        hand.life.dispatch.cancel(task.sent_as)
+        task.hand = None
+        hand.tasks.pop(task)
+        hand.is_stuck = False
+        self._forget(task)
+        hand.crew.freed(hand)
 
     def loosen(self, ref: ObjectRef[Any]) -> None:
         """From now on the call is cancelled if nobody holds the ref; see Replier."""

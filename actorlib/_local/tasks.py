@@ -314,6 +314,11 @@ class Hand:
         self.known: set[int] = set()
         self.sent: Counter[int] = Counter()
 
+    @property
+    def is_there(self) -> bool:
+        """Whether its process is ready for calls."""
+        return self.life.dispatch.streams.channel is not None
+
     def look(self) -> None:
         """Has the worker look at what was sent, though a function runs there."""
         if not self.is_looking:
