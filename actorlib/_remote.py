@@ -187,7 +187,11 @@ if TYPE_CHECKING:
 
     class _OfFunctions(Protocol):
         @overload
-        def __call__(
+        def __call__(  # type: ignore[overload-overlap]  # see remote()
+            self, function: Callable[P, NoReturn], /
+        ) -> RemoteFunction[P, Any]: ...
+        @overload
+        def __call__(  # type: ignore[overload-overlap]  # what yields is the one
             self, function: Callable[P, Iterator[T]], /
         ) -> GeneratorFunction[P, T]: ...
         @overload
@@ -199,7 +203,11 @@ if TYPE_CHECKING:
         @overload
         def __call__(self, cls: type[T], /) -> _TypedClass[T]: ...  # type: ignore[overload-overlap]  # a class is the one
         @overload
-        def __call__(
+        def __call__(  # type: ignore[overload-overlap]  # see remote()
+            self, function: Callable[P, NoReturn], /
+        ) -> RemoteFunction[P, Any]: ...
+        @overload
+        def __call__(  # type: ignore[overload-overlap]  # what yields is the one
             self, function: Callable[P, Iterator[T]], /
         ) -> GeneratorFunction[P, T]: ...
         @overload
@@ -211,11 +219,13 @@ def remote(cls: _Class[P, T], /) -> ActorClass[P, T]: ...  # type: ignore[overlo
 @overload
 def remote(cls: type[T], /) -> _TypedClass[T]: ...  # type: ignore[overload-overlap]  # a class is the one
 @overload
+def remote(function: Callable[P, NoReturn], /) -> RemoteFunction[P, Any]: ...  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]  # what gives Any is no generator: this takes it before that
+@overload
 def remote(function: Callable[P, Iterator[T]], /) -> GeneratorFunction[P, T]: ...
 @overload
 def remote(function: Callable[P, T], /) -> RemoteFunction[P, T]: ...
 @overload
-def remote(**options: Unpack[CommonKeywords]) -> _OfBoth: ...
+def remote(**options: Unpack[CommonKeywords]) -> _OfBoth: ...  # pyright: ignore[reportOverlappingOverload]  # what fits both is for both
 @overload
 def remote(**options: Unpack[ActorKeywords]) -> _OfClasses: ...
 @overload

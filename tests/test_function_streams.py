@@ -282,9 +282,8 @@ async def test_can_012_it_is_stopped_in_the_middle_of_its_code(
 
 async def behind(path: Path) -> str:
     """What a file says when both workers have nothing to do any more."""
-    two = actorlib.remote(num_cpus=2)(lambda: None)
-    await two.remote()
-    return path.read_text()
+    two = actorlib.remote(num_cpus=2)(lambda: path.read_text())
+    return await two.remote()
 
 
 async def test_can_012_it_is_closed_at_its_yield(stop: Stop, tmp_path: Path) -> None:

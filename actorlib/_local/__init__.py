@@ -46,7 +46,7 @@ What decides is pure and what acts is thin. In reading order:
   that run what asks for the same; those with nothing to do, or too much.
 * ``workers``, ``plans``: all of them, hired, sent calls and gone; which function is run
   by whom.
-* ``pool``, ``runs``: every call of a function; how the owner's come there.
+* ``pool``, ``runs``: every call of a function; how they come there.
 * ``lives``: every life of the runtime, and who holds which actor.
 * ``sending``, ``explaining``: the owner's calls on their way out; where an actor is.
 * ``engine``: the verbs.

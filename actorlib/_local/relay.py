@@ -209,33 +209,19 @@ class Relay:
             asker.has_end = told is not None and "deadline" in told
             self._asked.put(session.number, call, asker)
 
-    def _run(
-        self,
-        session: Session,
-        call: int,
-        asking: int,
-        number: int,
-        face: bytes,
-        loans: tuple[LoanId, ...] | None,
-        told: dict[str, Any] | None,
-        payload: Payload,
-    ) -> None:
+    def _run(self, session: Session, call: int, asking: int, *given: Any) -> None:
         pool = self._actors.pool
-        plan = pool.plans.asked(session.number, number, face)
         if self._held.calls:
             self._held.discard((session.number, call))
-        asker = Waiting(self, session, call, method=plan.label)
-        asker.asking = asking
-        asker.pool = pool
-        asker.has_end = told is not None and "deadline" in told
-        reply: Waiting | Reader = asker
-        if plan.is_stream:
-            reply = Reader(asker, self.answer_loans, session, call, pool)
-            self._readers.add(reply, is_capped=False)
-        if loans:
-            # The worker still holds them; this process does too, until it is answered.
-            self._actors.loans.arrived(loans, OWNER)
-        asker.number = pool.post(reply, plan, loans, payload, told)
+        asker = Waiting(self, session, call)
+        asker.asking, asker.pool = asking, pool
+
+        def read() -> Reader:
+            reader = Reader(asker, self.answer_loans, session, call, pool)
+            self._readers.add(reader, is_capped=False)
+            return reader
+
+        asker.number = runs.ask(pool, session.number, asker, read, *given)
         if asker.number:
             self._asked.put(session.number, call, asker)
 

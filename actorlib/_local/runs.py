@@ -1,4 +1,7 @@
-"""The owner's own calls of functions, and what workers say of those that they run."""
+"""Calls of functions on their way into the pool: the owner's own, and those of workers.
+
+Also what workers say of the functions that they run.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +15,21 @@ from actorlib._wire.frames import BLOCKED, PACE, RESUMED, TEACH
 from actorlib._wire.payload import encode_plain_call
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from actorlib._arguments import Arguments
+    from actorlib._engine import LoanId
     from actorlib._function_options import FunctionSpec
     from actorlib._local.pool import Pool
     from actorlib._local.sending import Sending
     from actorlib._local.session import Session
+    from actorlib._local.streams import Reader
     from actorlib._local.tasks import Plan
+    from actorlib._local.waiting import Waiting
     from actorlib._reading import Reading
     from actorlib._ref import ObjectRef
     from actorlib._values import Sharing
+    from actorlib._wire.frames import Payload
 
     Answered: TypeAlias = ObjectRef[Any] | Reading
 
@@ -118,3 +125,37 @@ def serve(pool: Pool, session: Session, kind: int, *fields: Any) -> None:
         hand.crew.blocked(hand)
     else:
         hand.crew.resumed(hand)
+
+
+def ask(
+    pool: Pool,
+    session: int,
+    asker: Waiting,
+    read: Callable[[], Reader],
+    number: int,
+    face: bytes,
+    loans: tuple[LoanId, ...] | None,
+    told: dict[str, Any] | None,
+    payload: Payload,
+) -> int:
+    """Takes a call that a worker makes; gives its number.
+
+    Args:
+        pool: Where it goes.
+        session: The number of the worker's session.
+        asker: Gets the answer.
+        read: Makes whoever gets the items instead, if it yields.
+        number: The function's number there.
+        face: What is known of it; see Plans.
+        loans: What is in the arguments and counted.
+        told: What the caller says of this call alone.
+        payload: The arguments.
+    """
+    plan = pool.plans.asked(session, number, face)
+    asker.method = plan.label
+    asker.has_end = told is not None and "deadline" in told
+    if loans:
+        # The worker still holds them; this process does too, until it is answered.
+        pool.loans.arrived(loans, OWNER)
+    reply = read() if plan.is_stream else asker
+    return pool.post(reply, plan, loans, payload, told)
