@@ -423,7 +423,7 @@ async def test_group_when_a_function_runs_in_it_then_it_holds_a_bundle_s_share(
     await stop.reached()
     assert runtime.available_resources()["CPU"] == 1
     [bundle] = runtime.snapshot().groups[0].bundles
-    assert bundle.available["CPU"] == 0
+    assert (bundle.available["CPU"], bundle.actors) == (0, ())
     second = add.options(placement_group=group).remote(2)
     stop.release()
     assert (await ref, await second) == (1, 2)

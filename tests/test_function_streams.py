@@ -241,9 +241,11 @@ async def test_gen_010_a_stream_that_is_dropped_runs_to_its_end(stop: Stop) -> N
 
     stream = ends.remote(stop.place)
     await anext(stream)
+    whole = stream.completed()
     del stream
     await stop.reached()
     stop.release()
+    assert await whole == 10
 
 
 async def test_gen_018_a_reader_that_dies_leaves_the_producer_running(
@@ -263,6 +265,7 @@ async def test_gen_018_a_reader_that_dies_leaves_the_producer_running(
     assert type(await raised(reader.remote(stop.place))) is WorkerCrashedError
     await stop.reached()
     stop.release()
+    await idle()
 
 
 # Cancelling.
@@ -280,10 +283,15 @@ async def test_can_012_it_is_stopped_in_the_middle_of_its_code(
     assert await behind(tmp_path / "end") == "KeyboardInterrupt"
 
 
+async def idle() -> None:
+    """Waits until no call holds a CPU."""
+    await actorlib.remote(num_cpus=2)(lambda: None).remote()
+
+
 async def behind(path: Path) -> str:
-    """What a file says when both workers have nothing to do any more."""
-    two = actorlib.remote(num_cpus=2)(lambda: path.read_text())
-    return await two.remote()
+    """What a file says when no function runs any more."""
+    await idle()
+    return path.read_text()  # noqa: ASYNC240  # it is small
 
 
 async def test_can_012_it_is_closed_at_its_yield(stop: Stop, tmp_path: Path) -> None:
@@ -311,8 +319,30 @@ async def test_cancel_when_it_waits_in_line_then_it_never_runs(
     for other in busy:
         await all_of(other)
     assert isinstance(await raised(stream.completed()), TaskCancelledError)
-    await actorlib.remote(num_cpus=2)(lambda: None).remote()
+    await idle()
     assert not (tmp_path / "made").exists()
+
+
+async def test_can_013_by_force_its_process_ends(stop: Stop, tmp_path: Path) -> None:
+    stream = noisy.remote(stop.place, tmp_path / "end")
+    pid = await (await anext(stream))
+    await stop.reached()
+    assert stream.cancel(force=True)
+    assert isinstance(await raised(await anext(stream)), TaskCancelledError)
+    await gone(pid)
+    assert not (tmp_path / "end").exists()
+
+
+async def test_can_013_by_force_also_by_a_part_of_its_result(stop: Stop) -> None:
+    @actorlib.remote(num_returns=2)
+    def halts(place: Place) -> tuple[int, int]:
+        place.stop_here()
+        return 1, 2
+
+    parts: Any = halts.remote(stop.place)
+    await stop.reached()
+    assert parts[1].cancel(force=True)
+    assert isinstance(await raised(parts[0]), TaskCancelledError)
 
 
 # Deaths.

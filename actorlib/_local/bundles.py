@@ -36,7 +36,7 @@ class Seeker:
     """Who seeks a place in a group; two are never the same one.
 
     Attributes:
-        holder: The id of the actor, in hex.
+        holder: The id of the actor, in hex; empty for a function.
         label: Who asks, for messages.
         request: What is asked.
         where: What is wished of the devices.

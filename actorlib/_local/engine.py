@@ -149,6 +149,7 @@ class LocalEngine:
         feed = OwnerFeed(self.loop, pool, pool)
         bounds = bounds_of(spec.options.backpressure or 0)
         reading = Reading(self.loop, feed, bounds)
+        reading.may_force(pool.force)
         self._runs.run(reading, spec, args, kwargs)
         return reading
 

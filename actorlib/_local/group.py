@@ -323,7 +323,7 @@ class Group:
                     actors=tuple(
                         member.holder
                         for member in (bundles.inside if bundles else ())
-                        if member.index == place
+                        if member.index == place and member.holder
                     ),
                 )
                 for place, amounts in enumerate(spec.amounts)

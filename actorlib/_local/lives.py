@@ -114,7 +114,10 @@ class Lives:
             birth: Its class and options.
             arguments: For the constructor, why there are none, or a future of them.
         """
-        record = ActorRecord(id=actor, interface=birth.interface, options=birth.options)
+        face, options, is_actor = birth.interface, birth.options, birth.runs is None
+        record = ActorRecord(
+            id=actor, interface=face, options=options, is_actor=is_actor
+        )
         self.registry.add(record)
         self._births[actor] = birth
         self.directory.enter(actor, birth.options)
@@ -147,8 +150,7 @@ class Lives:
 
     def _dispatch_of(self, life: Life) -> Dispatch:
         record, cancel_made = life.record, self._relay.cancel_made
-        is_of_functions = self._births[record.id].runs is not None
-        kind = TermsOfFunctions if is_of_functions else Terms
+        kind = Terms if record.is_actor else TermsOfFunctions
         terms = kind(self.clock, record.label, record.options, cancel_made)
         return Dispatch(self, life.died, life.unavailable, life.idle, terms)
 
@@ -173,10 +175,7 @@ class Lives:
 
     def _actors(self) -> Iterator[Life]:
         """All but workers of functions."""
-        births = self._births
-        for actor, life in self.by_id.items():
-            if actor not in births or births[actor].runs is None:
-                yield life
+        return (life for life in self.by_id.values() if life.record.is_actor)
 
     def _info(self, life: Life) -> ActorInfo:
         record, lease, options = life.record, life.record.lease, life.record.options

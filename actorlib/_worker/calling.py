@@ -116,6 +116,7 @@ class Calling:
         face, arguments, told = self._prepared(spec, args, kwargs)
         bounds = bounds_of(spec.options.backpressure or 0)
         reading = Reading(self._loop, self._link, bounds)
+        reading.may_force(self.force)
         self._refs.add(reading)
         self._ask(reading.call, spec, face, arguments, told)
         return reading
