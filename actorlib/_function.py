@@ -18,7 +18,6 @@ from typing import (
 from actorlib._engine import current_engine
 from actorlib._function_options import FunctionSpec, in_our_words
 from actorlib._generator import ObjectRefGenerator
-from actorlib._group_options import DEFAULT
 from actorlib._interface import method_of
 from actorlib._naming import found_by_name, settled_env
 from actorlib._parts import parted
@@ -27,7 +26,8 @@ from actorlib._placement_group import grouped, with_spec
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actorlib._engine import Engine
+    from actorlib._bundles import GroupId
+    from actorlib._context import RuntimeContext
     from actorlib._function_options import CallingKeywords, FunctionOptions
     from actorlib._ref import ObjectRef
 
@@ -55,6 +55,7 @@ class RemoteFunction(Generic[P, R]):
         self._method = method_of(function)
         self._low, self._high = self._method.low, self._method.high
         self._spec: FunctionSpec | None = None
+        self._inside: tuple[tuple[GroupId, bool], FunctionSpec] | None = None
         options.calling.check(self._method.name, is_stream=self._method.is_stream)
 
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ObjectRef[R]:
@@ -82,8 +83,8 @@ class RemoteFunction(Generic[P, R]):
             self._method.check(len(args), kwargs)
         engine = current_engine()
         spec = self._spec
-        if spec is None or engine.context.captures:
-            spec = self._spec = self._settled(engine)
+        if spec is None or engine.context.group is not None:
+            spec = self._settled(engine.context)
         return engine.run(spec, args, kwargs)
 
     def options(self, /, **options: Unpack[CallingKeywords]) -> RemoteFunction[P, R]:
@@ -104,14 +105,19 @@ class RemoteFunction(Generic[P, R]):
         updated = self._options.updated(with_spec(in_our_words(options)))
         return _made(self.__wrapped__, updated, self._origin)
 
-    def _settled(self, engine: Engine) -> FunctionSpec:
-        """What is called, with the group that is meant by code that runs here."""
-        options, spec = self._options, self._spec
-        group = options.worker.group
-        if options.placement_group == DEFAULT and engine.context.captures:
-            group = engine.context.group
-        if spec is not None and spec.options.worker.group == group:
-            return spec
+    def _settled(self, context: RuntimeContext) -> FunctionSpec:
+        """What is called by code that runs there."""
+        if context.group is None:
+            self._spec = self._spec or self._new_spec()
+            return self._spec
+        # In one process there may be code of several groups: see the inline engine.
+        place = context.group.id, context.captures
+        if self._inside is None or self._inside[0] != place:
+            self._inside = place, self._new_spec()
+        return self._inside[1]
+
+    def _new_spec(self) -> FunctionSpec:
+        options = self._options
         env = settled_env(options.runtime_env)
         if env != options.runtime_env:
             options = options.updated({"runtime_env": env})
@@ -121,7 +127,7 @@ class RemoteFunction(Generic[P, R]):
             captures = worker.placement_group_capture_child_tasks
             options = options.updated(
                 {
-                    "placement_group": group,
+                    "placement_group": worker.group,
                     "placement_group_capture_child_tasks": captures,
                 }
             )
@@ -159,7 +165,7 @@ class GeneratorFunction(RemoteFunction[P, R]):
         """Calls the generator; its items come while it runs. See RemoteFunction."""
         self._method.check(len(args), kwargs)
         engine = current_engine()
-        spec = self._spec = self._settled(engine)
+        spec = self._settled(engine.context)
         return ObjectRefGenerator(engine.run_stream(spec, args, kwargs))
 
     if TYPE_CHECKING:

@@ -310,6 +310,7 @@ async def test_tsk_007_more_streams_than_cpus_are_read_together() -> None:
     streams = [items.options(backpressure=1).remote(3) for _ in range(3)]
     for number in range(3):
         assert [await (await anext(s)) for s in streams] == [number] * 3
+    assert [await stream.completed() for stream in streams] == [3] * 3
 
 
 # Deadlines.
@@ -436,6 +437,11 @@ async def test_group_when_a_function_runs_in_it_then_it_holds_a_bundle_s_share(
     assert runtime.available_resources() == runtime.cluster_resources()
 
 
+@actorlib.remote
+def where() -> str | None:
+    return actorlib.get_runtime_context().get_placement_group_id()
+
+
 async def removed(group: PlacementGroup) -> None:
     await actorlib.remove_placement_group(group)
 
@@ -444,9 +450,6 @@ async def test_group_when_captured_then_what_it_calls_runs_there_too() -> None:
     group = await actorlib.placement_group([{"CPU": 1}]).ready()
     strategy = actorlib.PlacementGroupSchedulingStrategy(
         group, placement_group_capture_child_tasks=True
-    )
-    where = actorlib.remote(
-        lambda: actorlib.get_runtime_context().get_placement_group_id()
     )
     inside = call.options(scheduling_strategy=strategy)
     assert await inside.remote(where) == group.id.hex()

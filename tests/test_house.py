@@ -94,7 +94,7 @@ ARROWS: dict[str, str] = {
     "_method": "_call_options _handle _interface _generator",
     "_handle": "_call_options _engine _interface _parts _ref exceptions _generator",
     "_function": (
-        "_engine _function_options _generator _group_options _interface _naming "
+        "_bundles _context _engine _function_options _generator _interface _naming "
         "_parts _placement_group _ref"
     ),
     "_placement_group": (
