@@ -8,7 +8,7 @@ import typing
 
 from actorlib import exceptions
 from actorlib._context import RuntimeContext
-from actorlib._function import RemoteFunction
+from actorlib._function import GeneratorFunction, RemoteFunction
 from actorlib._generator import ObjectRefGenerator
 from actorlib._handle import ActorHandle, ActorMethod
 from actorlib._lookup import get_actor, list_actors, list_named_actors
@@ -74,6 +74,7 @@ __all__ = [
     "BundleInfo",
     "CallInfo",
     "DemandInfo",
+    "GeneratorFunction",
     "GroupInfo",
     "ObjectRef",
     "ObjectRefGenerator",
