@@ -10,7 +10,7 @@ from actorlib import exceptions
 from actorlib._actor_method import ActorMethod
 from actorlib._batch import Batch
 from actorlib._context import RuntimeContext
-from actorlib._function import RemoteFunction
+from actorlib._function import GeneratorFunction, RemoteFunction
 from actorlib._generator import ObjectRefGenerator
 from actorlib._handle import ActorHandle
 from actorlib._lookup import get_actor, list_actors, list_named_actors
@@ -77,6 +77,7 @@ __all__ = [
     "BundleInfo",
     "CallInfo",
     "DemandInfo",
+    "GeneratorFunction",
     "GroupInfo",
     "ObjectRef",
     "ObjectRefGenerator",

@@ -135,13 +135,12 @@ class CallOptions:
             return
         if self.num_returns == "streaming":
             raise ValueError(
-                f'{method} is no generator: num_returns="streaming" is for methods '
-                "with yield"
+                f'{method} is no generator: num_returns="streaming" is for what yields'
             )
         if self.backpressure is not None:
             raise ValueError(
                 f"{method} is no generator: backpressure={self.backpressure} is for "
-                "methods with yield"
+                "what yields"
             )
 
     def updated(self, given: Mapping[str, object]) -> CallOptions:

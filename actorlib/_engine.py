@@ -134,6 +134,15 @@ class Engine(Protocol):
         """Calls a function in some process that has what it asks for."""
         ...
 
+    def run_stream(
+        self,
+        spec: FunctionSpec,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> Reading:
+        """Calls a function that yields, likewise."""
+        ...
+
     def put(self, value: object) -> ObjectRef[Any]:
         """Keeps a value as it is now, for whoever is given the ref.
 

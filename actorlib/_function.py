@@ -16,13 +16,18 @@ from typing import (
 )
 
 from actorlib._engine import current_engine
-from actorlib._function_options import FunctionSpec
+from actorlib._function_options import FunctionSpec, in_our_words
+from actorlib._generator import ObjectRefGenerator
 from actorlib._interface import method_of
 from actorlib._naming import found_by_name, settled_env
+from actorlib._parts import parted
+from actorlib._placement_group import grouped, with_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from actorlib._bundles import GroupId
+    from actorlib._context import RuntimeContext
     from actorlib._function_options import CallingKeywords, FunctionOptions
     from actorlib._ref import ObjectRef
 
@@ -50,6 +55,8 @@ class RemoteFunction(Generic[P, R]):
         self._method = method_of(function)
         self._low, self._high = self._method.low, self._method.high
         self._spec: FunctionSpec | None = None
+        self._inside: tuple[tuple[GroupId, bool], FunctionSpec] | None = None
+        options.calling.check(self._method.name, is_stream=self._method.is_stream)
 
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ObjectRef[R]:
         """Calls the function; returns at once.
@@ -68,15 +75,17 @@ class RemoteFunction(Generic[P, R]):
             TypeError: The arguments do not fit the function, or they or the function
                 cannot be sent. Nothing was called.
             NotADirectoryError: Its ``working_dir`` is none.
-            UnsupportedOptionError: The engine starts no processes.
+            UnsupportedOptionError: The engine cannot do what an option asks.
+            ValueError: It does not fit into the placement group that it is to be in.
             RuntimeError: No runtime is running in this process.
         """
         if kwargs or not self._low <= len(args) <= self._high:
             self._method.check(len(args), kwargs)
+        engine = current_engine()
         spec = self._spec
-        if spec is None:
-            spec = self._spec = self._settled()
-        return current_engine().run(spec, args, kwargs)
+        if spec is None or engine.context.group is not None:
+            spec = self._settled(engine.context)
+        return engine.run(spec, args, kwargs)
 
     def options(self, /, **options: Unpack[CallingKeywords]) -> RemoteFunction[P, R]:
         """The same function with some options replaced: for one call, or for several.
@@ -93,18 +102,40 @@ class RemoteFunction(Generic[P, R]):
                 "max_calls says how processes are reused, which one call cannot: write "
                 "@remote(max_calls=...) on the function"
             )
-        updated = self._options.updated(options)
-        return RemoteFunction(self.__wrapped__, updated, self._origin)
+        updated = self._options.updated(with_spec(in_our_words(options)))
+        return _made(self.__wrapped__, updated, self._origin)
 
-    def _settled(self) -> FunctionSpec:
+    def _settled(self, context: RuntimeContext) -> FunctionSpec:
+        """What is called by code that runs there."""
+        if context.group is None:
+            self._spec = self._spec or self._new_spec()
+            return self._spec
+        # In one process there may be code of several groups: see the inline engine.
+        place = context.group.id, context.captures
+        if self._inside is None or self._inside[0] != place:
+            self._inside = place, self._new_spec()
+        return self._inside[1]
+
+    def _new_spec(self) -> FunctionSpec:
         options = self._options
         env = settled_env(options.runtime_env)
         if env != options.runtime_env:
             options = options.updated({"runtime_env": env})
+        label = options.name or self._method.name
+        worker = grouped(label, options.worker)
+        if worker is not options.worker:
+            captures = worker.placement_group_capture_child_tasks
+            options = options.updated(
+                {
+                    "placement_group": worker.group,
+                    "placement_group_capture_child_tasks": captures,
+                }
+            )
         return FunctionSpec(
             source=self._origin,
-            label=options.name or self._method.name,
+            label=label,
             options=options,
+            is_stream=self._method.is_stream,
         )
 
     def __call__(self, *_: object, **__: object) -> NoReturn:
@@ -124,14 +155,41 @@ class RemoteFunction(Generic[P, R]):
             return _derived, (self._origin, self._options)
         if found_by_name(function.__module__, function.__qualname__) is self:
             return cast("str", function.__qualname__)
-        return RemoteFunction, (function, self._options)
+        return _made, (function, self._options)
+
+
+class GeneratorFunction(RemoteFunction[P, R]):
+    """A remote function that yields: a call gives items, one ref after the other."""
+
+    def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ObjectRefGenerator[R]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # @remote tells the two apart
+        """Calls the generator; its items come while it runs. See RemoteFunction."""
+        self._method.check(len(args), kwargs)
+        engine = current_engine()
+        spec = self._settled(engine.context)
+        return ObjectRefGenerator(engine.run_stream(spec, args, kwargs))
+
+    if TYPE_CHECKING:
+
+        def options(
+            self, /, **options: Unpack[CallingKeywords]
+        ) -> GeneratorFunction[P, R]: ...
+
+
+class _PartedFunction(RemoteFunction[P, R]):
+    """A function called with ``num_returns``."""
+
+    def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> Any:
+        """Calls the function; gives a list of refs, or None for none."""
+        count = self._options.calling.parts
+        ref = super().remote(*args, **kwargs)
+        return parted(ref, count, self._method.name) if count else None
 
 
 def decorated(function: object, options: FunctionOptions) -> RemoteFunction[..., Any]:
     """A function as a remote one.
 
     Raises:
-        ValueError: It is one that this cannot run: an ``async def``, or a generator.
+        ValueError: It is an ``async def``, or an option is for another kind of one.
     """
     name = getattr(function, "__name__", repr(function))
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
@@ -140,15 +198,23 @@ def decorated(function: object, options: FunctionOptions) -> RemoteFunction[...,
             f"wrap it in a plain one that ends in asyncio.run({name}(...)), or make it "
             "a method of an actor"
         )
-    if inspect.isgeneratorfunction(function):
-        raise ValueError(
-            f"{name} is a generator function, and the result of a remote function is "
-            "one value: return a list"
-        )
-    return RemoteFunction(cast("Callable[..., Any]", function), options)
+    return _made(cast("Callable[..., Any]", function), options)
+
+
+def _made(
+    function: Callable[P, R],
+    options: FunctionOptions,
+    origin: RemoteFunction[P, R] | None = None,
+) -> RemoteFunction[P, R]:
+    kind: type[RemoteFunction[P, R]] = RemoteFunction
+    if inspect.isgeneratorfunction(cast("object", function)):
+        kind = GeneratorFunction
+    elif options.calling.parts != 1:
+        kind = _PartedFunction
+    return kind(function, options, origin)
 
 
 def _derived(
     origin: RemoteFunction[P, R], options: FunctionOptions
 ) -> RemoteFunction[P, R]:
-    return RemoteFunction(origin.__wrapped__, options, origin)
+    return _made(origin.__wrapped__, options, origin)

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence  # noqa: TC003  # types that are asked for
 from dataclasses import dataclass, field, fields
-from typing import Literal, NoReturn, TypedDict, cast
+from typing import Literal, TypedDict, cast
 
+from actorlib._bundles import ANY_BUNDLE
+from actorlib._call_options import RAYS_NAMES, CallOptions
 from actorlib._checks import checked, count, exception_classes, said, text, times
+from actorlib._group_options import DEFAULT
 from actorlib._options import ActorOptions
 from actorlib._resources import Resources  # noqa: TC001  # likewise
 from actorlib._runtime_env import RuntimeEnv  # noqa: TC001  # likewise
-from actorlib.exceptions import UnsupportedOptionError
 
 
 class CommonKeywords(TypedDict, total=False):
@@ -27,23 +29,29 @@ class CommonKeywords(TypedDict, total=False):
     accelerator_type: str | None
     placement: Literal["pack", "spread"] | None
     device: str | int | Sequence[str | int] | None
+    placement_group: object
+    placement_group_bundle_index: int
+    placement_group_capture_child_tasks: bool | None
+    scheduling_strategy: object
     accelerators: Literal["hide", "inherit"] | None
     name: str | None
     runtime_env: RuntimeEnv | None
     retry_exceptions: bool | Sequence[type[Exception]]
 
 
-class FunctionKeywords(CommonKeywords, total=False):
-    """The keywords of ``@remote(...)`` on a function: see FunctionOptions."""
-
-    max_calls: int | None
-    max_retries: int
-
-
 class CallingKeywords(CommonKeywords, total=False):
     """The keywords of ``f.options(...)``: all but ``max_calls``."""
 
+    backpressure: int | None
     max_retries: int
+    num_returns: int | Literal["streaming", "dynamic"] | None
+    timeout: float | None
+
+
+class FunctionKeywords(CallingKeywords, total=False):
+    """The keywords of ``@remote(...)`` on a function: see FunctionOptions."""
+
+    max_calls: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +70,12 @@ class FunctionOptions:
             the emptiest. None is pack.
         device: The id or UUID of the device that it has to be on, or a list of as many
             as it asks for.
+        placement_group: The group in one of whose bundles it runs; None for none.
+            ``"default"`` is that of the code that calls it, if that one captures.
+        placement_group_bundle_index: Which bundle, from 0; -1 is any that has room.
+        placement_group_capture_child_tasks: Whether what it calls and makes goes into
+            its group, unless that says another; None does as the code that calls it.
+        scheduling_strategy: A PlacementGroupSchedulingStrategy, which says the same.
         accelerators: ``"hide"`` closes every accelerator that it did not ask for;
             ``"inherit"`` leaves them as the owner sees them. None follows
             ``ACTORLIB_HIDE_DEVICES`` (hide, unless it is 0).
@@ -74,7 +88,16 @@ class FunctionOptions:
         max_retries: How often a call is made again whose process died; -1 always.
         retry_exceptions: Which of its exceptions are retried likewise: True for all, or
             a list of classes.
+        num_returns: How many refs a call gives: 2 for a function that returns a tuple
+            of two, 0 for none. ``"streaming"`` is for generators, and what they are
+            anyhow. None is 1.
+        backpressure: Of a generator: how many items it may be ahead of its reader, -1
+            for any number. None is 256 items or 8 MiB, whichever is met first.
+        timeout: Seconds from the call until it fails with DeadlineExceededError and is
+            cancelled, with everything that it called. They count wherever it is: while
+            it waits for its arguments, in line, and running.
         worker: What a process asks for that runs it.
+        calling: How it is called, as of a method.
     """
 
     num_cpus: float | None = None
@@ -84,13 +107,21 @@ class FunctionOptions:
     accelerator_type: str | None = None
     placement: Literal["pack", "spread"] | None = None
     device: str | int | Sequence[str | int] | None = None
+    placement_group: object = DEFAULT
+    placement_group_bundle_index: int = ANY_BUNDLE
+    placement_group_capture_child_tasks: bool | None = None
+    scheduling_strategy: object = None
     accelerators: Literal["hide", "inherit"] | None = None
     name: str | None = None
     runtime_env: RuntimeEnv | None = None
     max_calls: int | None = None
     max_retries: int = 3
     retry_exceptions: bool | Sequence[type[Exception]] = False
+    num_returns: int | Literal["streaming", "dynamic"] | None = None
+    backpressure: int | None = None
+    timeout: float | None = None
     worker: ActorOptions = field(init=False, repr=False)
+    calling: CallOptions = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.max_calls is not None:
@@ -108,10 +139,22 @@ class FunctionOptions:
             accelerator_type=self.accelerator_type,
             placement=self.placement,
             device=self.device,
+            placement_group=self.placement_group,
+            placement_group_bundle_index=self.placement_group_bundle_index,
+            placement_group_capture_child_tasks=self.placement_group_capture_child_tasks,
+            scheduling_strategy=self.scheduling_strategy,
             accelerators=self.accelerators,
             runtime_env=self.runtime_env,
         )
         object.__setattr__(self, "worker", worker)
+        calling = CallOptions(
+            backpressure=self.backpressure,
+            name=self.name,
+            num_returns=self.num_returns,
+            timeout=self.timeout,
+        )
+        object.__setattr__(self, "calling", calling)
+        object.__setattr__(self, "num_returns", calling.num_returns)
         for option in ("resources", "device", "runtime_env"):  # theirs may change
             object.__setattr__(self, option, getattr(worker, option))
 
@@ -128,7 +171,7 @@ class FunctionOptions:
     @property
     def shape(self) -> tuple[object, ...]:
         """What its workers are like; those of equal shape share them."""
-        env = self.runtime_env or {}
+        env, group = self.runtime_env or {}, self.worker.group
         return (
             tuple(sorted(self.request.amounts.items())),
             self.accelerator_type,
@@ -137,13 +180,18 @@ class FunctionOptions:
             self.accelerators,
             tuple(sorted(env.get("env_vars", {}).items())),
             env.get("working_dir"),
+            group and (group.id, self.placement_group_bundle_index),
+            self.placement_group_capture_child_tasks,
         )
 
     @property
     def alone(self) -> ActorOptions:
         """The options of a worker that holds nothing itself."""
         return ActorOptions(
-            accelerators=self.accelerators, runtime_env=self.runtime_env
+            placement_group=self.worker.group,
+            placement_group_capture_child_tasks=self.placement_group_capture_child_tasks,
+            accelerators=self.accelerators,
+            runtime_env=self.runtime_env,
         )
 
     def updated(self, given: Mapping[str, object]) -> FunctionOptions:
@@ -165,23 +213,21 @@ class FunctionSpec:
             module has it, the function itself otherwise.
         label: What its calls are called in messages.
         options: What each call asks for.
+        is_stream: Whether it is a generator: a call gives items, one after the other.
+        told: What has to be said of each call besides its arguments, or None.
     """
 
     source: object
     label: str
     options: FunctionOptions
+    is_stream: bool = False
+    told: dict[str, object] | None = field(init=False)
 
-    def refuse_inline(self) -> NoReturn:
-        """Refuses to be called where no process is started.
-
-        Raises:
-            UnsupportedOptionError: Always.
-        """
-        raise UnsupportedOptionError(
-            f"{self.label} is a remote function, which runs in another process, and "
-            "the inline engine starts none: use the local engine, "
-            "init(engine='local'), or call it here by __wrapped__"
-        )
+    def __post_init__(self) -> None:
+        told = self.options.calling.told
+        if self.is_stream:  # the worker has to know how far each may be ahead
+            told["stream"] = self.options.backpressure or 0
+        object.__setattr__(self, "told", told or None)
 
 
 OF_ACTORS: Mapping[str, str] = {
@@ -200,6 +246,11 @@ OF_FUNCTIONS: Mapping[str, str] = {
 """Words for functions, each with the one for actors, if there is one."""
 
 
+def in_our_words(given: Mapping[str, object]) -> dict[str, object]:
+    """Options by our names, where Ray's were written."""
+    return {RAYS_NAMES.get(name, name): value for name, value in given.items()}
+
+
 def names_of(options: type[ActorOptions | FunctionOptions]) -> list[str]:
     """The names of the options of a kind."""
     return [option.name for option in fields(options) if option.init]
@@ -213,7 +264,7 @@ def checked_function(given: Mapping[str, object]) -> FunctionOptions:
         ValueError: An option is unknown, is for actors alone, or its value is out of
             range.
     """
-    known = names_of(FunctionOptions)
+    known, given = names_of(FunctionOptions), in_our_words(given)
     for name in given:
         if name not in known and name in names_of(ActorOptions):
             word = OF_ACTORS.get(name)

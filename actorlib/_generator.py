@@ -75,19 +75,21 @@ class ObjectRefGenerator(Generic[R]):
     def cancel(self, *, recursive: bool = True, force: bool = False) -> bool:
         """Stops the method at its yield, or an ``async def`` at its await.
 
-        Its ``finally`` blocks run. What was not taken is thrown away: the next ref
-        raises TaskCancelledError and is the last.
+        A remote function is interrupted wherever it is. ``finally`` blocks run. What
+        was not taken is thrown away: the next ref raises TaskCancelledError and is the
+        last.
 
         Args:
             recursive: Whether the calls that it has made are cancelled too.
-            force: There is no force but ``kill``: only False.
+            force: Whether the process of a running function is ended; there is no
+                force for an actor but ``kill``.
 
         Returns:
             False if the call is done already; its items stay.
 
         Raises:
             TypeError: ``recursive`` or ``force`` is no bool.
-            ValueError: It is to be done by force.
+            ValueError: ``force`` for an actor.
         """
         return self._reading.completed.cancel(recursive=recursive, force=force)
 

@@ -38,11 +38,18 @@ class _Parts:
     def __init__(self, engine: Replier, whole: ObjectRef[Any]) -> None:
         self._engine = engine
         self._whole = whole
+        if getattr(engine, "force", None) is not None:
+            self.force = self._force
 
     def cancel(self, call: int, *, recursive: bool = True) -> None:
         """Stops the call that all parts are of."""
         del call
         self._whole.cancel(recursive=recursive)
+
+    def _force(self, call: int) -> None:
+        """Stops it, and ends the process that it runs in."""
+        del call
+        self._whole.cancel(force=True)
 
     def loosen(self, ref: ObjectRef[Any]) -> None:
         """Nothing: others may hold the other parts."""

@@ -74,7 +74,11 @@ class Reading:
     Attributes:
         call: The engine's number for the call.
         completed: The whole call: its value is the number of items.
+        force: Stops the call, and ends the process that it runs in; None where that
+            is an actor's.
     """
+
+    force: Callable[[int], None] | None = None
 
     def __init__(
         self,
@@ -219,6 +223,22 @@ class Reading:
         """Stops the call; what was not taken is gone; see Replier."""
         del call  # its own refs have no number
         self._feed.cancel(self.call, recursive=recursive)
+        self._stopped()
+
+    def may_force(self, stop: Callable[[int], None]) -> None:
+        """Lets the call be stopped by force.
+
+        Args:
+            stop: Does so, by the engine's number for the call.
+        """
+
+        def force(_: int) -> None:
+            stop(self.call)
+            self._stopped()
+
+        self.force = force
+
+    def _stopped(self) -> None:
         with self._lock:
             items, self._items = self._items, deque()
         del items

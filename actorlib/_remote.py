@@ -18,13 +18,14 @@ from typing import (
 )
 
 from actorlib._engine import ActorSpec, Hold, current_engine
-from actorlib._function import RemoteFunction, decorated
+from actorlib._function import GeneratorFunction, RemoteFunction, decorated
 from actorlib._function_options import (
     CommonKeywords,
     FunctionKeywords,
     FunctionOptions,
     checked_actor,
     checked_function,
+    in_our_words,
     names_of,
 )
 from actorlib._handle import ActorHandle, hold_of
@@ -34,7 +35,7 @@ from actorlib._options import RAYS_NAMES, ActorKeywords, ActorOptions
 from actorlib._placement_group import grouped, with_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -185,6 +186,15 @@ if TYPE_CHECKING:
         def __call__(self, cls: type[T], /) -> _TypedClass[T]: ...
 
     class _OfFunctions(Protocol):
+        @overload
+        def __call__(  # type: ignore[overload-overlap]  # see remote()
+            self, function: Callable[P, NoReturn], /
+        ) -> RemoteFunction[P, Any]: ...
+        @overload
+        def __call__(  # type: ignore[overload-overlap]  # what yields is the one
+            self, function: Callable[P, Iterator[T]], /
+        ) -> GeneratorFunction[P, T]: ...
+        @overload
         def __call__(self, function: Callable[P, T], /) -> RemoteFunction[P, T]: ...
 
     class _OfBoth(Protocol):
@@ -192,6 +202,14 @@ if TYPE_CHECKING:
         def __call__(self, cls: _Class[P, T], /) -> ActorClass[P, T]: ...  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]  # a class is the one
         @overload
         def __call__(self, cls: type[T], /) -> _TypedClass[T]: ...  # type: ignore[overload-overlap]  # a class is the one
+        @overload
+        def __call__(  # type: ignore[overload-overlap]  # see remote()
+            self, function: Callable[P, NoReturn], /
+        ) -> RemoteFunction[P, Any]: ...
+        @overload
+        def __call__(  # type: ignore[overload-overlap]  # what yields is the one
+            self, function: Callable[P, Iterator[T]], /
+        ) -> GeneratorFunction[P, T]: ...
         @overload
         def __call__(self, function: Callable[P, T], /) -> RemoteFunction[P, T]: ...
 
@@ -201,9 +219,13 @@ def remote(cls: _Class[P, T], /) -> ActorClass[P, T]: ...  # type: ignore[overlo
 @overload
 def remote(cls: type[T], /) -> _TypedClass[T]: ...  # type: ignore[overload-overlap]  # a class is the one
 @overload
+def remote(function: Callable[P, NoReturn], /) -> RemoteFunction[P, Any]: ...  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]  # what gives Any is no generator: this takes it before that
+@overload
+def remote(function: Callable[P, Iterator[T]], /) -> GeneratorFunction[P, T]: ...
+@overload
 def remote(function: Callable[P, T], /) -> RemoteFunction[P, T]: ...
 @overload
-def remote(**options: Unpack[CommonKeywords]) -> _OfBoth: ...
+def remote(**options: Unpack[CommonKeywords]) -> _OfBoth: ...  # pyright: ignore[reportOverlappingOverload]  # what fits both is for both
 @overload
 def remote(**options: Unpack[ActorKeywords]) -> _OfClasses: ...
 @overload
@@ -293,7 +315,7 @@ def _settled(options: ActorOptions) -> ActorOptions:
 def _with_ids(options: Mapping[str, object]) -> dict[str, object]:
     """The options with ids in the place of handles: a wish keeps no actor alive."""
     named = {RAYS_NAMES.get(name, name): value for name, value in options.items()}
-    given = with_spec(named)
+    given = with_spec(in_our_words(named))
     for name in ("near", "apart_from"):
         if name not in given:
             continue

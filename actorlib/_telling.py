@@ -14,7 +14,7 @@ Most calls say nothing, and then nothing of this runs. What is said travels as a
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from actorlib._calling import deadline_of
 from actorlib._propagation import MARKED, enter, values
@@ -25,31 +25,40 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from actorlib._calling import Deadline, Running
-    from actorlib._interface import Method
+
+
+class Called(Protocol):
+    """What is called: a method, or a function."""
+
+    @property
+    def told(self) -> Mapping[str, object] | None:
+        """What is said of every call of it."""
+        ...
 
 
 def tell(
-    method: Method, asking: Running | None = None, name: str = ""
+    called: Called, asking: Running | None = None, name: str = ""
 ) -> dict[str, Any] | None:
     """What has to be said of a call that is made now; None for nothing.
 
     Args:
-        method: What is called.
+        called: What is called.
         asking: The call that makes it, if one does.
-        name: The class of the actor that makes it.
+        name: The class of the actor that makes it; empty for a function.
 
     Raises:
         SerializationError: A context variable holds what cannot be sent.
     """
     inherited = deadline_of(asking[2]) if asking is not None else None
-    if method.told is None and inherited is None and not MARKED:
+    if called.told is None and inherited is None and not MARKED:
         return None
-    told = dict(method.told or {})
+    told = dict(called.told or {})
     timeout = cast("float | None", told.pop("timeout", None))
     own = None if timeout is None else (time.monotonic() + timeout, timeout, "")
     if asking is not None and inherited is not None:
         when, seconds, giver = inherited
-        inherited = (when, seconds, giver or f"{name}.{asking[1]}")
+        caller = f"{name}.{asking[1]}" if name else asking[1]
+        inherited = (when, seconds, giver or caller)
     sooner = min((given for given in (own, inherited) if given), default=None)
     if sooner is not None:
         told["deadline"] = sooner

@@ -38,6 +38,7 @@ __all__ = [
     "SerializationError",
     "TaskCancelledError",
     "TaskError",
+    "TaskPlacementGroupRemoved",
     "TaskUnschedulableError",
     "TemplateError",
     "UnsupportedOptionError",
@@ -200,7 +201,11 @@ class WorkerCrashedError(ActorlibError):
         self.exit = exit or Exit(cause="lost")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _crashed, (str(self), self.exit)
+        return _crashed, (type(self), str(self), self.exit)
+
+
+class TaskPlacementGroupRemoved(WorkerCrashedError):  # noqa: N818  # Ray's name
+    """The placement group that the call was to run in was removed."""
 
 
 class ActorDiedError(ActorError):
@@ -247,8 +252,10 @@ def _unavailable(message: str, how: Exit, actor_id: str) -> ActorUnavailableErro
     return ActorUnavailableError(message, exit=how, actor_id=actor_id)
 
 
-def _crashed(message: str, how: Exit) -> WorkerCrashedError:
-    return WorkerCrashedError(message, exit=how)
+def _crashed(
+    kind: type[WorkerCrashedError], message: str, how: Exit
+) -> WorkerCrashedError:
+    return kind(message, exit=how)
 
 
 def _died(

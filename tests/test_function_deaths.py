@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from actorlib._runtime_options import RuntimeKeywords
 
     Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
+
+colour = actorlib.propagate(ContextVar[str]("function_colour"))
 
 pytestmark = [
     pytest.mark.process,
@@ -192,6 +195,31 @@ async def test_can_013_a_running_function_gets_keyboard_interrupt(
     assert int((tmp_path / "told").read_text()) in {
         await pid.remote() for _ in range(4)
     }
+
+
+async def test_can_013_a_function_with_context_variables_is_interrupted_too(
+    stop: Stop,
+) -> None:
+    token = colour.set("red")
+    try:
+        ref = halt.remote(stop.place)
+    finally:
+        colour.reset(token)
+    await stop.reached()
+    actorlib.cancel(ref)
+    assert type(await raised(ref)) is TaskCancelledError
+    await actorlib.remote(num_cpus=2)(lambda: None).remote()
+
+
+async def test_can_011_a_call_whose_worker_is_being_started_never_runs(
+    tmp_path: Path,
+) -> None:
+    marks = actorlib.remote(num_cpus=0.75)(mark)  # nobody else's workers are like that
+    ref = marks.remote(tmp_path / "first")
+    actorlib.cancel(ref)
+    assert type(await raised(ref)) is TaskCancelledError
+    assert await marks.remote(tmp_path / "second") == 1
+    assert not (tmp_path / "first").exists()
 
 
 async def test_can_013_a_function_that_waits_for_another_is_interrupted(

@@ -9,7 +9,7 @@ import pytest
 from helpers.engine import FakeEngine
 
 import actorlib
-from actorlib import RemoteFunction
+from actorlib import ObjectRefGenerator, RemoteFunction
 from actorlib._engine import set_engine
 from actorlib._function_options import (
     CallingKeywords,
@@ -18,7 +18,7 @@ from actorlib._function_options import (
 )
 
 if typing.TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
 
 
 @actorlib.remote
@@ -134,12 +134,47 @@ def test_opt_017_an_async_function_is_refused_with_advice() -> None:
         actorlib.remote(late)
 
 
-def test_tsk_007_a_generator_function_is_refused_where_it_is_decorated() -> None:
+def test_opt_017_an_async_generator_is_refused_with_advice() -> None:
+    async def late() -> AsyncIterator[int]:
+        yield 1
+
+    with pytest.raises(ValueError, match="late is an async def"):
+        actorlib.remote(late)
+
+
+def test_opt_013_streaming_and_backpressure_are_for_generators() -> None:
     def count() -> Iterator[int]:
         yield 1
 
-    with pytest.raises(ValueError, match="return a list"):
-        actorlib.remote(num_cpus=1)(count)
+    assert actorlib.remote(num_returns="streaming", backpressure=2)(count)
+    with pytest.raises(ValueError, match="count is a generator"):
+        actorlib.remote(count).options(num_returns=2)
+    with pytest.raises(ValueError, match="add is no generator"):
+        add.options(num_returns="streaming")
+    with pytest.raises(ValueError, match="add is no generator"):
+        add.options(backpressure=2)
+
+
+def test_gen_016_dynamic_is_deprecated() -> None:
+    def count() -> Iterator[int]:
+        yield 1
+
+    with pytest.warns(DeprecationWarning, match="streams its items"):
+        function = actorlib.remote(num_returns="dynamic")(count)
+    assert function._options.num_returns == "streaming"
+
+
+async def test_tsk_007_a_generator_function_gives_a_generator(
+    engine: FakeEngine,
+) -> None:
+    def count() -> Iterator[int]:
+        yield 1
+
+    function = actorlib.remote(count).options(backpressure=3)
+
+    assert isinstance(function.remote(), ObjectRefGenerator)
+    ((spec, _, _),) = engine.runs
+    assert (spec.is_stream, spec.told) == (True, {"stream": 3})
 
 
 @pytest.mark.parametrize(
@@ -153,6 +188,11 @@ def test_tsk_007_a_generator_function_is_refused_where_it_is_decorated() -> None
         {"max_retries": -2},
         {"device": "0"},
         {"placement": "somewhere"},
+        {"num_returns": -1},
+        {"backpressure": 0},
+        {"timeout": 0},
+        {"placement_group_bundle_index": -2},
+        {"scheduling_strategy": "SPREAD"},
     ],
     ids=repr,
 )

@@ -49,7 +49,9 @@ ARROWS: dict[str, str] = {
     "_streams": "",
     "_serializers": "",
     "_naming": "_runtime_env",
-    "_function_options": "_checks _options _resources _runtime_env exceptions",
+    "_function_options": (
+        "_checks _options _resources _runtime_env _bundles _call_options _group_options"
+    ),
     "_options": ("_bundles _checks _group_options _kinds _resources _runtime_env"),
     "_runtime_options": "_checks _resources",
     # The waist.
@@ -74,7 +76,7 @@ ARROWS: dict[str, str] = {
     "_values": "_engine _ref _wire _interface",
     # What both wings do with the arguments of a call.
     "_arguments": "_engine _ref _wire exceptions _values",
-    "_telling": "_calling _interface _propagation _wire exceptions",
+    "_telling": "_calling _propagation _wire exceptions",
     # The wings: each knows the waist and the agreements, neither knows the other.
     "_local": (
         "_local _bundles _engine _pending _ref _arguments _snapshot _streams "
@@ -96,7 +98,10 @@ ARROWS: dict[str, str] = {
         "_generator"
     ),
     "_handle": "_actor_method _engine _interface",
-    "_function": "_engine _function_options _interface _naming _ref",
+    "_function": (
+        "_engine _function_options _interface _naming _ref _bundles _context "
+        "_generator _parts _placement_group"
+    ),
     "_placement_group": (
         "_bundles _checks _engine _group_options _options _ref _snapshot"
     ),
@@ -335,6 +340,7 @@ def test_inline_when_it_imports_the_wings_then_what_starts_and_serves_alone() ->
         "_worker.__main__",
         "_worker.birth",
         "_worker.crew",
+        "_worker.functions",
         "_worker.looped",
         "_worker.serial",
         "_worker.threaded",

@@ -33,6 +33,8 @@ from actorlib.exceptions import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from helpers.actors import Place
+
     from actorlib import Runtime
 
 CALLERS = pytest.mark.parametrize(
@@ -527,16 +529,59 @@ def forty_two() -> int:
     return 42
 
 
+@actorlib.remote
+def stops_and_looks(place: Place) -> None:
+    place.stop_here()
+    seen.append(actorlib.get_runtime_context().is_canceled())
+
+
 class Asking:
     def ask(self) -> int:
         return actorlib.get(forty_two.remote())
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_function_when_called_then_it_is_refused_where_it_is_called() -> None:
-    with pytest.raises(UnsupportedOptionError, match=r"forty_two .*local engine"):
-        forty_two.remote()
+async def test_function_when_called_then_it_runs_in_this_process() -> None:
+    seen.clear()
+    assert await actorlib.remote(note).remote("here") == os.getpid()
+    assert seen == ["here"]
+    assert await actorlib.remote(Asking).remote().ask.remote() == 42
+    assert (await actorlib.remote(thread_name).remote()).startswith("function #")
 
-    error = await raised(actorlib.remote(Asking).remote().ask.remote())
+
+@pytest.mark.usefixtures("runtime")
+async def test_function_when_it_asks_for_variables_then_it_is_refused() -> None:
+    coloured = forty_two.options(runtime_env={"env_vars": {"A": "1"}})
+    with pytest.raises(UnsupportedOptionError, match=r"env_vars.*local engine"):
+        coloured.remote()
+
+    error = await raised(Caller.remote().run.remote(lambda: coloured.remote().get()))
     assert isinstance(error, UnsupportedOptionError)
-    assert forty_two.__wrapped__() == 42
+
+
+async def test_function_when_cancelled_then_its_thread_goes_on_until_it_looks(
+    runtime: Runtime, stop: Stop
+) -> None:
+    seen.clear()
+    ref = stops_and_looks.remote(stop.place)
+    await stop.reached()
+    ref.cancel()
+    stop.release()
+    every = runtime.cluster_resources()["CPU"]  # so it begins when the other has ended
+    await forty_two.options(num_cpus=every).remote()
+    assert seen == [True]
+
+
+async def test_function_when_stopped_by_force_then_it_is_left_behind_and_told(
+    stop: Stop, caplog: pytest.LogCaptureFixture
+) -> None:
+    known = set(threading.enumerate())
+    async with running(engine="inline", grace=0.01, num_cpus=1):
+        ref = stops_and_looks.remote(stop.place)
+        await stop.reached()
+        ref.cancel(force=True)
+        assert await forty_two.remote() == 42
+    assert "a thread cannot be killed" in caplog.text
+
+    stop.release()
+    join_threads_but(known)

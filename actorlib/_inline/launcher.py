@@ -5,6 +5,8 @@ local engine, which starts them. What threads cannot have is refused, or is othe
 
 * Variables and a directory of its own (``runtime_env``) are refused where an actor is
   made. Masks are not set, though devices are given, and their ids told.
+* A function that runs is not interrupted by ``cancel()``: it is told, and stops where
+  it waits for something. ``max_calls`` ends a thread.
 * A method that does not return cannot be ended. Its actor is dead all the same, and its
   thread is left behind with a warning. ``atexit`` handlers run with the program's.
 * Modules and what they hold are shared by all actors and the owner: a test may replace

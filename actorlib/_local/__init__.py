@@ -42,9 +42,11 @@ What decides is pure and what acts is thin. In reading order:
   were sent inside of values.
 * ``ahead``, ``tasks``, ``verdicts``: how many calls of functions are sent ahead; what
   calls and their workers are; telling those who wait.
-* ``crew``, ``idle``, ``watch``, ``plans``: workers that run what asks for the same;
-  those with nothing to do, or too much; which function is run by whom.
-* ``pool``, ``runs``: every call of a function; how those of workers come there.
+* ``seats``, ``crew``, ``idle``, ``watch``: where workers get what a call holds; those
+  that run what asks for the same; those with nothing to do, or too much.
+* ``workers``, ``plans``: all of them, hired, sent calls and gone; which function is run
+  by whom.
+* ``pool``, ``runs``: every call of a function; how they come there.
 * ``lives``: every life of the runtime, and who holds which actor.
 * ``sending``, ``explaining``: the owner's calls on their way out; where an actor is.
 * ``engine``: the verbs.

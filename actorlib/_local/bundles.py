@@ -12,7 +12,7 @@ that the earlier one may get; of what is merely counted, if enough is left for b
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, final
 
@@ -36,7 +36,7 @@ class Seeker:
     """Who seeks a place in a group; two are never the same one.
 
     Attributes:
-        holder: The id of the actor, in hex.
+        holder: The id of the actor, in hex; empty for a function.
         label: Who asks, for messages.
         request: What is asked.
         where: What is wished of the devices.
@@ -146,6 +146,20 @@ class Bundles:
         left = self._left[member.index]
         for share in lease.shares:
             left[share.device.kind, share.device.index] += share.units
+
+    def split(self, lease: Lease, name: str) -> tuple[Lease, Lease]:
+        """Makes two leases of a member's: what it has of a counted one, and the rest.
+
+        Raises:
+            LookupError: It is none of a member. Nothing has changed.
+        """
+        member = self._held.pop(id(lease), None)
+        if member is None:
+            raise LookupError(f"{lease} is not held by a member of this group")
+        parts = lease.split(name)
+        for part in parts:
+            self._held[id(part)] = replace(member, lease=part)
+        return parts
 
     def check(self) -> None:
         """Raises AssertionError unless free and held make up each bundle."""

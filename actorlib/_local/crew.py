@@ -1,9 +1,9 @@
 """Workers that run functions which ask for the same, and the calls that wait for them.
 
 A worker has a *seat* while it may run calls: the share of the machine that each of them
-holds. Where calls ask for no device, seats are taken from the machine's ledger, in line
-with everybody else, and a worker without one is idle and holds nothing. Where they ask
-for devices a worker is born with its seat, and its end is what frees that.
+holds. Where calls ask for no device, seats are taken from the machine or a group, in
+line with everybody else, and a worker without one is idle and holds nothing. Where they
+ask for devices a worker is born with its seat, and its end is what frees that.
 
 A seat is kept while more calls wait and nobody else stands in line.
 """
@@ -14,10 +14,12 @@ from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
 from actorlib._local.ahead import AT_LEAST
+from actorlib._resources import CPU
 
 if TYPE_CHECKING:
     import asyncio
 
+    from actorlib._local.seats import Seats
     from actorlib._local.tasks import Code, Hand, Task
     from actorlib._local.wishes import Demand
     from actorlib._options import ActorOptions
@@ -30,30 +32,14 @@ MOST_LESSONS = 256
 
 
 class Staff(Protocol):
-    """What a crew needs around it; see Pool."""
+    """What a crew needs around it; see Workers."""
 
     def hire(self, crew: Crew, label: str, options: ActorOptions) -> Hand:
         """Starts a worker."""
         ...
 
-    def enter(self, label: str, demand: Demand) -> asyncio.Future[Lease]:
-        """Asks for a seat: done at once, or when its turn has come."""
-        ...
-
-    def lend_cpus(self, hand: Hand) -> None:
-        """Gives the CPUs back that a worker holds besides its devices."""
-        ...
-
-    def leave(self, promise: asyncio.Future[Lease]) -> None:
-        """Gives up a place in line, or a seat that was not taken."""
-        ...
-
-    def release(self, lease: Lease) -> None:
-        """Gives a seat back."""
-        ...
-
-    def others_wait(self, own: int) -> bool:
-        """Whether more than so many stand in line."""
+    def refuse(self, task: Task, error: BaseException) -> None:
+        """Tells that nobody will ever run a call."""
         ...
 
     def may_start(self) -> bool:
@@ -86,15 +72,23 @@ class Crew:
 
     Args:
         staff: What is around it.
+        seats: Where it gets its seats from.
         demand: What a call asks for.
         options: What a worker asks for itself.
         is_on_device: Whether that is everything that a call asks for.
     """
 
     def __init__(
-        self, staff: Staff, demand: Demand, options: ActorOptions, *, is_on_device: bool
+        self,
+        staff: Staff,
+        seats: Seats,
+        demand: Demand,
+        options: ActorOptions,
+        *,
+        is_on_device: bool,
     ) -> None:
         self._staff = staff
+        self._seats = seats
         self.demand = demand
         self.is_on_device = is_on_device
         self.hands: dict[Hand, None] = {}
@@ -154,11 +148,19 @@ class Crew:
                 continue
             hand = self._next_hand(task)
             if hand is None:
-                self._is_full = True
+                self._is_full = not self._refuses_all()
                 return
             waiting.popleft()
             self.size -= 1
             self._send(task, hand)
+
+    def _refuses_all(self) -> bool:
+        """Whether nobody can ever run the calls that wait: then they fail."""
+        trouble = self._seats.trouble()
+        if trouble is not None:
+            for task in self.give_up():
+                self._staff.refuse(task, type(trouble)(str(trouble)))
+        return trouble is not None
 
     def _send(self, task: Task, hand: Hand) -> None:
         plan = task.plan
@@ -202,25 +204,30 @@ class Crew:
         """Somebody more, if there is room for them now; else their place in line."""
         if self.is_on_device:
             return self._new_holder(label)
-        if self._promise is not None:
+        if self._promise is not None or not self._may_sit():
             return None
-        if not (self._idle or self._staff.may_start()):
-            return None
-        if not self.is_counted and len(self._seated) >= MOST_SEATS:
-            return None
-        promise = self._staff.enter(label, self.demand)
+        promise = self._seats.enter(label)
         if promise.done():
             return self._sit(promise.result())
         self._promise = promise
         promise.add_done_callback(self._granted)
         return None
 
+    def _may_sit(self) -> bool:
+        if not (self._idle or self._staff.may_start()):
+            return False
+        is_full = not self.is_counted and len(self._seated) >= MOST_SEATS
+        return not is_full and self._seats.trouble() is None
+
     def _granted(self, promise: asyncio.Future[Lease]) -> None:
         if promise is not self._promise:
             return  # given up, and back already
         self._promise = None
+        if promise.cancelled() or promise.exception() is not None:
+            self.feed()  # which finds out why, and tells
+            return
         if not self.size:
-            self._staff.leave(promise)
+            self._seats.leave(promise)
             return
         self._sit(promise.result())
         self.feed()
@@ -240,7 +247,7 @@ class Crew:
 
     def _new_holder(self, label: str) -> Hand | None:
         """A worker that holds devices itself: it stands in line before it is born."""
-        if self._newcomer is not None or not self._staff.may_start():
+        if self._newcomer is not None or not self._may_sit():
             return None
         hand = self._staff.hire(self, label, self._options)
         self.hands[hand] = None
@@ -290,7 +297,7 @@ class Crew:
             self._seated.remove(hand)
         lease, hand.lease = hand.lease, None
         if lease is not None:
-            self._staff.release(lease)
+            self._seats.release(lease)
 
     def dismiss(self, hand: Hand, why: str) -> None:
         """Ends a worker that has nothing to do."""
@@ -304,13 +311,13 @@ class Crew:
 
     def _others_wait(self) -> bool:
         own = self._promise is not None or self._newcomer is not None
-        return self._staff.others_wait(int(own))
+        return self._seats.others_wait(int(own))
 
     def _want_nothing(self) -> None:
         """No call waits: whoever stands in line for one leaves it."""
         promise, self._promise = self._promise, None
         if promise is not None:
-            self._staff.leave(promise)
+            self._seats.leave(promise)
         hand, self._newcomer = self._newcomer, None
         if hand is not None:
             hand.life.kill("nobody needed it any more")
@@ -338,7 +345,9 @@ class Crew:
         """The call of a worker waits for a result: others may have its CPUs."""
         hand.is_waiting = True
         if self.is_on_device:
-            self._staff.lend_cpus(hand)
+            record = hand.life.record
+            if record.lease is not None and CPU in record.lease.amounts:
+                record.lease = self._seats.lend_cpus(record.lease)
         else:
             self._stand_up(hand)
         self.feed()
@@ -348,11 +357,12 @@ class Crew:
         hand.is_waiting = False
         if self.is_on_device or not hand.tasks or hand.is_seated:
             return
-        promise = self._staff.enter("", self.demand)
-        if promise.done():
-            hand.lease = promise.result()
-        else:
-            self._staff.leave(promise)
+        if self._seats.trouble() is None:
+            promise = self._seats.enter("")
+            if promise.done():
+                hand.lease = promise.result()
+            else:
+                self._seats.leave(promise)
         hand.is_seated = True
         self._seated.append(hand)
 

@@ -212,7 +212,7 @@ def _seeker(life: Life, demand: Demand) -> Seeker:
     """How an actor stands among those who want to get into its group."""
     record = life.record
     return Seeker(
-        holder=record.id.hex(),
+        holder=record.id.hex() if record.is_actor else "",
         label=record.label,
         request=demand.request,
         where=demand.where,

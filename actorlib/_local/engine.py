@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from actorlib._bundles import GroupId
 from actorlib._context import RuntimeContext
 from actorlib._engine import ActorId, ActorSpec, Hold, LoanId, ObjectId
-from actorlib._local import runs
 from actorlib._local.birth import Birth
 from actorlib._local.explaining import explain
 from actorlib._local.group_verbs import GroupVerbs
 from actorlib._local.holders import OWNER
 from actorlib._local.lives import Lives
+from actorlib._local.runs import Runs
 from actorlib._local.sending import Sending
 from actorlib._local.stores import is_block
 from actorlib._local.streams import OwnerFeed
@@ -78,6 +78,7 @@ class LocalEngine:
         self._sources = Sources()
         self._sending = Sending(self, self.lives, self.loop)
         self._lanes = self._sending.lanes  # at hand likewise
+        self._runs = Runs(self.lives.pool, self, self._sending)
         self.groups = GroupVerbs(
             self.lives.groups, self.loop, self._new_group, self._check_open
         )
@@ -132,18 +133,25 @@ class LocalEngine:
     ) -> ObjectRef[Any]:
         """Calls a function; see Engine."""
         self._check_thread()
-        if self.machine.is_shared:
-            spec.refuse_inline()
-        pool = self.lives.pool
-        plan = pool.plans.of(self, spec)
         ref: ObjectRef[Any] = ObjectRef(loop=self.loop)
-        payload = None if kwargs else encode_plain_call(args)
-        if payload is not None:  # the usual case: everything else is the long way
-            ref.bind(pool, pool.post(ref, plan, None, payload))
-            return ref
-        arguments = self._sending.arguments(spec.label, args, kwargs)
-        runs.post_when_ready(pool, ref, plan, arguments, self._sending.completed)
+        self._runs.run(ref, spec, args, kwargs)
         return ref
+
+    def run_stream(
+        self,
+        spec: FunctionSpec,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> Reading:
+        """Calls a function that yields; see Engine."""
+        self._check_thread()
+        pool = self.lives.pool
+        feed = OwnerFeed(self.loop, pool, pool)
+        bounds = bounds_of(spec.options.backpressure or 0)
+        reading = Reading(self.loop, feed, bounds)
+        reading.may_force(pool.force)
+        self._runs.run(reading, spec, args, kwargs)
+        return reading
 
     def put(self, value: object) -> ObjectRef[Any]:
         """Keeps a value as it is now; see Engine."""
@@ -165,7 +173,7 @@ class LocalEngine:
     ) -> Reading:
         """Sends a call of a generator; see Engine."""
         life = self._life(actor)
-        feed = OwnerFeed(self.loop, life.dispatch)
+        feed = OwnerFeed(self.loop, life.dispatch, life.dispatch.streams)
         bounds = bounds_of(method.options.backpressure or 0)
         reading = Reading(self.loop, feed, bounds, is_capped=is_capped)
         told = tell(method)
@@ -319,7 +327,7 @@ class LocalEngine:
             object_store=self.lives.stores.told(),
             groups=tuple(self.groups.infos()),
             demands=tuple(machine.demands()),
-            crews=self.lives.pool.info(),
+            crews=self.lives.pool.workers.info(),
         )
 
     def explain(self, actor: ActorId) -> str:

@@ -41,6 +41,10 @@ if TYPE_CHECKING:
 class Home(Protocol):
     """All groups of a runtime."""
 
+    def joined(self) -> None:
+        """Somebody waits for a place in a group."""
+        ...
+
     def lent(self, lease: Lease, group: Group) -> None:
         """A group has let somebody in."""
         ...
@@ -115,7 +119,7 @@ class Group:
         bundles = self._bundles = Bundles(leases, self._machine.ledger.pools)
         self._ready.happens()
         for seeking in list(self._seekers):
-            self._refuse(seeking, bundles)
+            self._refuse(seeking)
         self._serve(bundles)
 
     @property
@@ -161,15 +165,22 @@ class Group:
             return promise
         self._seekers[promise] = seeker
         if self._bundles is not None and not self.removed:
-            self._refuse(promise, self._bundles)
+            self._refuse(promise)
             self._serve(self._bundles)
+            if not promise.done():
+                self._home.joined()
         return promise
+
+    @property
+    def seeking(self) -> int:
+        """How many wait for a place inside."""
+        return len(self._seekers)
 
     def wish_anew(self, promise: asyncio.Future[Lease], where: Where) -> None:
         """Lets someone who waits wish for other devices; its turn stays the same."""
         if promise in self._seekers and self._bundles is not None:
             self._seekers[promise] = replace(self._seekers[promise], where=where)
-            self._refuse(promise, self._bundles)
+            self._refuse(promise)
             self._serve(self._bundles)
 
     def leave(self, promise: asyncio.Future[Lease]) -> bool:
@@ -179,6 +190,11 @@ class Group:
         if self._bundles is not None:
             self._serve(self._bundles)
         return True
+
+    def split(self, lease: Lease, name: str) -> tuple[Lease, Lease]:
+        """Makes two leases of a member's: what it has of a resource, and the rest."""
+        assert self._bundles is not None  # it has given a lease
+        return self._bundles.split(lease, name)
 
     def release(self, lease: Lease) -> None:
         """Takes back what a member had: it is free for others inside."""
@@ -198,9 +214,7 @@ class Group:
             holder="", label=label, request=request, where=where, index=index
         )
         reason = self.explain_member(asked)
-        if self._bundles is not None and not self._bundles.could_fit(asked):
-            return member_refusal(self.spec.label, asked)
-        return reason
+        return self.refusal_of(asked) or reason
 
     def explain_member(self, seeker: Seeker) -> str:
         """Why an actor is not let in now."""
@@ -216,13 +230,18 @@ class Group:
         others = f" and {len(ahead) - 1} more" if ahead[1:] else ""
         return f"{reason}. Waiting there too: {ahead[0]}{others}" if ahead else reason
 
-    def _refuse(self, promise: asyncio.Future[Lease], bundles: Bundles) -> None:
+    def refusal_of(self, seeker: Seeker) -> str:
+        """Why someone can never be let in, as far as that is known; else nothing."""
+        if self._bundles is None or self._bundles.could_fit(seeker):
+            return ""
+        return member_refusal(self.spec.label, seeker)
+
+    def _refuse(self, promise: asyncio.Future[Lease]) -> None:
         """Tells someone who can never be let in."""
-        seeker = self._seekers[promise]
-        if not bundles.could_fit(seeker):
+        never = self.refusal_of(self._seekers[promise])
+        if never:
             del self._seekers[promise]
             if not promise.done():
-                never = member_refusal(self.spec.label, seeker)
                 promise.set_exception(ActorUnschedulableError(never))
 
     def _serve(self, bundles: Bundles) -> None:
@@ -304,7 +323,7 @@ class Group:
                     actors=tuple(
                         member.holder
                         for member in (bundles.inside if bundles else ())
-                        if member.index == place
+                        if member.index == place and member.holder
                     ),
                 )
                 for place, amounts in enumerate(spec.amounts)

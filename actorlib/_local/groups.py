@@ -30,6 +30,9 @@ class Groups:
         machine: Where they are reserved.
         loop: The owner's loop.
         may_wait: Whether what can never be reserved waits for ever.
+
+    Attributes:
+        when_joined: Called when somebody has to wait for a place in one.
     """
 
     def __init__(
@@ -38,6 +41,7 @@ class Groups:
         self._machine = machine
         self._loop = loop
         self._may_wait = may_wait
+        self.when_joined: Callable[[], None] | None = None
         self._by_id: dict[GroupId, Group] = {}
         self._names: dict[str, Group] = {}
         self._made_by: dict[int, set[GroupId]] = {}
@@ -115,6 +119,11 @@ class Groups:
         maker = Registry.maker(ActorId(number))
         self._made_by.get(maker, set()).discard(number)
 
+    def joined(self) -> None:
+        """Somebody waits for a place in a group."""
+        if self.when_joined is not None:
+            self.when_joined()
+
     def lent(self, lease: Lease, group: Group) -> None:
         """A group has let somebody in."""
         self._inside[id(lease)] = group
@@ -123,8 +132,11 @@ class Groups:
 
     def of(self, options: ActorOptions) -> Group | None:
         """The group that an actor is in; None for none, or if it was removed."""
-        spec = options.group
-        group = None if spec is None else self._by_id.get(spec.id)
+        return None if options.group is None else self.alive(options.group)
+
+    def alive(self, spec: GroupSpec) -> Group | None:
+        """A group; None if it was removed."""
+        group = self._by_id.get(spec.id)
         return None if group is None or group.removed else group
 
     def join(
@@ -176,3 +188,14 @@ class Groups:
         if group is not None:
             group.release(lease)
         return group is not None
+
+    def split(self, lease: Lease, name: str) -> tuple[Lease, Lease]:
+        """Makes two leases of a member's: what it has of a resource, and the rest.
+
+        Raises:
+            LookupError: It is none of a member.
+        """
+        group = self._inside.pop(id(lease))
+        parts = group.split(lease, name)
+        self._inside.update((id(part), group) for part in parts)
+        return parts

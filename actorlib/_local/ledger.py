@@ -143,9 +143,7 @@ class Ledger:
         """
         if self._leases.pop(id(lease), None) is None:
             raise LookupError(f"the lease on {Resources(lease.amounts)} is not held")
-        own = {name: lease.amounts[name]} if name in lease.amounts else {}
-        rest = {n: a for n, a in lease.amounts.items() if n != name}
-        parts = Lease(amounts=own), Lease(amounts=rest, shares=lease.shares)
+        parts = lease.split(name)
         self._leases.update((id(part), part) for part in parts)
         return parts
 

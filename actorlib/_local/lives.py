@@ -30,7 +30,7 @@ from actorlib._local.relay import Relay
 from actorlib._local.session import Session
 from actorlib._local.stores import Stores, is_block, settings_of
 from actorlib._local.supervisor import Life
-from actorlib._local.terms import Terms
+from actorlib._local.terms import Terms, TermsOfFunctions
 from actorlib._local.timekeeper import Clock
 from actorlib._snapshot import ActorInfo, CallInfo
 from actorlib._wire.frames import START, Frame
@@ -90,13 +90,13 @@ class Lives:
         self.objects = Objects(process, self.loop, self)
         may_wait = options.infeasible == "wait"
         self.demands = Demands(machine, self.by_id, self.loop, may_wait=may_wait)
+        self.groups = self.demands.groups
         self.pool = Pool(
             self,
             machine,
             may_wait=may_wait,
             goes_ahead=self.stores.memory.budget is not None,
         )
-        self.groups = self.demands.groups
 
     def __iter__(self) -> Iterator[Life]:
         return iter(list(self.by_id.values()))
@@ -114,7 +114,10 @@ class Lives:
             birth: Its class and options.
             arguments: For the constructor, why there are none, or a future of them.
         """
-        record = ActorRecord(id=actor, interface=birth.interface, options=birth.options)
+        face, options, is_actor = birth.interface, birth.options, birth.runs is None
+        record = ActorRecord(
+            id=actor, interface=face, options=options, is_actor=is_actor
+        )
         self.registry.add(record)
         self._births[actor] = birth
         self.directory.enter(actor, birth.options)
@@ -147,7 +150,8 @@ class Lives:
 
     def _dispatch_of(self, life: Life) -> Dispatch:
         record, cancel_made = life.record, self._relay.cancel_made
-        terms = Terms(self.clock, record.label, record.options, cancel_made)
+        kind = Terms if record.is_actor else TermsOfFunctions
+        terms = kind(self.clock, record.label, record.options, cancel_made)
         return Dispatch(self, life.died, life.unavailable, life.idle, terms)
 
     def create_for(
@@ -171,10 +175,7 @@ class Lives:
 
     def _actors(self) -> Iterator[Life]:
         """All but workers of functions."""
-        births = self._births
-        for actor, life in self.by_id.items():
-            if actor not in births or births[actor].runs is None:
-                yield life
+        return (life for life in self.by_id.values() if life.record.is_actor)
 
     def _info(self, life: Life) -> ActorInfo:
         record, lease, options = life.record, life.record.lease, life.record.options
@@ -317,7 +318,7 @@ class Lives:
         self.objects.lost(session.prefix)
         for actor in self.holders.forget(session.number):
             self._unheld(actor)
-        self.pool.left(session.actor, self.stores.mark(session.prefix))
+        self.pool.workers.left(session.actor, self.stores.mark(session.prefix))
         self.stores.leave(session)
         for actor in self._made_by.pop(session.number, ()):
             self.by_id[actor].stop("the actor that made it ended")

@@ -12,7 +12,10 @@ from actorlib._code import pickled
 from actorlib._local.crew import Crew
 from actorlib._local.holders import OWNER
 from actorlib._local.reasons import refusal
+from actorlib._local.seats import GroupSeats, MachineSeats
 from actorlib._local.tasks import Code, Plan
+from actorlib._local.wishes import Demand
+from actorlib._runtime_env import refuse_own
 from actorlib._wire.payload import decode
 from actorlib.exceptions import ActorUnschedulableError, TaskUnschedulableError
 
@@ -22,8 +25,10 @@ if TYPE_CHECKING:
     from actorlib._engine import LoanId
     from actorlib._function_options import FunctionOptions, FunctionSpec
     from actorlib._local.crew import Staff
+    from actorlib._local.groups import Groups
     from actorlib._local.loans import Loans
     from actorlib._local.machine import Machine
+    from actorlib._local.seats import Seats
     from actorlib._values import Sharing
 
 
@@ -34,13 +39,21 @@ class Plans:
         staff: What those need who run them.
         loans: Where what is in them is counted.
         machine: What they ask of.
+        groups: The placement groups that some of them run in.
         may_wait: Whether what can never be given waits for ever.
     """
 
     def __init__(
-        self, staff: Staff, loans: Loans, machine: Machine, *, may_wait: bool
+        self,
+        staff: Staff,
+        loans: Loans,
+        machine: Machine,
+        groups: Groups,
+        *,
+        may_wait: bool,
     ) -> None:
         self._staff = staff
+        self._groups = groups
         self._loans = loans
         self._loop = asyncio.get_running_loop()
         self._machine = machine
@@ -62,14 +75,20 @@ class Plans:
 
         Raises:
             SerializationError: It cannot be sent.
+            UnsupportedOptionError: It asks for variables or a directory, and there
+                are no processes.
         """
         plan = self._own.get(spec)
         if plan is None:
+            if self._machine.is_shared:
+                refuse_own(spec.options.runtime_env)
             code = self._codes.get(spec.source)
             if code is None:
                 source, loans = pickled(engine, spec.label, spec.source)
                 code = self._codes[spec.source] = self._code(spec.label, source, loans)
-            plan = self._own[spec] = self._plan(code, spec.label, spec.options)
+            plan = self._own[spec] = self._plan(
+                code, spec.label, spec.options, is_stream=spec.is_stream
+            )
         return plan
 
     def teach(
@@ -89,18 +108,18 @@ class Plans:
         Args:
             session: The worker's session.
             number: The function's number there.
-            face: The label and the options.
+            face: The label, the options, and whether it is a generator.
         """
         code = self._taught[session, number]
         plan = code.plans.get(face)
         if plan is None:
-            label, options, listed = decode(face)
+            label, options, listed, is_stream = decode(face)
             try:
                 options = options.updated({"retry_exceptions": decode(listed)})
             except Exception as error:  # noqa: BLE001  # the user's classes: no call of it runs
                 plan = Plan(code, label, options, None, error)
             else:
-                plan = self._plan(code, label, options)
+                plan = self._plan(code, label, options, is_stream=is_stream)
             code.plans[face] = plan
         return plan
 
@@ -122,12 +141,14 @@ class Plans:
             weakref.finalize(code, gone).atexit = False
         return code
 
-    def _plan(self, code: Code, label: str, options: FunctionOptions) -> Plan:
+    def _plan(
+        self, code: Code, label: str, options: FunctionOptions, *, is_stream: bool
+    ) -> Plan:
         try:
             crew = self._crew(label, options)
         except ActorUnschedulableError as error:
             return Plan(code, label, options, None, TaskUnschedulableError(str(error)))
-        return Plan(code, label, options, crew)
+        return Plan(code, label, options, crew, is_stream=is_stream)
 
     def _crew(self, label: str, options: FunctionOptions) -> Crew:
         """Who runs functions of this shape.
@@ -140,7 +161,15 @@ class Plans:
             return crew
         machine = self._machine
         demand = machine.catalogue.demand(label, options.worker)
-        if not (self._may_wait or machine.ledger.feasible(*demand)):
+        seats: Seats
+        if options.worker.group is not None:
+            demand = Demand(machine.catalogue.untyped(demand.request), demand.where)
+            index = options.placement_group_bundle_index
+            spec = options.worker.group
+            seats = GroupSeats(self._groups, spec, label, demand, index)
+        elif self._may_wait or machine.ledger.feasible(*demand):
+            seats = MachineSeats(machine, demand)
+        else:
             unknown = machine.catalogue.refusal(label, demand.request)
             raise ActorUnschedulableError(
                 unknown or refusal(machine.ledger, label, *demand)
@@ -149,6 +178,7 @@ class Plans:
         is_on_device = any(name in pools for name in demand.request.amounts)
         crew = self._crews[options.shape] = Crew(
             self._staff,
+            seats,
             demand,
             options.worker if is_on_device else options.alone,
             is_on_device=is_on_device,

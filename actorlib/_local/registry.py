@@ -58,6 +58,7 @@ class ActorRecord:
         id: Its id.
         interface: The face of its class.
         options: What it asked for.
+        is_actor: Whether it is one, and no worker of functions.
         state: Where it is in its life; changed by ``move`` alone.
         lease: What it holds, while it holds something.
         exit: How it ended, once it has.
@@ -69,6 +70,7 @@ class ActorRecord:
     id: ActorId
     interface: Interface
     options: ActorOptions
+    is_actor: bool = True
     state: ActorState = ActorState.PENDING
     lease: Lease | None = None
     exit: Exit | None = None

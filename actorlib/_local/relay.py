@@ -210,10 +210,18 @@ class Relay:
             self._asked.put(session.number, call, asker)
 
     def _run(self, session: Session, call: int, asking: int, *given: Any) -> None:
+        pool = self._actors.pool
+        if self._held.calls:
+            self._held.discard((session.number, call))
         asker = Waiting(self, session, call)
-        asker.asking = asking
-        asker.pool = self._actors.pool
-        asker.number = runs.ask(asker.pool, session, asker, *given)
+        asker.asking, asker.pool = asking, pool
+
+        def read() -> Reader:
+            reader = Reader(asker, self.answer_loans, session, call, pool)
+            self._readers.add(reader, is_capped=False)
+            return reader
+
+        asker.number = runs.ask(pool, session.number, asker, read, *given)
         if asker.number:
             self._asked.put(session.number, call, asker)
 

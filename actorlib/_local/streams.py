@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from actorlib._engine import LoanId
     from actorlib._local.loans import Loans
-    from actorlib._ref import ObjectRef
+    from actorlib._ref import ObjectRef, Replier
     from actorlib._wire.channel import Channel
 
 _LEAST = 0.05
@@ -100,19 +100,31 @@ class Streams:
         loop.call_later(after, self.cut_off, loop, patience, is_over)
 
 
+class Source(Protocol):
+    """Where the items of a stream come from."""
+
+    def taken(self, number: int, count: int) -> None:
+        """Tells whoever makes them how many of them were taken."""
+        ...
+
+
 class OwnerFeed:
-    """How the owner's own code reads the streams of one actor; see Feed.
+    """How the owner's own code reads streams; see Feed.
 
     Args:
         loop: The owner's loop.
-        dispatch: The actor's calls.
+        dispatch: The calls that they are of; see Replier.
+        source: Where their items come from.
     """
 
-    __slots__ = ("_dispatch", "_loop", "_thread")
+    __slots__ = ("_dispatch", "_loop", "_source", "_thread")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, dispatch: Any) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, dispatch: Replier, source: Source
+    ) -> None:
         self._loop = loop
         self._dispatch = dispatch
+        self._source = source
         self._thread = threading.get_ident()
 
     def cancel(self, call: int, *, recursive: bool = True) -> None:
@@ -129,15 +141,15 @@ class OwnerFeed:
 
     def name(self) -> bytes:
         """An id for what a ref stands for; see Replier."""
-        return cast("bytes", self._dispatch.name())
+        return self._dispatch.name()
 
     def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]:
         """How a ref is pickled into a value that is being sent; see Replier."""
-        return cast("tuple[Any, ...]", self._dispatch.travel(ref))
+        return self._dispatch.travel(ref)
 
     def taken(self, number: int, count: int) -> None:
-        """Tells the actor how many items were taken; see Feed."""
-        self._dispatch.streams.taken(number, count)
+        """Tells how many items were taken; see Feed."""
+        self._source.taken(number, count)
 
     def later(self, callback: Callable[[], None]) -> None:
         """Calls back from the loop; see Feed."""
@@ -167,14 +179,14 @@ class Answering(Protocol):
 
 
 class Reader:
-    """A worker that reads another actor's stream; see Asker.
+    """A worker that reads the stream of an actor, or of a function; see Asker.
 
     Args:
         asker: Passes the end on.
         lend: Counts handles that are about to be sent to the worker.
         session: The worker.
         call: What it calls the stream.
-        streams: Those of the actor that makes the items.
+        source: Where the items come from.
 
     Attributes:
         session: The worker.
@@ -187,7 +199,7 @@ class Reader:
         "_is_gone",
         "_lend",
         "_number",
-        "_streams",
+        "_source",
         "call",
         "over",
         "session",
@@ -199,7 +211,7 @@ class Reader:
         lend: Callable[[tuple[LoanId, ...], Any], None],
         session: Worker,
         call: int,
-        streams: Streams,
+        source: Source,
     ) -> None:
         self.session = session
         self.call = call
@@ -207,7 +219,7 @@ class Reader:
         self._is_gone = False
         self._asker = asker
         self._lend = lend
-        self._streams = streams
+        self._source = source
         self._number = 0
 
     def item(self, frame: Frame) -> None:
@@ -226,7 +238,7 @@ class Reader:
         """The worker has taken items, or is gone."""
         self._is_gone = self._is_gone or count == UNREAD
         if self._number:
-            self._streams.taken(self._number, count)
+            self._source.taken(self._number, count)
 
     def answer(self, frame: Frame) -> None:
         """Passes the end on."""

@@ -13,22 +13,25 @@ from actorlib._wire.control import LOOK
 if TYPE_CHECKING:
     import asyncio
     import weakref
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from actorlib._engine import LoanId
     from actorlib._function_options import FunctionOptions
     from actorlib._local.birth import Sealed
+    from actorlib._local.groups import Groups
     from actorlib._local.loans import Loans
     from actorlib._local.objects import Objects
     from actorlib._local.reply import Asker
     from actorlib._local.supervisor import Life
+    from actorlib._local.timekeeper import Clock
     from actorlib._local.wishes import Demand
     from actorlib._options import ActorOptions
+    from actorlib._reading import Reading
     from actorlib._ref import ObjectRef
     from actorlib._wire.frames import Frame, Payload
     from actorlib.accelerators.base import Lease
 
-    Reply: TypeAlias = ObjectRef[Any] | weakref.ref[ObjectRef[Any]] | Asker
+    Reply: TypeAlias = ObjectRef[Any] | weakref.ref[ObjectRef[Any]] | Reading | Asker
 
 
 class Code:
@@ -117,6 +120,8 @@ class Workshop(Protocol):
     """Where workers live; see Lives."""
 
     loop: asyncio.AbstractEventLoop
+    clock: Clock
+    groups: Groups
     loans: Loans
     objects: Objects
 
@@ -136,16 +141,17 @@ class Plan:
         options: What it asks for.
         crew: Who runs it; None if nobody ever can.
         trouble: Why nobody can.
+        is_stream: Whether a call gives items, one after the other.
     """
 
     __slots__ = (
         "code",
         "crew",
         "goes_ahead",
+        "is_stream",
         "label",
         "max_calls",
         "retries",
-        "told",
         "trouble",
     )
 
@@ -156,18 +162,21 @@ class Plan:
         options: FunctionOptions,
         crew: Team | None,
         trouble: BaseException | None = None,
+        *,
+        is_stream: bool = False,
     ) -> None:
         self.code = code
         self.label = label
         self.crew = crew
         self.trouble = trouble
+        self.is_stream = is_stream
         self.retries = Retries(options.max_retries, options.retried)
-        # What ran and was not answered yet is run once more if its process dies.
-        self.goes_ahead = bool(options.max_retries)
+        # What ran and was not answered yet is run once more if its process dies. And
+        # nobody knows when the reader of a stream lets it go on.
+        self.goes_ahead = bool(options.max_retries) and not is_stream
         limit = options.max_calls
         on_device = crew is not None and crew.is_on_device
         self.max_calls = int(on_device) if limit is None else limit
-        self.told = {"name": options.name} if options.name else None
 
 
 class Ended(Protocol):
@@ -175,6 +184,10 @@ class Ended(Protocol):
 
     def answered(self, task: Task, frame: Frame) -> None:
         """An answer came."""
+        ...
+
+    def item(self, task: Task, frame: Frame) -> None:
+        """An item of a stream came."""
         ...
 
 
@@ -187,6 +200,7 @@ class Task:
         reply: Whom the answer is for; None if nobody wants it any more.
         loans: What is in its arguments and counted, held until it is over.
         payload: The arguments.
+        told: What the caller says of this call alone.
         retries: How often it may still be made again.
         hand: The worker that has it, if one has.
         sent_as: Its number there.
@@ -203,6 +217,7 @@ class Task:
         "reply",
         "retries",
         "sent_as",
+        "told",
         "was_forced",
     )
 
@@ -214,6 +229,7 @@ class Task:
         reply: Reply,
         loans: Collection[LoanId] | None,
         payload: Payload,
+        told: Mapping[str, object] | None,
     ) -> None:
         self.pool = pool
         self.number = number
@@ -221,6 +237,7 @@ class Task:
         self.reply: Reply | None = reply
         self.loans = loans
         self.payload = payload
+        self.told = told
         self.retries = plan.retries
         self.hand: Hand | None = None
         self.sent_as = 0
@@ -229,6 +246,10 @@ class Task:
     def answer(self, frame: Frame) -> None:
         """An answer came from the worker; see Asker."""
         self.pool.answered(self, frame)
+
+    def item(self, frame: Frame) -> None:
+        """An item came from the worker; see Reader."""
+        self.pool.item(self, frame)
 
     def fail(self, error: BaseException) -> None:
         """Nothing: what becomes of it is decided when the worker is gone; see Asker."""
@@ -293,6 +314,11 @@ class Hand:
         self.known: set[int] = set()
         self.sent: Counter[int] = Counter()
 
+    @property
+    def is_there(self) -> bool:
+        """Whether its process is ready for calls."""
+        return self.life.dispatch.streams.channel is not None
+
     def look(self) -> None:
         """Has the worker look at what was sent, though a function runs there."""
         if not self.is_looking:
@@ -306,7 +332,7 @@ class Hand:
             return
         channel = self.life.dispatch.streams.channel
         pid = self.life.pid
-        if pid and channel is not None:
+        if pid and pid != os.getpid() and channel is not None:
             try:
                 os.kill(pid, LOOK)
             except ProcessLookupError:

@@ -76,6 +76,17 @@ class Terms:
         return late_error(f"{self._label}.{timed.method}", timed.deadline)
 
 
+class TermsOfFunctions(Terms):
+    """What holds for the calls of a worker of functions.
+
+    Whoever sends them knows until when, and how often.
+    """
+
+    def of(self, told: Mapping[str, object]) -> Term:
+        """What holds for a call of which something is said."""
+        return Term(told, None, None)
+
+
 def opened(told: dict[str, Any]) -> dict[str, Any]:
     """What a worker said of a call, with the classes of exceptions loaded.
 

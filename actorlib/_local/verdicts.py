@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from actorlib._local.holders import OWNER
 from actorlib._local.retries import is_retried
+from actorlib._reading import Reading
 from actorlib._ref import ObjectRef
 from actorlib._wire.answers import error_of, fill
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from actorlib._local.retries import Retries
     from actorlib._local.tasks import Reply
     from actorlib._wire.frames import Frame
+
+_OWN = (ObjectRef, weakref.ref, Reading)
+"""What the owner's own code waits with."""
 
 
 class Verdicts:
@@ -35,7 +39,7 @@ class Verdicts:
                 fill(reply, frame)
         elif reply is None:
             self.drop(frame)
-        elif not isinstance(reply, ObjectRef | weakref.ref):
+        elif not isinstance(reply, _OWN):
             reply.answer(frame)
         else:
             ref = reply() if isinstance(reply, weakref.ref) else reply
@@ -61,7 +65,7 @@ class Verdicts:
         """
         if reply is None:
             return
-        if not isinstance(reply, ObjectRef | weakref.ref):
+        if not isinstance(reply, _OWN):
             reply.fail(error)
             return
         ref = reply() if isinstance(reply, weakref.ref) else reply

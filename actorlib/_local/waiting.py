@@ -87,8 +87,9 @@ class Waiting:
     @property
     def where(self) -> str:
         """What it calls, with the class."""
-        label = self.life.record.label if self.life is not None else ""
-        return f"{label}.{self.method}"
+        if self.life is None:  # a function
+            return self.method
+        return f"{self.life.record.label}.{self.method}"
 
     def drop(self, *, recursive: bool = True) -> None:
         """Cancels the call, if it was made."""

@@ -49,7 +49,8 @@ FETCH      up    id, object: answer with it
 REVOKE     up    object: cancel the call that it is the result of
 GROUP      up    id, verb, about what: a question about placement groups
 TEACH      up    a number for it, label, loans, a function: it is about to be called
-RUN        up    id, whose call it is, a function's number, options, loans, arguments
+RUN        up    id, whose call it is, a function's number, options, loans, options
+                 of this call alone, arguments
 FORCE      up    id: cancel that call of a function, and end the process it runs in
 PACE       up    function, how long it takes of late
 BLOCKED    up    the function that runs waits for a result

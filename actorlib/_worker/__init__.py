@@ -14,8 +14,8 @@ Loading it is part of every start, so it imports neither ``_local`` nor
 * ``crew``: the threads that serve it beside the main one.
 * ``carried``, ``batches``: what the caller said of a call, where it runs; a chunk of
   calls that came as one.
-* ``functions``, ``attention``, ``tempo``: calls of functions; looking at the pipe while
-  one runs; how long they take.
+* ``functions``, ``attention``, ``yielding``, ``tempo``: calls of functions; looking at
+  the pipe while one runs; those that yield; how long they take.
 * ``gate``: how many calls run at once, and which waits next.
 * ``streams``, ``producer``, ``async_streams``: generators, whose items go to readers;
   those whose readers are behind are set aside.

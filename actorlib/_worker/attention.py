@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from actorlib._wire.control import LOOK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from types import CodeType, FrameType
 
 _AGAIN = 0.001
@@ -29,7 +29,7 @@ class Attention:
     Args:
         is_running: Whether the user's code is being run.
         look: Looks at the pipe; may raise KeyboardInterrupt.
-        outermost: The code that runs the user's.
+        outermost: The pieces of code that run the user's.
 
     Attributes:
         is_wanted: Whether the signal has come and nobody has looked yet.
@@ -39,7 +39,7 @@ class Attention:
         self,
         is_running: Callable[[], bool],
         look: Callable[[], None],
-        outermost: CodeType,
+        outermost: Collection[CodeType],
     ) -> None:
         self.is_wanted = False
         self._is_running = is_running
@@ -73,8 +73,20 @@ class Attention:
 
     def _is_busy(self, frame: FrameType | None) -> bool:
         """Whether the signal came while actorlib was at work below the user's code."""
-        while frame is not None and frame.f_code is not self._outermost:
+        while frame is not None and frame.f_code not in self._outermost:
             if frame.f_globals.get("__name__", "").startswith(_OWN):
                 return True
             frame = frame.f_back
         return False
+
+
+class Inattention:
+    """What stands there in a thread, which no signal reaches.
+
+    What was sent is seen when the function looks, or waits for something.
+    """
+
+    is_wanted = False
+
+    def again(self) -> None:
+        """Nothing; see Attention."""

@@ -92,7 +92,7 @@ def read_start(frame: Frame) -> Start:
         worker_id=told["prefix"].hex(),
         actor_id=None if told["functions"] else told["actor"].hex(),
         actor_name=told["named"],
-        class_name=told["name"],
+        class_name="" if told["functions"] else told["name"],
         runtime_env=told["env"],
         accelerator_ids={kind: list(ids) for kind, ids in told["ids"].items()},
         resources=told["resources"],

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from actorlib._arguments import Arguments
 from actorlib._calling import running
 from actorlib._code import pickled
 from actorlib._engine import ActorId
-from actorlib._runtime_env import inherited
+from actorlib._reading import Feed, Reading
+from actorlib._runtime_env import inherited, refuse_own
+from actorlib._telling import tell
 from actorlib._values import Sharing
+from actorlib._window import bounds_of
 from actorlib._wire.frames import CANCEL, FORCE, HELD, RUN, TEACH, Frame
 from actorlib._wire.payload import dump
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Mapping
 
     from actorlib._engine import LoanId
@@ -24,11 +28,13 @@ if TYPE_CHECKING:
     from actorlib._worker.outbox import Outbox
     from actorlib._worker.refs import Refs
 
+_Face: TypeAlias = tuple[int, bytes]
+"""The number of a function here, and what its calls have in common."""
 _NOBODY = ActorId(b"")
 """Whom a call of a function is about, where others name an actor."""
 
 
-class Link(Sharing, Protocol):
+class Link(Sharing, Feed, Protocol):
     """The engine of the worker."""
 
     outbox: Outbox
@@ -37,28 +43,8 @@ class Link(Sharing, Protocol):
         """Sends a frame to the owner."""
         ...
 
-    def cancel(self, call: int, *, recursive: bool = True) -> None:
-        """Stops a call; see Replier."""
-        ...
-
     def loosen(self, ref: ObjectRef[Any]) -> None:
         """From now on the call is cancelled if nobody holds the ref; see Replier."""
-        ...
-
-    def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
-        """Calls back once when a ref is done; see Replier."""
-        ...
-
-    def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
-        """Blocks this thread until the ref is done; see Replier."""
-        ...
-
-    def name(self) -> bytes:
-        """An id for what a ref stands for; see Replier."""
-        ...
-
-    def travel(self, ref: ObjectRef[Any]) -> tuple[object, ...]:
-        """How a ref is pickled; see Replier."""
         ...
 
 
@@ -68,18 +54,30 @@ class Calling:
     Args:
         link: The engine of the worker.
         refs: What it has asked and has no answer to.
+        loop: What refs take for their loop.
+        check: Refuses where nothing can be called.
         is_inline: Whether it is no process of its own, and none is started.
     """
 
-    def __init__(self, link: Link, refs: Refs, *, is_inline: bool) -> None:
+    def __init__(
+        self,
+        link: Link,
+        refs: Refs,
+        loop: asyncio.AbstractEventLoop,
+        check: Callable[[], None],
+        *,
+        is_inline: bool,
+    ) -> None:
         self._link = link
         self._refs = refs
+        self._loop = loop
+        self._check = check
         self._is_inline = is_inline
         self._numbers = itertools.count(1)
         self._taught: weakref.WeakKeyDictionary[object, int] = (
             weakref.WeakKeyDictionary()
         )
-        self._faces: weakref.WeakKeyDictionary[FunctionSpec, tuple[int, bytes]] = (
+        self._faces: weakref.WeakKeyDictionary[FunctionSpec, _Face] = (
             weakref.WeakKeyDictionary()
         )
         # All but one of what a replier does is the engine's.
@@ -102,14 +100,52 @@ class Calling:
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
         """Calls a function; see Engine."""
-        if self._is_inline:
-            spec.refuse_inline()
-        link, refs = self._link, self._refs
-        number, face = self._faces.get(spec) or self._told(spec)
-        arguments = Arguments(link, spec.label, args, kwargs)
-        ref = refs.new()
-        call = ref.call
-        ref.bind(self, call)
+        face, arguments, told = self._prepared(spec, args, kwargs)
+        ref = self._refs.new()
+        ref.bind(self, ref.call)
+        self._ask(ref.call, spec, face, arguments, told)
+        return ref
+
+    def run_stream(
+        self,
+        spec: FunctionSpec,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> Reading:
+        """Calls a function that yields; see Engine."""
+        face, arguments, told = self._prepared(spec, args, kwargs)
+        bounds = bounds_of(spec.options.backpressure or 0)
+        reading = Reading(self._loop, self._link, bounds)
+        reading.may_force(self.force)
+        self._refs.add(reading)
+        self._ask(reading.call, spec, face, arguments, told)
+        return reading
+
+    def _prepared(
+        self,
+        spec: FunctionSpec,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> tuple[_Face, Arguments, dict[str, Any] | None]:
+        """What is sent of a call, as it is when it is made.
+
+        Raises:
+            SerializationError: The function, or an argument, cannot be sent.
+        """
+        self._check()
+        face = self._faces.get(spec) or self._told(spec)
+        told = tell(spec, running.get(), self._link.context.class_name)
+        return face, Arguments(self._link, spec.label, args, kwargs), told
+
+    def _ask(
+        self,
+        call: int,
+        spec: FunctionSpec,
+        face: _Face,
+        arguments: Arguments,
+        told: dict[str, Any] | None,
+    ) -> None:
+        refs = self._refs
         asking = running.get()
         asker = 0 if asking is None else asking[0]
 
@@ -122,18 +158,22 @@ class Calling:
             except Exception as error:  # noqa: BLE001  # it is the answer
                 refs.fail(call, error)
                 return (CANCEL, call, False)
-            return (RUN, call, asker, number, face, loans, payload)
+            return (RUN, call, asker, *face, loans, told, payload)
 
-        held = (HELD, call, asker, _NOBODY, None, spec.label)
-        link.outbox.post(_NOBODY, frame, arguments, passes=True, held=held)
-        return ref
+        deadline = told and told.get("deadline")
+        held = (HELD, call, asker, _NOBODY, deadline, spec.label)
+        self._link.outbox.post(_NOBODY, frame, arguments, passes=True, held=held)
 
-    def _told(self, spec: FunctionSpec) -> tuple[int, bytes]:
+    def _told(self, spec: FunctionSpec) -> _Face:
         """Tells the owner what is about to be called.
 
         Raises:
             SerializationError: The function cannot be sent.
+            UnsupportedOptionError: It asks for variables or a directory, and there
+                are no processes.
         """
+        if self._is_inline:
+            refuse_own(spec.options.runtime_env)
         number = self._taught.get(spec.source)
         if number is None:
             source, loans = pickled(self._link, spec.label, spec.source)
@@ -144,5 +184,6 @@ class Calling:
         listed = dump(options.retry_exceptions)
         env = inherited(self._link.context.runtime_env, options.runtime_env)
         heir = options.updated({"retry_exceptions": False, "runtime_env": env})
-        told = self._faces[spec] = number, dump((spec.label, heir, listed))
+        face = dump((spec.label, heir, listed, spec.is_stream))
+        told = self._faces[spec] = number, face
         return told

@@ -44,6 +44,18 @@ def call_with(
     return _context(told).run(method, *args, **kwargs)
 
 
+def within(
+    told: Mapping[str, Any], function: Callable[..., object]
+) -> Callable[..., object]:
+    """A function as it is called in such a context; see call_with.
+
+    No code of ours stands between its caller and it: see Attention.
+    """
+    if "variables" not in told:
+        return function
+    return partial(_context(told).run, function)
+
+
 def stepper(told: Mapping[str, Any], source: Iterator[Any]) -> Callable[[], Any]:
     """Takes the next item of a generator, each in the same context; see call_with."""
     if "variables" not in told:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import threading
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from actorlib._calling import running
+from actorlib._calling import is_late, running
 from actorlib._engine import set_engine
 from actorlib._wire.frames import (
     BLOCKED,
@@ -29,15 +30,18 @@ from actorlib._wire.frames import (
 )
 from actorlib._wire.payload import decode_call
 from actorlib._worker import replies
-from actorlib._worker.attention import Attention
+from actorlib._worker.attention import Attention, Inattention
 from actorlib._worker.birth import settle_down
+from actorlib._worker.carried import within
 from actorlib._worker.inbox import Inbox
 from actorlib._worker.pace import Pace
 from actorlib._worker.serial import SerialUplink
+from actorlib._worker.streams import is_stream
 from actorlib._worker.tempo import Tempo
+from actorlib._worker.yielding import Steps, Yielding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
     from actorlib._ref import ObjectRef
     from actorlib._wire.memory import Memory
@@ -60,7 +64,7 @@ def serve(start: Start, pipe: Pipe) -> None:
     inbox = _Inbox(pipe)
     uplink = FunctionUplink(start, pipe, inbox)
     set_engine(uplink)
-    _Functions(pipe, inbox, uplink).run()
+    _Functions(pipe, inbox, uplink, is_inline=start.is_shared).run()
 
 
 class _Inbox(Inbox):
@@ -90,6 +94,7 @@ class _Inbox(Inbox):
         else:
             super()._sort(frame, settle)
             if kind == CANCEL:
+                self.cancelled.add(frame[1])  # also of a stream: see stop_if_cancelled
                 self.cancelling(frame[1])
 
 
@@ -110,18 +115,28 @@ class FunctionUplink(SerialUplink):
         if ref.done() or not waiter.is_mine():
             super().wait(ref, timeout)
             return
+        with self.lending():
+            self._calls_here.read(
+                lambda: ref.done() or waiter.is_cancelled(), self.settle, timeout
+            )
+        waiter.stop_if_cancelled()
+
+    @contextmanager
+    def lending(self) -> Generator[None]:
+        """Around a wait: others may have the CPU, and the calls that are here."""
         inbox = self._calls_here
         inbox.is_waiting = True
         self.post((BLOCKED,))  # first, so that nothing is sent here again
-        waiter.give_back_all()
+        self._waiter.give_back_all()
         try:
-            inbox.read(
-                lambda: ref.done() or waiter.is_cancelled(), self.settle, timeout
-            )
+            yield
         finally:
             inbox.is_waiting = False
             self.post((RESUMED,))
-        waiter.stop_if_cancelled()
+
+    def function_name(self, method: str) -> str:
+        """A function, with its module; see Process."""
+        return self._waiter.function_name(method)
 
     def wait_here(self, ref: ObjectRef[Any]) -> None:
         """Blocks any thread until the owner has answered; see Uplink."""
@@ -133,23 +148,30 @@ class FunctionUplink(SerialUplink):
 
 
 class _Functions:
-    def __init__(self, pipe: Pipe, inbox: _Inbox, uplink: FunctionUplink) -> None:
+    def __init__(
+        self, pipe: Pipe, inbox: _Inbox, uplink: FunctionUplink, *, is_inline: bool
+    ) -> None:
         self._pipe = pipe
         self._inbox = inbox
         self._uplink = uplink
         self._pace = Pace()
         self._tempo = Tempo()
-        self._functions: dict[str, Callable[..., Any]] = {LEARN: self._learn}
-        self._current = 0
+        self.functions: dict[str, Callable[..., Any]] = {LEARN: self._learn}
+        self.current = 0
         self._gathered = 0
         self._marker = marker_of(pipe.memory)
         self._main = threading.get_ident()
         inbox.give_back = self._give_back
         inbox.cancelling = self._cancelling
         uplink.serves(self, inbox)
-        self._attention = Attention(
-            lambda: bool(self._current), self._look, self._run_one.__code__
-        )
+        self.lending = uplink.lending
+        self._yielding = Yielding(self, uplink, pipe, inbox)
+        self._attention: Attention | Inattention = Inattention()
+        if not is_inline:
+            outermost = (self._run_one.__code__, Steps.__next__.__code__)
+            self._attention = Attention(
+                lambda: bool(self.current), self._look, outermost
+            )
 
     def run(self) -> None:
         inbox, calls, pipe = self._inbox, self._inbox.calls, self._pipe
@@ -175,8 +197,24 @@ class _Functions:
             if inbox.cancelled and frame[1] in inbox.cancelled:
                 inbox.cancelled.discard(frame[1])
                 self._let_go(frame, replies.cancelled(frame[1]))
+            elif frame[0] == CALL_WITH:
+                self._run_with(frame)
             else:
                 self._run_one(frame)
+
+    def _run_with(self, frame: Frame) -> None:
+        """Runs a call of which something is said."""
+        if is_late(frame[4]):
+            self._let_go(frame, replies.cancelled(frame[1]))
+        elif is_stream(frame):
+            self._pipe.flush()
+            self._marker[0] = call = frame[1]
+            answer = self._yielding.serve(frame)
+            running.set(None)
+            self._inbox.cancelled.discard(call)
+            self._pipe.send(answer)
+        else:
+            self._run_one(frame)
 
     def _run_one(self, frame: Frame) -> None:
         _, call, name, loans, *told, payload = frame
@@ -196,25 +234,21 @@ class _Functions:
                         args, kwargs = decode_call(payload)
                 else:
                     args, kwargs = decode_call(payload)
-                function = self._functions[name]
+                function = self.functions[name]
+                if told:
+                    function = within(told[0], function)
                 marker[0] = call
-                self._current = call
+                self.current = call
                 value = function(*args, **kwargs)
             finally:
-                self._current = 0
+                self.current = 0
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  # the user's code
-            if call in self._inbox.cancelled:
-                answer = replies.cancelled(call)
-            else:
-                answer = replies.failure(self._uplink, call, error, _where(name))
-                if not isinstance(error, Exception):
-                    # As a class of the caller's it would stop the caller's loop.
-                    answer = (*answer[:-2], None, b"")
+            answer = self.interrupted(call, name, error)
         except BaseException:  # it ends the process, behind what was answered before
             pipe.flush()
             raise
         else:
-            answer = replies.result(self._uplink, call, value, lambda: _where(name))
+            answer = replies.result(self._uplink, call, value, lambda: self.where(name))
         running.set(None)
         self._inbox.cancelled.discard(call)
         took = time.perf_counter() - started
@@ -227,18 +261,39 @@ class _Functions:
         if not self._pace.ran(name, took):
             self._inbox.read_what_is_there(self._uplink.settle)
 
+    def interrupted(self, call: int, name: str, error: BaseException) -> Frame:
+        """The answer of a call whose function raised; see Runner."""
+        if call in self._inbox.cancelled:
+            return replies.cancelled(call)
+        answer = replies.failure(self._uplink, call, error, self.where(name))
+        if not isinstance(error, Exception):
+            # As a class of the caller's it would stop the caller's loop.
+            answer = (*answer[:-2], None, b"")
+        return answer
+
+    def where(self, name: str) -> str:
+        """Names a function for messages; see Runner."""
+        return f"{name.partition(':')[2]} (pid={os.getpid()})"
+
+    def function_name(self, label: str) -> str:
+        """A function that runs, with its module; see Process."""
+        for name, function in self.functions.items():
+            if name.partition(":")[2] == label:
+                return f"{function.__module__}.{function.__qualname__}"
+        return label
+
     def _learn(self, name: str, function: Callable[..., Any]) -> None:
-        self._functions[name] = function
+        self.functions[name] = function
 
     # What the owner says of calls that are here.
 
     def is_mine(self) -> bool:
         """Whether this thread runs a function."""
-        return bool(self._current) and threading.get_ident() == self._main
+        return bool(self.current) and threading.get_ident() == self._main
 
     def is_cancelled(self) -> bool:
         """Whether the call that runs was cancelled."""
-        return self._current in self._inbox.cancelled
+        return self.current in self._inbox.cancelled
 
     def stop_if_cancelled(self) -> None:
         """Stops the function that runs on this thread, if its call was cancelled.
@@ -246,8 +301,8 @@ class _Functions:
         Raises:
             KeyboardInterrupt: It was; once for each call.
         """
-        if self._current and self.is_cancelled():
-            self._current = 0
+        if self.current and self.is_cancelled():
+            self.current = 0
             raise KeyboardInterrupt("the call was cancelled")
 
     def give_back_all(self) -> None:
@@ -289,7 +344,7 @@ class _Functions:
 
     def _cancelling(self, call: int) -> None:
         """A thread of the user's may be who reads that."""
-        if call == self._current and threading.get_ident() != self._main:
+        if call == self.current and threading.get_ident() != self._main:
             self._attention.again()
 
 
@@ -297,7 +352,3 @@ def marker_of(memory: Memory) -> memoryview | list[int]:
     """Where the call that runs is noted, for whoever asks when the process is gone."""
     budget = memory.budget
     return [0] if budget is None else budget.marker()
-
-
-def _where(name: str) -> str:
-    return f"{name.partition(':')[2]} (pid={os.getpid()})"

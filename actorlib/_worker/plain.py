@@ -10,6 +10,7 @@ import contextlib
 import queue
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from actorlib._calling import is_late, running
@@ -128,8 +129,8 @@ class PlainMethods:
         self._instance = instance
         jobs = self._jobs
         self._producer = Producer(
-            self._name,
-            instance,
+            partial(getattr, instance),
+            self._where,
             self._uplink,
             self._streams,
             self._send_item,

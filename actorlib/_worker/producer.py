@@ -32,11 +32,11 @@ def _nothing() -> None: ...
 
 
 class Producer:
-    """Makes the items of an actor's plain generators.
+    """Makes the items of plain generators: of an actor, or of functions.
 
     Args:
-        name: The name of the actor's class.
-        instance: Whose methods they are.
+        find: Gives what makes a generator, by its name.
+        where: Names it for messages.
         uplink: The engine.
         streams: Where it is said how far each may go.
         send: Sends an item, now.
@@ -47,8 +47,8 @@ class Producer:
 
     def __init__(
         self,
-        name: str,
-        instance: object,
+        find: Callable[[str], Callable[..., Any]],
+        where: Callable[[str], str],
         uplink: Uplink,
         streams: Streams,
         send: Callable[[Frame], None],
@@ -56,8 +56,8 @@ class Producer:
         cancelled: set[int],
         look: Callable[[], None] = _nothing,
     ) -> None:
-        self._name = name
-        self._instance = instance
+        self._find = find
+        self._where = where
         self._uplink = uplink
         self._streams = streams
         self._send = send
@@ -79,7 +79,8 @@ class Producer:
         """
         _, call, name, _, told, _ = frame
         is_new = frame[0] != TAKEN
-        running.set((call, name, told))
+        # A function has its number before its name, which nobody else knows.
+        running.set((call, name.rpartition(":")[2], told))
         stream = self._streams.begin(frame) if is_new else self._streams.of(call)
         try:
             if is_new:
@@ -111,7 +112,7 @@ class Producer:
         _, _, name, loans, _, payload = frame
         with self._uplink.borrowing(loans):
             args, kwargs = decode_call(payload)
-        source = getattr(self._instance, name)(*args, **kwargs)
+        source = self._find(name)(*args, **kwargs)
         if not hasattr(source, "__next__"):
             kind = type(source).__qualname__
             raise TypeError(
@@ -169,6 +170,3 @@ class Producer:
         close = getattr(stream.source, "close", None)
         if close is not None:
             close()
-
-    def _where(self, method: str) -> str:
-        return replies.where(self._instance, self._name, method)

@@ -146,8 +146,8 @@ class _Serial:
         self._uplink = uplink
         self._pace = Pace()
         self._producer = Producer(
-            name,
-            instance,
+            partial(getattr, instance),
+            self._where,
             uplink,
             inbox.streams,
             pipe.send,

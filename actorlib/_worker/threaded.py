@@ -12,6 +12,7 @@ import queue
 import socket
 import threading
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from actorlib._calling import is_late, running
@@ -69,8 +70,8 @@ class _Threaded:
         self._is_stopping = False
         self._fatal: BaseException | None = None
         self._producer = Producer(
-            start.name,
-            instance,
+            partial(getattr, instance),
+            self._where,
             uplink,
             inbox.streams,
             pipe.send,

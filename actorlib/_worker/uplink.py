@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Collection, Generator, Mapping
 
-    from actorlib._function_options import FunctionSpec
     from actorlib._interface import Interface, Method
     from actorlib._ref import ObjectRef
     from actorlib._snapshot import ActorInfo
@@ -87,7 +86,10 @@ class Uplink(ABC):
         self.outbox = Outbox(self)
         self._objects = Objects(self, start.prefix, self._refs.unasked)
         self._making = Making(self, start)
-        self._calling = Calling(self, self._refs, is_inline=start.is_shared)
+        calling = Calling(
+            self, self._refs, loop, self._check_parent, is_inline=start.is_shared
+        )
+        self.run, self.run_stream = calling.run, calling.run_stream
         self.loans = LoanBook()
         self._is_forsaken = False
         self.pending = PendingCalls()
@@ -267,16 +269,6 @@ class Uplink(ABC):
         held = (HELD, call, asker, actor, told and told.get("deadline"), name)
         passes = not method.keeps_order
         self.outbox.post(actor, frame, arguments, passes=passes, held=held)
-
-    def run(
-        self,
-        spec: FunctionSpec,
-        args: tuple[object, ...],
-        kwargs: Mapping[str, object],
-    ) -> ObjectRef[Any]:
-        """Calls a function; see Engine."""
-        self._check_parent()
-        return self._calling.run(spec, args, kwargs)
 
     def put(self, value: object) -> ObjectRef[Any]:
         """Has the owner keep a value; see Engine."""

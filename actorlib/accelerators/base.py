@@ -94,6 +94,12 @@ class Lease:
         """The devices of one kind that the lease opens, in index order."""
         return tuple(s.device for s in self.shares if s.device.kind == kind)
 
+    def split(self, name: str) -> tuple[Lease, Lease]:
+        """What it has of a counted resource, and the rest, as two leases."""
+        own = {name: self.amounts[name]} if name in self.amounts else {}
+        rest = {n: amount for n, amount in self.amounts.items() if n != name}
+        return Lease(amounts=own), Lease(amounts=rest, shares=self.shares)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejected:

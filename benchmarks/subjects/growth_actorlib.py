@@ -10,9 +10,8 @@ import math
 import random
 import statistics
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from actorlib._engine import ActorId
 from actorlib._interface import interface_of
 from actorlib._kinds import UNITS
 from actorlib._local.deadlines import Deadlines
@@ -27,6 +26,9 @@ from actorlib._resources import request, totals
 from actorlib.accelerators.base import Device
 from benchmarks.subjects._decisions import Block, churn, rate
 from benchmarks.subjects._report import arguments, report
+
+if TYPE_CHECKING:
+    from actorlib._engine import ActorId
 
 _GPU: Final = "GPU"
 _TO_A_DEVICE: Final = 10

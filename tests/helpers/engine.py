@@ -263,6 +263,17 @@ class FakeEngine:
         self.runs.append((spec, args, dict(kwargs)))
         return self.new_ref()
 
+    def run_stream(
+        self,
+        spec: FunctionSpec,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> Reading:
+        """Writes the call down; its items come when the test puts them in."""
+        self.runs.append((spec, args, dict(kwargs)))
+        bounds = bounds_of(spec.options.backpressure or 0)
+        return Reading(self._loop, self, bounds)
+
     def put(self, value: object) -> ObjectRef[Any]:
         """A ref with a value; see Engine."""
         ref = self.new_ref()

@@ -118,6 +118,29 @@ def test_serve_when_any_bundle_will_do_then_the_one_with_the_least_left() -> Non
     assert len(granted) == 2
 
 
+def test_split_when_a_member_gives_its_cpus_back_then_others_may_have_them() -> None:
+    bundles = group(request(num_cpus=1, num_gpus=1))
+    ((_, lease),) = bundles.serve([seeker(num_cpus=1, num_gpus=0.5)])
+
+    cpus, rest = bundles.split(lease, "CPU")
+    bundles.give(cpus)
+    bundles.check()
+
+    assert devices(rest) == [("0", 5_000)]
+    assert len(bundles.serve([seeker(num_cpus=1)])) == 1
+    bundles.give(rest)
+    bundles.check()
+    assert bundles.free(0) == {"CPU": 0, "GPU": 10_000}
+
+
+def test_split_when_it_is_no_member_s_then_nothing_has_changed() -> None:
+    bundles = group(request(num_cpus=1))
+
+    with pytest.raises(LookupError):
+        bundles.split(Lease(amounts={"CPU": 10_000}), "CPU")
+    bundles.check()
+
+
 def test_serve_when_it_asks_for_nothing_then_let_in() -> None:
     bundles = group(request(num_gpus=1))
 

@@ -6,10 +6,13 @@ every one of them, and no other line is.
 
 from __future__ import annotations
 
-from typing import assert_type
+from typing import TYPE_CHECKING, Any, assert_type
 
 import actorlib
-from actorlib import ActorHandle, ObjectRef, RemoteFunction
+from actorlib import ActorHandle, ObjectRef, ObjectRefGenerator, RemoteFunction
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
 
 
 @actorlib.remote
@@ -25,6 +28,21 @@ def half(text: str) -> list[str]:
 @actorlib.remote(num_gpus=0.25)
 def common(text: str) -> list[str]:
     return [text]
+
+
+@actorlib.remote
+def letters(text: str) -> Iterator[str]:
+    yield from text
+
+
+@actorlib.remote(num_cpus=2, timeout=1.5)
+def lines(text: str) -> Generator[str, None, None]:
+    yield from text.splitlines()
+
+
+@actorlib.remote(num_cpus=2)
+def anything(text: str) -> Any:
+    return text
 
 
 class Plain:
@@ -45,6 +63,10 @@ async def use() -> None:
     assert_type(await half.remote("a"), list[str])
     assert_type(await common.options(num_cpus=2).remote("a"), list[str])
     assert_type(await actorlib.remote(lambda: 1).remote(), int)
+    assert_type(letters.remote("a"), ObjectRefGenerator[str])
+    assert_type([await ref async for ref in lines.remote("a")], list[str])
+    assert_type(letters.options(backpressure=2).remote("a"), ObjectRefGenerator[str])
+    assert_type(await anything.remote("a"), Any)
     assert_type(Bare.remote(1), ActorHandle[Plain])
     assert_type(Common.remote(1), ActorHandle[Plain])
     assert_type(Actors.options(num_cpus=1).remote(1), ActorHandle[Plain])
@@ -55,6 +77,8 @@ async def reject() -> None:
     add.remote()  # rejected
     add.remote(1, scale="2")  # rejected
     half.remote(1)  # rejected
+    letters.remote(1)  # rejected
+    letters.options(backpresure=1)  # rejected
     half.options(max_calls=1)  # rejected
     common.options(num_cpu=1)  # rejected
     Bare.remote("1")  # rejected

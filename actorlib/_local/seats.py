@@ -1,0 +1,184 @@
+"""Where the seats of workers of functions come from: the machine, or a placement group.
+
+A seat is the share that a call holds while it runs.
+"""
+
+from __future__ import annotations
+
+import itertools
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, final
+
+from actorlib._engine import ActorId
+from actorlib._local.bundles import Seeker
+from actorlib._resources import CPU
+from actorlib.exceptions import TaskPlacementGroupRemoved, TaskUnschedulableError
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from actorlib._bundles import GroupSpec
+    from actorlib._local.groups import Groups
+    from actorlib._local.machine import Machine
+    from actorlib._local.wishes import Demand
+    from actorlib.accelerators.base import Lease
+
+
+class Seats(Protocol):
+    """Where one crew gets its seats from."""
+
+    def trouble(self) -> Exception | None:
+        """Why there never will be one, or never again."""
+        ...
+
+    def enter(self, label: str) -> asyncio.Future[Lease]:
+        """Asks for a seat: done at once, or when its turn has come."""
+        ...
+
+    def leave(self, promise: asyncio.Future[Lease]) -> None:
+        """Gives up a place in line, or a seat that was not taken."""
+        ...
+
+    def release(self, lease: Lease) -> None:
+        """Takes a seat back."""
+        ...
+
+    def lend_cpus(self, lease: Lease) -> Lease:
+        """Takes back the CPUs of a lease on devices; gives what is left of it."""
+        ...
+
+    def others_wait(self, own: int) -> bool:
+        """Whether more than so many stand in line."""
+        ...
+
+
+@final
+class MachineSeats:
+    """Seats of the machine, in line with everybody else; see Seats.
+
+    Args:
+        machine: The machine.
+        demand: What a seat is.
+    """
+
+    def __init__(self, machine: Machine, demand: Demand) -> None:
+        self._ledger = machine.ledger
+        self._admission = machine.admission
+        self._demand = demand
+
+    def trouble(self) -> None:
+        """Nothing: what can never be given is refused before; see Seats."""
+
+    def enter(self, label: str) -> asyncio.Future[Lease]:
+        """Asks for a seat; see Seats."""
+        return self._admission.enter(label, *self._demand)
+
+    def leave(self, promise: asyncio.Future[Lease]) -> None:
+        """Gives up a place in line; see Seats."""
+        self._admission.leave(promise)
+
+    def release(self, lease: Lease) -> None:
+        """Takes a seat back; see Seats."""
+        self._admission.release(lease)
+
+    def lend_cpus(self, lease: Lease) -> Lease:
+        """Takes the CPUs back, for good: who waits for them has a device; see Seats."""
+        cpus, rest = self._ledger.split(lease, CPU)
+        self._admission.release(cpus)
+        return rest
+
+    def others_wait(self, own: int) -> bool:
+        """Whether more than so many stand in line; see Seats."""
+        return len(self._admission) > own
+
+
+@final
+class GroupSeats:
+    """Seats in the bundles of a placement group; see Seats.
+
+    Who waits for one is a member of the group, so that its removal ends the wait.
+
+    Args:
+        groups: The groups of the runtime.
+        spec: The group.
+        label: What is run, for messages.
+        demand: What a seat is.
+        index: In which bundle, or -1 for any.
+    """
+
+    def __init__(
+        self, groups: Groups, spec: GroupSpec, label: str, demand: Demand, index: int
+    ) -> None:
+        self._groups = groups
+        self._spec = spec
+        self._demand = demand
+        self._index = index
+        self._usual = self._seeker(label)
+        self._members: dict[asyncio.Future[Lease], ActorId] = {}
+        self._numbers = itertools.count(1)
+
+    def trouble(self) -> Exception | None:
+        """Why there never will be one, or never again; see Seats."""
+        group = self._groups.alive(self._spec)
+        if group is None:
+            return TaskPlacementGroupRemoved(
+                f"{self._usual.label} is not run: {self._spec.label} was removed"
+            )
+        never = group.infeasible or group.refusal_of(self._usual)
+        return TaskUnschedulableError(never) if never else None
+
+    def enter(self, label: str) -> asyncio.Future[Lease]:
+        """Asks for a seat; see Seats."""
+        group = self._groups.alive(self._spec)
+        assert group is not None  # else there is trouble
+        promise = group.enter(self._seeker(label))
+        if promise.done():
+            return promise
+        member = ActorId(b"%x/%d" % (id(self), next(self._numbers)))
+        self._members[promise] = member
+        group.members[member] = partial(_removed, promise)
+        promise.add_done_callback(self._settled)
+        return promise
+
+    def _settled(self, promise: asyncio.Future[Lease]) -> None:
+        """Its turn has come, or never will: it is no member of the group any more."""
+        member = self._members.pop(promise, None)
+        group = self._groups.find(self._spec.id)
+        if member is not None and group is not None:
+            group.part(member)
+
+    def leave(self, promise: asyncio.Future[Lease]) -> None:
+        """Gives up a place in line; see Seats."""
+        if not promise.done():
+            promise.cancel()
+        if promise.cancelled() or promise.exception() is None:
+            self._groups.leave(promise)
+
+    def release(self, lease: Lease) -> None:
+        """Takes a seat back; see Seats."""
+        self._groups.release(lease)
+
+    def lend_cpus(self, lease: Lease) -> Lease:
+        """Takes the CPUs back; see Seats."""
+        cpus, rest = self._groups.split(lease, CPU)
+        self._groups.release(cpus)
+        return rest
+
+    def others_wait(self, own: int) -> bool:
+        """Whether more than so many seek a place in the group; see Seats."""
+        group = self._groups.alive(self._spec)
+        return group is not None and group.seeking > own
+
+    def _seeker(self, label: str) -> Seeker:
+        return Seeker(
+            holder="",
+            label=label,
+            request=self._demand.request,
+            where=self._demand.where,
+            index=self._index,
+        )
+
+
+def _removed(promise: asyncio.Future[Lease], _: str) -> None:
+    """The group is no more: nobody gets a seat in it; see ``trouble``."""
+    promise.cancel()
