@@ -16,7 +16,8 @@ COLUMNS_OF: Final = {
 }
 """By the name of a peer, under which names its figures are shown."""
 
-_PEER_OF: Final = {column: peer for peer, each in COLUMNS_OF.items() for column in each}
+PEER_OF: Final = {column: peer for peer, each in COLUMNS_OF.items() for column in each}
+"""The other way round."""
 
 
 def peers_of(text: str) -> frozenset[str]:
@@ -74,6 +75,6 @@ def _asked(case: Case, peers: Collection[str]) -> Case:
     cells = {
         column: cell
         for column, cell in case.cells.items()
-        if _PEER_OF.get(column) in {None, *peers}
+        if PEER_OF.get(column) in {None, *peers}
     }
     return replace(case, cells=cells)

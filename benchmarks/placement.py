@@ -16,6 +16,7 @@ from benchmarks._cases import (
     FLOOR,
     FORKSERVER,
     OURS,
+    PEERS,
     POOL,
     RAY,
     XOSCAR,
@@ -28,7 +29,7 @@ from benchmarks._cases import (
 from benchmarks._command import Scale, conduct
 from benchmarks._jobs import Job
 from benchmarks._machine import cores
-from benchmarks._peers import is_installed
+from benchmarks._peers import PEER_OF, is_installed
 
 _RATE = Unit(name="actors/s", more_is_better=True)
 
@@ -50,14 +51,6 @@ _NEEDED = ("asyncio", "msgpack", "cloudpickle", "uvloop")
 
 _RAY_AT_BEST: Final = 16
 """The wave in which Ray makes the most actors a second; larger ones take it minutes."""
-
-_PEERS: Final = {
-    RAY: "ray",
-    XOSCAR: "xoscar",
-    DASK: "distributed",
-    POOL: "stdlib",
-    FORKSERVER: "stdlib",
-}
 
 _NOTES = (
     "The start of the runtime is not part of a wave. Ray has no preload. "
@@ -124,13 +117,14 @@ def make_plan(scale: Scale) -> Plan:
 
 def _waves(scale: Scale) -> Iterator[_Wave]:
     counts = (16, 256) if scale.is_quick else (16, 64, 256)
-    interpreters = {XOSCAR: 0 if scale.is_quick else 16}
-    interpreters |= {DASK: interpreters[XOSCAR]}
-    nobody = dict.fromkeys(_PEERS, 0)
+    nobody = dict.fromkeys(PEERS, 0)
+    most = {XOSCAR: 16, DASK: 16}
+    if scale.is_quick:
+        most = {XOSCAR: 0, DASK: 0, RAY: 16, POOL: 16}
     yield _Wave(
         section="template, plain actors",
         counts=counts,
-        most=interpreters | ({RAY: 16, POOL: 16} if scale.is_quick else {}),
+        most=most,
         goals=_PLAIN,
     )
     yield _Wave(
@@ -143,13 +137,13 @@ def _waves(scale: Scale) -> Iterator[_Wave]:
     heavy, why = ("torch", "")
     if not is_installed(heavy):
         heavy, why = ("numpy", " (torch is not installed)")
-    peers = {RAY: 16, POOL: 16, FORKSERVER: 16, XOSCAR: 0, DASK: 0}
+    importing = {RAY: 16, POOL: 16, FORKSERVER: 16, XOSCAR: 0, DASK: 0}
     yield _Wave(
         section=f"each imports {heavy}{why}, preload=[{heavy!r}]",
         counts=counts,
         imports=(heavy,),
         preload=True,
-        most=peers,
+        most=importing,
         goals=_PRELOADED,
     )
     yield _Wave(
@@ -157,7 +151,7 @@ def _waves(scale: Scale) -> Iterator[_Wave]:
         section=f"each imports {heavy}{why}, without preload",
         counts=counts[:1],
         imports=(heavy,),
-        most=peers,
+        most=importing,
     )
     yield _Wave(
         section="spawn, plain actors",
@@ -186,7 +180,7 @@ def _jobs(wave: _Wave, count: int, scale: Scale) -> dict[str, Job]:
     for column, (subject, method) in subjects.items():
         if count > wave.most.get(column, count):
             continue
-        peer = _PEERS.get(column, "")
+        peer = PEER_OF.get(column, "")
         preload = wave.preload and column != RAY
         words = (*filter(None, (method,)), *wave.imports, *(["preload"] * preload))
         found[column] = Job(
