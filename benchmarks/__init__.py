@@ -1,26 +1,43 @@
 """How fast actorlib is, beside what the machine can do and what others do on it.
 
-Each benchmark asks one question and is run by itself: ``python -m
-benchmarks.placement``, ``python -m benchmarks.calls``, ``python -m
-benchmarks.ledger``, ``python -m benchmarks.churn``, ``python -m
-benchmarks.tasks``; ``--help`` lists the options.
-It prints one table and one JSON line and draws one plot.
+``python -m benchmarks`` runs all, or those that are named, and shows one table;
+each asks one question and is run by itself, too: ``python -m benchmarks.calls``.
+``--quick`` asks less, ``--peers ray,stdlib`` says who is measured beside actorlib,
+``--json`` prints JSON alone, ``--out`` says where JSON, tables and plots are kept.
 
-In reading order:
+The questions, in the order of running:
 
-* ``placement``: how many actors a second come to their first answer, and what an idle
-  one costs;
+* ``placement``: how many actors a second come to their first answers;
+* ``first``: how long one takes in a runtime that has nothing to do;
+* ``crowd``: whether the thousandth is placed as fast as the first;
+* ``whole``: how long a whole program takes;
+* ``idle``: what actors cost that have nothing to do;
 * ``calls``: how long a call takes and how many a second there can be;
-* ``tasks``: the same for functions;
+* ``fan``: whether several actors, and actors that call actors, scale with the cores;
+* ``batches``: many calls of one method, all at once;
+* ``tasks``: calls of functions;
+* ``streams``: items of a generator;
+* ``payload``: large arrays, there and back;
+* ``sharing``: one array for many actors;
+* ``deaths``: how soon all who wait are told that an actor is dead;
 * ``ledger``: how many placement decisions a second there can be, from 10 devices to
   100,000;
-* ``churn``: what is left of ten thousand actors, and how many there can be at once;
-* ``_command``: what they share: options, and the order of the work;
+* ``churn``: what is left of ten thousand actors, and how many there can be at once.
+
+What they share, in reading order:
+
+* ``_cases``: what a benchmark asks: rows, targets, parts of a plot;
 * ``_jobs``: measurements, each in an interpreter of its own, one after another, in
   rounds, so that a disturbance of the machine meets all subjects alike;
-* ``_cases``: the rows of a table: medians, ratios, targets;
+* ``_leftovers``: what a subject leaves running is ended;
+* ``_figures``: what was measured: medians, ratios, verdicts;
+* ``_peers``: who of the others is asked for, and who is there;
+* ``_run``: a whole benchmark, with its bar;
+* ``_command``: options, and the order of the work;
 * ``_machine``: what the figures were measured on;
-* ``_table``, ``_curve``, ``_plot``: how they are shown;
+* ``_table``, ``_markdown``, ``_curve``: how they are shown in text;
+* ``_colours``, ``_plot``, ``_overview``: how they are drawn;
+* ``_folder``: where they are kept;
 * ``subjects``: what is measured: actorlib, the floors, the peers.
 
 A floor is the least program that does the same work without actorlib. It is measured

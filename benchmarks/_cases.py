@@ -1,23 +1,29 @@
-"""The rows of a table: what was measured, how it compares, what is aimed at."""
+"""What a benchmark asks: the rows of its table, the parts of its plot, its targets."""
 
-import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from benchmarks._jobs import Job, Samples
+from benchmarks._jobs import Job
 
 OURS: Final = "actorlib"
 FLOOR: Final = "floor"
 RAY: Final = "Ray"
+XOSCAR: Final = "xoscar"
+DASK: Final = "distributed"
 POOL: Final = "process pool"
 FORKSERVER: Final = "forkserver pool"
 SCAN: Final = "list scan"
-SMALLEST: Final = "10 devices"
-"""Ourselves on the smallest machine: to compare with, not to show."""
 
-COLUMNS: Final = (OURS, FLOOR, SCAN, RAY, POOL, FORKSERVER)
-"""Who is measured, in the order in which they are shown."""
+PEERS: Final = (RAY, XOSCAR, DASK, POOL, FORKSERVER)
+"""Who does the same work for users."""
+
+COLUMNS: Final = (OURS, FLOOR, SCAN, *PEERS)
+"""Who is measured, in the order in which they are shown.
+
+A cell may have another name: ourselves in an easier situation, to compare with and not
+to show.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +71,7 @@ class Case:
         unit: In what its figures are shown.
         cells: By column, whose figure stands there: ``job/metric``.
         targets: What is aimed at.
+        remarks: By column, what makes a figure differ from the others of its row.
     """
 
     section: str
@@ -72,15 +79,7 @@ class Case:
     unit: Unit
     cells: Mapping[str, str]
     targets: tuple[Target, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
-    """The middle and the ends of what several rounds gave."""
-
-    median: float
-    low: float
-    high: float
+    remarks: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,93 +133,3 @@ class Plan:
     cases: Sequence[Case]
     panels: Sequence[Panel] = field(default_factory=list[Panel])
     curves: Sequence[Curve] = field(default_factory=list[Curve])
-
-
-def spread(case: Case, column: str, samples: Samples) -> Spread | None:
-    """What was measured for one cell, or None if nothing was."""
-    found = _values(case, column, samples)
-    return _spread([value for value in found if value is not None])
-
-
-def points(curve: Curve, line: str, samples: Samples) -> dict[int, Spread]:
-    """What was measured for one line, by size, ascending; what failed is left out."""
-    found = {
-        size: _spread([value for value in samples.figures.get(cell, []) if value])
-        for size, cell in sorted(curve.lines[line].items())
-    }
-    return {size: value for size, value in found.items() if value is not None}
-
-
-def ratio(case: Case, against: str, samples: Samples) -> Spread | None:
-    """Ours as a multiple of another's, round by round; None if there is no such pair.
-
-    Both figures of a pair were taken within a short time, so this is steadier than the
-    ratio of the medians.
-    """
-    pairs = zip(
-        _values(case, OURS, samples), _values(case, against, samples), strict=False
-    )
-    return _spread([ours / theirs for ours, theirs in pairs if ours and theirs])
-
-
-def verdict(case: Case, target: Target, samples: Samples) -> bool | None:
-    """Whether a target is reached; None if it was not measured."""
-    if target.against is None:
-        reached = spread(case, OURS, samples)
-    else:
-        reached = ratio(case, target.against, samples)
-    if reached is None:
-        return None
-    if case.unit.more_is_better:
-        return reached.median >= target.bound
-    return reached.median <= target.bound
-
-
-def describe(case: Case, target: Target) -> str:
-    """A target in words, for the table."""
-    sign = ">=" if case.unit.more_is_better else "<="
-    if target.against is None:
-        return f"{sign} {target.bound * case.unit.scale:g} {case.unit.name}"
-    if target.bound < 1:
-        return f"{sign} {target.bound:.0%} of {target.against}"
-    return f"{sign} {target.bound:g} x {target.against}"
-
-
-def report(case: Case, samples: Samples) -> dict[str, object]:
-    """A case as JSON; figures in base units: seconds, bytes, per second."""
-    others = [column for column in case.cells if column != OURS]
-    return {
-        "section": case.section,
-        "case": case.title,
-        "more_is_better": case.unit.more_is_better,
-        "figures": _each(case.cells, lambda name: spread(case, name, samples)),
-        "ratios": _each(others, lambda name: ratio(case, name, samples)),
-        "targets": [
-            {
-                "target": describe(case, target),
-                "reached": verdict(case, target, samples),
-            }
-            for target in case.targets
-        ],
-    }
-
-
-def _each(
-    columns: Mapping[str, str] | Sequence[str], find: Callable[[str], Spread | None]
-) -> dict[str, object]:
-    found = {column: find(column) for column in columns}
-    return {
-        column: {"median": value.median, "min": value.low, "max": value.high}
-        for column, value in found.items()
-        if value is not None
-    }
-
-
-def _values(case: Case, column: str, samples: Samples) -> list[float | None]:
-    return samples.figures.get(case.cells.get(column, ""), [])
-
-
-def _spread(values: Sequence[float]) -> Spread | None:
-    if not values:
-        return None
-    return Spread(median=statistics.median(values), low=min(values), high=max(values))

@@ -1,22 +1,21 @@
-"""What every benchmark shares: its options and the order of its work."""
+"""What every benchmark shares: its options and the order of the work."""
 
 import argparse
-import importlib.util
 import json
+import signal
 import sys
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
-
-from benchmarks._cases import Plan, report
-from benchmarks._jobs import JobError, Samples, in_rounds, measure
+from benchmarks._cases import Plan
+from benchmarks._folder import Folder
+from benchmarks._leftovers import adopt_orphans
 from benchmarks._machine import this_machine
+from benchmarks._peers import COLUMNS_OF, asked, missing, peers_of
+from benchmarks._run import Outcome, bar_for, run
 from benchmarks._table import show
 
-_PEERS = ("ray", "stdlib")
 _RESULTS = Path(__file__).resolve().parent / "results"
 
 
@@ -25,92 +24,116 @@ class Scale:
     """How much is asked of a run.
 
     Attributes:
-        is_quick: Whether it is to take a minute or two and not a quarter of an hour.
-        peers: Who is measured beside actorlib: ``ray``, ``stdlib``.
+        is_quick: Whether it is to take a minute and not several.
     """
 
     is_quick: bool
-    peers: frozenset[str]
 
 
-def is_installed(module: str) -> bool:
-    """Whether a module could be imported; it is not."""
-    return importlib.util.find_spec(module) is not None
+MakePlan = Callable[[Scale], Plan]
+"""What each benchmark is: the plan for a scale."""
 
 
-def conduct(make_plan: Callable[[Scale], Plan]) -> None:
-    """Runs a benchmark as the command line asks; exits with 1 if actorlib failed."""
-    options = _parsed()
-    plan = make_plan(Scale(is_quick=options.quick, peers=options.peers))
-    machine = this_machine()
-    samples = _measured(plan, options.rounds)
-    if not options.json:
-        show(plan, samples, str(machine))
-    summary = {
-        "benchmark": plan.name,
-        "quick": options.quick,
-        "rounds": options.rounds,
-        "machine": asdict(machine),
-        "cases": [report(case, samples) for case in plan.cases],
-        "failures": samples.failures,
-    }
-    print(json.dumps(summary), flush=True)
-    _draw(plan, samples, options.out, str(machine))
-    if any(name.startswith("actorlib") for name in samples.failures):
-        sys.exit(1)
+def conduct(make_plan: MakePlan) -> None:
+    """Runs one benchmark as the command line asks; exits with 1 if something failed."""
+    options = parser().parse_args()
+    folder = _folder(options)
+    _tell(_measured([make_plan], options, folder), options, folder)
 
 
-def _parsed() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+def conduct_all(makers: Mapping[str, MakePlan]) -> None:
+    """Runs benchmarks, the named ones or all, and tells of them in one table.
+
+    Exits with 1 if something failed.
+    """
+    words = parser()
+    words.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"which benchmarks, by default all: {', '.join(makers)}",
+    )
+    options = words.parse_args()
+    if strange := sorted(set(options.names) - makers.keys()):
+        words.error(
+            f"no benchmark is called {', '.join(map(repr, strange))}; "
+            f"there are {', '.join(makers)}"
+        )
+    names = [name for name in makers if name in options.names or not options.names]
+    folder = _folder(options)
+    outcomes = _measured([makers[name] for name in names], options, folder)
+    folder.keep("all", outcomes)
+    folder.draw_all(outcomes)
+    _tell(outcomes, options, folder)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options that all benchmarks have."""
+    words = argparse.ArgumentParser(
         formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help="a minute or two in all")
-    parser.add_argument("--json", action="store_true", help="only JSON on stdout")
-    parser.add_argument(
+    words.add_argument(
+        "--quick", action="store_true", help="about a minute for each benchmark"
+    )
+    words.add_argument("--json", action="store_true", help="only JSON on stdout")
+    words.add_argument(
         "--peers",
-        type=lambda text: frozenset(filter(None, text.split(","))),
-        default=None,
-        metavar="ray,stdlib",
-        help="who is measured beside actorlib; by default those installed",
+        type=peers_of,
+        default=",".join(COLUMNS_OF),
+        metavar=",".join(COLUMNS_OF),
+        help="who is measured beside actorlib; who is not installed is said so",
     )
-    parser.add_argument("--rounds", type=int, default=3, help="at least 3 for a claim")
-    parser.add_argument("--out", type=Path, default=_RESULTS, help="for the plot")
-    options = parser.parse_args()
-    installed = {name for name in _PEERS if name == "stdlib" or is_installed(name)}
-    if options.peers is None:
-        options.peers = frozenset(installed)
-    if strange := options.peers - installed:
-        parser.error(f"not a peer, or not installed: {', '.join(sorted(strange))}")
-    if options.rounds < 1:
-        parser.error(f"--rounds takes 1 or more, not {options.rounds}")
-    return options
-
-
-def _measured(plan: Plan, rounds: int) -> Samples:
-    samples = Samples()
-    progress = Progress(
-        *Progress.get_default_columns()[:2],
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
+    words.add_argument(
+        "--rounds", type=_at_least_one, default=3, help="at least 3 for a claim"
     )
-    with progress:
-        task = progress.add_task(plan.name, total=rounds * len(plan.jobs))
-        for turn, job in in_rounds(plan.jobs, rounds):
-            progress.update(task, description=job.name)
-            try:
-                samples.add(job, turn, measure(job))
-            except JobError as error:
-                samples.failures[job.name] = str(error)
-            progress.advance(task)
-        progress.update(task, description=plan.name)
-    return samples
+    words.add_argument(
+        "--out", type=Path, default=_RESULTS, help="a folder for JSON, tables, plots"
+    )
+    return words
 
 
-def _draw(plan: Plan, samples: Samples, folder: Path, caption: str) -> None:
-    if not is_installed("matplotlib"):
-        print("no plot: matplotlib is not installed (extra 'bench')", file=sys.stderr)
-        return
-    from benchmarks._plot import draw  # noqa: PLC0415  # it needs the extra 'bench'
+def _folder(options: argparse.Namespace) -> Folder:
+    return Folder(
+        path=options.out,
+        machine=this_machine(),
+        is_quick=options.quick,
+        rounds=options.rounds,
+    )
 
-    print(f"plot: {draw(plan, samples, folder, caption)}", file=sys.stderr)
+
+def _at_least_one(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"it takes 1 or more, not {text}")
+    return int(text)
+
+
+def _measured(
+    makers: Sequence[MakePlan], options: argparse.Namespace, folder: Folder
+) -> list[Outcome]:
+    """The outcomes, each written as soon as it is there."""
+    scale = Scale(is_quick=options.quick)
+    absent = missing(options.peers)
+    plans = [asked(make_plan(scale), options.peers, absent) for make_plan in makers]
+    adopt_orphans()
+    # As with Ctrl-C: what runs now is ended, and what was measured is kept.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    outcomes: list[Outcome] = []
+    with bar_for(plans, options.rounds) as progress:
+        for plan in plans:
+            outcome = run(plan, options.rounds, progress)
+            outcomes.append(outcome)
+            folder.keep(plan.name, [outcome])
+            folder.draw(outcome)
+    return outcomes
+
+
+def _tell(
+    outcomes: Sequence[Outcome], options: argparse.Namespace, folder: Folder
+) -> None:
+    if options.json:
+        print(json.dumps(folder.summary(outcomes)), flush=True)
+    else:
+        show(outcomes, str(folder.machine))
+    print(f"JSON, tables and plots: {folder.path}", file=sys.stderr)
+    if any(outcome.samples.failures for outcome in outcomes):
+        sys.exit(1)

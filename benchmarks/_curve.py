@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from string import ascii_lowercase
 
-from benchmarks._cases import Curve, points
+from benchmarks._cases import Curve
+from benchmarks._figures import points
 from benchmarks._jobs import Samples
 
 _COLUMNS = 73

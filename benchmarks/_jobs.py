@@ -6,11 +6,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
+
+from benchmarks._leftovers import end_orphans
 
 _ROOT = Path(__file__).resolve().parent.parent
 _SUBJECTS = "benchmarks.subjects"
@@ -25,12 +27,16 @@ class Job:
         subject: Its module in ``benchmarks.subjects``.
         arguments: What the subject is told; JSON.
         limit: Seconds after which it is ended and counts as failed.
+        peer: Whose figures these are, or nothing: ours, or a floor's.
+        absence: Why it cannot be run here, or nothing.
     """
 
     name: str
     subject: str
     arguments: Mapping[str, object] = field(default_factory=dict[str, object])
     limit: float = 300.0
+    peer: str = ""
+    absence: str = ""
 
 
 class JobError(Exception):
@@ -44,12 +50,16 @@ class Samples:
     Attributes:
         figures: By ``job/metric``, one value for each round; None where it failed.
         failures: By job, why it failed the last time.
+        absences: By job, why it was not run.
+        seconds: By job, how long it took in all rounds.
     """
 
     figures: dict[str, list[float | None]] = field(
         default_factory=dict[str, list[float | None]]
     )
     failures: dict[str, str] = field(default_factory=dict[str, str])
+    absences: dict[str, str] = field(default_factory=dict[str, str])
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
 
     def add(self, job: Job, turn: int, metrics: Mapping[str, float]) -> None:
         """Keeps what a job measured in a round, counted from 0."""
@@ -73,25 +83,37 @@ def in_rounds(jobs: Sequence[Job], rounds: int) -> Iterator[tuple[int, Job]]:
 def measure(job: Job) -> dict[str, float]:
     """Runs a subject in a fresh interpreter; gives its figures by name.
 
+    Whatever it has left running or lying is gone afterwards.
+
     Raises:
         JobError: It failed, or took longer than its limit.
     """
-    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-        with _started(job, out, err) as process:
-            try:
-                code = process.wait(job.limit)
-            except subprocess.TimeoutExpired:
-                raise JobError(f"not done after {job.limit:.0f} s") from None
+    # A short name: peers put sockets deep below it, and their paths are limited.
+    with (
+        tempfile.TemporaryDirectory(prefix="b-", ignore_cleanup_errors=True) as scratch,
+        tempfile.TemporaryFile("w+") as out,
+        tempfile.TemporaryFile("w+") as err,
+    ):
+        try:
+            code = _exit_code(job, scratch, out, err)
+        finally:
+            killed = end_orphans()
         if code != 0:
             raise JobError(f"exit code {code}: {' / '.join(_last_lines(err, 2))}")
-        metrics: dict[str, float] = json.loads(_last_lines(out, 1)[0])
-    return metrics
+        if killed and not job.peer:
+            raise JobError(f"it left running: {'; '.join(killed)}")
+        return _figures(_last_lines(out, 1))
 
 
-@contextmanager
-def _started(
-    job: Job, out: IO[str], err: IO[str]
-) -> Generator[subprocess.Popen[bytes]]:
+def _figures(lines: Sequence[str]) -> dict[str, float]:
+    try:
+        found: dict[str, float] = json.loads(lines[0])
+    except (IndexError, json.JSONDecodeError):
+        raise JobError(f"it printed no figures: {' '.join(lines)!r}") from None
+    return found
+
+
+def _exit_code(job: Job, scratch: str, out: IO[str], err: IO[str]) -> int:
     command = [sys.executable, "-m", f"{_SUBJECTS}.{job.subject}"]
     path = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     # Files, not pipes: a daemon that a peer leaves behind would keep a pipe open.
@@ -101,6 +123,7 @@ def _started(
             **os.environ,
             "PYTHONPATH": os.pathsep.join(path),
             "RAY_USAGE_STATS_ENABLED": "0",
+            "TMPDIR": scratch,
         },
         stdin=subprocess.DEVNULL,
         stdout=out,
@@ -108,7 +131,9 @@ def _started(
         start_new_session=True,
     )
     try:
-        yield process
+        return process.wait(job.limit)
+    except subprocess.TimeoutExpired:
+        raise JobError(f"not done after {job.limit:.0f} s") from None
     finally:
         if process.poll() is None:
             with suppress(ProcessLookupError):

@@ -4,18 +4,29 @@ import importlib.metadata
 import os
 import platform
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import actorlib
 
-_LIBRARIES = ("uvloop", "msgpack", "cloudpickle", "ray", "numpy", "torch")
+_LIBRARIES = (
+    "uvloop",
+    "msgpack",
+    "cloudpickle",
+    "ray",
+    "xoscar",
+    "distributed",
+    "numpy",
+    "torch",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What the figures were measured on.
+    """What the figures were measured on, and when.
 
     Attributes:
+        day: The date, in UTC.
         cpu: Its model.
         cores: How many CPUs this process may use.
         memory: Bytes.
@@ -25,6 +36,7 @@ class Machine:
         versions: Of the libraries, by name.
     """
 
+    day: str
     cpu: str
     cores: int
     memory: int
@@ -33,17 +45,25 @@ class Machine:
     python: str
     versions: dict[str, str]
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether somebody else wanted it."""
+        return self.load > self.cores / 4
+
     def __str__(self) -> str:
         libraries = ", ".join(f"{name} {text}" for name, text in self.versions.items())
+        busy = " (busy: trust no figure)" if self.is_busy else ""
         return (
-            f"{self.cpu}, {self.cores} cores, {self.memory / 2**30:.0f} GiB, "
-            f"{self.kernel}, {self.python}; {libraries}; load before {self.load}"
+            f"{self.day}, {self.cpu}, {self.cores} cores, "
+            f"{self.memory / 2**30:.0f} GiB, {self.kernel}, {self.python}; "
+            f"{libraries}; load before {self.load}{busy}"
         )
 
 
 def this_machine() -> Machine:
     """The machine, the interpreter and the libraries."""
     return Machine(
+        day=datetime.now(UTC).date().isoformat(),
         cpu=_cpu_model(),
         cores=cores(),
         memory=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),

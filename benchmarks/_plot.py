@@ -9,23 +9,13 @@ mpl.use("agg")  # before pyplot, which would look for a display
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
-from benchmarks._cases import (
-    COLUMNS,
-    FLOOR,
-    OURS,
-    Curve,
-    Panel,
-    Plan,
-    points,
-    spread,
-)
+from benchmarks._cases import COLUMNS, Curve, Panel, Plan
+from benchmarks._colours import COLOURS
+from benchmarks._figures import points, spread
 from benchmarks._jobs import Samples
 
-_COLOURS = {OURS: "#d1495b", FLOOR: "#9a9a9a"}
 _DISTINCT = 10
 """How many lines have colours of their own."""
-
-_OTHERS = ("#30638e", "#6a994e", "#a7c957")
 
 
 def draw(plan: Plan, samples: Samples, folder: Path, caption: str) -> Path:
@@ -63,9 +53,8 @@ def _draw_panel(panel: Panel, samples: Samples, axis: Axes) -> None:
         name for name in COLUMNS if any(name in case.cells for case in panel.cases)
     ]
     width = 0.8 / len(names)
-    others = iter(_OTHERS)
     for place, name in enumerate(names):
-        colour = _COLOURS.get(name) or next(others)
+        colour = COLOURS[name]
         for index, case in enumerate(panel.cases):
             found = spread(case, name, samples)
             if found is None:
@@ -114,7 +103,7 @@ def _draw_curve(curve: Curve, samples: Samples, axis: Axes) -> None:
                 [(each.median - each.low) * scale for each in spreads],
                 [(each.high - each.median) * scale for each in spreads],
             ],
-            color=_COLOURS.get(name),
+            color=COLOURS.get(name),
             marker="o",
             markersize=4,
             linestyle="-" if place < _DISTINCT else "--",

@@ -8,7 +8,18 @@ Run it with ``python -m benchmarks.tasks``.
 
 from typing import Final
 
-from benchmarks._cases import FLOOR, OURS, POOL, RAY, Case, Panel, Plan, Target, Unit
+from benchmarks._cases import (
+    DASK,
+    FLOOR,
+    OURS,
+    POOL,
+    RAY,
+    Case,
+    Panel,
+    Plan,
+    Target,
+    Unit,
+)
 from benchmarks._command import Scale, conduct
 from benchmarks._jobs import Job
 
@@ -26,20 +37,21 @@ _GOALS: Final = {
 }
 
 _NOTES = (
-    "Cells: median of the rounds, then min..max. Ratios are taken round by round.",
     "floor: msgpack frames over a socket pair to one far end, with a future for each "
     "call and no pool; see benchmarks.calls.",
     "Everybody has two processes to run calls in, and is left to the scheduler. "
     "process pool: ProcessPoolExecutor, each call a chunk of its own. Ray: the better "
-    "one of ray.get and await.",
+    "one of ray.get and await. distributed: windows by one map and one gather.",
 )
 
 
 def make_plan(scale: Scale) -> Plan:
     """What this benchmark runs and shows."""
     trips, windows = (600, 15) if scale.is_quick else (3000, 40)
-    fast = {"trips": trips, "windows": windows}
-    slow = {"trips": trips // 3, "windows": 5}
+    fast = {"trips": trips, "windows": windows, "workers": 2}
+    slow = {"trips": trips // 3, "windows": windows // 5, "workers": 2}
+    # A round trip of it takes ten milliseconds, a window three seconds.
+    slower = {"trips": trips // 6, "windows": 2, "workers": 2}
     jobs = [
         Job(name=OURS, subject="tasks_actorlib", arguments=fast),
         Job(
@@ -48,21 +60,23 @@ def make_plan(scale: Scale) -> Plan:
             arguments={**fast, "method": "blocking", "apart": True},
         ),
     ]
-    if "stdlib" in scale.peers:
-        jobs.append(Job(name=POOL, subject="tasks_pool", arguments=slow))
-    if "ray" in scale.peers:
-        jobs.append(Job(name=RAY, subject="tasks_ray", arguments=slow))
+    jobs += [
+        Job(name=POOL, subject="calls_pool", arguments=slow, peer="stdlib"),
+        Job(name=RAY, subject="tasks_ray", arguments=slow, peer="ray"),
+        Job(
+            name=DASK,
+            subject="tasks_distributed",
+            arguments=slower,
+            peer="distributed",
+        ),
+    ]
     cases = [
         Case(
             section=section,
             title="a function that gives back what it is given",
             unit=_UNITS[figure],
             cells={job.name: f"{job.name}/{figure}" for job in jobs},
-            targets=tuple(
-                target
-                for target in _GOALS.get(figure, ())
-                if target.against is None or target.against in {j.name for j in jobs}
-            ),
+            targets=_GOALS.get(figure, ()),
         )
         for figure, section in _SECTIONS.items()
     ]

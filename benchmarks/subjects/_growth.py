@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import actorlib
+from benchmarks.subjects._processes import children
 
 _PATIENCE = 30.0
 _FIELDS = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
@@ -77,12 +78,3 @@ def heap() -> dict[str, float]:
     ask.restype = _Heap
     found = ask()
     return {"heap": float(found.uordblks + found.hblkhd)}
-
-
-def children(pid: int) -> list[int]:
-    """The children of a process, also those that have ended and were not reaped."""
-    found: list[int] = []
-    with suppress(FileNotFoundError):
-        for thread in Path(f"/proc/{pid}/task").iterdir():
-            found += map(int, (thread / "children").read_text("ascii").split())
-    return found

@@ -6,6 +6,7 @@ Where there is no ``/proc`` nothing is known and nothing done.
 import os
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 _SETTLE = 0.3
@@ -20,6 +21,38 @@ def memory_each(pids: Iterable[int]) -> dict[str, float]:
     time.sleep(_SETTLE)
     sizes = [size for size in map(_pss, pids) if size is not None]
     return {"pss": sum(sizes) / len(sizes)} if sizes else {}
+
+
+def memory_of(pids: Iterable[int]) -> float:
+    """The proportional set size of processes together, in bytes."""
+    return float(sum(size for size in map(_pss, pids) if size is not None))
+
+
+def cpu_of(pids: Iterable[int]) -> float:
+    """The seconds of CPU that processes have used, to the nanosecond."""
+    spent = 0
+    for pid in pids:
+        with suppress(OSError):
+            for thread in Path(f"/proc/{pid}/task").iterdir():
+                # Unlike the times in "stat" it is not in ticks of a hundredth.
+                text = (thread / "schedstat").read_text(encoding="ascii")
+                spent += int(text.split()[0])
+    return spent / 1e9
+
+
+def children(pid: int) -> list[int]:
+    """The children of a process, also those that have ended and were not reaped."""
+    found: list[int] = []
+    with suppress(FileNotFoundError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            found += map(int, (thread / "children").read_text("ascii").split())
+    return found
+
+
+def descendants(pid: int) -> list[int]:
+    """The children of a process, their children, and so on."""
+    found = children(pid)
+    return found + [below for child in found for below in descendants(child)]
 
 
 def await_end(pids: Iterable[int]) -> None:

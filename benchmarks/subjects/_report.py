@@ -43,12 +43,14 @@ class Traffic(NamedTuple):
         windows: How many windows of calls are sent.
         method: How, in the words of the subject.
         apart: Whether both ends have a CPU each, or share one.
+        workers: How many processes run the calls, where there may be several.
     """
 
     trips: int
     windows: int
     method: str = ""
     apart: bool = True
+    workers: int = 1
 
 
 def arguments() -> dict[str, Any]:
@@ -83,6 +85,17 @@ def pipelined(times: Sequence[float]) -> dict[str, float]:
     """The figure of windows of calls, the first fifth left out."""
     warm = times[len(times) // 5 :]
     return {"rate": WINDOW * len(warm) / sum(warm)}
+
+
+def at_once(answers: Sequence[object], size: int, took: float) -> float:
+    """Calls a second of those made at once, if all were answered in their order.
+
+    Raises:
+        RuntimeError: Answers were lost, or came in another order.
+    """
+    if list(answers) != list(range(size)):
+        raise RuntimeError(f"{size} calls gave {len(answers)} answers, or disorder")
+    return size / took
 
 
 def prefixed(prefix: str, metrics: Mapping[str, float]) -> dict[str, float]:

@@ -2,20 +2,12 @@
 
 import asyncio
 import os
-import time
 from typing import Any
 
 import actorlib
+from benchmarks.subjects._calls import awaited
 from benchmarks.subjects._processes import place
-from benchmarks.subjects._report import (
-    WINDOW,
-    Traffic,
-    arguments,
-    pipelined,
-    prefixed,
-    report,
-    round_trips,
-)
+from benchmarks.subjects._report import Traffic, arguments, prefixed, report
 
 
 @actorlib.remote
@@ -48,17 +40,7 @@ async def _calls(
     actor: actorlib.ActorHandle[Any], traffic: Traffic
 ) -> dict[str, float]:
     place(await actor.pid.remote(), apart=traffic.apart)
-    trips: list[float] = []
-    for value in range(traffic.trips):
-        begun = time.perf_counter()
-        await actor.echo.remote(value)
-        trips.append(time.perf_counter() - begun)
-    windows: list[float] = []
-    for _ in range(traffic.windows):
-        begun = time.perf_counter()
-        await asyncio.gather(*(actor.echo.remote(value) for value in range(WINDOW)))
-        windows.append(time.perf_counter() - begun)
-    return round_trips(trips) | pipelined(windows)
+    return await awaited(actor.echo.remote, traffic)
 
 
 async def _measured(traffic: Traffic) -> dict[str, float]:

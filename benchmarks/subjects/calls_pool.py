@@ -1,4 +1,7 @@
-"""The standard library's process pool: calls of one worker."""
+"""The standard library's process pool: calls of functions, sent one at a time.
+
+With one worker it is the nearest that the standard library has to an actor.
+"""
 
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -20,7 +23,7 @@ def _echo(value: int) -> int:
 def _measured(traffic: Traffic) -> dict[str, float]:
     trips: list[float] = []
     windows: list[float] = []
-    with ProcessPoolExecutor(1) as pool:
+    with ProcessPoolExecutor(traffic.workers) as pool:
         for value in range(traffic.trips):
             begun = time.perf_counter()
             pool.submit(_echo, value).result()

@@ -1,12 +1,18 @@
-"""Ray: large arrays as arguments and results of an actor, and one put to many."""
+"""Ray: large arrays as arguments and results of an actor.
 
-import time
+By value: Ray puts a large argument into its store by itself, so ``ray.put`` before the
+call would be the same copy.
+"""
+
+import asyncio
 from typing import Any
 
 import numpy as np
 import ray
 
-from benchmarks.subjects._report import arguments, middle, report
+from benchmarks.subjects._payload import Load, moved
+from benchmarks.subjects._ray import cluster
+from benchmarks.subjects._report import arguments, report
 
 
 @ray.remote(num_cpus=0)
@@ -26,39 +32,15 @@ class Sink:
         return self._array
 
 
-def _measured(sizes: list[int], trips: int, spread: int) -> dict[str, float]:
-    metrics: dict[str, float] = {}
-    ray.init(
-        include_dashboard=False, log_to_driver=False, object_store_memory=8 * 10**9
-    )
-    sink: Any = Sink.remote()
-    for size in sizes:
-        array = np.ones(size, dtype=np.uint8)
-        ray.get(sink.make.remote(size))
-        given: list[float] = []
-        got: list[float] = []
-        for _ in range(max(trips // max(size // 50_000_000, 1), 5)):
-            begun = time.perf_counter()
-            ray.get(sink.last.remote(array))
-            given.append(time.perf_counter() - begun)
-        for _ in range(len(given)):
-            begun = time.perf_counter()
-            ray.get(sink.give.remote())
-            got.append(time.perf_counter() - begun)
-        metrics |= {f"argument {size}": middle(given), f"result {size}": middle(got)}
-    array = np.ones(spread, dtype=np.uint8)
-    sinks: list[Any] = [Sink.remote() for _ in range(8)]
-    ray.get([sink.make.remote(1) for sink in sinks])
-    begun = time.perf_counter()
-    put = ray.put(array)
-    ray.get([sink.last.remote(put) for sink in sinks])
-    metrics |= {
-        "fan-out time": time.perf_counter() - begun,
-        "fan-out memory": float(spread),
-    }
-    ray.shutdown()
-    return metrics
+def _measured(load: Load) -> dict[str, float]:
+    with cluster(object_store_memory=8 * 10**9):
+        sink: Any = Sink.remote()
+
+        async def call(method: str, *given: object) -> object:
+            return ray.get(getattr(sink, method).remote(*given))
+
+        return asyncio.run(moved(call, load))
 
 
 if __name__ == "__main__":
-    report(_measured(**arguments()))
+    report(_measured(Load(**arguments())))

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Literal
 
 import actorlib
-from benchmarks.subjects._processes import memory_each
 from benchmarks.subjects._report import Wave, arguments, distinct, report
 
 
@@ -39,9 +38,6 @@ async def _measured(wave: Wave) -> dict[str, float]:
             pids = await asyncio.gather(*(actor.pid.remote() for actor in actors))
             metrics[name] = wave.size / (time.perf_counter() - begun)
             distinct(pids, wave.size)
-            if name == "cold":
-                alive = [a.pid for a in runtime.snapshot().actors if a.state == "alive"]
-                metrics |= memory_each(alive)
             begun = time.perf_counter()
             await asyncio.gather(*(actorlib.kill(actor) for actor in actors))
             metrics["down"] = wave.size / (time.perf_counter() - begun)

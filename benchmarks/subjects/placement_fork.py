@@ -7,7 +7,6 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks.subjects._processes import memory_each
 from benchmarks.subjects._report import Wave, arguments, distinct, report
 from benchmarks.subjects.bare_template import COUNT
 
@@ -33,9 +32,7 @@ def _measured(wave: Wave) -> dict[str, float]:
             _receive(answers, wave.size)
             metrics[name] = wave.size / (time.perf_counter() - begun)
             found = _receive(control, wave.size * COUNT.size)
-            pids = distinct(struct.unpack(f"<{wave.size}i", found), wave.size)
-            if name == "cold":
-                metrics |= memory_each(pids)
+            distinct(struct.unpack(f"<{wave.size}i", found), wave.size)
             begun = time.perf_counter()
             control.sendall(COUNT.pack(0))
             _receive(control, 1)

@@ -13,7 +13,6 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing.context import ForkServerContext
 from multiprocessing.synchronize import Barrier
 
-from benchmarks.subjects._processes import memory_each
 from benchmarks.subjects._report import Wave, arguments, distinct, report
 
 _gate: list[Barrier] = []
@@ -48,8 +47,6 @@ def _measured(wave: Wave) -> dict[str, float]:
             pids = [answer.result() for answer in answers]
             metrics[name] = wave.size / (time.perf_counter() - begun)
             distinct(pids, wave.size)
-            if name == "cold":
-                metrics |= memory_each(pids)
     return metrics
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import ray
 
-from benchmarks.subjects._processes import await_end, memory_each
+from benchmarks.subjects._processes import await_end
 from benchmarks.subjects._report import Wave, arguments, distinct, report
 
 
@@ -35,8 +35,6 @@ def _measured(wave: Wave) -> dict[str, float]:
         pids = ray.get([actor.pid.remote() for actor in actors])
         metrics[name] = wave.size / (time.perf_counter() - begun)
         distinct(pids, wave.size)
-        if name == "cold":
-            metrics |= memory_each(pids)
         for actor in actors:
             ray.kill(actor)
         await_end(pids)

@@ -1,17 +1,8 @@
 """Calls of a remote function, one after another and in windows."""
 
-import asyncio
-import time
-
 import actorlib
-from benchmarks.subjects._report import (
-    WINDOW,
-    Traffic,
-    arguments,
-    pipelined,
-    report,
-    round_trips,
-)
+from benchmarks.subjects._calls import awaited
+from benchmarks.subjects._report import Traffic, arguments, report
 
 
 @actorlib.remote
@@ -21,18 +12,8 @@ def echo(value: int) -> int:
 
 
 async def _measured(traffic: Traffic) -> dict[str, float]:
-    trips: list[float] = []
-    windows: list[float] = []
-    async with actorlib.init(num_cpus=2, num_gpus=0):
-        for value in range(traffic.trips):
-            begun = time.perf_counter()
-            await echo.remote(value)
-            trips.append(time.perf_counter() - begun)
-        for _ in range(traffic.windows):
-            begun = time.perf_counter()
-            await asyncio.gather(*(echo.remote(value) for value in range(WINDOW)))
-            windows.append(time.perf_counter() - begun)
-    return round_trips(trips) | pipelined(windows)
+    async with actorlib.init(num_cpus=traffic.workers, num_gpus=0):
+        return await awaited(echo.remote, traffic)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,16 @@
+"""In which colour everybody is drawn, in every plot."""
+
+from typing import Final
+
+from benchmarks._cases import DASK, FLOOR, FORKSERVER, OURS, POOL, RAY, SCAN, XOSCAR
+
+COLOURS: Final = {
+    OURS: "#d1495b",
+    FLOOR: "#9a9a9a",
+    SCAN: "#c9b458",
+    RAY: "#30638e",
+    XOSCAR: "#6a994e",
+    DASK: "#8f6c9f",
+    POOL: "#edae49",
+    FORKSERVER: "#f4d58d",
+}

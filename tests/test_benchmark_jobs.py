@@ -1,0 +1,100 @@
+"""How a subject is run: in an interpreter of its own, with an end, and nothing left."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+LIMIT = 60.0
+
+pytestmark = pytest.mark.process
+
+
+def answer_of(program: str) -> object:
+    """What a program prints as JSON; all the children of a process are at stake."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+def test_measure_of_a_subject_gives_its_figures() -> None:
+    figures = answer_of(
+        """
+        import json
+        from benchmarks._jobs import Job, measure
+
+        told = {"size": 2, "waves": 1, "method": "2"}
+        found = measure(Job(name="n", subject="placement_spawn", arguments=told))
+        print(json.dumps(sorted(found)))
+        """
+    )
+
+    assert figures == ["cold"]
+
+
+def test_measure_of_a_subject_that_fails_or_never_ends_says_so() -> None:
+    said = answer_of(
+        """
+        import json
+        from benchmarks._jobs import Job, JobError, measure
+
+        def said(job):
+            try:
+                measure(job)
+            except JobError as error:
+                return str(error)
+
+        told = {"sizes": [1], "trips": 1, "volume": 1}
+        print(json.dumps([
+            said(Job(name="n", subject="nobody")),
+            said(Job(name="n", subject="_report")),
+            said(Job(name="n", subject="placement_spawn", limit=0)),
+        ]))
+        """
+    )
+
+    assert isinstance(said, list)
+    failed, silent, slow = said
+    assert failed.startswith("exit code 1: ")
+    assert "No module named benchmarks.subjects.nobody" in failed
+    assert silent == "it printed no figures: ''"
+    assert slow == "not done after 0 s"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux adopts orphans")
+def test_orphan_of_an_orphan_is_found_and_ended() -> None:
+    found = answer_of(
+        """
+        import json, os, subprocess, sys
+        from benchmarks._leftovers import adopt_orphans, end_orphans
+
+        adopt_orphans()
+        sleeper = "import time; print('up', flush=True); time.sleep(600)"
+        daemon = (
+            "import subprocess, sys; subprocess.Popen("
+            f"[sys.executable, '-c', {sleeper!r}], start_new_session=True)"
+        )
+        starter = subprocess.Popen(
+            [sys.executable, "-c", daemon], stdout=subprocess.PIPE
+        )
+        starter.stdout.readline()
+        starter.wait()
+        killed = end_orphans(grace=0)
+        print(json.dumps([len(killed), "time.sleep" in killed[0], end_orphans()]))
+        """
+    )
+
+    assert found == [1, True, []]
