@@ -179,6 +179,7 @@ PURE = [
     "_local.registry",
     "_local.restarts",
     "_local.retries",
+    "_local.reach",
     "_local.scopes",
     "_local.topology",
     "_local.where",

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from actorlib._local.ledger import Ledger
+    from actorlib._local.reach import Barred, Reach
     from actorlib._resources import Resources
     from actorlib.accelerators.base import Lease
 
@@ -175,18 +176,18 @@ class _Lane:
     Attributes:
         names: The resources.
         where: The wish.
-        scopes: By kind of device, the indices that they may get; None for all.
+        reaches: By kind of device, those that they may get.
         waiters: Those in it by number. An OrderedDict, as a dict that is emptied from
             its front gets slow: it looks for its first key among those that are gone.
     """
 
-    __slots__ = ("names", "scopes", "waiters", "where")
+    __slots__ = ("names", "reaches", "waiters", "where")
 
     def __init__(self, ledger: Ledger, names: frozenset[str], where: Where) -> None:
         self.names = names
         self.where = where
-        self.scopes = {
-            name: ledger.pools[name].scope(where)
+        self.reaches = {
+            name: ledger.pools[name].scopes.reach(where)
             for name in names
             if name in ledger.pools
         }
@@ -208,7 +209,7 @@ class _Ahead:
         self._ledger = ledger
         self.asked: Counter[str] = Counter()
         self.closed: set[str] = set()
-        self.barred: dict[str, set[int]] = {}
+        self.barred: dict[str, Barred] = {}
 
     def grant(self, request: Resources, where: Where) -> Lease | None:
         """A lease on what is left, or None."""
@@ -228,42 +229,39 @@ class _Ahead:
         self.closed.update(
             name
             for name in waiter.request.amounts
-            if name not in lane.scopes
+            if name not in lane.reaches
             and self._ledger.free(name) - self.asked[name] < 1
         )
 
     def bar(self, lane: _Lane) -> None:
         """Keeps the devices that someone in a lane may get from all who come later."""
-        for name, scope in lane.scopes.items():
+        for name, reach in lane.reaches.items():
             if name in self.closed:
                 continue
-            if scope is not None:
-                barred = self.barred.setdefault(name, set())
-                barred |= scope
-                if len(barred) < len(self._ledger.pools[name].devices):
-                    continue
-            self.closed.add(name)
+            barred = self.barred.get(name)
+            if barred is None:
+                barred = self.barred[name] = self._ledger.pools[name].scopes.barred()
+            barred.add(reach)
+            if barred.are_all:
+                self.closed.add(name)
 
     def closes(self, lane: _Lane) -> bool:
         """Whether nobody in a lane can go."""
         return not self.closed.isdisjoint(lane.names) or any(
-            scope is not None and scope <= self.barred.get(name, _EMPTY)
-            for name, scope in lane.scopes.items()
+            self._covers(name, reach) for name, reach in lane.reaches.items()
         )
 
     def closes_all(self, lane: _Lane) -> bool:
         """Whether nothing is left of all that a lane asks for."""
         return all(
             name in self.closed
-            or (
-                (scope := lane.scopes.get(name)) is not None
-                and scope <= self.barred.get(name, _EMPTY)
-            )
+            or (name in lane.reaches and self._covers(name, lane.reaches[name]))
             for name in lane.names
         )
 
-
-_EMPTY: frozenset[int] = frozenset()
+    def _covers(self, name: str, reach: Reach) -> bool:
+        barred = self.barred.get(name)
+        return barred is not None and barred.covers(reach)
 
 
 def _until(ahead: _Ahead, lane: _Lane) -> Iterator[tuple[int, Waiter, _Lane]]:

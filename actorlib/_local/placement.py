@@ -16,12 +16,14 @@ near to or apart from.
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, final
 
 from actorlib._kinds import UNITS
 from actorlib._local.arrange import arrange
 from actorlib._local.levels import Levels
+from actorlib._local.reach import Barred
 from actorlib._local.scopes import Scopes
 from actorlib._local.topology import LOOK, aligned, linked
 from actorlib._local.where import ANYWHERE, Make, Where
@@ -65,6 +67,7 @@ class DevicePool:
     Attributes:
         kind: As given.
         devices: As given.
+        scopes: Which of them a wish leaves.
 
     Raises:
         ValueError: The devices are not numbered 0, 1, 2, ...
@@ -75,10 +78,10 @@ class DevicePool:
         "_has_links",
         "_levels",
         "_levels_of",
-        "_scopes",
         "_sole",
         "devices",
         "kind",
+        "scopes",
     )
 
     def __init__(self, kind: Kind, devices: Sequence[Device]) -> None:
@@ -88,10 +91,10 @@ class DevicePool:
         self.devices = tuple(devices)
         self._free = [UNITS] * len(devices)
         self._has_links = any(device.peers for device in devices)
-        self._scopes = Scopes(kind, self.devices)
+        self.scopes = Scopes(kind, self.devices)
         self._levels: dict[Make, Levels] = {}
         self._levels_of: list[Levels] = [Levels()] * len(devices)
-        for make, indices in self._scopes.by_make.items():
+        for make, indices in self.scopes.by_make.items():
             levels = self._levels[make] = Levels()
             levels.fill(UNITS, indices)
             for index in indices:
@@ -118,15 +121,18 @@ class DevicePool:
             return None if found is None else sorted({i for p in found for i in p})
         if self.kind.fault(units):
             return None
-        if where is ANYWHERE and not barred:
-            return self._of_makes(units, where)
-        named = self._scopes.named(where)
+        named = None if where is ANYWHERE else self.scopes.named(where)
         if named is not None:
             usable = [index for index in named if index not in barred]
             return self._of_named(units, usable, where, self._free)
+        if isinstance(barred, Barred) and barred.makes:
+            left = frozenset(self.scopes.makes(where)).difference(barred.makes)
+            if not left:
+                return None
+            where, barred = replace(where, makes=left), barred.indices
         if not barred and not where.apart:
             return self._of_makes(units, where)
-        with self._without({*barred, *self._scopes.apart(where)}):
+        with self._without({*barred, *self.scopes.apart(where)}):
             return self._of_makes(units, where)
 
     def take(
@@ -186,7 +192,7 @@ class DevicePool:
         """Whether :meth:`take` would find room if nothing were taken."""
         if where.gang is not None:
             return self._arranged(where.gang, is_idle=True) is not None
-        return not self.kind.fault(units) and self._scopes.has_room(units, where)
+        return not self.kind.fault(units) and self.scopes.has_room(units, where)
 
     def choose_within(
         self, units: int, free: Mapping[int, int], where: Where = ANYWHERE
@@ -203,7 +209,7 @@ class DevicePool:
         """
         if self.kind.fault(units):
             return None
-        named, scope = self._scopes.named(where), self.scope(where)
+        named, scope = self.scopes.named(where), self.scope(where)
         usable = [
             index
             for index in (sorted(free) if named is None else named)
@@ -237,11 +243,11 @@ class DevicePool:
 
     def scope(self, where: Where) -> frozenset[int] | None:
         """The devices that a request may get at all; None for every one."""
-        return self._scopes.scope(where)
+        return self.scopes.scope(where)
 
     def of_makes(self, makes: Collection[Make] | None) -> frozenset[int] | None:
         """The devices of some makes; None for every one, if they are of other kinds."""
-        return self._scopes.of_makes(makes)
+        return self.scopes.of_makes(makes)
 
     def could_meet(self, one: Where, other: Where) -> bool:
         """Whether there is a device that two requests may both get."""
@@ -281,7 +287,7 @@ class DevicePool:
         if units > UNITS:
             return self._several(units, where)
         best: tuple[int, int] | None = None
-        for make in self._scopes.makes(where):
+        for make in self.scopes.makes(where):
             levels = self._levels[make]
             level = levels.highest if where.spread else levels.tightest(units)
             if level < units:
@@ -300,7 +306,7 @@ class DevicePool:
         if part:
             return None
         if self._sole is not None and not self._has_links:
-            (make,) = self._scopes.makes(where) or (None,)
+            (make,) = self.scopes.makes(where) or (None,)
             found = self._sole.first(UNITS, count) if make and not make.is_part else []
             return found if len(found) == count else None
         look = max(count, LOOK) if self._has_links or self.kind.aligned else count
@@ -313,7 +319,7 @@ class DevicePool:
         """The first wholly free devices of every make, ascending."""
         return sorted(
             index
-            for make in self._scopes.makes(where)
+            for make in self.scopes.makes(where)
             if with_parts or not make.is_part
             for index in self._levels[make].first(UNITS, count)
         )
@@ -331,9 +337,9 @@ class DevicePool:
         """
         alike: dict[object, list[Device]] = {}
         for index in free:
-            make = self._scopes.make_of[index]
+            make = self.scopes.make_of[index]
             alike.setdefault(make, []).append(self.devices[index])
-        for group in (*alike.values(), *self._scopes.by_family(free)):
+        for group in (*alike.values(), *self.scopes.by_family(free)):
             if len(group) >= count:
                 best = self.closest(count, group)
                 yield sorted(device.index for device in best)
@@ -362,14 +368,14 @@ class DevicePool:
     ) -> list[int] | None:
         if units > UNITS:
             count = units // UNITS
-            usable = self._scopes.joinable(count, named, where)
+            usable = self.scopes.joinable(count, named, where)
             free = [index for index in usable if levels[index] == UNITS]
             return self._together(count, free)
         roomy = [index for index in named if levels[index] >= units]
         if not roomy:
             return None
         if where.near is not None:  # the same device is best, then a linked one
-            mine = {device.index for device in where.near if self._scopes.has(device)}
+            mine = {device.index for device in where.near if self.scopes.has(device)}
             roomy = [index for index in roomy if index in mine] or roomy
         sign = -1 if where.spread else 1
         return [min(roomy, key=lambda index: (sign * levels[index], index))]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, final
 
 from actorlib._kinds import UNITS
+from actorlib._local.reach import Barred, Reach
 from actorlib._local.where import Make, Where, make_of
 
 if TYPE_CHECKING:
@@ -85,6 +86,16 @@ class Scopes:
                 there = len(self.by_make[make]) - gone.count(make)
                 left[make.family] = left.get(make.family, 0) + there
         return max(left.values(), default=0) >= count
+
+    def reach(self, where: Where) -> Reach:
+        """The devices that a request may get at all, makes by makes where it can be."""
+        if self.named(where) is None and not self.apart(where):
+            return Reach(frozenset(self.makes(where)), frozenset())
+        return Reach(frozenset(), self.scope(where) or frozenset())
+
+    def barred(self) -> Barred:
+        """A set of devices that are spoken for, with none in it."""
+        return Barred(self.by_make, self.make_of)
 
     def scope(self, where: Where) -> frozenset[int] | None:
         """The devices that a request may get at all; None for every one."""
