@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from numbers import Integral, Real
 from typing import Any, TypeVar, cast
+
+from actorlib._spelling import closest
 
 K = TypeVar("K")
 
@@ -165,7 +166,7 @@ def checked(
     known = [option.name for option in fields(cast("Any", kind)) if option.init]
     for name, value in given.items():
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
+            close = closest(name, known)
             hint = f" Did you mean {close[0]}=?" if close else ""
             raise unknown(
                 f"{name}={value!r} is no option of {whose}.{hint} "

@@ -7,7 +7,6 @@ handle is gone, in whatever process, and what the actor was sent is done, it end
 
 from __future__ import annotations
 
-import difflib
 import weakref
 from functools import partial
 from typing import (
@@ -26,6 +25,7 @@ from actorlib._generator import ObjectRefGenerator
 from actorlib._interface import BUILT_IN, TERMINATE
 from actorlib._parts import parted
 from actorlib._ref import watch
+from actorlib._spelling import closest
 from actorlib.exceptions import PendingCallsLimitExceeded
 
 if TYPE_CHECKING:
@@ -340,7 +340,7 @@ def _load(actor_id: ActorId, interface: Interface) -> ActorHandle[Any]:
 
 
 def _no_such_method(interface: Interface, name: str) -> AttributeError:
-    close = difflib.get_close_matches(name, interface.methods, n=1)
+    close = closest(name, interface.methods)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     message = f"actor class {interface.class_name} has no method {name!r}{hint}"
     return AttributeError(message, name=name)

@@ -35,10 +35,11 @@ PACKAGES = {
 ARROWS: dict[str, str] = {
     # The ground: it knows nothing.
     "exceptions": "",
-    "_checks": "",
+    "_spelling": "",
+    "_checks": "_spelling",
     "_kinds": "",
     "_resources": "_kinds",
-    "_runtime_env": "exceptions",
+    "_runtime_env": "_spelling exceptions",
     "_bundles": "_kinds _resources",
     "_group_options": "_bundles _checks",
     "_call_options": "_checks",
@@ -79,7 +80,7 @@ ARROWS: dict[str, str] = {
         "_local _bundles _engine _pending _ref _arguments _snapshot _streams "
         "_interface _options _runtime_options _kinds _resources _runtime_env "
         "exceptions _wire accelerators _enforcement _calling _context _propagation "
-        "_telling _reading _window _values _code _function_options"
+        "_telling _reading _window _values _code _function_options _spelling"
     ),
     "_worker": (
         "_worker _bundles _calling _engine _pending _ref _arguments _interface "
@@ -90,7 +91,9 @@ ARROWS: dict[str, str] = {
     "_inline": "_inline _engine _runtime_options _local _wire _worker",
     # The faces.
     "_method": "_call_options _handle _interface _generator",
-    "_handle": "_call_options _engine _interface _parts _ref exceptions _generator",
+    "_handle": (
+        "_call_options _engine _interface _parts _ref _spelling exceptions _generator"
+    ),
     "_function": "_engine _function_options _interface _naming _ref",
     "_placement_group": (
         "_bundles _checks _engine _group_options _options _ref _snapshot"
@@ -133,6 +136,7 @@ ARROWS: dict[str, str] = {
 ACTORLIB_ITSELF = {"_cli", "_summary", "__main__"}
 
 PURE = [
+    "_spelling",
     "_buffer",
     "_checks",
     "_kinds",

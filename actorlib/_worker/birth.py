@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -171,8 +170,10 @@ def interface_in(source: bytes) -> Interface:
 
 
 def _reseed() -> None:
-    """Forked workers would all draw the numbers that the template would have drawn."""
-    random.seed()
+    """Forked workers would all draw the numbers that the template would have drawn.
+
+    The standard library's own generator sees to that itself.
+    """
     numpy_random = cast("Any", sys.modules.get("numpy.random"))
     if numpy_random is not None:  # numpy itself loads it only when it is asked for
         numpy_random.seed()
