@@ -86,6 +86,7 @@ class ActorClass(Generic[P, T]):
         engine = current_engine()
         spec = ActorSpec(
             source=self._origin,
+            sent=self._sent(),
             interface=self._face,
             args=args,
             kwargs=kwargs,
@@ -118,6 +119,16 @@ class ActorClass(Generic[P, T]):
         updated = self._options.updated(_with_ids(options))
         return ActorClass(self.__wrapped__, updated, self._interface, self._origin)
 
+    def _sent(self) -> object:
+        """What a worker is sent: a class by value goes without what callers need."""
+        origin = self._origin
+        return origin if origin._is_found() else self.__wrapped__  # noqa: SLF001  # of this class
+
+    def _is_found(self) -> bool:
+        """Whether other processes find it by the name that it has here."""
+        cls = cast("type", self.__wrapped__)
+        return found_by_name(cls.__module__, cls.__qualname__) is self
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
@@ -147,9 +158,8 @@ class ActorClass(Generic[P, T]):
     def __reduce__(self) -> str | tuple[object, ...]:
         if self is not self._origin:
             return _derived, (self._origin, self._options)
-        qualname: str = cast("type", self.__wrapped__).__qualname__
-        if found_by_name(self.__wrapped__.__module__, qualname) is self:
-            return qualname
+        if self._is_found():
+            return cast("type", self.__wrapped__).__qualname__
         # The interface travels too: a class sent by value may name its own actor class
         # in a method, which is then loaded before the class has its methods.
         return ActorClass, (self.__wrapped__, self._options, self._interface)
@@ -267,6 +277,13 @@ def _decorated(
             f"written in Python, not {given!r} ({type(given).__name__})"
         )
     return ActorClass(given, checked_actor(options), interface_of(given))
+
+
+def face_of(source: object) -> Interface:
+    """How a class may be called, from what a worker has unpickled of it."""
+    if isinstance(source, ActorClass):
+        return plan_of(cast("ActorClass[..., Any]", source))[0]
+    return interface_of(cast("type", source))
 
 
 def plan_of(cls: ActorClass[..., Any]) -> tuple[Interface, ActorOptions]:
