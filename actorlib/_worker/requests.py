@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import array
 import socket
 from typing import NamedTuple
 
 from actorlib._wire.control import REQUEST
 
-_DESCRIPTORS = 8
+_int = array.array("i").itemsize
+_ROOM = socket.CMSG_SPACE(8 * _int)
+_AT_ONCE = int(socket.MSG_DONTWAIT)
 
 
 class Request(NamedTuple):
@@ -33,9 +36,9 @@ def next_request(control: socket.socket) -> Request | None:
         BlockingIOError: Nothing more was asked by now.
     """
     try:
-        record, descriptors, _, _ = socket.recv_fds(
-            control, REQUEST.size, _DESCRIPTORS, socket.MSG_DONTWAIT
-        )
+        # socket.recv_fds takes flags and forgets them (CPython 3.11 to 3.13).
+        record, beside, _, _ = control.recvmsg(REQUEST.size, _ROOM, _AT_ONCE)
+        descriptors = _descriptors(beside)
         while record and len(record) < REQUEST.size:
             more = control.recv(REQUEST.size - len(record))
             record = record + more if more else b""
@@ -47,3 +50,11 @@ def next_request(control: socket.socket) -> Request | None:
         return None
     kind, number, worker = REQUEST.unpack(record)
     return Request(kind, number, worker, descriptors)
+
+
+def _descriptors(beside: list[tuple[int, int, bytes]]) -> list[int]:
+    found = array.array("i")
+    for level, kind, data in beside:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            found.frombytes(data[: len(data) - len(data) % _int])
+    return list(found)
