@@ -86,7 +86,7 @@ class ActorClass(Generic[P, T]):
         engine = current_engine()
         spec = ActorSpec(
             source=self._origin,
-            sent=self._sent(),
+            sent=_sent(self._origin),
             interface=self._face,
             args=args,
             kwargs=kwargs,
@@ -119,16 +119,6 @@ class ActorClass(Generic[P, T]):
         updated = self._options.updated(_with_ids(options))
         return ActorClass(self.__wrapped__, updated, self._interface, self._origin)
 
-    def _sent(self) -> object:
-        """What a worker is sent: a class by value goes without what callers need."""
-        origin = self._origin
-        return origin if origin._is_found() else self.__wrapped__  # noqa: SLF001  # of this class
-
-    def _is_found(self) -> bool:
-        """Whether other processes find it by the name that it has here."""
-        cls = cast("type", self.__wrapped__)
-        return found_by_name(cls.__module__, cls.__qualname__) is self
-
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
@@ -158,7 +148,7 @@ class ActorClass(Generic[P, T]):
     def __reduce__(self) -> str | tuple[object, ...]:
         if self is not self._origin:
             return _derived, (self._origin, self._options)
-        if self._is_found():
+        if _is_found(self):
             return cast("type", self.__wrapped__).__qualname__
         # The interface travels too: a class sent by value may name its own actor class
         # in a method, which is then loaded before the class has its methods.
@@ -277,6 +267,17 @@ def _decorated(
             f"written in Python, not {given!r} ({type(given).__name__})"
         )
     return ActorClass(given, checked_actor(options), interface_of(given))
+
+
+def _sent(cls: ActorClass[..., Any]) -> object:
+    """What a worker is sent: a class by value goes without what only callers need."""
+    return cls if _is_found(cls) else cls.__wrapped__
+
+
+def _is_found(cls: ActorClass[..., Any]) -> bool:
+    """Whether other processes find it by the name that it has here."""
+    plain = cast("type", cls.__wrapped__)
+    return found_by_name(plain.__module__, plain.__qualname__) is cls
 
 
 def face_of(source: object) -> Interface:

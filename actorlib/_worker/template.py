@@ -66,7 +66,9 @@ if TYPE_CHECKING:
 
 
 Report: TypeAlias = tuple[Any, ...]
-_AT_ONCE = 32  # then it looks whether somebody has ended
+
+_AT_ONCE = 32
+"""How many requests are served before it looks whether somebody has ended."""
 
 _CALM = 20
 """Milliseconds without a request after which a spare is forked, if one is wanted."""
@@ -185,7 +187,7 @@ class Template:
             self._send(*reports)
 
     def _begin(self, worker: int, descriptors: list[int]) -> Report:
-        """Has a process become a worker, one that is there or a new one."""
+        """Has a process become a worker: the spare, or a new one."""
         trouble = ""
         spare, self._spare = self._spare, None
         if spare is not None and spare.becomes(worker, descriptors):
@@ -205,9 +207,10 @@ class Template:
 
     def _fork_spare(self) -> None:
         self._wants_spare = False
+        # What fails here fails again, and is told, when there is somebody who needs it.
         with contextlib.suppress(OSError), contextlib.ExitStack() as unused:
             ours, theirs = map(unused.enter_context, socket.socketpair())
-            pid = self._fork(lambda: self._idle(theirs, ours))
+            pid = self._fork(lambda: self._become_spare(theirs, ours))
             unused.pop_all()
             theirs.close()
             self._spare = Spare(pid, ours)
@@ -266,7 +269,7 @@ class Template:
         self._begin_child()
         self._work(descriptors, worker)
 
-    def _idle(self, sock: socket.socket, templates: socket.socket) -> NoReturn:
+    def _become_spare(self, sock: socket.socket, templates: socket.socket) -> NoReturn:
         self._begin_child()
         templates.close()
         self._work(*wait_for_work(sock))
