@@ -84,7 +84,7 @@ ARROWS: dict[str, str] = {
     ),
     "_worker": (
         "_worker _bundles _calling _engine _pending _ref _arguments _interface "
-        "_options _runtime_env _snapshot exceptions _wire _remote _context "
+        "_options _runtime_env _snapshot _streams exceptions _wire _remote _context "
         "_propagation _telling _reading _window _values _code _function_options"
     ),
     # The owner's side and a worker's in one process: the pipe is between them still.

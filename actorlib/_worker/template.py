@@ -33,6 +33,7 @@ import time
 import traceback
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, cast
 
+from actorlib._streams import fill_standard_streams
 from actorlib._wire.codec import encode
 from actorlib._wire.control import (
     EXITED,
@@ -379,6 +380,7 @@ def _wake_up(*_: object) -> None:
 
 def main() -> None:
     """Serves with the arguments that the owner started this process with."""
+    fill_standard_streams()  # or a worker's pipe takes a number that is its output's
     control = socket.socket(fileno=int(sys.argv[1]))
     owner, mark, method, *preload = sys.argv[2:]
     Template(control, int(owner), mark, preload, spawn=method == "spawn").run()
