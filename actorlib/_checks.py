@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -11,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+from actorlib._spelling import closest
 
 K = TypeVar("K")
 
@@ -168,7 +169,7 @@ def checked(
     known = [option.name for option in fields(cast("Any", kind)) if option.init]
     for name, value in given.items():
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
+            close = closest(name, known)
             hint = f" Did you mean {close[0]}=?" if close else ""
             raise unknown(
                 f"{name}={value!r} is no option of {whose}.{hint} "

@@ -55,8 +55,9 @@ class ActorSpec:
     """All it takes for an actor to be born.
 
     Attributes:
-        source: What a worker unpickles to get the class: the decorated name if a
-            module has it, the class itself otherwise.
+        source: The decorated class, by which what was pickled of it is found again.
+        sent: What a worker unpickles to get the class: the decorated name if a module
+            has it, the class itself otherwise.
         interface: The face of the class.
         args: Positional arguments of the constructor.
         kwargs: Keyword arguments of the constructor.
@@ -64,6 +65,7 @@ class ActorSpec:
     """
 
     source: object
+    sent: object
     interface: Interface
     args: tuple[object, ...]
     kwargs: Mapping[str, object]

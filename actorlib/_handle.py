@@ -7,12 +7,12 @@ handle is gone, in whatever process, and what the actor was sent is done, it end
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from actorlib._actor_method import method_of
 from actorlib._engine import ActorId, Hold, current_engine, travels
 from actorlib._interface import BUILT_IN
+from actorlib._spelling import closest
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -124,7 +124,7 @@ def _load(actor_id: ActorId, interface: Interface) -> ActorHandle[Any]:
 
 
 def _no_such_method(interface: Interface, name: str) -> AttributeError:
-    close = difflib.get_close_matches(name, interface.methods, n=1)
+    close = closest(name, interface.methods)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     message = f"actor class {interface.class_name} has no method {name!r}{hint}"
     return AttributeError(message, name=name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,6 +27,8 @@ def settled_env(env: RuntimeEnv | None) -> RuntimeEnv | None:
     """
     if env is None or "working_dir" not in env:
         return env
+    from pathlib import Path  # noqa: PLC0415  # 3 ms, and few ask for a directory
+
     path = Path(env["working_dir"]).expanduser().absolute()
     if not path.is_dir():
         raise NotADirectoryError(

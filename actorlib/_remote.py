@@ -87,6 +87,7 @@ class ActorClass(Generic[P, T]):
         engine = current_engine()
         spec = ActorSpec(
             source=self._origin,
+            sent=_sent(self._origin),
             interface=self._face,
             args=args,
             kwargs=kwargs,
@@ -148,9 +149,8 @@ class ActorClass(Generic[P, T]):
     def __reduce__(self) -> str | tuple[object, ...]:
         if self is not self._origin:
             return _derived, (self._origin, self._options)
-        qualname: str = cast("type", self.__wrapped__).__qualname__
-        if found_by_name(self.__wrapped__.__module__, qualname) is self:
-            return qualname
+        if _is_found(self):
+            return cast("type", self.__wrapped__).__qualname__
         # The interface travels too: a class sent by value may name its own actor class
         # in a method, which is then loaded before the class has its methods.
         return ActorClass, (self.__wrapped__, self._options, self._interface)
@@ -289,6 +289,24 @@ def _decorated(
             f"written in Python, not {given!r} ({type(given).__name__})"
         )
     return ActorClass(given, checked_actor(options), interface_of(given))
+
+
+def _sent(cls: ActorClass[..., Any]) -> object:
+    """What a worker is sent: a class by value goes without what only callers need."""
+    return cls if _is_found(cls) else cls.__wrapped__
+
+
+def _is_found(cls: ActorClass[..., Any]) -> bool:
+    """Whether other processes find it by the name that it has here."""
+    plain = cast("type", cls.__wrapped__)
+    return found_by_name(plain.__module__, plain.__qualname__) is cls
+
+
+def face_of(source: object) -> Interface:
+    """How a class may be called, from what a worker has unpickled of it."""
+    if isinstance(source, ActorClass):
+        return plan_of(cast("ActorClass[..., Any]", source))[0]
+    return interface_of(cast("type", source))
 
 
 def plan_of(cls: ActorClass[..., Any]) -> tuple[Interface, ActorOptions]:

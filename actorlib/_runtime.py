@@ -160,7 +160,7 @@ class Runtime:
 
             launch = InlineLauncher
         machine = await Machine.open(self._options, launch)
-        # By now it is half loaded: the machine used the time that the template took.
+        # By now it is loaded: the machine used the time that the template took.
         from actorlib._local.engine import LocalEngine
 
         engine = LocalEngine(machine, self._options)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from typing import Any, TypedDict, cast
 
+from actorlib._spelling import closest
 from actorlib.exceptions import UnsupportedOptionError
 
 _REFERENCE = re.compile(r"\$\{(\w+)\}")
@@ -48,7 +48,7 @@ def checked_env(given: object) -> RuntimeEnv | None:
         elif key == "working_dir":
             env["working_dir"] = _directory(value)
         else:
-            close = difflib.get_close_matches(str(key), _KEYS, n=1)
+            close = closest(str(key), _KEYS)
             hint = f" Did you mean {close[0]!r}?" if close else ""
             raise ValueError(
                 f"runtime_env knows no {key!r}.{hint} Its keys are "

@@ -211,6 +211,22 @@ async def test_context_when_returned_by_an_actor_then_it_arrives() -> None:
         _ = context.current_actor
 
 
+@pytest.mark.usefixtures("runtime")
+async def test_current_actor_when_the_class_went_by_value_knows_its_methods() -> None:
+    @actorlib.remote
+    class Local:
+        def missing(self) -> str:
+            handle = actorlib.get_runtime_context().current_actor
+            assert handle.missing
+            try:
+                handle.mising  # noqa: B018  # it is looked up
+            except AttributeError as error:
+                return str(error)
+            return ""
+
+    assert "did you mean 'missing'?" in await Local.remote().missing.remote()
+
+
 # exit_actor().
 
 

@@ -35,10 +35,11 @@ PACKAGES = {
 ARROWS: dict[str, str] = {
     # The ground: it knows nothing.
     "exceptions": "",
-    "_checks": "",
+    "_spelling": "",
+    "_checks": "_spelling",
     "_kinds": "",
     "_resources": "_kinds",
-    "_runtime_env": "exceptions",
+    "_runtime_env": "exceptions _spelling",
     "_bundles": "_kinds _resources",
     "_group_options": "_bundles _checks",
     "_call_options": "_checks",
@@ -82,12 +83,13 @@ ARROWS: dict[str, str] = {
         "_local _bundles _engine _pending _ref _arguments _snapshot _streams "
         "_interface _options _runtime_options _kinds _resources _runtime_env "
         "exceptions _wire accelerators _enforcement _calling _context _propagation "
-        "_telling _reading _window _values _code _function_options"
+        "_telling _reading _window _values _code _function_options _spelling"
     ),
     "_worker": (
         "_worker _bundles _calling _engine _pending _ref _arguments _interface "
         "_options _runtime_env _snapshot exceptions _wire _remote _context "
-        "_propagation _telling _reading _window _values _code _function_options"
+        "_propagation _telling _reading _window _values _code _function_options "
+        "_streams"
     ),
     # The owner's side and a worker's in one process: the pipe is between them still.
     "_inline": "_inline _engine _runtime_options _local _wire _worker",
@@ -97,7 +99,7 @@ ARROWS: dict[str, str] = {
         "_batch _checks _call_options _engine _interface _parts _ref exceptions "
         "_generator"
     ),
-    "_handle": "_actor_method _engine _interface",
+    "_handle": "_actor_method _engine _interface _spelling",
     "_function": (
         "_engine _function_options _interface _naming _ref _bundles _context "
         "_generator _parts _placement_group"
@@ -197,6 +199,7 @@ PURE = [
     "_function_options",
     "_local.ahead",
     "_worker.tempo",
+    "_spelling",
 ]
 """What decides from values alone: time, chance and the system come in as arguments."""
 

@@ -95,7 +95,7 @@ class LocalEngine:
             refuse_own(spec.options.runtime_env)
         self.lives.directory.vacant(spec.options)
         name = spec.interface.class_name
-        source = self._sources.dumped(name, spec.source)
+        source = self._sources.dumped(name, spec.source, spec.sent)
         arguments = self._sending.arguments(name, spec.args, spec.kwargs)
         actor = self.lives.registry.new_id()
         birth = Birth(source, spec.interface, spec.options)

@@ -209,8 +209,8 @@ class Machine:
 
 
 def _look_around(host: Host) -> tuple[Detection, ...]:
-    """Finds the devices, and loads the heaviest import while the template starts."""
-    importlib.import_module("actorlib._wire.payload")
+    """Finds the devices, and loads the rest of the engine while the template starts."""
+    importlib.import_module("actorlib._local.engine")
     return discover(host)
 
 

@@ -5,8 +5,9 @@ A name keeps nobody alive. Whether its actor still answers to it is not known he
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING
+
+from actorlib._spelling import closest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,7 +78,7 @@ def advice(name: str, namespace: str, answering: list[tuple[str, str]]) -> str:
     if elsewhere:
         return f"one of that name is in namespace {elsewhere[0]!r}"
     here = [other for space, other in answering if space == namespace]
-    close = difflib.get_close_matches(name, here, n=3)
+    close = closest(name, here, 3)
     if close:
         return f"did you mean {' or '.join(map(repr, close))}?"
     if here:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import secrets
 import socket
 import subprocess
 import sys
@@ -79,7 +78,7 @@ class TemplateLauncher:
         self._loop = loop
         self._preload = preload
         self._terminal = Terminal(loop, style)
-        self._mark = secrets.token_hex(8)
+        self._mark = os.urandom(8).hex()
         self._room = Room()
         self._count = 0
         self._workers: dict[int, LaunchedWorker] = {}

@@ -6,13 +6,13 @@ What a name means is settled here, once, before anybody stands in line.
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple, final
 
 from actorlib._local.reasons import models
 from actorlib._local.where import ANYWHERE, Gang, Make, Where, make_of
 from actorlib._resources import Resources, add
+from actorlib._spelling import closest
 from actorlib.accelerators.types import canonical, matcher
 from actorlib.exceptions import ActorUnschedulableError
 
@@ -185,7 +185,7 @@ class Catalogue:
         if not counts:
             return f"{said}; no device of this machine is of a known type"
         upper = {name.upper(): name for name in counts}
-        close = difflib.get_close_matches(asked[0].upper(), upper, n=1)
+        close = closest(asked[0].upper(), upper)
         hint = f" Did you mean {upper[close[0]]!r}?" if close else ""
         there = ", ".join(f"{count} of {name}" for name, count in counts.items())
         return f"{said}; this machine has {there}.{hint}"

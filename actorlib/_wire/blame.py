@@ -67,8 +67,13 @@ class Sources:
             weakref.WeakKeyDictionary()
         )
 
-    def dumped(self, name: str, source: object) -> bytes:
+    def dumped(self, name: str, source: object, sent: object) -> bytes:
         """The pickled class of an actor.
+
+        Args:
+            name: What it is called, for messages.
+            source: What it is kept by.
+            sent: What is pickled.
 
         Raises:
             SerializationError: It cannot be sent, for example because a method uses a
@@ -77,7 +82,7 @@ class Sources:
         found = self._dumped.get(source)
         if found is None:
             try:
-                found = self._dumped[source] = dump(source)
+                found = self._dumped[source] = dump(sent)
             except Exception as error:
                 raise SerializationError(
                     f"the actor class {name} cannot be sent to another process: {error}"

@@ -61,7 +61,8 @@ class Settings(NamedTuple):
 class Memory:
     """The shared memory of one process: what it has made, and what it was shown.
 
-    A worker is shown memory before it knows who it is, so that comes with ``belong``.
+    A worker is shown memory before it knows who it is, and has one before it is forked,
+    so whose it is comes with ``belong``.
 
     Attributes:
         settings: How large values travel.
@@ -73,8 +74,8 @@ class Memory:
         self.budget: Budget | None = None
         self._prefix = b""
         self._holder: Holder
+        self._process = 0
         self._is_counted = False
-        self._process = os.getpid()
         self._store: Store | None = None
         self._shown: dict[bytes, Shown] = {}
         self._last = telling(self._unhold)
@@ -96,6 +97,7 @@ class Memory:
             tidy: Called before more memory is taken: it may find blocks to be free.
             is_counted: Whether whoever shares a value counts its block at once.
         """
+        self._process = os.getpid()
         self._prefix = prefix
         self._holder = holder
         self._is_counted = is_counted

@@ -35,6 +35,7 @@ class Pipe:
     Args:
         sock: Its end of a socket pair; blocking from now on.
         showing: Shared memory as it is spoken of on this pipe, if it is.
+        decoder: What the bytes go through; None for a new one.
 
     Attributes:
         sock: The same.
@@ -42,12 +43,17 @@ class Pipe:
         wakes_after: Seconds that a read waits at the most; 0 for as long as it takes.
     """
 
-    def __init__(self, sock: socket.socket, showing: Showing | None = None) -> None:
+    def __init__(
+        self,
+        sock: socket.socket,
+        showing: Showing | None = None,
+        decoder: FrameDecoder | None = None,
+    ) -> None:
         sock.setblocking(True)  # noqa: FBT003  # the socket API
         self.sock = sock
         self.showing = showing
         self.memory = showing.memory if showing is not None else Memory()
-        self.decoder = FrameDecoder(showing)
+        self.decoder = decoder or FrameDecoder(showing)
         self._read: Callable[[int], bytes] = sock.recv
         self._gathered: list[Buffer] = []
         self._size = 0

@@ -16,7 +16,6 @@ import fcntl
 import mmap
 import os
 import sys
-import tempfile
 
 from actorlib._wire.blocks import Blocks, whole_pages
 from actorlib._wire.exports import Last, address_of, view
@@ -257,6 +256,8 @@ def anonymous(nbytes: int) -> int:
     try:
         fd = os.memfd_create("actorlib", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     except (AttributeError, OSError):  # another system, or a sandbox
+        import tempfile  # noqa: PLC0415  # it brings three packers, and is seldom asked
+
         with tempfile.TemporaryFile() as file:
             fd = os.dup(file.fileno())
     try:

@@ -16,6 +16,7 @@ from actorlib.exceptions import ProtocolError
 
 _int = array.array("i").itemsize
 _ROOM = socket.CMSG_SPACE(_int)
+_CUT_SHORT = int(socket.MSG_CTRUNC)  # a plain number: flags that know words are slow
 _CLOSED_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 """Has the kernel keep what comes from programs that are started here."""
 
@@ -92,7 +93,7 @@ def _received(sock: socket.socket, nbytes: int) -> tuple[bytes, int | None]:
     if not _CLOSED_ON_EXEC:
         for fd in fds:
             os.set_inheritable(fd, False)  # noqa: FBT003  # the os API
-    if len(fds) > 1 or (fds and flags & socket.MSG_CTRUNC):
+    if len(fds) > 1 or (fds and flags & _CUT_SHORT):
         for fd in fds:
             os.close(fd)
         raise ProtocolError("more than one descriptor came at once")

@@ -18,6 +18,7 @@ import traceback
 from typing import TYPE_CHECKING, NoReturn
 
 from actorlib._engine import set_engine
+from actorlib._wire.codec import FrameDecoder
 from actorlib._wire.memory import Memory
 from actorlib._wire.pipe import Pipe
 from actorlib._wire.showing import Showing
@@ -27,13 +28,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def live(sock: socket.socket) -> NoReturn:
+class Cradle:
+    """What every worker begins with; the template makes it once, for all its forks."""
+
+    def __init__(self) -> None:
+        self.showing = Showing(Memory())
+        self.decoder = FrameDecoder(self.showing)
+
+
+def live(sock: socket.socket, cradle: Cradle) -> NoReturn:
     """Serves one actor to its end and leaves the process.
 
     Args:
         sock: The worker's end of the pipe.
+        cradle: What no other worker of this process has begun with.
     """
-    leave(ended(lambda: _serve(sock)))
+    leave(ended(lambda: _serve(sock, cradle)))
 
 
 def ended(serve: Callable[[], None]) -> int:
@@ -84,12 +94,11 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _serve(sock: socket.socket) -> None:
-    showing = Showing(Memory())
+def _serve(sock: socket.socket, cradle: Cradle) -> None:
     try:
-        _live_on(Pipe(sock, showing))
+        _live_on(Pipe(sock, cradle.showing, cradle.decoder))
     finally:
-        showing.close()
+        cradle.showing.close()
 
 
 def _live_on(pipe: Pipe) -> None:
@@ -126,4 +135,4 @@ def _code_of(error: SystemExit) -> int:
 if __name__ == "__main__":
     speak_in_lines()
     os.set_inheritable(int(sys.argv[1]), False)  # noqa: FBT003  # the os API
-    live(socket.socket(fileno=int(sys.argv[1])))
+    live(socket.socket(fileno=int(sys.argv[1])), Cradle())

@@ -6,19 +6,19 @@ the user's code is imported.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import random
 import sys
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._context import RuntimeContext
-from actorlib._remote import class_of, plan_of
+from actorlib._remote import class_of, face_of
 from actorlib._wire.frames import START, Frame, Payload
 from actorlib._wire.payload import decode, decode_call
 from actorlib._worker.built_in import install
 from actorlib._worker.crew import Crew
+from actorlib._worker.processes import call_process
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Start:
         directory: Where the actor works, or None for where the template is.
         is_of_functions: Whether it runs functions, and is no actor's.
         grace: Seconds that what runs is given when the actor leaves.
-        context: What the actor may ask about itself.
+        context: Makes what the actor may ask about itself, from its process.
         is_shared: Whether it lives in its owner's process.
         crew: The threads that it is served by beside its main one.
         source: The pickled class.
@@ -67,7 +67,7 @@ class Start:
     directory: str | None
     is_of_functions: bool
     grace: float
-    context: RuntimeContext
+    context: partial[RuntimeContext]
     is_shared: bool
     crew: Crew
     source: bytes
@@ -85,7 +85,8 @@ def read_start(frame: Frame) -> Start:
         raise ProtocolError(f"a worker's first frame is START, not kind {frame[0]}")
     _, setup, source, loans, arguments = frame
     told = cast("dict[str, Any]", setup)
-    context = RuntimeContext(
+    context = partial(
+        RuntimeContext,
         namespace=told["namespace"],
         job_id=told["prefix"][:4].hex(),
         node_id=told["node"],
@@ -138,14 +139,6 @@ def prepare(start: Start) -> None:
         _limit_threads(start.threads)
 
 
-def call_process(name: str) -> None:
-    """Gives the process a name for ``top`` and ``ps``, where the system has a way."""
-    with contextlib.suppress(OSError):
-        comm = os.open("/proc/self/comm", os.O_WRONLY)
-        os.write(comm, name.encode()[:15])
-        os.close(comm)
-
-
 def settle_down(start: Start) -> None:
     """Goes to the directory that the process works in."""
     if start.directory is not None:
@@ -167,12 +160,14 @@ def construct(start: Start) -> object:
 
 def interface_in(source: bytes) -> Interface:
     """The face of the class that a worker was sent."""
-    return plan_of(decode(source))[0]
+    return face_of(decode(source))
 
 
 def _reseed() -> None:
-    """Forked workers would all draw the numbers that the template would have drawn."""
-    random.seed()
+    """Forked workers would all draw the numbers that the template would have drawn.
+
+    The standard library's own generator sees to that itself.
+    """
     numpy_random = cast("Any", sys.modules.get("numpy.random"))
     if numpy_random is not None:  # numpy itself loads it only when it is asked for
         numpy_random.seed()

@@ -63,7 +63,7 @@ class Making:
         if self._is_shared:
             refuse_own(options.runtime_env)
         name = spec.interface.class_name
-        source = self._sources.dumped(name, spec.source)
+        source = self._sources.dumped(name, spec.source, spec.sent)
         face = _face(spec, self._heir(options))
         arguments = Arguments(link, name, spec.args, spec.kwargs)
         actor = ActorId(self.new_id())

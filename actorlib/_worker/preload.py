@@ -9,9 +9,11 @@ import os
 import sys
 import traceback
 import warnings
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Sequence
 
 
@@ -82,19 +84,27 @@ def _open_files() -> list[str]:
     return found
 
 
-def warm_up() -> None:
+def warm_up() -> Callable[[socket.socket], NoReturn]:
     """Imports what a worker needs and leaves as little as possible to be copied.
 
     Collecting garbage and then freezing what is left keeps the collector of a child
     from writing into pages that it shares with the template.
+
+    Returns:
+        Serves an actor by the worker's end of its pipe, in a fork of this process.
     """
     for name in ("__main__", "serial", "looped"):
         importlib.import_module(f"actorlib._worker.{name}")
     with contextlib.suppress(ImportError):
         importlib.import_module("uvloop")
-    from actorlib._worker.__main__ import speak_in_lines  # noqa: PLC0415  # warm now
+    from actorlib._worker.__main__ import (  # noqa: PLC0415  # warm now
+        Cradle,
+        live,
+        speak_in_lines,
+    )
 
     speak_in_lines()
+    cradle = Cradle()
     # Pool threads of numerical libraries survive a fork by handlers of their own.
     warnings.filterwarnings(
         "ignore", "This process.*multi-threaded", DeprecationWarning
@@ -102,3 +112,4 @@ def warm_up() -> None:
     gc.collect()
     gc.disable()
     gc.freeze()
+    return partial(live, cradle=cradle)

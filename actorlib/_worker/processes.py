@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PR_SET_PDEATHSIG = 1
+PR_SET_NAME = 15
 PR_SET_CHILD_SUBREAPER = 36
 
 _libc = ctypes.CDLL(None)
+_prctl = getattr(_libc, "prctl", None)  # Linux has it
 _ASKED = 8
 
 
@@ -109,8 +111,8 @@ def mark_of(pid: int) -> str:
     return ""
 
 
-def find_mark() -> int | None:
-    """The address of the mark that this process was started with, if it has one.
+def find_mark() -> ctypes.Array[ctypes.c_char] | None:
+    """The mark that this process was started with, where it lies, if it has one.
 
     The kernel shows the environment as it lay in memory at the start, whatever
     ``setenv`` did later. Writing there marks a fork of this process, and every
@@ -126,18 +128,24 @@ def find_mark() -> int | None:
         if not address:
             return None
         if ctypes.string_at(address, len(start)) == start:
-            return address + len(start)
+            size = len(ctypes.string_at(address)) - len(start)
+            return (ctypes.c_char * size).from_address(address + len(start))
     return None
 
 
-def write_mark(address: int | None, mark: str) -> None:
+def write_mark(there: ctypes.Array[ctypes.c_char] | None, mark: str) -> None:
     """Marks this process; the mark is as long as the one that was there."""
-    if address is not None:
-        ctypes.memmove(address, mark.encode(), len(mark))
+    if there is not None:
+        there.raw = mark.encode()  # type: ignore[attr-defined]  # pyright: ignore  # noqa: PGH003  # of arrays of c_char
     os.environ[MARK] = mark
 
 
-def prctl(option: int, value: int) -> None:
+def call_process(name: str) -> None:
+    """Gives the process a name for ``top`` and ``ps``, where the system has a way."""
+    prctl(PR_SET_NAME, name.encode()[:15])
+
+
+def prctl(option: int, value: int | bytes) -> None:
     """Tells the kernel something about this process, where it can be told."""
-    with contextlib.suppress(AttributeError):  # Linux has it
-        _libc.prctl(option, value, 0, 0, 0)
+    if _prctl is not None:
+        _prctl(option, value, 0, 0, 0)

@@ -2,8 +2,9 @@
 
 One small, single-threaded process without accelerators, started with the runtime. It
 has the worker's side of actorlib and the user's preloads imported, and forks a worker
-whenever the owner asks; memory is shared until it is written to. With
-``start_method="spawn"`` it imports nothing and starts a fresh interpreter instead.
+whenever the owner asks; memory is shared until it is written to. Once it has, it keeps
+one more ready for whoever comes next (``spare``). With ``start_method="spawn"`` it
+imports nothing and starts a fresh interpreter instead.
 
 It is also what outlives the owner. It is the parent of every worker and adopts their
 orphans (``PR_SET_CHILD_SUBREAPER``), so it can promise:
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import os
 import select
 import signal
@@ -29,8 +31,9 @@ import socket
 import sys
 import time
 import traceback
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, cast
 
+from actorlib._streams import fill_standard_streams
 from actorlib._wire.codec import encode
 from actorlib._wire.control import (
     EXITED,
@@ -39,14 +42,13 @@ from actorlib._wire.control import (
     FORKED,
     HELLO,
     PRELOADING,
-    REQUEST,
     mark_of_worker,
 )
-from actorlib._worker.birth import call_process
 from actorlib._worker.preload import preload, warm_up
 from actorlib._worker.processes import (
     PR_SET_CHILD_SUBREAPER,
     PR_SET_PDEATHSIG,
+    call_process,
     children,
     find_mark,
     has_children,
@@ -57,9 +59,25 @@ from actorlib._worker.processes import (
     watch,
     write_mark,
 )
+from actorlib._worker.requests import next_request
+from actorlib._worker.spare import Spare, wait_for_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+Report: TypeAlias = tuple[Any, ...]
+
+_AT_ONCE = 32
+"""How many requests are served before it looks whether somebody has ended."""
+
+_CALM = 20
+"""Milliseconds without a request after which a spare is forked, if one is wanted."""
+
+# In numbers, without the face that makes words of them: a child would have to copy
+# forty pages of memory for that.
+_handle: Any = importlib.import_module("_signal").signal
+_SIGCHLD, _SIGINT, _SIG_DFL = map(int, (signal.SIGCHLD, signal.SIGINT, signal.SIG_DFL))
 
 
 class Template:
@@ -88,7 +106,7 @@ class Template:
         self._preload = preload
         self._spawn = spawn
         self._watched: int | None = None
-        self._mark_address = find_mark()
+        self._mark_there = find_mark()
         self._pids: dict[int, int] = {}
         self._workers: dict[int, int] = {}
         self._orphans: dict[int, str] = {}
@@ -98,6 +116,9 @@ class Template:
         self._wakeup.setblocking(False)  # noqa: FBT003
         self._wakeup_in = wakeup
         self._owner_is_there = True
+        self._spare: Spare | None = None
+        self._wants_spare = False
+        self._live: Callable[[socket.socket], NoReturn]
         self._fork_worker: Callable[[list[int], int], NoReturn] = (
             self._exec_worker if spawn else self._become_worker
         )
@@ -116,7 +137,7 @@ class Template:
             return
         told = preload(self._preload, lambda name: self._send((PRELOADING, name)))
         if not self._spawn:
-            warm_up()
+            self._live = warm_up()
         prctl(PR_SET_PDEATHSIG, 0)
         self._send((HELLO, *told))
         poller = select.poll()
@@ -124,13 +145,17 @@ class Template:
         poller.register(self._wakeup, select.POLLIN)
         # A child that the owner forked keeps a copy of its socket open; its process
         # descriptor tells the truth.
-        owner = self._watched = watch(self._owner)
+        control, owner = self._control.fileno(), watch(self._owner)
+        self._watched = owner
         if owner is not None:
             poller.register(owner, select.POLLIN)
         while self._owner_is_there:
-            for descriptor, _ in poller.poll():
-                if descriptor == self._control.fileno():
-                    self._serve_request()
+            asked = poller.poll(_CALM if self._wants_spare else None)
+            if not asked:
+                self._fork_spare()
+            for descriptor, _ in asked:
+                if descriptor == control:
+                    self._serve_requests()
                 elif descriptor == owner:
                     self._owner_is_there = False
                 else:
@@ -139,42 +164,73 @@ class Template:
 
     # Requests.
 
-    def _serve_request(self) -> None:
-        try:
-            record, descriptors, _, _ = socket.recv_fds(self._control, REQUEST.size, 8)
-            while record and len(record) < REQUEST.size:
-                more = self._control.recv(REQUEST.size - len(record))
-                record = record + more if more else b""
-        except OSError:
-            record, descriptors = b"", []
-        if not record:
-            self._owner_is_there = False
-            return
-        kind, number, worker = REQUEST.unpack(record)
-        if kind == FORK:
-            self._fork(worker, descriptors)
-        else:
-            self._kill(worker, number)
+    def _serve_requests(self) -> None:
+        """Serves what has been asked by now, and then reports all of it.
 
-    def _fork(self, worker: int, descriptors: list[int]) -> None:
-        try:
-            pid = os.fork()
-        except OSError as error:
-            self._send((FORKED, worker, 0, f"fork failed: {error}"))
-            pid = -1
+        Each fork makes this process copy what it touches until the next, so little is
+        done between two of them.
+        """
+        reports: list[Report] = []
+        for _ in range(_AT_ONCE):
+            try:
+                request = next_request(self._control)
+            except BlockingIOError:
+                break
+            if request is None:
+                self._owner_is_there = False
+                break
+            kind, number, worker, descriptors = request
+            if kind == FORK:
+                reports.append(self._begin(worker, descriptors))
+            else:
+                self._kill(worker, number)
+        if reports:
+            self._send(*reports)
+
+    def _begin(self, worker: int, descriptors: list[int]) -> Report:
+        """Has a process become a worker: the spare, or a new one."""
+        trouble = ""
+        spare, self._spare = self._spare, None
+        if spare is not None and spare.becomes(worker, descriptors):
+            pid = spare.pid
+        else:
+            try:
+                pid = self._fork(lambda: self._fork_worker(descriptors, worker))
+            except OSError as error:
+                trouble, pid = f"fork failed: {error}", 0
+        for descriptor in descriptors:
+            os.close(descriptor)
+        if pid:
+            self._pids[worker] = pid
+            self._workers[pid] = worker
+        self._wants_spare = not self._spawn
+        return (FORKED, worker, pid, trouble)
+
+    def _fork_spare(self) -> None:
+        self._wants_spare = False
+        # What fails here fails again, and is told, when there is somebody who needs it.
+        with contextlib.suppress(OSError), contextlib.ExitStack() as unused:
+            ours, theirs = map(unused.enter_context, socket.socketpair())
+            pid = self._fork(lambda: self._become_spare(theirs, ours))
+            unused.pop_all()
+            theirs.close()
+            self._spare = Spare(pid, ours)
+
+    def _fork(self, child: Callable[[], NoReturn]) -> int:
+        """The process id of a fork that does something else, and never comes back.
+
+        Raises:
+            OSError: There can be none.
+        """
+        pid = os.fork()
         if pid == 0:
             try:
-                self._fork_worker(descriptors, worker)
+                child()
             except BaseException:  # noqa: BLE001  # never back into the template's loop
                 traceback.print_exc()
             finally:
                 os._exit(1)
-        for descriptor in descriptors:
-            os.close(descriptor)
-        if pid > 0:
-            self._pids[worker] = pid
-            self._workers[pid] = worker
-            self._send((FORKED, worker, pid, ""))
+        return pid
 
     def _kill(self, worker: int, number: int) -> None:
         pid = self._pids.get(worker)
@@ -183,37 +239,52 @@ class Template:
 
     # In the child.
 
-    def _begin_child(self, descriptors: list[int], worker: int) -> int:
+    def _begin_child(self) -> None:
+        """Makes a fork a process of its own."""
         os.setsid()
         parent = os.getppid()
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:  # it died before the kernel was told to watch
             os._exit(1)
         signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        _handle(_SIGCHLD, _SIG_DFL)
+        _handle(_SIGINT, signal.default_int_handler)
         for own in (self._control, self._wakeup, self._wakeup_in):
-            own.close()
+            os.close(own.detach())
         if self._watched is not None:
             os.close(self._watched)
+        if self._spare is not None:
+            self._spare.close()
+
+    def _take_over(self, descriptors: list[int], worker: int) -> int:
+        """Gives a process its output and its number; returns its pipe."""
         pipe, out, err = descriptors
         os.dup2(out, 1)
         os.dup2(err, 2)
         for extra in {out, err} - {1, 2}:
             os.close(extra)
-        write_mark(self._mark_address, mark_of_worker(self._mark, worker))
+        write_mark(self._mark_there, mark_of_worker(self._mark, worker))
         return pipe
 
     def _become_worker(self, descriptors: list[int], worker: int) -> NoReturn:
-        from actorlib._worker.__main__ import live  # noqa: PLC0415  # warm by now
+        self._begin_child()
+        self._work(descriptors, worker)
 
-        pipe = self._begin_child(descriptors, worker)
+    def _become_spare(self, sock: socket.socket, templates: socket.socket) -> NoReturn:
+        self._begin_child()
+        templates.close()
+        self._work(*wait_for_work(sock))
+
+    def _work(self, descriptors: list[int], worker: int) -> NoReturn:
+        pipe = self._take_over(descriptors, worker)
         gc.enable()
         os.set_inheritable(pipe, False)  # noqa: FBT003  # the os API
-        live(socket.socket(fileno=pipe))
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, pipe)
+        self._live(sock)
 
     def _exec_worker(self, descriptors: list[int], worker: int) -> NoReturn:
-        pipe = self._begin_child(descriptors, worker)
+        self._begin_child()
+        pipe = self._take_over(descriptors, worker)
         os.set_inheritable(pipe, True)  # noqa: FBT003  # the os API
         os.execv(  # our own interpreter and module
             sys.executable, [sys.executable, "-m", "actorlib._worker", str(pipe)]
@@ -229,6 +300,8 @@ class Template:
         while (ended := next_ended(self._before_reaping)) is not None:
             has_reaped = True
             pid, status, peak = ended
+            if self._spare is not None and pid == self._spare.pid:
+                self._drop_spare()
             worker = self._workers.pop(pid, None)
             self._orphans.pop(pid, None)
             if worker is not None:
@@ -246,7 +319,7 @@ class Template:
         """
         left: set[str] = set()
         for pid in children():
-            if pid in self._workers:
+            if pid in self._workers or (self._spare and pid == self._spare.pid):
                 continue
             # Remembered, as one that is dying has no environment to be read any more.
             mark = self._orphans.get(pid) or mark_of(pid)
@@ -257,6 +330,11 @@ class Template:
                     os.kill(pid, signal.SIGKILL)
         for mark in [mark for mark in self._leaving if mark not in left]:
             self._send(self._leaving.pop(mark))
+
+    def _drop_spare(self) -> None:
+        spare, self._spare = self._spare, None
+        if spare is not None:
+            spare.close()
 
     def _kill_orphans(self) -> None:
         """Kills every child that is no worker."""
@@ -271,6 +349,7 @@ class Template:
 
     def _say_farewell(self) -> None:
         """Gives the workers a moment to follow their owner, then ends them all."""
+        self._drop_spare()
         deadline = time.monotonic() + FAREWELL
         poller = select.poll()
         poller.register(self._wakeup, select.POLLIN)
@@ -289,9 +368,10 @@ class Template:
             poller.poll(10)
             self._reap()
 
-    def _send(self, report: tuple[Any, ...]) -> None:
+    def _send(self, *reports: Report) -> None:
+        told = b"".join(cast("bytes", encode(report)) for report in reports)
         with contextlib.suppress(OSError):  # a lost owner is noticed where it is read
-            self._control.sendall(cast("bytes", encode(report)))
+            self._control.sendall(told)
 
 
 def _wake_up(*_: object) -> None:
@@ -300,6 +380,7 @@ def _wake_up(*_: object) -> None:
 
 def main() -> None:
     """Serves with the arguments that the owner started this process with."""
+    fill_standard_streams()  # or a worker's pipe takes a number that is its output's
     control = socket.socket(fileno=int(sys.argv[1]))
     owner, mark, method, *preload = sys.argv[2:]
     Template(control, int(owner), mark, preload, spawn=method == "spawn").run()

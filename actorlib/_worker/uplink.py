@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -76,7 +75,7 @@ class Uplink(ABC):
         self, start: Start, loop: asyncio.AbstractEventLoop, memory: Memory
     ) -> None:
         self.memory = memory
-        self.context = replace(start.context, process=self)
+        self.context = start.context(process=self)
         self.made: type = object
         self._name = start.name
         self._prefix = start.prefix

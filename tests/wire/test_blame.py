@@ -89,19 +89,21 @@ def test_dumped_when_asked_then_the_class_can_be_loaded() -> None:
     class Local:
         x = 3
 
-    assert pickle.loads(Sources().dumped("Local", Local)).x == 3
+    assert pickle.loads(Sources().dumped("Local", Local, Local)).x == 3
 
 
 def test_dumped_when_asked_again_then_the_very_same_bytes() -> None:
     sources = Sources()
 
-    assert sources.dumped("Twice", Twice) is sources.dumped("Twice", Twice)
+    assert sources.dumped("Twice", Twice, Twice) is sources.dumped(
+        "Twice", Twice, Twice
+    )
 
 
 def test_dumped_when_two_classes_then_each_has_its_own() -> None:
     sources = Sources()
 
-    assert sources.dumped("a", Twice) != sources.dumped("b", Stubborn)
+    assert sources.dumped("a", Twice, Twice) != sources.dumped("b", Stubborn, Stubborn)
 
 
 def test_dumped_when_the_class_cannot_be_sent_then_the_error_names_it() -> None:
@@ -112,7 +114,7 @@ def test_dumped_when_the_class_cannot_be_sent_then_the_error_names_it() -> None:
             return lock
 
     with pytest.raises(SerializationError, match="the actor class Local cannot be"):
-        Sources().dumped("Local", Local)
+        Sources().dumped("Local", Local, Local)
 
 
 def test_dumped_when_it_failed_and_is_asked_again_then_it_fails_again() -> None:
@@ -124,7 +126,7 @@ def test_dumped_when_it_failed_and_is_asked_again_then_it_fails_again() -> None:
 
     for _ in range(2):
         with pytest.raises(SerializationError):
-            sources.dumped("Local", Local)
+            sources.dumped("Local", Local, Local)
 
 
 def test_sources_when_nobody_holds_the_class_any_more_then_neither_do_they() -> None:
@@ -134,7 +136,7 @@ def test_sources_when_nobody_holds_the_class_any_more_then_neither_do_they() -> 
         """What is handed over is the decorated name: an object, no class."""
 
     source = Handed()
-    sources.dumped("Handed", source)
+    sources.dumped("Handed", source, source)
     gone = weakref.ref(source)
 
     del source

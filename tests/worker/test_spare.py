@@ -1,0 +1,71 @@
+"""A process that waits to be told whose it is."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from actorlib._worker.spare import Spare
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(sys.platform != "linux", reason="the template is for Linux"),
+]
+
+PROGRAM = """
+import os, socket, sys
+from actorlib._worker.spare import wait_for_work
+
+(pipe, *others), number = wait_for_work(socket.socket(fileno=int(sys.argv[1])))
+os.write(pipe, f"{number} {len(others)}".encode())
+os._exit(7)
+"""
+
+
+@pytest.fixture
+def waiting() -> Iterator[tuple[Spare, subprocess.Popen[bytes]]]:
+    ours, theirs = socket.socketpair()
+    command = [sys.executable, "-c", PROGRAM, str(theirs.fileno())]
+    with theirs:
+        process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
+    spare = Spare(process.pid, ours)
+    with process:
+        yield spare, process
+        spare.close()
+
+
+def test_spare_when_it_is_told_whose_it_is_goes_on_with_what_came(
+    waiting: tuple[Spare, subprocess.Popen[bytes]],
+) -> None:
+    spare, process = waiting
+    read, write = os.pipe()
+    assert spare.becomes(2**40, [write, 1, 2])
+    os.close(write)
+    with os.fdopen(read, "rb") as told:
+        assert told.read() == b"1099511627776 2"
+    assert process.wait() == 7
+
+
+def test_spare_when_the_template_is_gone_ends_by_itself(
+    waiting: tuple[Spare, subprocess.Popen[bytes]],
+) -> None:
+    spare, process = waiting
+    spare.close()
+    assert process.wait() == 0
+
+
+def test_spare_when_it_has_died_is_of_no_use(
+    waiting: tuple[Spare, subprocess.Popen[bytes]],
+) -> None:
+    spare, process = waiting
+    process.kill()
+    process.wait()
+    assert not spare.becomes(1, [0, 1, 2])
