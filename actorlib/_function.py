@@ -50,6 +50,7 @@ class RemoteFunction(Generic[P, R]):
         self._method = method_of(function)
         self._low, self._high = self._method.low, self._method.high
         self._spec: FunctionSpec | None = None
+        self._engine = current_engine if origin is None else origin._engine
 
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ObjectRef[R]:
         """Calls the function; returns at once.
@@ -76,7 +77,7 @@ class RemoteFunction(Generic[P, R]):
         spec = self._spec
         if spec is None:
             spec = self._spec = self._settled()
-        return current_engine().run(spec, args, kwargs)
+        return self._engine().run(spec, args, kwargs)
 
     def options(self, /, **options: Unpack[CallingKeywords]) -> RemoteFunction[P, R]:
         """The same function with some options replaced: for one call, or for several.

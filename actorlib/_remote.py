@@ -36,9 +36,12 @@ from actorlib._placement_group import grouped, with_spec
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from actorlib._engine import Engine
+
 P = ParamSpec("P")
 T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
+Remote = TypeVar("Remote", "ActorClass[..., Any]", "RemoteFunction[..., Any]")
 
 
 class ActorClass(Generic[P, T]):
@@ -62,6 +65,7 @@ class ActorClass(Generic[P, T]):
         self._interface = interface
         self._face = interface.under(options)
         self._origin = origin or self
+        self._engine = current_engine if origin is None else origin._engine
 
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ActorHandle[T]:
         """Creates an actor; returns its handle at once.
@@ -83,7 +87,7 @@ class ActorClass(Generic[P, T]):
             RuntimeError: No runtime is running in this process.
         """
         self._interface.constructor.check(len(args), kwargs)
-        engine = current_engine()
+        engine = self._engine()
         spec = ActorSpec(
             source=self._origin,
             interface=self._face,
@@ -267,6 +271,20 @@ def _decorated(
             f"written in Python, not {given!r} ({type(given).__name__})"
         )
     return ActorClass(given, checked_actor(options), interface_of(given))
+
+
+def found_by(made: Remote, engine: Callable[[], Engine]) -> Remote:
+    """Says where an actor class, or a remote function, finds its engine.
+
+    Args:
+        made: What ``remote`` made, just now.
+        engine: Gives the engine, or raises; called by each ``.remote()``.
+
+    Returns:
+        The same.
+    """
+    made._engine = engine  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file and its like
+    return made
 
 
 def plan_of(cls: ActorClass[..., Any]) -> tuple[Interface, ActorOptions]:

@@ -18,6 +18,7 @@ from actorlib._local.reply import Asker, Reply, fail_reply, is_answer_retried
 from actorlib._local.streams import Streams
 from actorlib._local.timekeeper import Timed, Timekeeper
 from actorlib._reading import Reading
+from actorlib._apart import block
 from actorlib._ref import ObjectRef
 from actorlib._wire.answers import fill
 from actorlib._wire.frames import CANCEL, RESULT, Frame, Payload
@@ -373,12 +374,12 @@ class Dispatch:
         ref.add_done_callback(lambda _: then())
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
-        """Refuses to block the loop that the answer comes through; see Replier."""
-        del ref, timeout
-        raise RuntimeError(
+        """Blocks a thread beside the loop it comes through; see Replier."""
+        refusal = (
             "get() would block the event loop that the answer comes through: await "
             "the ref instead"
         )
+        block(ref, timeout, refusal)
 
     def name(self) -> bytes:
         """An id for what a ref stands for; see Replier."""

@@ -124,7 +124,7 @@ class OwnerFeed:
         self._dispatch.watch(ref, then)
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
-        """Refuses to block the loop; see Replier."""
+        """Blocks a thread beside the loop; see Replier."""
         self._dispatch.wait(ref, timeout)
 
     def name(self) -> bytes:
@@ -137,7 +137,11 @@ class OwnerFeed:
 
     def taken(self, number: int, count: int) -> None:
         """Tells the actor how many items were taken; see Feed."""
-        self._dispatch.streams.taken(number, count)
+        taken = self._dispatch.streams.taken
+        if threading.get_ident() == self._thread:
+            taken(number, count)
+        else:
+            self._loop.call_soon_threadsafe(taken, number, count)
 
     def later(self, callback: Callable[[], None]) -> None:
         """Calls back from the loop; see Feed."""

@@ -1,0 +1,41 @@
+"""What scripts look for in ``ray.util``.
+
+In the order in which to read it:
+
+* ``placement_group``, ``scheduling_strategies``: places that are reserved together.
+* ``actor_pool``, ``queue``: work that is shared out, items that are passed on.
+* ``iteration``: results as they come.
+* ``state``: what there is, to be looked at.
+* ``accelerators``: what models of devices are called.
+"""
+
+from actorlib._serializers import deregister_serializer, register_serializer
+from actorlib.blocking.util import accelerators, queue, scheduling_strategies, state
+from actorlib.blocking.util.actor_pool import ActorPool
+from actorlib.blocking.util.iteration import as_completed, map_unordered
+from actorlib.blocking.util.placement_group import (
+    get_current_placement_group,
+    get_placement_group,
+    placement_group,
+    placement_group_table,
+    remove_placement_group,
+)
+from actorlib.blocking.util.state import list_named_actors
+
+__all__ = [
+    "ActorPool",
+    "accelerators",
+    "as_completed",
+    "deregister_serializer",
+    "get_current_placement_group",
+    "get_placement_group",
+    "list_named_actors",
+    "map_unordered",
+    "placement_group",
+    "placement_group_table",
+    "queue",
+    "register_serializer",
+    "remove_placement_group",
+    "scheduling_strategies",
+    "state",
+]
