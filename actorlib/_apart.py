@@ -61,7 +61,7 @@ class Apart(_Base):
         self._posted.append((callback, args))
         if not self._is_woken:
             self._is_woken = True
-            super().call_soon_threadsafe(self._serve)
+            cast("Any", super()).call_soon_threadsafe(self._serve)
 
     def call_soon_threadsafe(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # nobody takes its handle
         self,
@@ -85,6 +85,25 @@ class Apart(_Base):
         if threading.get_ident() == self._thread:
             return cast("Any", super()).call_soon(callback, *args, context=context)
         return self.call_soon_threadsafe(callback, *args, context=context)
+
+    def run_in_executor(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # the same
+        self, executor: Any, func: Callable[..., T], *args: Any
+    ) -> asyncio.Future[T]:
+        """Runs a function in a thread; see asyncio's loops.
+
+        An interpreter that is going down starts no threads any more, and this loop goes
+        on until its runtime is ended: then it is run here.
+        """
+        try:
+            running = cast("Any", super()).run_in_executor(executor, func, *args)
+            return cast("asyncio.Future[T]", running)
+        except RuntimeError:
+            made: asyncio.Future[T] = self.create_future()
+            try:
+                made.set_result(func(*args))
+            except Exception as error:  # noqa: BLE001  # whose it is
+                made.set_exception(error)
+            return made
 
     def _serve(self) -> None:
         self._is_woken = False  # first: what is posted from here on wakes it anew

@@ -23,6 +23,7 @@ from actorlib._naming import found_by_name, settled_env
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from actorlib._engine import Engine
     from actorlib._function_options import CallingKeywords, FunctionOptions
     from actorlib._ref import ObjectRef
 
@@ -50,7 +51,9 @@ class RemoteFunction(Generic[P, R]):
         self._method = method_of(function)
         self._low, self._high = self._method.low, self._method.high
         self._spec: FunctionSpec | None = None
-        self._engine = current_engine if origin is None else origin._engine
+        self._engine: Callable[[], Engine] = current_engine
+        if origin is not None:
+            self._engine = origin._engine  # noqa: SLF001  # of this class
 
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ObjectRef[R]:
         """Calls the function; returns at once.

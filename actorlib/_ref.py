@@ -125,8 +125,8 @@ class ObjectRef(_Future[R]):
             loop = asyncio.get_running_loop()
             if loop is self.get_loop():
                 waiter: asyncio.Future[None] = loop.create_future()
-                wake = partial(_wake, waiter)
-                self.add_done_callback(wake)
+                wake: Callable[[object], None] | None = partial(_wake, waiter)
+                self.add_done_callback(cast("Callable[[object], None]", wake))
             else:
                 waiter, wake = self._from_afar(loop)
             try:
@@ -144,7 +144,7 @@ class ObjectRef(_Future[R]):
         return self.result()
 
     @property
-    def _asyncio_future_blocking(self) -> bool | None:
+    def _asyncio_future_blocking(self) -> bool | None:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]  # only whether it is None is looked at
         """What asyncio knows a future by: None where another loop than its own runs."""
         return False if asyncio._get_running_loop() is self.get_loop() else None  # noqa: SLF001  # it is for loops to look at
 

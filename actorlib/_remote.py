@@ -65,7 +65,9 @@ class ActorClass(Generic[P, T]):
         self._interface = interface
         self._face = interface.under(options)
         self._origin = origin or self
-        self._engine = current_engine if origin is None else origin._engine
+        self._engine: Callable[[], Engine] = current_engine
+        if origin is not None:
+            self._engine = origin._engine  # noqa: SLF001  # of this class
 
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ActorHandle[T]:
         """Creates an actor; returns its handle at once.

@@ -10,7 +10,6 @@ from collections.abc import Coroutine, Generator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack, cast, overload
 
-from actorlib._apart import Apart
 from actorlib._checks import checked, one_of
 from actorlib._engine import current_engine, find_engine, set_engine
 from actorlib._generator import ObjectRefGenerator
@@ -162,14 +161,9 @@ class Runtime:
             launch = InlineLauncher
         machine = await Machine.open(self._options, launch)
         # By now it is half loaded: the machine used the time that the template took.
-        from actorlib._local.engine import LocalEngine
+        from actorlib._local.crossing import engine_for
 
-        kind = LocalEngine
-        if isinstance(asyncio.get_running_loop(), Apart):
-            from actorlib._local.crossing import CrossingEngine
-
-            kind = CrossingEngine
-        engine = kind(machine, self._options)
+        engine = engine_for(machine, self._options)
         try:
             _refuse_second()
         except BaseException:

@@ -9,11 +9,12 @@ of a thread keep their order, whichever way they go.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import weakref
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from actorlib._apart import Apart
 from actorlib._engine import ActorId, Hold
@@ -26,7 +27,6 @@ from actorlib._telling import tell
 from actorlib._wire.payload import decode_call, encode_plain_call
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Mapping
 
     from actorlib._bundles import GroupId, GroupSpec
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from actorlib._runtime_options import RuntimeOptions
     from actorlib._snapshot import ActorInfo, GroupInfo, Snapshot
     from actorlib._wire.frames import Payload
+
+T = TypeVar("T")
 
 _FORKED = (
     "this process is a fork of the one whose runtime this is, and cannot use it: hand "
@@ -244,7 +246,7 @@ class CrossingEngine(LocalEngine):
         super().forsake()
         self._home.refusal = _FORKED
 
-    def _across(self, work: Callable[[], Any]) -> Any:
+    def _across(self, work: Callable[[], T]) -> T:
         if self._is_forsaken:
             return work()  # it says what is wrong
         return self._home.across(work)
@@ -264,6 +266,17 @@ class CrossingEngine(LocalEngine):
 
         self._across(lambda: asked().add_done_callback(tell))
         return ref
+
+
+def engine_for(machine: Machine, options: RuntimeOptions) -> LocalEngine:
+    """The engine on the loop that is running: one that has a thread to itself, or not.
+
+    Args:
+        machine: What there is.
+        options: How the runtime behaves.
+    """
+    is_apart = isinstance(asyncio.get_running_loop(), Apart)
+    return (CrossingEngine if is_apart else LocalEngine)(machine, options)
 
 
 class _CrossingGroups(GroupVerbs):
@@ -293,5 +306,5 @@ class _CrossingGroups(GroupVerbs):
         """Why a group is not reserved yet, or where it is."""
         return self._across(partial(super().explain, group))
 
-    def _across(self, work: Callable[[], Any]) -> Any:
+    def _across(self, work: Callable[[], T]) -> T:
         return cast("Apart", self._loop).across(work)

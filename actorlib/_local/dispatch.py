@@ -10,6 +10,7 @@ import itertools
 import weakref
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from actorlib._apart import block
 from actorlib._local.debts import Debts
 from actorlib._local.holders import OWNER
 from actorlib._local.loans import Loans
@@ -18,7 +19,6 @@ from actorlib._local.reply import Asker, Reply, fail_reply, is_answer_retried
 from actorlib._local.streams import Streams
 from actorlib._local.timekeeper import Timed, Timekeeper
 from actorlib._reading import Reading
-from actorlib._apart import block
 from actorlib._ref import ObjectRef
 from actorlib._wire.answers import fill
 from actorlib._wire.frames import CANCEL, RESULT, Frame, Payload

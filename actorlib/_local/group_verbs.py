@@ -7,8 +7,8 @@ import weakref
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from actorlib._local.holders import OWNER
 from actorlib._apart import block
+from actorlib._local.holders import OWNER
 from actorlib._ref import ObjectRef
 from actorlib._wire.frames import RESULT
 from actorlib._wire.payload import decode, dump

@@ -11,9 +11,9 @@ import struct
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from actorlib._apart import block
 from actorlib._engine import OBJECT_ID, LoanId, ObjectId, collecting
 from actorlib._local.holders import OWNER
-from actorlib._apart import block
 from actorlib._ref import BorrowedRef, ObjectRef
 from actorlib._values import Sharing, travelling
 from actorlib._wire.answers import fill

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Mapping
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from actorlib._checks import truth
 from actorlib._runtime_env import RuntimeEnv, checked_env
 from actorlib._runtime_options import RuntimeOptions
 from actorlib.exceptions import InitError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 OURS = frozenset(
     option.name for option in dataclasses.fields(RuntimeOptions) if option.init

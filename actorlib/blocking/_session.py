@@ -152,7 +152,8 @@ class Session:
 
     def forget(self) -> None:
         """In a fork: the thread is its parent's, and so is everything else."""
-        self.__init__()
+        self._lock = threading.RLock()
+        self._home = None
         self._is_fork = True
 
     def _refuse_unasked(self) -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 import actorlib
 from actorlib import _remote, _runtime, _waiting
 from actorlib._apart import Apart
-from actorlib._engine import find_engine
 from actorlib._ref import ObjectRef
 from actorlib._remote import ActorClass, found_by
 from actorlib.blocking._getting import get_all
@@ -16,7 +15,7 @@ from actorlib.blocking._session import SESSION
 from actorlib.exceptions import UnsupportedOptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from actorlib._context import RuntimeContext
     from actorlib._function import RemoteFunction
@@ -227,8 +226,3 @@ def timeline(filename: str | None = None) -> None:
         "util.state.list_tasks(), and what there is by init().runtime.snapshot(); a "
         "profiler that follows processes (py-spy record --subprocesses) draws the rest"
     )
-
-
-def is_in_script() -> bool:
-    """Whether the engine of this process has a thread of its own beside the code's."""
-    return isinstance(getattr(find_engine(), "loop", None), Apart)

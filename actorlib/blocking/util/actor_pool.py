@@ -18,7 +18,7 @@ class ActorPool(actorlib.ActorPool[A]):
     ``actorlib.ActorPool``.
     """
 
-    def get_next(
+    def get_next(  # pyright: ignore[reportIncompatibleMethodOverride]  # pyright misses it among those by place
         self,
         timeout: float | None = None,
         ignore_if_timedout: bool = False,  # noqa: FBT001, FBT002  # as Ray's users write it
@@ -37,7 +37,7 @@ class ActorPool(actorlib.ActorPool[A]):
         skips = ignore_if_timedout
         return super().get_next(timeout, ignore_if_timedout=skips).get()
 
-    def get_next_unordered(
+    def get_next_unordered(  # pyright: ignore[reportIncompatibleMethodOverride]  # likewise
         self,
         timeout: float | None = None,
         ignore_if_timedout: bool = False,  # noqa: FBT001, FBT002  # likewise

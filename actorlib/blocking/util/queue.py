@@ -129,7 +129,7 @@ class Queue(Generic[T]):
         self,
         item: T,
         block: bool = True,  # noqa: FBT001, FBT002  # as in the standard library
-        timeout: float | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109  # likewise
     ) -> None:
         """``put`` to be awaited."""
         await self._queue.put(item, block, timeout)
@@ -137,7 +137,7 @@ class Queue(Generic[T]):
     async def get_async(
         self,
         block: bool = True,  # noqa: FBT001, FBT002  # as in the standard library
-        timeout: float | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109  # likewise
     ) -> T:
         """``get`` to be awaited."""
         return await self._queue.get(block, timeout)
