@@ -296,6 +296,7 @@ class _Enough(ObjectRef[None]):
 
     def __init__(self, refs: Sequence[ObjectRef[Any]], number: int) -> None:
         super().__init__(loop=refs[0].get_loop())
+        self.call = 0  # any of several may end the wait, so it is for no call's sake
         self._refs = refs
         self._number = number
 

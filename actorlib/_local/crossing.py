@@ -90,7 +90,7 @@ class CrossingEngine(LocalEngine):
         life = self._living.get(actor)
         payload = None if kwargs else encode_plain_call(args)
         if payload is None or life is None or self._is_closed:
-            return self._across(partial(call, actor, method, args, kwargs))
+            return self._about(actor, partial(call, actor, method, args, kwargs))
         told = method.told
         if told is not None or MARKED:
             told = tell(method)
@@ -199,7 +199,7 @@ class CrossingEngine(LocalEngine):
         """Sends a call of a generator; see Engine."""
         stream = super().stream
         called = partial(stream, actor, method, args, kwargs, is_capped=is_capped)
-        return self._across(called)
+        return self._about(actor, called)
 
     def names(self) -> list[tuple[str, str]]:
         """Who answers to a name; see Engine."""
@@ -211,15 +211,15 @@ class CrossingEngine(LocalEngine):
 
     def ready(self, actor: ActorId) -> asyncio.Future[None]:
         """Done when the actor is ready; see Engine."""
-        return self._ref_of(partial(super().ready, actor))
+        return self._ref_of(actor, super().ready)
 
     def end(self, actor: ActorId) -> asyncio.Future[None]:
         """Ends the actor behind what it was sent; see Engine."""
-        return self._ref_of(partial(super().end, actor))
+        return self._ref_of(actor, super().end)
 
     def kill(self, actor: ActorId, *, restart: bool = False) -> asyncio.Future[None]:
         """Ends the actor at once; see Engine."""
-        return self._ref_of(partial(super().kill, actor, restart=restart))
+        return self._ref_of(actor, partial(super().kill, restart=restart))
 
     def snapshot(self) -> Snapshot:
         """The state of the runtime now."""
@@ -247,12 +247,18 @@ class CrossingEngine(LocalEngine):
         self._home.refusal = _FORKED
 
     def _across(self, work: Callable[[], T]) -> T:
-        if self._is_forsaken:
-            return work()  # it says what is wrong
         return self._home.across(work)
 
-    def _ref_of(self, asked: Callable[[], asyncio.Future[Any]]) -> ObjectRef[Any]:
-        """What a question's future gives, for any thread to wait for."""
+    def _about(self, actor: ActorId, work: Callable[[], T]) -> T:
+        """Does something with an actor, or says why there is none any more."""
+        if self._is_closed:
+            self._life(actor)
+        return self._home.across(work)
+
+    def _ref_of(
+        self, actor: ActorId, ask: Callable[[ActorId], asyncio.Future[Any]]
+    ) -> ObjectRef[Any]:
+        """What a future about an actor gives, for any thread to wait for."""
         ref = self._new_ref()
 
         def tell(future: asyncio.Future[Any]) -> None:
@@ -264,7 +270,7 @@ class CrossingEngine(LocalEngine):
             else:
                 ref.set_exception(error)
 
-        self._across(lambda: asked().add_done_callback(tell))
+        self._about(actor, lambda: ask(actor).add_done_callback(tell))
         return ref
 
 

@@ -34,6 +34,10 @@ VARIABLE = "ACTORLIB_AUTO_INIT"
 """``0`` keeps a script from starting a runtime that it has not asked for."""
 
 
+_MULTIPROCESSING = "multiprocessing.process"
+"""Looked at only if it is loaded: else this is no child of its."""
+
+
 class _Home:
     """A thread, its loop, and the runtime on it."""
 
@@ -117,6 +121,7 @@ class Session:
         Raises:
             RuntimeError: One is running.
         """
+        _refuse_import_of_main()
         runtime = _runtime.init(**options)
         fill_standard_streams()
         with self._lock:
@@ -163,9 +168,9 @@ class Session:
                 "unasked: call init() here if it is to have one of its own, or make "
                 "it an actor"
             )
-        # Whether multiprocessing is loaded here decides; it need not be for this.
-        module = sys.modules.get("multiprocessing.process")
-        if module is not None and module.parent_process() is not None:
+        _refuse_import_of_main()
+        multiprocessing = sys.modules.get(_MULTIPROCESSING)
+        if multiprocessing is not None and multiprocessing.parent_process() is not None:
             raise RuntimeNotStartedError(
                 "this process was started by multiprocessing, and starts no runtime "
                 "unasked: call init() here if it is to have one of its own, or use "
@@ -186,6 +191,23 @@ async def _rest() -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
     with suppress(RuntimeError):  # the interpreter is going down, and starts no thread
         await asyncio.get_running_loop().shutdown_default_executor()
+
+
+def _refuse_import_of_main() -> None:
+    """Refuses to run a script once more where multiprocessing imports it.
+
+    Raises:
+        RuntimeNotStartedError: It does.
+    """
+    multiprocessing = sys.modules.get(_MULTIPROCESSING)
+    if multiprocessing is None:
+        return
+    # How multiprocessing itself knows; its parent_process() is not there yet.
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise RuntimeNotStartedError(
+            "multiprocessing imports the script in its child, which would run all of "
+            "it once more: put what the script does under if __name__ == '__main__':"
+        )
 
 
 def _why_not() -> str:
