@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from actorlib._local.crossing import CrossingEngine
-    from actorlib._runtime import Runtime
 
 _log = logging.getLogger("actorlib")
 
@@ -40,15 +39,6 @@ class Context:
     def disconnect(self) -> None:
         """Ends the runtime."""
         SESSION.end()
-
-    @property
-    def runtime(self) -> Runtime:
-        """The runtime: ``snapshot()``, ``explain()`` and what else it can tell.
-
-        Raises:
-            RuntimeNotStartedError: It was ended.
-        """
-        return SESSION.runtime
 
     @property
     def address_info(self) -> dict[str, str]:

@@ -88,18 +88,6 @@ class Session:
         self._home: _Home | None = None
         self._is_fork = False
 
-    @property
-    def runtime(self) -> Runtime:
-        """The runtime.
-
-        Raises:
-            RuntimeNotStartedError: None runs, or it is not this process that has it.
-        """
-        home = self._home
-        if home is None or find_engine() is None:
-            raise RuntimeNotStartedError(_why_not())
-        return home.runtime
-
     def engine(self) -> Engine:
         """The engine of this process; a script that has none gets one.
 
@@ -149,11 +137,12 @@ class Session:
         """Asks the runtime something where it runs.
 
         Raises:
-            RuntimeNotStartedError: None runs in this process.
+            RuntimeNotStartedError: None runs, or it is not this process that has it.
         """
-        runtime = self.runtime
-        home = cast("_Home", self._home)
-        return home.loop.across(what, runtime)
+        home = self._home
+        if home is None or find_engine() is None:
+            raise RuntimeNotStartedError(_why_not())
+        return home.loop.across(what, home.runtime)
 
     def forget(self) -> None:
         """In a fork: the thread is its parent's, and so is everything else."""

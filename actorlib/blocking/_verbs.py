@@ -223,6 +223,6 @@ def timeline(filename: str | None = None) -> None:
     raise UnsupportedOptionError(
         "timeline(): actorlib keeps no record of calls that are over, so there is "
         "nothing to be drawn. What has no answer yet is told by "
-        "util.state.list_tasks(), and what there is by init().runtime.snapshot(); a "
+        "util.state.list_tasks(), and what there is by util.state.snapshot(); a "
         "profiler that follows processes (py-spy record --subprocesses) draws the rest"
     )

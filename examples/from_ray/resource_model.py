@@ -18,7 +18,7 @@ class HalfGpuActor():
 
 a1, a2 = HalfGpuActor.remote(), HalfGpuActor.remote()
 ray.get([a1.__ray_ready__.remote(), a2.__ray_ready__.remote()])
-print({tuple(actor.devices) for actor in ray.util.state.list_actors()})
+print("on", len({tuple(actor.devices) for actor in ray.util.state.list_actors()}), "device")
 
 @ray.remote(num_gpus=1, accelerator_type=NVIDIA_TESLA_V100)
 

@@ -10,9 +10,10 @@ from actorlib.blocking._session import SESSION
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from actorlib import ActorClass, ActorHandle, PlacementGroup, Snapshot
     from actorlib._snapshot import ActorInfo, CallInfo, Filter
 
-__all__ = ["list_actors", "list_named_actors", "list_tasks"]
+__all__ = ["explain", "list_actors", "list_named_actors", "list_tasks", "snapshot"]
 
 
 def list_actors(
@@ -48,3 +49,25 @@ def list_tasks() -> list[CallInfo]:
         RuntimeNotStartedError: No runtime is running, or this is an actor's code.
     """
     return SESSION.read(lambda runtime: runtime.calls())
+
+
+def snapshot() -> Snapshot:
+    """The state of the runtime now: what there is, who waits, who lives.
+
+    Raises:
+        RuntimeNotStartedError: No runtime is running, or this is an actor's code.
+    """
+    return SESSION.read(lambda runtime: runtime.snapshot())
+
+
+def explain(actor: ActorHandle[Any] | ActorClass[..., Any] | PlacementGroup) -> str:
+    """Why an actor is not placed yet, or where it is; see ``actorlib.Runtime``.
+
+    Args:
+        actor: A handle, an actor class, or a placement group.
+
+    Raises:
+        RuntimeNotStartedError: No runtime is running, or this is an actor's code.
+        ValueError: It is neither.
+    """
+    return SESSION.read(lambda runtime: runtime.explain(actor))
