@@ -35,8 +35,13 @@ def ray(crossing: CrossingEngine) -> Iterator[Any]:
     """The face, with a runtime that has no actor."""
     set_engine(crossing)
     yield actorlib.blocking
-    living = [life.record.id for life in crossing.lives]
-    for ended in [crossing.kill(actor) for actor in living]:
-        cast("Any", ended).get(20)
+    home: Any = crossing.loop
+    for ended in home.across(_kill_all, crossing):
+        ended.get(20)
     gc.collect()  # a caught error keeps handles in a cycle
     set_engine(None)
+
+
+def _kill_all(crossing: CrossingEngine) -> list[Any]:
+    """In one turn of the loop, in which none of them can end by itself."""
+    return [crossing.kill(life.record.id) for life in crossing.lives]

@@ -141,9 +141,13 @@ def test_repl_when_lines_come_one_by_one_then_they_run() -> None:
 
 
 STARTS_ITSELF = """
-    import sys
+    import os
     import actorlib.blocking as ray
     from helpers.actors import Echo
+
+    @ray.remote
+    def given():
+        return os.environ.get("GIVEN")
 
     print(ray.is_initialized())
     for needs in (
@@ -152,7 +156,7 @@ STARTS_ITSELF = """
         lambda: ray.wait([]),
         lambda: ray.get_gpu_ids(),
         lambda: ray.get_runtime_context().get_node_id(),
-        lambda: ray.remote(abs.__class__ and (lambda: 1)).remote(),
+        lambda: given.remote(),
     ):
         needs()
         print(ray.is_initialized(), end=" ")
@@ -164,15 +168,12 @@ STARTS_ITSELF = """
             needs()
         except RuntimeError as error:
             print(error)
-    old = Echo
     with ray.init(num_cpus=3, runtime_env={"env_vars": {"GIVEN": "yes"}}):
         handle = Echo.remote()
         ref = handle.echo.remote(1)
         print(ray.cluster_resources()["CPU"], ray.get(ref))
-        import os
-        print(ray.get(ray.remote(os.environ.get and (lambda: __import__("os").environ["GIVEN"])).remote()))
-        look = lambda echo: __import__("os").environ["GIVEN"]
-        print(ray.get(handle.__ray_call__.remote(look)))
+        look = lambda echo: os.environ["GIVEN"]
+        print(ray.get([given.remote(), handle.__ray_call__.remote(look)]))
     try:
         handle.echo.remote(2)
     except ValueError as error:
@@ -188,7 +189,7 @@ def test_ini_006_script_when_it_does_not_start_a_runtime_then_it_starts_by_itsel
     done = run(STARTS_ITSELF)
     needs_init = "no runtime is running in this process: call init() first\n"
     assert done.stdout == (
-        f"False\n{'True ' * 6}False\n{needs_init * 3}3.0 1\nyes\nyes\n"
+        f"False\n{'True ' * 6}False\n{needs_init * 3}3.0 1\n['yes', 'yes']\n"
         "ActorHandleNotFoundError\n1 3\n"
     ), done.stderr
 
@@ -203,11 +204,13 @@ def test_script_when_told_to_start_nothing_then_it_says_what_to_write() -> None:
 FORKS = """
     import multiprocessing, os
     import actorlib.blocking as ray
-    from helpers.actors import Echo
+    from helpers.actors import Echo, Gate
 
     if __name__ == "__main__":
+        ray.init()
         echo = Echo.remote()
-        ref = echo.echo.remote(1)
+        gate = Gate.remote()
+        ref = gate.wait.remote()
 
     def child():
         for use in (lambda: ray.put(1), lambda: echo.echo.remote(1), lambda: ref.get()):
@@ -225,7 +228,6 @@ FORKS = """
             print(ray.get(ray.put(2)), flush=True)
 
     if __name__ == "__main__":
-        ray.get(ref)
         pid = os.fork()
         if not pid:
             child()
