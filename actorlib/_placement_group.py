@@ -86,11 +86,12 @@ class PlacementGroup:
         """
         seconds("timeout_seconds", timeout_seconds)
         ref = self.ready()
-        await asyncio.wait([ref], timeout=timeout_seconds)
-        if not ref.done():
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await ref
+        except TimeoutError:
             ref.cancel()
             return False
-        await ref
         return True
 
     def __eq__(self, other: object) -> bool:

@@ -11,11 +11,11 @@ result and the work is in another process:
   h.slow.remote()`` stops the remote work; with ``ref = h.slow.remote()`` outside, it
   goes on.
 
-On any other loop it is no future but merely something to be awaited, which ``gather``
-and ``wait_for`` take too.
-
 For the second, the engine's table holds the ref strongly until a wait is cancelled
 and weakly from then on, so the check costs nothing while nothing is cancelled.
+
+On any other loop a ref is no future but merely something to be awaited, which
+``gather`` and ``wait_for`` take too.
 """
 
 from __future__ import annotations
@@ -125,8 +125,9 @@ class ObjectRef(_Future[R]):
             loop = asyncio.get_running_loop()
             if loop is self.get_loop():
                 waiter: asyncio.Future[None] = loop.create_future()
-                wake: Callable[[object], None] | None = partial(_wake, waiter)
-                self.add_done_callback(cast("Callable[[object], None]", wake))
+                waking = partial(_wake, waiter)
+                self.add_done_callback(waking)
+                wake: Callable[[object], None] | None = waking
             else:
                 waiter, wake = self._from_afar(loop)
             try:

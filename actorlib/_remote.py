@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
-Remote = TypeVar("Remote", "ActorClass[..., Any]", "RemoteFunction[..., Any]")
 
 
 class ActorClass(Generic[P, T]):
@@ -275,18 +274,16 @@ def _decorated(
     return ActorClass(given, checked_actor(options), interface_of(given))
 
 
-def found_by(made: Remote, engine: Callable[[], Engine]) -> Remote:
+def found_by(
+    made: ActorClass[..., Any] | RemoteFunction[..., Any], engine: Callable[[], Engine]
+) -> None:
     """Says where an actor class, or a remote function, finds its engine.
 
     Args:
         made: What ``remote`` made, just now.
         engine: Gives the engine, or raises; called by each ``.remote()``.
-
-    Returns:
-        The same.
     """
     made._engine = engine  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file and its like
-    return made
 
 
 def plan_of(cls: ActorClass[..., Any]) -> tuple[Interface, ActorOptions]:

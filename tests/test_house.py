@@ -419,6 +419,11 @@ def test_global_when_looked_for_then_one_slot_alone() -> None:
             "msgpack cloudpickle numpy pynvml ray rich torch uvloop",
         ),
         (
+            "import actorlib.blocking",
+            "actorlib._inline actorlib._local actorlib._worker actorlib.accelerators "
+            "msgpack cloudpickle numpy pynvml ray rich torch uvloop",
+        ),
+        (
             "import actorlib._worker.serial",
             "actorlib._local actorlib.accelerators numpy pynvml ray rich torch uvloop",
         ),

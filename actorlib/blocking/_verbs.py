@@ -9,7 +9,7 @@ import actorlib
 from actorlib import _remote, _runtime, _waiting
 from actorlib._apart import Apart
 from actorlib._ref import ObjectRef
-from actorlib._remote import ActorClass, found_by
+from actorlib._remote import found_by
 from actorlib.blocking._getting import get_all
 from actorlib.blocking._session import SESSION
 from actorlib.exceptions import UnsupportedOptionError
@@ -17,6 +17,7 @@ from actorlib.exceptions import UnsupportedOptionError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from actorlib import ActorClass
     from actorlib._context import RuntimeContext
     from actorlib._function import RemoteFunction
     from actorlib._generator import ObjectRefGenerator
@@ -30,7 +31,6 @@ else:
 
     @functools.wraps(_remote.remote)
     def remote(*given: object, **options: Any) -> Any:
-        """Turns a class into an actor class, or a function into a remote one."""
         made = _remote.remote(*given, **options)
         if given:
             return _starting(made)
@@ -41,9 +41,8 @@ def _starting(
     made: ActorClass[..., Any] | RemoteFunction[..., Any],
 ) -> ActorClass[..., Any] | RemoteFunction[..., Any]:
     """The same; its ``.remote()`` starts a runtime if there is none."""
-    if isinstance(made, ActorClass):
-        return found_by(made, SESSION.engine)
-    return found_by(made, SESSION.engine)
+    found_by(made, SESSION.engine)
+    return made
 
 
 @overload

@@ -9,8 +9,11 @@ In the order in which to read it:
 * ``accelerators``: what models of devices are called.
 """
 
+import importlib
+from types import ModuleType
+
 from actorlib._serializers import deregister_serializer, register_serializer
-from actorlib.blocking.util import accelerators, queue, scheduling_strategies, state
+from actorlib.blocking.util import queue, scheduling_strategies, state
 from actorlib.blocking.util.actor_pool import ActorPool
 from actorlib.blocking.util.iteration import as_completed, map_unordered
 from actorlib.blocking.util.placement_group import (
@@ -39,3 +42,9 @@ __all__ = [
     "scheduling_strategies",
     "state",
 ]
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name != "accelerators":  # only who names a model pays for the vendors
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return importlib.import_module(f"{__name__}.{name}")
