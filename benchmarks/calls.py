@@ -30,12 +30,15 @@ _GOALS: Final = {
 _TOGETHER = "uvloop, one CPU"
 _LOOPED = f"{FLOOR} uvloop"
 _BLOCKING = f"{FLOOR} blocking"
+_SCRIPT = "a script"
+"""The blocking face: the loop in a thread of its own, no end bound to a CPU."""
 
 _NOTES = (
     "Cells: median of the rounds, then min..max. Ratios are taken round by round.",
     "floor: msgpack frames over a socket pair, a protocol on uvloop, a future for each "
     "call; the far end for round trips a protocol on uvloop, for windows a blocking "
     "read loop that answers a chunk in one write.",
+    "a script: the blocking face by ray.get, its loop in a thread, nothing bound.",
     "actorlib and floor have both ends bound to a CPU each (one CPU: to the same, "
     "which leaves out the wake-up of another CPU); peers are left to the scheduler. "
     "On a busy machine the 99th percentile of bound ends is a wait for a time slice.",
@@ -51,7 +54,7 @@ def make_plan(scale: Scale) -> Plan:
     for figure in _SECTIONS:
         cases += [
             _case(figure, kind, loop, jobs)
-            for loop in ("uvloop", "asyncio", _TOGETHER)
+            for loop in ("uvloop", "asyncio", _TOGETHER, _SCRIPT)
             for kind in ("sync", "async")
         ]
         cases += _bare(figure)
@@ -91,6 +94,7 @@ def _jobs(scale: Scale) -> Mapping[str, Job]:
             (f"{FLOOR} {_TOGETHER}", "calls_floor", "uvloop"),
             (f"{FLOOR} blocking, one CPU", "calls_floor", "blocking"),
             (f"{OURS} asyncio", "calls_actorlib", "asyncio"),
+            (f"{OURS} {_SCRIPT}", "calls_blocking", ""),
         )
     ]
     if "stdlib" in scale.peers:
