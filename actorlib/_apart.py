@@ -43,6 +43,9 @@ class Apart(_Base):
         """Takes this thread for the loop's."""
         self.refusal = ""
         self._thread = threading.get_ident()
+        # At hand for every callback.
+        self._soon = cast("Any", super()).call_soon
+        self._wake = cast("Any", super()).call_soon_threadsafe
         self._posted: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
         self._is_woken = False
 
@@ -61,7 +64,7 @@ class Apart(_Base):
         self._posted.append((callback, args))
         if not self._is_woken:
             self._is_woken = True
-            cast("Any", super()).call_soon_threadsafe(self._serve)
+            self._wake(self._serve)
 
     def call_soon_threadsafe(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # nobody takes its handle
         self,
@@ -83,7 +86,7 @@ class Apart(_Base):
     ) -> Any:
         """The same; a future that is done calls it from whoever adds a callback."""
         if threading.get_ident() == self._thread:
-            return cast("Any", super()).call_soon(callback, *args, context=context)
+            return self._soon(callback, *args, context=context)
         return self.call_soon_threadsafe(callback, *args, context=context)
 
     def run_in_executor(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # the same
