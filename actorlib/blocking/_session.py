@@ -42,31 +42,29 @@ class _Home:
     """A thread, its loop, and the runtime on it."""
 
     def __init__(self) -> None:
-        self._begun = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="actorlib", daemon=True)
-        self.loop: Apart
+        self.loop = cast("Apart", new_loop())
         self.runtime: Runtime
+        self._begun = threading.Event()
+        # A daemon: what waits for all other threads would wait for this one too, and
+        # it is ended after that.
+        self._thread = threading.Thread(target=self._run, name="actorlib", daemon=True)
         self._thread.start()
         self._begun.wait()
 
     def _run(self) -> None:
-        loop = new_loop()
-        self.loop = cast("Apart", loop)
-        self.loop.begin()
-        # Set before anybody posts, so that nothing is posted to a loop that never runs.
+        loop = self.loop
+        loop.begin()
         loop.call_soon(self._begun.set)
         try:
             loop.run_forever()
         finally:
             loop.run_until_complete(_rest())
-            self.loop.refusal = "this runtime was shut down"
+            loop.refusal = "this runtime was shut down"
             loop.close()
 
     def do(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Runs a coroutine on the loop and waits for it; cancels it if interrupted."""
-        future = asyncio.run_coroutine_threadsafe(
-            work(), cast("asyncio.AbstractEventLoop", self.loop)
-        )
+        future = asyncio.run_coroutine_threadsafe(work(), self.loop)
         try:
             return future.result()
         except BaseException:
@@ -123,11 +121,21 @@ class Session:
             self._home = home
 
     def end(self) -> None:
-        """Ends the runtime and everything in it; harmless if there is none."""
+        """Ends the runtime and everything in it; harmless if there is none.
+
+        Raises:
+            RuntimeError: This is the loop's own thread, which it ends with.
+        """
         with self._lock:
-            home, self._home = self._home, None
+            home = self._home
             if home is None:
                 return
+            if home.loop.is_here():
+                raise RuntimeError(
+                    "shutdown() is for the script's own threads: this code runs on the "
+                    "runtime's, for example where a value is loaded"
+                )
+            self._home = None
             try:
                 home.do(home.runtime.shutdown)
             finally:

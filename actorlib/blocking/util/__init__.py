@@ -11,6 +11,7 @@ In the order in which to read it:
 
 import importlib
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from actorlib._serializers import deregister_serializer, register_serializer
 from actorlib.blocking.util import queue, scheduling_strategies, state
@@ -24,6 +25,9 @@ from actorlib.blocking.util.placement_group import (
     remove_placement_group,
 )
 from actorlib.blocking.util.state import list_named_actors
+
+if TYPE_CHECKING:
+    from actorlib.blocking.util import accelerators
 
 __all__ = [
     "ActorPool",
