@@ -126,16 +126,16 @@ class Session:
         Raises:
             RuntimeError: This is the loop's own thread, which it ends with.
         """
+        home = self._home
+        if home is not None and home.loop.is_here():
+            raise RuntimeError(
+                "shutdown() is for the script's own threads: this code runs on the "
+                "runtime's, for example where a value is loaded"
+            )
         with self._lock:
-            home = self._home
+            home, self._home = self._home, None
             if home is None:
                 return
-            if home.loop.is_here():
-                raise RuntimeError(
-                    "shutdown() is for the script's own threads: this code runs on the "
-                    "runtime's, for example where a value is loaded"
-                )
-            self._home = None
             try:
                 home.do(home.runtime.shutdown)
             finally:
