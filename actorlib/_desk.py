@@ -277,7 +277,7 @@ class Desk:
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Blocks this thread until it is done; see Replier."""
-        refuse_loop()
+        refuse_loop(ref)
         replier_of(cast("Reply[Any]", ref).under).wait(ref, timeout)
 
 

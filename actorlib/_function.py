@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from actorlib._bundles import GroupId
     from actorlib._context import RuntimeContext
+    from actorlib._engine import Engine
     from actorlib._function_options import CallingKeywords, FunctionOptions
     from actorlib._ref import ObjectRef
 
@@ -57,6 +58,9 @@ class RemoteFunction(Generic[P, R]):
         self._spec: FunctionSpec | None = None
         self._inside: tuple[tuple[GroupId, bool], FunctionSpec] | None = None
         options.calling.check(self._method.name, is_stream=self._method.is_stream)
+        self._engine: Callable[[], Engine] = current_engine
+        if origin is not None:
+            self._engine = origin._engine  # noqa: SLF001  # of this class
 
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ObjectRef[R]:
         """Calls the function; returns at once.
@@ -81,7 +85,7 @@ class RemoteFunction(Generic[P, R]):
         """
         if kwargs or not self._low <= len(args) <= self._high:
             self._method.check(len(args), kwargs)
-        engine = current_engine()
+        engine = self._engine()
         spec = self._spec
         if spec is None or engine.context.group is not None:
             spec = self._settled(engine.context)
@@ -164,7 +168,7 @@ class GeneratorFunction(RemoteFunction[P, R]):
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ObjectRefGenerator[R]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # @remote tells the two apart
         """Calls the generator; its items come while it runs. See RemoteFunction."""
         self._method.check(len(args), kwargs)
-        engine = current_engine()
+        engine = self._engine()
         spec = self._settled(engine.context)
         return ObjectRefGenerator(engine.run_stream(spec, args, kwargs))
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast, final
+from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._bundles import ANY_BUNDLE, PACK, GroupSpec, check_fit
 from actorlib._checks import seconds
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from actorlib._ref import ObjectRef
 
 
-@final
 class PlacementGroup:
     """Bundles that are reserved together: a value, which may be sent anywhere.
 
@@ -87,11 +86,12 @@ class PlacementGroup:
         """
         seconds("timeout_seconds", timeout_seconds)
         ref = self.ready()
-        await asyncio.wait([ref], timeout=timeout_seconds)
-        if not ref.done():
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await ref
+        except TimeoutError:
             ref.cancel()
             return False
-        await ref
         return True
 
     def __eq__(self, other: object) -> bool:
@@ -105,7 +105,7 @@ class PlacementGroup:
         return f"PlacementGroup({self.id.hex()}{name})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return PlacementGroup, (self._spec,)
+        return type(self), (self._spec,)
 
 
 @dataclass(frozen=True, slots=True)

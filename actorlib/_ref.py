@@ -13,15 +13,20 @@ result and the work is in another process:
 
 For the second, the engine's table holds the ref strongly until a wait is cancelled
 and weakly from then on, so the check costs nothing while nothing is cancelled.
+
+On any other loop a ref is no future but merely something to be awaited, which
+``gather`` and ``wait_for`` take too.
 """
 
 from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
 
+from actorlib._apart import Apart, at_home
 from actorlib._checks import truth
 from actorlib.exceptions import TaskCancelledError
 
@@ -120,27 +125,47 @@ class ObjectRef(_Future[R]):
             loop = asyncio.get_running_loop()
             if loop is self.get_loop():
                 waiter: asyncio.Future[None] = loop.create_future()
-                wake = partial(_wake, waiter)
-                self.add_done_callback(wake)
+                waking = partial(_wake, waiter)
+                self.add_done_callback(waking)
+                wake: Callable[[object], None] | None = waking
             else:
-                # A loop that the engine does not run on, for example asyncio.run()
-                # inside a plain method: let a thread wait on its behalf.
-                blocking = partial(self._engine.wait, self, None)
-                waiter = loop.run_in_executor(None, blocking)
-                wake = None
+                waiter, wake = self._from_afar(loop)
             try:
                 yield from waiter
             except asyncio.CancelledError:
                 if wake is not None:
                     self.remove_done_callback(wake)
                 if not self.done():
-                    self._engine.loosen(self)
+                    at_home(self, partial(_loosen, self))
                 # The traceback keeps this frame, and the frame would keep the ref.
                 del self
                 raise
         if self.cancelled():
             raise TaskCancelledError("the call was cancelled")
         return self.result()
+
+    @property
+    def _asyncio_future_blocking(self) -> bool | None:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]  # only whether it is None is looked at
+        """What asyncio knows a future by: None where another loop than its own runs."""
+        return False if asyncio._get_running_loop() is self.get_loop() else None  # noqa: SLF001  # it is for loops to look at
+
+    def _from_afar(
+        self, loop: asyncio.AbstractEventLoop
+    ) -> tuple[asyncio.Future[None], Callable[[object], None] | None]:
+        """What wakes a task on a loop that the engine does not run on."""
+        if not isinstance(cast("object", self.get_loop()), Apart):
+            # For example asyncio.run() inside a plain method: let a thread wait on
+            # its behalf.
+            blocking = partial(self._engine.wait, self, None)
+            return loop.run_in_executor(None, blocking), None
+        waiter: asyncio.Future[None] = loop.create_future()
+
+        def wake(_: object) -> None:
+            with suppress(RuntimeError):  # that loop is closed
+                loop.call_soon_threadsafe(_wake, waiter, None)
+
+        self.add_done_callback(wake)
+        return waiter, wake
 
     def cancel(
         self, msg: Any | None = None, *, recursive: bool = True, force: bool = False
@@ -162,6 +187,14 @@ class ObjectRef(_Future[R]):
         """
         truth("recursive", recursive)
         truth("force", force)
+        return at_home(self, partial(self._cancel, msg, recursive, force))
+
+    def _cancel(
+        self,
+        msg: Any | None,
+        recursive: bool,  # noqa: FBT001  # of the one that was asked
+        force: bool,  # noqa: FBT001  # likewise
+    ) -> bool:
         stop = getattr(self._engine, "force", None) if force else None
         if force and stop is None:
             raise ValueError(
@@ -250,13 +283,13 @@ class BorrowedRef(ObjectRef[R]):
     ) -> bool:
         """Cancels the call that it is the result of, and what that has called."""
         if not self.done() and not force:
-            self.revoke()
+            at_home(self, self.revoke)
         return super().cancel(msg, recursive=recursive, force=force)
 
     def _ask(self) -> None:
         want, self.want = self.want, None
         if want is not None:
-            want()
+            at_home(self, want)
 
 
 REFS = frozenset({ObjectRef, BorrowedRef})
@@ -319,6 +352,10 @@ class _Passed(concurrent.futures.Future[R]):
             self.set_exception(error)
         else:
             self.set_result(ref.result())
+
+
+def _loosen(ref: ObjectRef[Any]) -> None:
+    replier_of(ref).loosen(ref)
 
 
 def _wake(waiter: asyncio.Future[None], _: object) -> None:

@@ -37,6 +37,8 @@ from actorlib._placement_group import grouped, with_spec
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from actorlib._engine import Engine
+
 P = ParamSpec("P")
 T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
@@ -63,6 +65,9 @@ class ActorClass(Generic[P, T]):
         self._interface = interface
         self._face = interface.under(options)
         self._origin = origin or self
+        self._engine: Callable[[], Engine] = current_engine
+        if origin is not None:
+            self._engine = origin._engine  # noqa: SLF001  # of this class
 
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ActorHandle[T]:
         """Creates an actor; returns its handle at once.
@@ -84,7 +89,7 @@ class ActorClass(Generic[P, T]):
             RuntimeError: No runtime is running in this process.
         """
         self._interface.constructor.check(len(args), kwargs)
-        engine = current_engine()
+        engine = self._engine()
         spec = ActorSpec(
             source=self._origin,
             sent=_sent(self._origin),
@@ -307,6 +312,18 @@ def face_of(source: object) -> Interface:
     if isinstance(source, ActorClass):
         return plan_of(cast("ActorClass[..., Any]", source))[0]
     return interface_of(cast("type", source))
+
+
+def found_by(
+    made: ActorClass[..., Any] | RemoteFunction[..., Any], engine: Callable[[], Engine]
+) -> None:
+    """Says where an actor class, or a remote function, finds its engine.
+
+    Args:
+        made: What ``remote`` made, just now.
+        engine: Gives the engine, or raises; called by each ``.remote()``.
+    """
+    made._engine = engine  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file and its like
 
 
 def plan_of(cls: ActorClass[..., Any]) -> tuple[Interface, ActorOptions]:

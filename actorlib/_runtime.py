@@ -161,9 +161,9 @@ class Runtime:
             launch = InlineLauncher
         machine = await Machine.open(self._options, launch)
         # By now it is loaded: the machine used the time that the template took.
-        from actorlib._local.engine import LocalEngine
+        from actorlib._local.crossing import engine_for
 
-        engine = LocalEngine(machine, self._options)
+        engine = engine_for(machine, self._options)
         try:
             _refuse_second()
         except BaseException:

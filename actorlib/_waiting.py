@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
+from actorlib._apart import Apart
 from actorlib._checks import count, seconds
 from actorlib._ref import ObjectRef, replier_of
 
@@ -192,15 +193,21 @@ def run_here(steps: Steps[T]) -> T:
         _here(cast("Sequence[ObjectRef[Any]]", wish.refs), wish.number, wish.timeout)
 
 
-def refuse_loop() -> None:
+def refuse_loop(ref: asyncio.Future[Any]) -> None:
     """Refuses to block a thread that runs an event loop.
+
+    Only where the loop of a ref has a thread of its own is any other free to stand
+    still.
+
+    Args:
+        ref: What is waited for.
 
     Raises:
         RuntimeError: It does.
     """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    running = asyncio._get_running_loop()  # noqa: SLF001  # None, and no error, if there is none
+    home = cast("object", ref.get_loop())
+    if running is None or (isinstance(home, Apart) and home is not running):
         return
     raise RuntimeError(
         "this thread runs an event loop, which get() and a plain 'for' would block: "
@@ -270,7 +277,7 @@ async def _elsewhere(loop: asyncio.AbstractEventLoop, wish: Wish) -> None:
 
 
 def _here(refs: Sequence[ObjectRef[Any]], number: int, timeout: float | None) -> None:
-    refuse_loop()
+    refuse_loop(refs[0])
     enough = _Enough(refs, number)
     try:
         enough.wait(timeout)
@@ -289,6 +296,7 @@ class _Enough(ObjectRef[None]):
 
     def __init__(self, refs: Sequence[ObjectRef[Any]], number: int) -> None:
         super().__init__(loop=refs[0].get_loop())
+        self.call = 0  # any of several may end the wait, so it is for no call's sake
         self._refs = refs
         self._number = number
 

@@ -28,6 +28,9 @@ __all__ = [
     "Exit",
     "Full",
     "GetTimeoutError",
+    "InitError",
+    "ObjectLostError",
+    "ObjectStoreFullError",
     "PendingCallsLimitExceeded",
     "PlacementGroupAlreadyExistsError",
     "PlacementGroupNotFoundError",
@@ -35,6 +38,7 @@ __all__ = [
     "PlacementGroupUnschedulableError",
     "ProtocolError",
     "RemoteTraceback",
+    "RuntimeNotStartedError",
     "SerializationError",
     "TaskCancelledError",
     "TaskError",
@@ -153,6 +157,14 @@ class TemplateError(ActorlibError):
 
 class UnsupportedOptionError(ActorlibError, ValueError):
     """The engine that runs cannot do what an option asks; nothing was made."""
+
+
+class InitError(UnsupportedOptionError, RuntimeError):
+    """``init()`` was asked for something that there is not; nothing was started."""
+
+
+class RuntimeNotStartedError(ActorlibError, RuntimeError):
+    """A runtime is needed, and none is running in this process."""
 
 
 class ActorError(ActorlibError):

@@ -42,11 +42,14 @@ _GOALS: Final = {
 _TOGETHER = "uvloop, one CPU"
 _LOOPED = f"{FLOOR} uvloop"
 _BLOCKING = f"{FLOOR} blocking"
+_SCRIPT = "a script"
+"""The blocking face: the loop in a thread of its own, no end bound to a CPU."""
 
 _NOTES = (
     "floor: msgpack frames over a socket pair, a protocol on uvloop, a future for each "
     "call; the far end for round trips a protocol on uvloop, for windows a blocking "
     "read loop that answers a chunk in one write.",
+    "a script: the blocking face by ray.get, its loop in a thread, nothing bound.",
     "actorlib and floor have both ends bound to a CPU each (one CPU: to the same, "
     "which leaves out the wake-up of another CPU); peers are left to the scheduler. "
     "On a busy machine the 99th percentile of bound ends is a wait for a time slice.",
@@ -59,7 +62,9 @@ _NOTES = (
 def make_plan(scale: Scale) -> Plan:
     """What this benchmark runs and shows."""
     cases: list[Case] = []
-    loops = ("uvloop",) if scale.is_quick else ("uvloop", "asyncio", _TOGETHER)
+    loops = ("uvloop", _SCRIPT)
+    if not scale.is_quick:
+        loops += ("asyncio", _TOGETHER)
     for figure in _SECTIONS:
         cases += [
             _case(figure, kind, loop) for loop in loops for kind in ("sync", "async")
@@ -91,6 +96,7 @@ def _jobs(scale: Scale) -> list[Job]:
         (f"{OURS} uvloop", "calls_actorlib", "uvloop"),
         (_LOOPED, "calls_floor", "uvloop"),
         (_BLOCKING, "calls_floor", "blocking"),
+        (f"{OURS} {_SCRIPT}", "calls_blocking", ""),
     ]
     if not scale.is_quick:
         ours_and_floors += [

@@ -9,9 +9,15 @@ import pytest
 
 import actorlib
 import actorlib.accelerators
+import actorlib.blocking
 import actorlib.exceptions
 
-PUBLIC = ["actorlib", "actorlib.accelerators", "actorlib.exceptions"]
+PUBLIC = [
+    "actorlib",
+    "actorlib.accelerators",
+    "actorlib.blocking",
+    "actorlib.exceptions",
+]
 EVERY_NAME = [
     (module, name)
     for module in PUBLIC
@@ -58,11 +64,12 @@ def test_module_when_looked_at_then_nothing_is_public_but_what_all_says() -> Non
     assert faces <= set(actorlib.__all__)
 
 
-def test_submodules_when_without_underscore_then_exceptions_and_accelerators() -> None:
+def test_submodules_when_without_underscore_then_the_public_ones() -> None:
     submodules = {found.name for found in pkgutil.iter_modules(actorlib.__path__)}
 
     assert {name for name in submodules if not name.startswith("_")} == {
         "accelerators",
+        "blocking",
         "exceptions",
     }
 

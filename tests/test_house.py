@@ -30,11 +30,14 @@ PACKAGES = {
     "actorlib._wire",
     "actorlib._worker",
     "actorlib.accelerators",
+    "actorlib.blocking",
+    "actorlib.blocking.util",
 }
 
 ARROWS: dict[str, str] = {
     # The ground: it knows nothing.
     "exceptions": "",
+    "_apart": "exceptions",
     "_spelling": "",
     "_checks": "_spelling",
     "_kinds": "",
@@ -56,7 +59,7 @@ ARROWS: dict[str, str] = {
     "_options": ("_bundles _checks _group_options _kinds _resources _runtime_env"),
     "_runtime_options": "_checks _resources",
     # The waist.
-    "_ref": "exceptions _checks",
+    "_ref": "exceptions _checks _apart",
     "_window": "",
     "_reading": "_ref _window exceptions",
     "_generator": "_reading _ref",
@@ -83,7 +86,7 @@ ARROWS: dict[str, str] = {
         "_local _bundles _engine _pending _ref _arguments _snapshot _streams "
         "_interface _options _runtime_options _kinds _resources _runtime_env "
         "exceptions _wire accelerators _enforcement _calling _context _propagation "
-        "_telling _reading _window _values _code _function_options _spelling"
+        "_telling _reading _window _values _code _function_options _spelling _apart"
     ),
     "_worker": (
         "_worker _bundles _calling _engine _pending _ref _arguments _interface "
@@ -112,7 +115,7 @@ ARROWS: dict[str, str] = {
         "_function_options _naming"
     ),
     "_lookup": "_checks _engine _handle _snapshot",
-    "_waiting": "_checks _ref",
+    "_waiting": "_checks _ref _apart",
     "_results": "_checks _ref _waiting",
     "_source": "_results",
     "_flow": "_actor_method _checks _ref _results _source _waiting",
@@ -135,6 +138,13 @@ ARROWS: dict[str, str] = {
         "_remote _results _runtime _snapshot _waiting _context _propagation "
         "_generator _function _serializers"
     ),
+    "blocking": (
+        " blocking accelerators exceptions _actor_method _apart _bundles _checks "
+        "_context _engine "
+        "_flow _function _generator _handle _local _method _naming _placement_group "
+        "_ref _remote _results _runtime _runtime_env _runtime_options _serializers "
+        "_snapshot _streams _waiting"
+    ),
     "_demo": "_handle _remote _runtime",
     "_cli": " _demo accelerators",
     "_summary": " accelerators",
@@ -143,9 +153,10 @@ ARROWS: dict[str, str] = {
 }
 """The rooms that each room may import; the empty name is ``actorlib`` itself."""
 
-ACTORLIB_ITSELF = {"_cli", "_summary", "__main__"}
+ACTORLIB_ITSELF = {"blocking", "_cli", "_summary", "__main__"}
 
 PURE = [
+    "blocking._options",
     "_buffer",
     "_checks",
     "_kinds",
@@ -326,7 +337,12 @@ def test_worker_when_it_imports_a_face_then_in_one_place_alone() -> None:
 def test_runtime_when_it_names_an_engine_then_nothing_else_of_the_wings() -> None:
     named = {name for name in own_imports_of("_runtime") if "." in name}
 
-    assert named <= {"_inline.launcher", "_local.engine", "_local.machine"}
+    assert named <= {
+        "_inline.launcher",
+        "_local.crossing",
+        "_local.engine",
+        "_local.machine",
+    }
 
 
 def test_inline_when_it_imports_the_wings_then_what_starts_and_serves_alone() -> None:
@@ -421,6 +437,11 @@ def test_global_when_looked_for_then_one_slot_alone() -> None:
             "msgpack cloudpickle numpy pynvml ray rich torch uvloop",
         ),
         (
+            "import actorlib.blocking",
+            "actorlib._inline actorlib._local actorlib._worker actorlib.accelerators "
+            "msgpack cloudpickle numpy pynvml ray rich torch uvloop",
+        ),
+        (
             "import actorlib._worker.serial",
             "actorlib._local actorlib.accelerators numpy pynvml ray rich torch uvloop",
         ),
@@ -472,7 +493,7 @@ def test_package_when_it_has_rooms_then_its_docstring_names_each_and_no_other(
 ) -> None:
     package = package.removeprefix("actorlib.")
     rooms = {
-        name.removeprefix(f"{package}.")
+        name.removeprefix(f"{package}.").partition(".")[0]
         for name in FILES
         if name.startswith(f"{package}.")
     }

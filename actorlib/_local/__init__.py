@@ -50,5 +50,5 @@ What decides is pure and what acts is thin. In reading order:
 * ``pool``, ``runs``: every call of a function; how they come there.
 * ``lives``: every life of the runtime, and who holds which actor.
 * ``sending``, ``explaining``: the owner's calls on their way out; where an actor is.
-* ``engine``: the verbs.
+* ``engine``, ``crossing``: the verbs; and the same from threads beside the loop's.
 """

@@ -10,6 +10,7 @@ import itertools
 import weakref
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from actorlib._apart import block
 from actorlib._local.debts import Debts
 from actorlib._local.holders import OWNER
 from actorlib._local.loans import Loans
@@ -373,12 +374,12 @@ class Dispatch:
         ref.add_done_callback(lambda _: then())
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
-        """Refuses to block the loop that the answer comes through; see Replier."""
-        del ref, timeout
-        raise RuntimeError(
+        """Blocks a thread beside the loop it comes through; see Replier."""
+        refusal = (
             "get() would block the event loop that the answer comes through: await "
             "the ref instead"
         )
+        block(ref, timeout, refusal)
 
     def name(self) -> bytes:
         """An id for what a ref stands for; see Replier."""

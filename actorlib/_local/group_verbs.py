@@ -7,6 +7,7 @@ import weakref
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from actorlib._apart import block
 from actorlib._local.holders import OWNER
 from actorlib._ref import ObjectRef
 from actorlib._wire.frames import RESULT
@@ -127,11 +128,11 @@ class GroupVerbs:
         raise TypeError(_STAYS)
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
-        """Refuses to block the loop that the answer comes through; see Replier."""
-        del ref, timeout
-        raise RuntimeError(
+        """Blocks a thread beside the loop it comes through; see Replier."""
+        refusal = (
             "get() would block the event loop that places the group: await it instead"
         )
+        block(ref, timeout, refusal)
 
 
 class Asker(Protocol):

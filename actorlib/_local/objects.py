@@ -12,6 +12,7 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from actorlib._apart import block
 from actorlib._engine import OBJECT_ID, LoanId, ObjectId
 from actorlib._local.holders import OWNER
 from actorlib._ref import BorrowedRef, ObjectRef
@@ -132,12 +133,12 @@ class Objects:
         ref.add_done_callback(lambda _: then())
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
-        """Refuses to block the loop that it comes through; see Replier."""
-        del ref, timeout
-        raise RuntimeError(
+        """Blocks a thread beside the loop it comes through; see Replier."""
+        refusal = (
             "get() would block the event loop that the value comes through: await the "
             "ref instead"
         )
+        block(ref, timeout, refusal)
 
     # Those of workers, and who wants which.
 

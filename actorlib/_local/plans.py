@@ -70,6 +70,10 @@ class Plans:
             weakref.WeakValueDictionary()
         )
 
+    def known(self, spec: FunctionSpec) -> Plan | None:
+        """The plan of a function that was called before; asked by any thread."""
+        return self._own.get(spec)
+
     def of(self, engine: Sharing, spec: FunctionSpec) -> Plan:
         """The plan of a function of this process.
 

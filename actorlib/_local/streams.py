@@ -136,7 +136,7 @@ class OwnerFeed:
         self._dispatch.watch(ref, then)
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
-        """Refuses to block the loop; see Replier."""
+        """Blocks a thread beside the loop; see Replier."""
         self._dispatch.wait(ref, timeout)
 
     def name(self) -> bytes:
@@ -149,7 +149,10 @@ class OwnerFeed:
 
     def taken(self, number: int, count: int) -> None:
         """Tells how many items were taken; see Feed."""
-        self._source.taken(number, count)
+        if threading.get_ident() == self._thread:
+            self._source.taken(number, count)
+        else:
+            self._loop.call_soon_threadsafe(self._source.taken, number, count)
 
     def later(self, callback: Callable[[], None]) -> None:
         """Calls back from the loop; see Feed."""

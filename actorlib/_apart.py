@@ -1,0 +1,238 @@
+"""A loop in a thread of its own, and how all other threads cross to it.
+
+What others post goes through one line, in order, and a burst of it wakes the loop once.
+Futures of this loop may be given callbacks from any thread, so a thread can wait for
+one without a trip to the loop and back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections import deque
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from actorlib.exceptions import GetTimeoutError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextvars import Context
+
+    _Base = asyncio.AbstractEventLoop
+else:
+    _Base = object
+
+T = TypeVar("T")
+
+TOO_LATE = "the result did not come in time; the call goes on"
+_LOOK = 1.0
+"""Seconds after which who waits looks whether the loop still runs."""
+
+
+class Apart(_Base):
+    """What an event loop becomes that runs in a thread of its own.
+
+    Attributes:
+        refusal: Why nothing can be posted any more; empty while it runs.
+    """
+
+    def begin(self) -> None:
+        """Takes this thread for the loop's."""
+        self.refusal = ""
+        self._thread = threading.get_ident()
+        # At hand for every callback.
+        self._soon = cast("Any", super()).call_soon
+        self._wake = cast("Any", super()).call_soon_threadsafe
+        self._posted: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
+        self._is_woken = False
+
+    def is_here(self) -> bool:
+        """Whether this thread is the loop's."""
+        return threading.get_ident() == self._thread
+
+    def post(self, callback: Callable[..., object], *args: object) -> None:
+        """Calls back soon on the loop's thread, in the order of the posts.
+
+        Raises:
+            RuntimeError: The loop has ended.
+        """
+        if self.refusal:
+            raise RuntimeError(self.refusal)
+        self._posted.append((callback, args))
+        if not self._is_woken:
+            self._is_woken = True
+            self._wake(self._serve)
+
+    def call_soon_threadsafe(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # nobody takes its handle
+        self,
+        callback: Callable[..., object],
+        *args: object,
+        context: Context | None = None,
+    ) -> None:
+        """Calls back soon, from any thread; see asyncio's loops."""
+        if context is None:
+            self.post(callback, *args)
+        else:
+            self.post(context.run, callback, *args)
+
+    def call_soon(
+        self,
+        callback: Callable[..., object],
+        *args: object,
+        context: Context | None = None,
+    ) -> Any:
+        """The same; a future that is done calls it from whoever adds a callback."""
+        if threading.get_ident() == self._thread:
+            return self._soon(callback, *args, context=context)
+        return self.call_soon_threadsafe(callback, *args, context=context)
+
+    def run_in_executor(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # the same
+        self, executor: Any, func: Callable[..., T], *args: Any
+    ) -> asyncio.Future[T]:
+        """Runs a function in a thread; see asyncio's loops.
+
+        An interpreter that is going down starts no threads any more, and this loop goes
+        on until its runtime is ended: then it is run here.
+        """
+        try:
+            running = cast("Any", super()).run_in_executor(executor, func, *args)
+            return cast("asyncio.Future[T]", running)
+        except RuntimeError:
+            made: asyncio.Future[T] = self.create_future()
+            try:
+                made.set_result(func(*args))
+            except Exception as error:  # noqa: BLE001  # whose it is
+                made.set_exception(error)
+            return made
+
+    def _serve(self) -> None:
+        self._is_woken = False  # first: what is posted from here on wakes it anew
+        posted = self._posted
+        for _ in range(len(posted)):
+            callback, args = posted.popleft()
+            try:
+                callback(*args)
+            except Exception as error:  # noqa: BLE001  # what a loop does with it
+                report = {"message": f"{callback!r} failed", "exception": error}
+                self.call_exception_handler(report)
+
+    def across(self, work: Callable[..., T], *args: object) -> T:
+        """Does something on the loop's thread, and waits until it is done.
+
+        It is done in a copy of the caller's context. Where this thread is the loop's it
+        is done at once.
+
+        Raises:
+            RuntimeError: The loop has ended.
+            Exception: What the work raised.
+        """
+        if threading.get_ident() == self._thread:
+            return work(*args)
+        done = _closed()
+        value: list[T] = []
+        raised: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                value.append(work(*args))
+            except BaseException as error:  # noqa: BLE001  # it is raised where it was asked
+                raised.append(error)
+            done.release()
+
+        self.post(copy_context().run, run)
+        self.wait(done, None)
+        if raised:
+            try:
+                raise raised.pop()
+            finally:
+                del run  # its frame would keep the error, and all that led there
+        return value.pop()
+
+    def wait(self, lock: threading.Lock, timeout: float | None) -> bool:
+        """Blocks this thread until somebody releases a lock; whether in time.
+
+        Raises:
+            RuntimeError: The loop has ended, so nobody will.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        left = _LOOK
+        while True:
+            if end is not None:
+                left = min(_LOOK, max(0.0, end - time.monotonic()))
+            if lock.acquire(timeout=left):
+                return True
+            if self.refusal:
+                raise RuntimeError(self.refusal)
+            if end is not None and time.monotonic() >= end:
+                return False
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    """A loop for a thread of its own, of the fastest kind there is.
+
+    It is an ``Apart``.
+    """
+    try:
+        import uvloop  # noqa: PLC0415  # it is no dependency where it does not run
+    except ImportError:
+        base: type = asyncio.SelectorEventLoop
+    else:
+        base = uvloop.Loop
+    kind: Any = type("ApartLoop", (Apart, base), {})
+    return cast("asyncio.AbstractEventLoop", kind())
+
+
+def at_home(future: asyncio.Future[Any], work: Callable[[], T]) -> T:
+    """Does something where a future's loop runs, if that is a thread of its own."""
+    loop = cast("object", future.get_loop())
+    return loop.across(work) if isinstance(loop, Apart) else work()
+
+
+def block(ref: asyncio.Future[Any], timeout: float | None, refusal: str) -> None:
+    """Blocks this thread until a ref is done whose loop runs in another one.
+
+    Args:
+        ref: The ref.
+        timeout: Seconds, or None.
+        refusal: What is said if this thread must not wait.
+
+    Raises:
+        GetTimeoutError: It took longer.
+        RuntimeError: This thread must not block, or the runtime was shut down.
+    """
+    loop = cast("object", ref.get_loop())
+    if not isinstance(loop, Apart) or loop.is_here():
+        raise RuntimeError(refusal)
+    if loop.refusal:
+        raise RuntimeError(loop.refusal)
+    if timeout is not None and timeout <= 0:
+        # Who only looks lets come what is there.
+        loop.across(_nothing)
+        if ref.done():
+            return
+        raise GetTimeoutError(TOO_LATE)
+    lock = _closed()
+
+    def ring(_: object) -> None:
+        with contextlib.suppress(RuntimeError):  # it rang before
+            lock.release()
+
+    ref.add_done_callback(ring)
+    try:
+        if not loop.wait(lock, timeout) and not ref.done():
+            raise GetTimeoutError(TOO_LATE)
+    finally:
+        ref.remove_done_callback(ring)
+
+
+def _closed() -> threading.Lock:
+    lock = threading.Lock()
+    lock.acquire()
+    return lock
+
+
+def _nothing() -> None:
+    """Something to be done elsewhere."""

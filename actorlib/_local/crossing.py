@@ -1,0 +1,337 @@
+"""The embedded engine for threads that are not its loop's: the blocking face's.
+
+The loop has a thread of its own. Its verbs, called from any other, cross to it and wait
+there for what they give, so what is wrong is raised in the line that is wrong. A call
+with plain arguments needs no answer to be made, and is posted: its ref is made here,
+and a burst of calls wakes the loop once. Everything crosses in one line, so the calls
+of a thread keep their order, whichever way they go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import weakref
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from actorlib._apart import Apart
+from actorlib._engine import ActorId, Hold
+from actorlib._local.engine import LocalEngine
+from actorlib._local.group_verbs import GroupVerbs
+from actorlib._propagation import MARKED
+from actorlib._ref import ObjectRef
+from actorlib._runtime_env import inherited
+from actorlib._telling import tell
+from actorlib._wire.payload import decode_call, encode_plain_call
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from actorlib._bundles import GroupId, GroupSpec
+    from actorlib._engine import ActorSpec, LoanId
+    from actorlib._function_options import FunctionSpec
+    from actorlib._interface import Method
+    from actorlib._local.machine import Machine
+    from actorlib._local.supervisor import Life
+    from actorlib._local.tasks import Plan
+    from actorlib._options import ActorOptions
+    from actorlib._reading import Reading
+    from actorlib._runtime_env import RuntimeEnv
+    from actorlib._runtime_options import RuntimeOptions
+    from actorlib._snapshot import ActorInfo, GroupInfo, Snapshot
+    from actorlib._wire.frames import Payload
+
+T = TypeVar("T")
+
+_FORKED = (
+    "this process is a fork of the one whose runtime this is, and cannot use it: hand "
+    "results over, or start a runtime of its own here by init()"
+)
+
+
+class CrossingEngine(LocalEngine):
+    """A LocalEngine whose verbs may be called from any thread; see Engine.
+
+    It is opened on a loop that is ``Apart``.
+    """
+
+    def __init__(self, machine: Machine, options: RuntimeOptions) -> None:
+        super().__init__(machine, options)
+        self._home = cast("Apart", self.loop)
+        self._unheld: set[ActorId] = set()
+        self._env: RuntimeEnv | None = None
+        self._heirs: weakref.WeakKeyDictionary[FunctionSpec, FunctionSpec] = (
+            weakref.WeakKeyDictionary()
+        )
+        self.groups = _CrossingGroups(
+            self.lives.groups, self.loop, self._new_group, self._check_open
+        )
+
+    def hand_down(self, env: RuntimeEnv) -> None:
+        """Has every actor and every function inherit an environment."""
+        self._env = env
+        self.context = replace(self.context, runtime_env=env)
+
+    # What is posted.
+
+    def call(
+        self,
+        actor: ActorId,
+        method: Method,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> ObjectRef[Any]:
+        """Sends a call; see Engine."""
+        call = super().call
+        if threading.get_ident() == self._thread:
+            return call(actor, method, args, kwargs)
+        life = self._living.get(actor)
+        payload = None if kwargs else encode_plain_call(args)
+        if payload is None or life is None or self._is_closed:
+            return self._about(actor, partial(call, actor, method, args, kwargs))
+        told = method.told
+        if told is not None or MARKED:
+            told = tell(method)
+        ref = self._new_ref()
+        self._home.post(self._send, life, ref, method, payload, told)
+        return ref
+
+    def _send(
+        self,
+        life: Life,
+        ref: ObjectRef[Any],
+        method: Method,
+        payload: Payload,
+        told: dict[str, object] | None,
+    ) -> None:
+        dispatch = life.dispatch
+        if self._lanes:  # others wait for their arguments, perhaps to the same actor
+            args, kwargs = decode_call(payload)
+            self._sending.send(life, ref, method, tuple(args), kwargs, told)
+        else:
+            sent = dispatch.send(ref, method.name, None, payload, told)
+            ref.bind(dispatch, sent)
+
+    def run(
+        self,
+        spec: FunctionSpec,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> ObjectRef[Any]:
+        """Calls a function; see Engine."""
+        run = super().run
+        if self._env:
+            spec = self._heir_of(spec)
+        if threading.get_ident() == self._thread:
+            return run(spec, args, kwargs)
+        plan = None if self._is_closed else self.lives.pool.plans.known(spec)
+        payload = None if kwargs else encode_plain_call(args)
+        if payload is None or plan is None:
+            return self._across(partial(run, spec, args, kwargs))
+        told = spec.told
+        if told is not None or MARKED:
+            told = tell(spec)
+        ref = self._new_ref()
+        self._home.post(self._post, ref, plan, payload, told)
+        return ref
+
+    def _post(
+        self,
+        ref: ObjectRef[Any],
+        plan: Plan,
+        payload: Payload,
+        told: dict[str, object] | None,
+    ) -> None:
+        pool = self.lives.pool
+        ref.bind(pool, pool.post(ref, plan, None, payload, told))
+
+    def _new_ref(self) -> ObjectRef[Any]:
+        """A ref that nobody fills yet; until it is sent it is that of any object."""
+        ref: ObjectRef[Any] = ObjectRef(loop=self.loop)
+        ref.bind(self.lives.objects, 0)
+        return ref
+
+    def retain(self, actor: LoanId) -> None:
+        """Counts a holder in this process; see Engine."""
+        if threading.get_ident() == self._thread:
+            super().retain(actor)
+        elif actor in self._unheld:
+            self._unheld.discard(ActorId(actor))
+        else:
+            self._home.post(super().retain, actor)
+
+    # What is waited for.
+
+    def create(self, spec: ActorSpec) -> ActorId:
+        """Starts the life of an actor; see Engine."""
+        create, retain = super().create, super().retain
+        if self._env:
+            env = inherited(self._env, spec.options.runtime_env)
+            spec = replace(spec, options=spec.options.updated({"runtime_env": env}))
+        if threading.get_ident() == self._thread:
+            return create(spec)
+
+        def held() -> ActorId:
+            actor = create(spec)
+            # For the hold that is about to be made: until that has crossed, nobody
+            # else has one.
+            retain(actor)
+            return actor
+
+        actor = self._across(held)
+        self._unheld.add(actor)
+        return actor
+
+    def obtain(self, spec: ActorSpec) -> Hold:
+        """The actor that has a name, or a new one; see Engine."""
+        return self._across(partial(super().obtain, spec))
+
+    def find(self, name: str, namespace: str | None) -> Hold:
+        """The actor of a name; see Engine."""
+        return self._across(partial(super().find, name, namespace))
+
+    def put(self, value: object) -> ObjectRef[Any]:
+        """Keeps a value as it is now; see Engine."""
+        return self._across(partial(super().put, value))
+
+    def stream(
+        self,
+        actor: ActorId,
+        method: Method,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        *,
+        is_capped: bool,
+    ) -> Reading:
+        """Sends a call of a generator; see Engine."""
+        stream = super().stream
+        called = partial(stream, actor, method, args, kwargs, is_capped=is_capped)
+        return self._about(actor, called)
+
+    def run_stream(
+        self,
+        spec: FunctionSpec,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> Reading:
+        """Calls a function that yields; see Engine."""
+        stream = super().run_stream
+        if self._env:
+            spec = self._heir_of(spec)
+        return self._across(partial(stream, spec, args, kwargs))
+
+    def names(self) -> list[tuple[str, str]]:
+        """Who answers to a name; see Engine."""
+        return self._across(super().names)
+
+    def actors(self) -> list[ActorInfo]:
+        """What is known of each actor; see Engine."""
+        return self._across(super().actors)
+
+    def ready(self, actor: ActorId) -> asyncio.Future[None]:
+        """Done when the actor is ready; see Engine."""
+        return self._ref_of(actor, super().ready)
+
+    def end(self, actor: ActorId) -> asyncio.Future[None]:
+        """Ends the actor behind what it was sent; see Engine."""
+        return self._ref_of(actor, super().end)
+
+    def kill(self, actor: ActorId, *, restart: bool = False) -> asyncio.Future[None]:
+        """Ends the actor at once; see Engine."""
+        return self._ref_of(actor, partial(super().kill, restart=restart))
+
+    def snapshot(self) -> Snapshot:
+        """The state of the runtime now."""
+        return self._across(super().snapshot)
+
+    def explain(self, actor: ActorId) -> str:
+        """Why an actor is not placed yet, or where it is."""
+        return self._across(partial(super().explain, actor))
+
+    def survey(self, label: str, options: ActorOptions) -> str:
+        """Where an actor would go now, or what stands in its way."""
+        return self._across(partial(super().survey, label, options))
+
+    def _heir_of(self, spec: FunctionSpec) -> FunctionSpec:
+        heir = self._heirs.get(spec)
+        if heir is None:
+            env = inherited(self._env, spec.options.runtime_env)
+            options = spec.options.updated({"runtime_env": env})
+            heir = self._heirs[spec] = replace(spec, options=options)
+        return heir
+
+    def forsake(self) -> None:
+        """Refuses everything from now on; see Engine."""
+        super().forsake()
+        self._home.refusal = _FORKED
+
+    def _across(self, work: Callable[[], T]) -> T:
+        return self._home.across(work)
+
+    def _about(self, actor: ActorId, work: Callable[[], T]) -> T:
+        """Does something with an actor, or says why there is none any more."""
+        if self._is_closed:
+            self._life(actor)
+        return self._home.across(work)
+
+    def _ref_of(
+        self, actor: ActorId, ask: Callable[[ActorId], asyncio.Future[Any]]
+    ) -> ObjectRef[Any]:
+        """What a future about an actor gives, for any thread to wait for."""
+        ref = self._new_ref()
+
+        def tell(future: asyncio.Future[Any]) -> None:
+            if ref.done():
+                return
+            error = future.exception()
+            if error is None:
+                ref.set_result(future.result())
+            else:
+                ref.set_exception(error)
+
+        self._about(actor, lambda: ask(actor).add_done_callback(tell))
+        return ref
+
+
+def engine_for(machine: Machine, options: RuntimeOptions) -> LocalEngine:
+    """The engine on the loop that is running: one that has a thread to itself, or not.
+
+    Args:
+        machine: What there is.
+        options: How the runtime behaves.
+    """
+    is_apart = isinstance(asyncio.get_running_loop(), Apart)
+    return (CrossingEngine if is_apart else LocalEngine)(machine, options)
+
+
+class _CrossingGroups(GroupVerbs):
+    """The placement groups, as any thread of the owner speaks of them."""
+
+    def reserve(self, spec: GroupSpec) -> GroupSpec:
+        """Starts to reserve a group; see Reservations."""
+        return self._across(partial(super().reserve, spec))
+
+    def ready(self, group: GroupId, value: object) -> ObjectRef[Any]:
+        """The value, when all bundles are reserved; see Reservations."""
+        return self._across(partial(super().ready, group, value))
+
+    def remove(self, group: GroupId) -> asyncio.Future[None]:
+        """Removes a group; see Reservations."""
+        return self._across(partial(super().remove, group))
+
+    def find(self, name: str) -> GroupSpec:
+        """The group of a name; see Reservations."""
+        return self._across(partial(super().find, name))
+
+    def infos(self) -> list[GroupInfo]:
+        """What is known of each group; see Reservations."""
+        return self._across(super().infos)
+
+    def explain(self, group: GroupId) -> str:
+        """Why a group is not reserved yet, or where it is."""
+        return self._across(partial(super().explain, group))
+
+    def _across(self, work: Callable[[], T]) -> T:
+        return cast("Apart", self._loop).across(work)

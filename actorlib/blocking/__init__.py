@@ -1,0 +1,63 @@
+"""The same runtime for plain scripts: ``import actorlib.blocking as ray``.
+
+Everything has Ray's name, blocks until it is done, and may be called from any thread.
+The runtime starts by itself, in a thread with an event loop, and ends with the script;
+inside of an actor all of this speaks to the actor's own engine. What it gives (handles,
+refs, classes) is what ``actorlib`` itself gives.
+
+In the order in which to read it:
+
+* ``_session``: the thread, its loop, and the runtime on it.
+* ``_options``, ``_init``: what ``init()`` may be told, and starting and ending.
+* ``_verbs``, ``_getting``: get, put, wait, and what else blocks.
+* ``util``, ``actor``, ``exceptions``: where scripts look for the rest.
+"""
+
+from actorlib._context import RuntimeContext
+from actorlib._generator import ObjectRefGenerator
+from actorlib._method import method
+from actorlib._ref import ObjectRef
+from actorlib.blocking import actor, exceptions, util
+from actorlib.blocking._init import Context, init, is_initialized, shutdown
+from actorlib.blocking._verbs import (
+    available_resources,
+    cancel,
+    cluster_resources,
+    get,
+    get_actor,
+    get_gpu_ids,
+    get_runtime_context,
+    kill,
+    nodes,
+    put,
+    remote,
+    timeline,
+    wait,
+)
+
+__all__ = [
+    "Context",
+    "ObjectRef",
+    "ObjectRefGenerator",
+    "RuntimeContext",
+    "actor",
+    "available_resources",
+    "cancel",
+    "cluster_resources",
+    "exceptions",
+    "get",
+    "get_actor",
+    "get_gpu_ids",
+    "get_runtime_context",
+    "init",
+    "is_initialized",
+    "kill",
+    "method",
+    "nodes",
+    "put",
+    "remote",
+    "shutdown",
+    "timeline",
+    "util",
+    "wait",
+]

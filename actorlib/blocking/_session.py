@@ -1,0 +1,221 @@
+"""The runtime that a script has: a thread with an event loop, begun and ended.
+
+This is the one thing that the blocking face remembers besides the engine's slot: which
+thread runs the loop. In an actor there is no such thread, and everything goes to the
+actor's own engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import sys
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from actorlib import _runtime
+from actorlib._apart import Apart, new_loop
+from actorlib._engine import find_engine
+from actorlib._streams import fill_standard_streams
+from actorlib.exceptions import RuntimeNotStartedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from actorlib._engine import Engine
+    from actorlib._runtime import Runtime
+    from actorlib._runtime_options import RuntimeKeywords
+
+T = TypeVar("T")
+
+VARIABLE = "ACTORLIB_AUTO_INIT"
+"""``0`` keeps a script from starting a runtime that it has not asked for."""
+
+
+_MULTIPROCESSING = "multiprocessing.process"
+"""Looked at only if it is loaded: else this is no child of its."""
+
+
+class _Home:
+    """A thread, its loop, and the runtime on it."""
+
+    def __init__(self) -> None:
+        self.loop = cast("Apart", new_loop())
+        self.runtime: Runtime
+        self._begun = threading.Event()
+        # A daemon: what waits for all other threads would wait for this one too, and
+        # it is ended after that.
+        self._thread = threading.Thread(target=self._run, name="actorlib", daemon=True)
+        self._thread.start()
+        self._begun.wait()
+
+    def _run(self) -> None:
+        loop = self.loop
+        loop.begin()
+        loop.call_soon(self._begun.set)
+        try:
+            loop.run_forever()
+        finally:
+            loop.run_until_complete(_rest())
+            loop.refusal = "this runtime was shut down"
+            loop.close()
+
+    def do(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Runs a coroutine on the loop and waits for it; cancels it if interrupted."""
+        future = asyncio.run_coroutine_threadsafe(work(), self.loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def end(self) -> None:
+        """Stops the loop and waits for the thread."""
+        with suppress(RuntimeError):  # it has ended
+            self.loop.post(self.loop.stop)
+        self._thread.join()
+
+
+class Session:
+    """The runtime of this process, if the blocking face has started one."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._home: _Home | None = None
+        self._is_fork = False
+
+    def engine(self) -> Engine:
+        """The engine of this process; a script that has none gets one.
+
+        Raises:
+            RuntimeNotStartedError: None runs, and none may be started unasked.
+        """
+        engine = find_engine()
+        if engine is not None:
+            return engine
+        with self._lock:
+            if find_engine() is None:
+                self._refuse_unasked()
+                self.start({})
+        return cast("Engine", find_engine())
+
+    def start(self, options: RuntimeKeywords) -> None:
+        """Starts a runtime in a thread of its own.
+
+        Raises:
+            RuntimeError: One is running.
+        """
+        _refuse_import_of_main()
+        runtime = _runtime.init(**options)
+        fill_standard_streams()
+        with self._lock:
+            home = _Home()
+            try:
+                home.do(runtime.__aenter__)
+            except BaseException:
+                home.end()
+                raise
+            home.runtime = runtime
+            self._home = home
+
+    def end(self) -> None:
+        """Ends the runtime and everything in it; harmless if there is none.
+
+        Raises:
+            RuntimeError: This is the loop's own thread, which it ends with.
+        """
+        home = self._home
+        if home is not None and home.loop.is_here():
+            raise RuntimeError(
+                "shutdown() is for the script's own threads: this code runs on the "
+                "runtime's, for example where a value is loaded"
+            )
+        with self._lock:
+            home, self._home = self._home, None
+            if home is None:
+                return
+            try:
+                home.do(home.runtime.shutdown)
+            finally:
+                home.end()
+
+    def read(self, what: Callable[[Runtime], T]) -> T:
+        """Asks the runtime something where it runs.
+
+        Raises:
+            RuntimeNotStartedError: None runs, or it is not this process that has it.
+        """
+        home = self._home
+        if home is None or find_engine() is None:
+            raise RuntimeNotStartedError(_why_not())
+        return home.loop.across(what, home.runtime)
+
+    def forget(self) -> None:
+        """In a fork: the thread is its parent's, and so is everything else."""
+        self._lock = threading.RLock()
+        self._home = None
+        self._is_fork = True
+
+    def _refuse_unasked(self) -> None:
+        if self._is_fork:
+            raise RuntimeNotStartedError(
+                "this process is a fork of one that uses actors, and starts no runtime "
+                "unasked: call init() here if it is to have one of its own, or make "
+                "it an actor"
+            )
+        _refuse_import_of_main()
+        multiprocessing = sys.modules.get(_MULTIPROCESSING)
+        if multiprocessing is not None and multiprocessing.parent_process() is not None:
+            raise RuntimeNotStartedError(
+                "this process was started by multiprocessing, and starts no runtime "
+                "unasked: call init() here if it is to have one of its own, or use "
+                "actors or remote functions in its parent instead of processes"
+            )
+        if os.environ.get(VARIABLE) == "0":
+            raise RuntimeNotStartedError(
+                f"no runtime is running, and {VARIABLE}=0 lets none start by itself: "
+                "call init() first"
+            )
+
+
+async def _rest() -> None:
+    """Ends what an interrupted start, or end, has left."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    with suppress(RuntimeError):  # the interpreter is going down, and starts no thread
+        await asyncio.get_running_loop().shutdown_default_executor()
+
+
+def _refuse_import_of_main() -> None:
+    """Refuses to run a script once more where multiprocessing imports it.
+
+    Raises:
+        RuntimeNotStartedError: It does.
+    """
+    multiprocessing = sys.modules.get(_MULTIPROCESSING)
+    if multiprocessing is None:
+        return
+    # How multiprocessing itself knows; its parent_process() is not there yet.
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise RuntimeNotStartedError(
+            "multiprocessing imports the script in its child, which would run all of "
+            "it once more: put what the script does under if __name__ == '__main__':"
+        )
+
+
+def _why_not() -> str:
+    if find_engine() is None:
+        return "no runtime is running in this process: call init() first"
+    return (
+        "what the whole machine has is known to the script that has called init(), "
+        "and to no actor: ask there, and pass it on"
+    )
+
+
+SESSION = Session()
+atexit.register(SESSION.end)
+os.register_at_fork(after_in_child=SESSION.forget)

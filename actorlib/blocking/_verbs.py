@@ -1,0 +1,227 @@
+"""The verbs of a script: each blocks until it is done."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+
+import actorlib
+from actorlib import _remote, _runtime, _waiting
+from actorlib._apart import Apart
+from actorlib._ref import ObjectRef
+from actorlib._remote import found_by
+from actorlib.blocking._getting import get_all
+from actorlib.blocking._session import SESSION
+from actorlib.exceptions import UnsupportedOptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from actorlib import ActorClass
+    from actorlib._context import RuntimeContext
+    from actorlib._function import RemoteFunction
+    from actorlib._generator import ObjectRefGenerator
+    from actorlib._handle import ActorHandle
+
+T = TypeVar("T")
+
+if TYPE_CHECKING:
+    remote = _remote.remote
+else:
+
+    @functools.wraps(_remote.remote)
+    def remote(*given: object, **options: Any) -> Any:
+        made = _remote.remote(*given, **options)
+        if given:
+            return _starting(made)
+        return lambda decorated: _starting(made(decorated))
+
+
+def _starting(
+    made: ActorClass[..., Any] | RemoteFunction[..., Any],
+) -> ActorClass[..., Any] | RemoteFunction[..., Any]:
+    """The same; its ``.remote()`` starts a runtime if there is none."""
+    found_by(made, SESSION.engine)
+    return made
+
+
+@overload
+def get(refs: ObjectRef[T], *, timeout: float | None = None) -> T: ...
+@overload
+def get(refs: Sequence[ObjectRef[T]], *, timeout: float | None = None) -> list[T]: ...
+def get(refs: object, *, timeout: float | None = None) -> object:
+    """Blocks until results are there.
+
+    Args:
+        refs: One ref, or a list of them.
+        timeout: Seconds to wait for all of them, or None for as long as it takes.
+
+    Returns:
+        The value, or the list of values in the order of the refs.
+
+    Raises:
+        TypeError: It is neither a ref nor a list of refs.
+        GetTimeoutError: They did not come in time; the calls go on.
+        RuntimeError: The result comes through the event loop that this thread runs.
+        KeyboardInterrupt: Ctrl-C; the calls go on.
+        Exception: What one of them raised, as soon as it did.
+    """
+    engine = SESSION.engine()
+    if isinstance(refs, ObjectRef):
+        return cast("ObjectRef[Any]", refs).get(timeout)
+    if isinstance(getattr(engine, "loop", None), Apart):
+        return get_all(refs, timeout)
+    return _runtime.get(cast("Sequence[ObjectRef[Any]]", refs), timeout=timeout)
+
+
+def put(value: T) -> ObjectRef[T]:
+    """Keeps a value as it is now, to be given to many by its ref.
+
+    Raises:
+        TypeError: It is a ref, or cannot be sent.
+        ObjectStoreFullError: It has no room, and may not go another way.
+    """
+    SESSION.engine()
+    return _runtime.put(value)
+
+
+def wait(
+    refs: Sequence[ObjectRef[T]],
+    *,
+    num_returns: int = 1,
+    timeout: float | None = None,
+    fetch_local: bool = True,
+) -> tuple[list[ObjectRef[T]], list[ObjectRef[T]]]:
+    """Waits until some refs are done, whether they have a value or an error.
+
+    Args:
+        refs: Refs, each of them once.
+        num_returns: How many have to be done.
+        timeout: Seconds after which it returns with fewer, or None. 0 only looks.
+        fetch_local: Taken so that scripts may say so: everything is local.
+
+    Returns:
+        The refs that are done, ``num_returns`` at the most, and all others; both in
+        the order in which they were given.
+
+    Raises:
+        TypeError: It was given something else than a list of refs.
+        ValueError: A ref is there twice, or a number is out of range.
+    """
+    del fetch_local
+    SESSION.engine()
+    return _waiting.wait(refs, num_returns=num_returns, timeout=timeout).get()
+
+
+def kill(actor: ActorHandle[Any], *, no_restart: bool = True) -> None:
+    """Ends an actor at once, interrupting what it does.
+
+    Args:
+        actor: Its handle.
+        no_restart: False restarts it if its ``max_restarts`` allows one more.
+
+    Raises:
+        ValueError: It is no handle.
+    """
+    SESSION.engine()
+    _runtime.kill(actor, no_restart=no_restart)
+
+
+def cancel(
+    ref: ObjectRef[Any] | ObjectRefGenerator[Any],
+    *,
+    force: bool = False,
+    recursive: bool = True,
+) -> None:
+    """Cancels a call, waiting or running; see ``actorlib.cancel``.
+
+    Args:
+        ref: The call's.
+        force: Whether the process of a running function is ended.
+        recursive: Whether the calls that it has made are cancelled too.
+
+    Raises:
+        TypeError: It is neither a ref nor a generator of refs.
+        ValueError: ``force`` for a call of an actor.
+    """
+    SESSION.engine()
+    _runtime.cancel(ref, recursive=recursive, force=force)
+
+
+def get_actor(name: str, namespace: str | None = None) -> ActorHandle[Any]:
+    """The handle of a living actor, by its name.
+
+    Args:
+        name: What ``.options(name=...)`` said.
+        namespace: Where to look; None for the runtime's own.
+
+    Raises:
+        ActorNotFoundError: No living actor has that name there. It is a ValueError.
+    """
+    SESSION.engine()
+    return actorlib.get_actor(name, namespace)
+
+
+def get_gpu_ids() -> list[int | str]:
+    """The ids of the GPUs that this actor, or this call of a function, was given."""
+    SESSION.engine()
+    return _runtime.get_gpu_ids()
+
+
+def get_runtime_context() -> RuntimeContext:
+    """Where this code is running: in which actor, on which devices."""
+    SESSION.engine()
+    return _runtime.get_runtime_context()
+
+
+def available_resources() -> dict[str, float]:
+    """What nobody holds, by resource name; memory in bytes.
+
+    Raises:
+        RuntimeNotStartedError: No runtime is running, or this is an actor's code.
+    """
+    return SESSION.read(lambda runtime: runtime.available_resources())
+
+
+def cluster_resources() -> dict[str, float]:
+    """Everything the runtime may grant, by resource name; memory in bytes.
+
+    Raises:
+        RuntimeNotStartedError: No runtime is running, or this is an actor's code.
+    """
+    return SESSION.read(lambda runtime: runtime.cluster_resources())
+
+
+def nodes() -> list[dict[str, Any]]:
+    """The machines there are, in Ray's words: this one.
+
+    Raises:
+        RuntimeNotStartedError: No runtime is running, or this is an actor's code.
+    """
+    resources = cluster_resources()
+    context = _runtime.get_runtime_context()
+    return [
+        {
+            "NodeID": context.get_node_id(),
+            "Alive": True,
+            "alive": True,
+            "NodeManagerAddress": "127.0.0.1",
+            "Resources": resources,
+            "Labels": context.get_node_labels(),
+        }
+    ]
+
+
+def timeline(filename: str | None = None) -> None:
+    """Refuses: nothing is written down of calls that are over.
+
+    Raises:
+        UnsupportedOptionError: Always.
+    """
+    del filename
+    raise UnsupportedOptionError(
+        "timeline(): actorlib keeps no record of calls that are over, so there is "
+        "nothing to be drawn. What has no answer yet is told by "
+        "util.state.list_tasks(), and what there is by util.state.snapshot(); a "
+        "profiler that follows processes (py-spy record --subprocesses) draws the rest"
+    )

@@ -1,0 +1,5 @@
+"""Names that scripts look for in ``ray.actor``."""
+
+from actorlib import ActorClass, ActorHandle, ActorMethod, exit_actor
+
+__all__ = ["ActorClass", "ActorHandle", "ActorMethod", "exit_actor"]

@@ -1,0 +1,54 @@
+"""What scripts look for in ``ray.util``.
+
+In the order in which to read it:
+
+* ``placement_group``, ``scheduling_strategies``: places that are reserved together.
+* ``actor_pool``, ``queue``: work that is shared out, items that are passed on.
+* ``iteration``: results as they come.
+* ``state``: what there is, to be looked at.
+* ``accelerators``: what models of devices are called.
+"""
+
+import importlib
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from actorlib._serializers import deregister_serializer, register_serializer
+from actorlib.blocking.util import queue, scheduling_strategies, state
+from actorlib.blocking.util.actor_pool import ActorPool
+from actorlib.blocking.util.iteration import as_completed, map_unordered
+from actorlib.blocking.util.placement_group import (
+    get_current_placement_group,
+    get_placement_group,
+    placement_group,
+    placement_group_table,
+    remove_placement_group,
+)
+from actorlib.blocking.util.state import list_named_actors
+
+if TYPE_CHECKING:
+    from actorlib.blocking.util import accelerators
+
+__all__ = [
+    "ActorPool",
+    "accelerators",
+    "as_completed",
+    "deregister_serializer",
+    "get_current_placement_group",
+    "get_placement_group",
+    "list_named_actors",
+    "map_unordered",
+    "placement_group",
+    "placement_group_table",
+    "queue",
+    "register_serializer",
+    "remove_placement_group",
+    "scheduling_strategies",
+    "state",
+]
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name != "accelerators":  # only who names a model pays for the vendors
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return importlib.import_module(f"{__name__}.{name}")

@@ -1,0 +1,89 @@
+"""Placement groups, whose waits block."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, final
+
+import actorlib
+from actorlib import _placement_group as awaited
+from actorlib._bundles import PACK
+from actorlib.blocking._session import SESSION
+from actorlib.exceptions import GetTimeoutError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = [
+    "PlacementGroup",
+    "get_current_placement_group",
+    "get_placement_group",
+    "placement_group",
+    "placement_group_table",
+    "remove_placement_group",
+]
+
+
+@final
+class PlacementGroup(actorlib.PlacementGroup):
+    """Bundles that are reserved together; see ``actorlib.PlacementGroup``."""
+
+    __slots__ = ()
+
+    def wait(self, timeout_seconds: float = 30) -> bool:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # this face blocks
+        """Blocks until its bundles are reserved; for a while.
+
+        Args:
+            timeout_seconds: How long, at the most.
+
+        Returns:
+            Whether they are reserved.
+
+        Raises:
+            PlacementGroupUnschedulableError: They never will be.
+            PlacementGroupRemovedError: The group was removed.
+        """
+        ref = self.ready()
+        try:
+            ref.get(timeout_seconds)
+        except GetTimeoutError:
+            ref.cancel()
+            return False
+        return True
+
+
+def placement_group(
+    bundles: Sequence[Mapping[str, float]],
+    strategy: str = PACK,
+    name: str = "",
+    lifetime: str | None = None,
+) -> PlacementGroup:
+    """Reserves several bundles, all or none; see ``actorlib.placement_group``."""
+    SESSION.engine()
+    made = awaited.placement_group(bundles, strategy, name, lifetime)
+    return PlacementGroup(awaited.spec_of(made))
+
+
+def remove_placement_group(group: actorlib.PlacementGroup) -> None:
+    """Removes a group, and the actors in it; see ``actorlib``'s."""
+    SESSION.engine()
+    awaited.remove_placement_group(group)
+
+
+def get_placement_group(name: str) -> PlacementGroup:
+    """The group of a name; see ``actorlib.get_placement_group``."""
+    SESSION.engine()
+    return PlacementGroup(awaited.spec_of(awaited.get_placement_group(name)))
+
+
+def placement_group_table(
+    group: actorlib.PlacementGroup | None = None,
+) -> dict[str, Any]:
+    """What is known of groups; see ``actorlib.placement_group_table``."""
+    SESSION.engine()
+    return awaited.placement_group_table(group)
+
+
+def get_current_placement_group() -> PlacementGroup | None:
+    """The group that the actor whose code this is is in; None outside of one."""
+    group = awaited.get_current_placement_group()
+    return None if group is None else PlacementGroup(awaited.spec_of(group))

@@ -1,0 +1,47 @@
+"""The blocking face's runtime: one for a module, lent to one test after the other."""
+
+from __future__ import annotations
+
+import gc
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from helpers.actors import LENT
+
+import actorlib.blocking
+from actorlib._engine import find_engine, set_engine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from actorlib._local.crossing import CrossingEngine
+
+
+@pytest.fixture(scope="module")
+def crossing() -> Iterator[CrossingEngine]:
+    """The engine of the module, hidden between tests."""
+    actorlib.blocking.init(num_cpus=4, num_gpus=2)
+    engine = cast("CrossingEngine", find_engine())
+    set_engine(None)
+    LENT.append(engine)
+    yield engine
+    LENT.remove(engine)
+    set_engine(engine)
+    actorlib.blocking.shutdown()
+
+
+@pytest.fixture
+def ray(crossing: CrossingEngine) -> Iterator[Any]:
+    """The face, with a runtime that has no actor."""
+    set_engine(crossing)
+    yield actorlib.blocking
+    home: Any = crossing.loop
+    for ended in home.across(_kill_all, crossing):
+        ended.get(20)
+    gc.collect()  # a caught error keeps handles in a cycle
+    set_engine(None)
+
+
+def _kill_all(crossing: CrossingEngine) -> list[Any]:
+    """In one turn of the loop, in which none of them can end by itself."""
+    return [crossing.kill(life.record.id) for life in crossing.lives]

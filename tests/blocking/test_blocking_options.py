@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import pytest
+
+from actorlib.blocking import exceptions as named
+from actorlib.blocking._options import wanted
+from actorlib.exceptions import InitError
+
+
+def test_ini_002_option_when_unknown_then_refused_by_name_with_the_known() -> None:
+    with pytest.raises(RuntimeError, match=r"no option 'num_gpu'.*'num_gpus'") as seen:
+        wanted({"num_gpu": 1})
+    assert "object_store_memory" in str(seen.value)
+    assert isinstance(seen.value, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ({"local_mode": True}, "engine='inline'"),
+        ({"address": "auto"}, "leave address out"),
+        ({"address": "ray://head:10001"}, "one machine"),
+        ({"enable_resource_isolation": True}, "cgroups"),
+        ({"system_reserved_cpu": 1}, "num_cpus"),
+    ],
+)
+def test_ini_009_option_when_there_is_no_such_thing_then_it_says_what_to_do(
+    given: dict[str, object], what: str
+) -> None:
+    with pytest.raises(InitError, match=what):
+        wanted(given)
+
+
+def test_options_when_rays_then_told_apart_from_ours() -> None:
+    told = wanted(
+        {
+            "address": "local",
+            "num_cpus": 2,
+            "namespace": None,
+            "local_mode": False,
+            "include_dashboard": False,
+            "dashboard_host": "0.0.0.0",  # one of Ray's
+            "_temp_dir": "/elsewhere",
+            "ignore_reinit_error": True,
+            "logging_level": "WARNING",
+            "runtime_env": {"env_vars": {"A": "1"}},
+        }
+    )
+    assert told.options == {"num_cpus": 2}
+    assert told.runtime_env == {"env_vars": {"A": "1"}}
+    assert told.logging_level == "WARNING"
+    assert told.ignores_second
+    assert told.noted == ["_temp_dir", "dashboard_host"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"logging_level": 1.5},
+        {"ignore_reinit_error": "yes"},
+        {"runtime_env": "A=1"},
+        {"address": 1},
+    ],
+)
+def test_option_when_of_the_wrong_type_then_refused(given: dict[str, object]) -> None:
+    with pytest.raises(TypeError):
+        wanted(given)
+
+
+NAMES = (
+    "RayError RayTaskError RayActorError ActorDiedError ActorUnavailableError "
+    "WorkerCrashedError GetTimeoutError PendingCallsLimitExceeded TaskCancelledError "
+    "ActorUnschedulableError TaskUnschedulableError ActorPlacementGroupRemoved "
+    "TaskPlacementGroupRemoved ActorAlreadyExistsError ActorHandleNotFoundError "
+    "RuntimeEnvSetupError ObjectLostError ObjectFreedError OwnerDiedError "
+    "ObjectReconstructionFailedError ObjectStoreFullError OutOfMemoryError "
+    "OutOfDiskError NodeDiedError RaySystemError AsyncioActorExit"
+)
+
+
+@pytest.mark.parametrize("name", NAMES.split())
+def test_error_when_scripts_catch_it_by_rays_name_then_it_is_there(name: str) -> None:
+    assert issubclass(getattr(named, name), named.RayError)

@@ -1,0 +1,303 @@
+"""What must be true of the operating system: how scripts begin, and how they end."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from helpers.owners import PATHS, Owner, Watched
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [pytest.mark.process, pytest.mark.slow]
+
+BEGINS = """
+    import os, sys, threading
+    import actorlib.blocking as ray
+    from helpers.owners import listen, tell
+
+    @ray.remote
+    class Worker:
+        def home(self):
+            return os.getpid(), os.getppid()
+
+        def wait(self):
+            threading.Event().wait()
+
+    worker = Worker.remote()
+    tell(ray.get(worker.home.remote()))
+    waiting = worker.wait.remote()
+    listen()
+"""
+
+ENDS = {
+    "the last line": ("", 0),
+    "sys.exit": ("sys.exit(3)", 3),
+    "an error": ("raise ValueError('its own')", 1),
+    "os._exit": ("os._exit(4)", 4),
+    "kill -9": ("os.kill(os.getpid(), 9)", -9),
+    "a thread that waits": (
+        "threading.Thread(target=ray.get, args=[waiting], daemon=True).start()",
+        0,
+    ),
+    "a thread that goes on": (
+        "threading.Thread(target=lambda: print(ray.get(ray.put(5)))).start()",
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_lif_026_script_when_it_ends_then_nothing_is_left(
+    tmp_path: Path, end: str
+) -> None:
+    text, code = ENDS[end]
+    with Owner(textwrap.dedent(BEGINS) + text, folder=tmp_path) as owner:
+        with Watched(owner.told()) as home:
+            owner.go_on()
+            assert owner.end() == code
+            assert home.left() == []
+        assert ("ValueError: its own" in owner.err) == (end == "an error")
+        assert "Exception ignored" not in owner.err
+        assert ("5" in owner.out) == (end == "a thread that goes on")
+        assert owner.leftovers() == []
+
+
+INTERRUPTED = """
+    for wait in (
+        lambda: ray.get(waiting),
+        lambda: ray.get([waiting, worker.wait.remote()]),
+        lambda: ray.wait([waiting]),
+    ):
+        threading.Timer(0.1, tell, ["here"]).start()
+        try:
+            wait()
+        except KeyboardInterrupt:
+            tell("interrupted")
+    tell(ray.get(ray.put("goes on")))
+    ray.get(waiting)
+"""
+
+
+def test_script_when_interrupted_then_at_once_and_nothing_is_left(
+    tmp_path: Path,
+) -> None:
+    program = textwrap.dedent(BEGINS) + textwrap.dedent(INTERRUPTED)
+    with Owner(program, folder=tmp_path) as owner:
+        with Watched(owner.told()) as home:
+            owner.go_on()
+            for _ in range(3):
+                assert owner.told() == "here"
+                owner.signal(signal.SIGINT, group=True)
+                assert owner.told() == "interrupted"
+            assert owner.told() == "goes on"
+            owner.signal(signal.SIGINT, group=True)
+            assert owner.end() == -signal.SIGINT
+            assert home.left() == []
+        assert "KeyboardInterrupt" in owner.err
+        assert owner.leftovers() == []
+
+
+def run(program: str, *flags: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    """Runs a program that comes through a pipe, as a session of a person's does."""
+    return subprocess.run(
+        [sys.executable, *flags],
+        input=textwrap.dedent(program),
+        env={"PYTHONPATH": PATHS, **environ},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_repl_when_lines_come_one_by_one_then_they_run() -> None:
+    done = run(
+        """\
+        import actorlib.blocking as ray
+        @ray.remote
+        class Adder:
+            def add(self, number):
+                print("adding")
+                return number + 1
+
+        adder = Adder.remote()
+        ray.get(adder.add.remote(41))
+        twice = ray.remote(lambda number: 2 * number)
+        ray.get(twice.remote(21))
+        """,
+        "-i",
+        "-q",
+    )
+    assert done.returncode == 0
+    assert done.stdout.splitlines().count("42") == 2
+    assert "adding" in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+STARTS_ITSELF = """
+    import os
+    import actorlib.blocking as ray
+    from helpers.actors import Echo
+
+    @ray.remote
+    def given():
+        return os.environ.get("GIVEN")
+
+    print(ray.is_initialized())
+    for needs in (
+        lambda: ray.get([]),
+        lambda: ray.put(1),
+        lambda: ray.wait([]),
+        lambda: ray.get_gpu_ids(),
+        lambda: ray.get_runtime_context().get_node_id(),
+        lambda: given.remote(),
+    ):
+        needs()
+        print(ray.is_initialized(), end=" ")
+        ray.shutdown()
+        ray.shutdown()
+    print(ray.is_initialized())
+    for needs in (ray.nodes, ray.cluster_resources, ray.available_resources):
+        try:
+            needs()
+        except RuntimeError as error:
+            print(error)
+    with ray.init(num_cpus=3, runtime_env={"env_vars": {"GIVEN": "yes"}}):
+        handle = Echo.remote()
+        ref = handle.echo.remote(1)
+        print(ray.cluster_resources()["CPU"], ray.get(ref))
+        look = lambda echo: os.environ["GIVEN"]
+        print(ray.get([given.remote(), handle.__ray_call__.remote(look)]))
+    try:
+        handle.echo.remote(2)
+    except ValueError as error:
+        print(type(error).__name__)
+    print(ray.get(ref), ray.get(Echo.remote().echo.remote(3)))
+"""
+
+
+def test_ini_006_script_when_it_does_not_start_a_runtime_then_it_starts_by_itself() -> (
+    None
+):
+    """CTX-009 too, and LIF-028, INI-004, INI-007, ENV-001 for all actors."""
+    done = run(STARTS_ITSELF)
+    needs_init = "no runtime is running in this process: call init() first\n"
+    assert done.stdout == (
+        f"False\n{'True ' * 6}False\n{needs_init * 3}3.0 1\n['yes', 'yes']\n"
+        "ActorHandleNotFoundError\n1 3\n"
+    ), done.stderr
+
+
+def test_script_when_told_to_start_nothing_then_it_says_what_to_write() -> None:
+    program = "import actorlib.blocking as ray\nray.put(1)\n"
+    done = run(program, ACTORLIB_AUTO_INIT="0")
+    assert "ACTORLIB_AUTO_INIT=0" in done.stderr
+    assert "call init() first" in done.stderr
+
+
+FORKS = """
+    import multiprocessing, os
+    import actorlib.blocking as ray
+    from helpers.actors import Echo, Gate
+
+    if __name__ == "__main__":
+        ray.init()
+        echo = Echo.remote()
+        gate = Gate.remote()
+        ref = gate.wait.remote()
+
+    def child():
+        for use in (lambda: ray.put(1), lambda: echo.echo.remote(1), lambda: ref.get()):
+            try:
+                use()
+            except Exception as error:
+                print(type(error).__name__, "fork" in str(error), flush=True)
+
+    def spawned():
+        try:
+            ray.put(1)
+        except RuntimeError as error:
+            print(error, flush=True)
+        with ray.init(num_cpus=1):
+            print(ray.get(ray.put(2)), flush=True)
+
+    if __name__ == "__main__":
+        pid = os.fork()
+        if not pid:
+            child()
+            os._exit(0)
+        os.waitpid(pid, 0)
+        for kind in ("fork", "spawn"):
+            process = multiprocessing.get_context(kind).Process(target=spawned)
+            process.start()
+            process.join()
+            print(kind, process.exitcode, flush=True)
+        print(ray.get(echo.echo.remote(2)))
+"""
+
+
+def test_child_when_it_is_no_actor_then_it_is_told_what_to_do(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(FORKS), encoding="utf-8")
+    done: Any = subprocess.run(
+        [sys.executable, str(script)],
+        env={"PYTHONPATH": PATHS},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    lines = done.stdout.splitlines()
+    assert lines[:3] == [
+        "RuntimeNotStartedError True",
+        "ActorHandleNotFoundError True",
+        "RuntimeError True",
+    ], done.stderr
+    assert "this process is a fork" in lines[3]
+    assert lines[4:6] == ["2", "fork 0"]
+    assert "started by multiprocessing" in lines[6]
+    assert lines[7:] == ["2", "spawn 0", "2"]
+
+
+def test_script_when_multiprocessing_imports_it_then_it_does_not_run_again(
+    tmp_path: Path,
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import multiprocessing\nimport actorlib.blocking as ray\nray.init()\n"
+        "child = multiprocessing.get_context('spawn').Process(target=print)\n"
+        "child.start(); child.join(); print(child.exitcode)\n",
+        encoding="utf-8",
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        env={"PYTHONPATH": PATHS},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout == "1\n"
+    assert "if __name__ == '__main__':" in done.stderr
+
+
+def test_script_when_inline_then_the_same_program_runs() -> None:
+    done = run(
+        """
+        import os
+        import actorlib.blocking as ray
+        from helpers.actors import Caller, Echo
+
+        ray.init(engine="inline")
+        echo, caller = Echo.remote(), Caller.remote()
+        print(ray.get(echo.pid.remote()) == os.getpid())
+        print(ray.get(caller.call.remote(echo, "echo", (1, 2))))
+        """
+    )
+    assert done.stdout == "True\n(1, 2)\n", done.stderr
