@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
+from actorlib._local.callers import Callers
 from actorlib._local.debts import Debts
 from actorlib._local.holders import OWNER
-from actorlib._local.loans import Loans
+from actorlib._local.loans import Lender
 from actorlib._local.mailbox import Mailbox
 from actorlib._local.reply import Asker, Reply, fail_reply, is_answer_retried
 from actorlib._local.streams import Streams
@@ -20,7 +21,7 @@ from actorlib._local.timekeeper import Timed, Timekeeper
 from actorlib._reading import Reading
 from actorlib._ref import ObjectRef
 from actorlib._wire.answers import fill
-from actorlib._wire.frames import CANCEL, RESULT, Frame, Payload
+from actorlib._wire.frames import CANCEL, LINKED, RESULT, Frame, Payload
 from actorlib._wire.payload import decode
 
 if TYPE_CHECKING:
@@ -28,16 +29,9 @@ if TYPE_CHECKING:
 
     from actorlib._calling import Deadline
     from actorlib._engine import LoanId
-    from actorlib._local.objects import Objects
     from actorlib._local.terms import Terms
     from actorlib._snapshot import CallState
     from actorlib._wire.channel import Channel
-
-
-class Lender(Loans, Protocol):
-    """Counts what is in payloads, and keeps what refs stand for."""
-
-    objects: Objects
 
 
 class Dispatch:
@@ -53,6 +47,7 @@ class Dispatch:
     Attributes:
         streams: Those of its calls that give items.
         debts: The refs that it has sent, and whose values it has not passed on yet.
+        callers: Who calls it over links.
     """
 
     def __init__(
@@ -68,6 +63,7 @@ class Dispatch:
         self._unavailable = unavailable
         self._idle = idle
         self.debts = Debts(self._tell_idle)
+        self.callers = Callers(loans, self.debts, self.tell)
         self._terms = terms
         self._retries = terms.usual
         self._timekeeper: Timekeeper[int] = Timekeeper(terms.clock, self._late)
@@ -215,7 +211,9 @@ class Dispatch:
         """Gives an answer to whoever else asked."""
         if isinstance(reply, weakref.ref):
             reply = reply()
-        if reply is None or isinstance(reply, ObjectRef | Reading):
+        if frame[1] >= LINKED:
+            self.callers.answer(frame)
+        elif reply is None or isinstance(reply, ObjectRef | Reading):
             self._fill(reply, frame)
         else:
             reply.answer(frame)
@@ -240,6 +238,7 @@ class Dispatch:
         """The actor died and is restarted: calls on their way fail or wait for it."""
         self._channel = self.streams.channel = None
         self._give_up(*self._mailbox.interrupted(), self._unavailable)
+        self.callers.lost(self._unavailable)
         self._timekeeper.keep(self._has)
 
     def over(self) -> None:
@@ -247,6 +246,7 @@ class Dispatch:
         self._is_closed = True
         self._channel = self.streams.channel = None
         self._give_up(*self._mailbox.closed(), self._died)
+        self.callers.lost(self._died)
         self._timekeeper.keep(self._has)
 
     # Calls that may be sent again: this process holds the handles in them meanwhile.

@@ -262,6 +262,7 @@ class Lives:
             self._relay.serve,
             life.is_ready,
         )
+        self._relay.introductions.enter(session)
         self.stores.enter(session, process.sock)
         return session
 
@@ -317,7 +318,9 @@ class Lives:
         self.objects.lost(session.prefix)
         for actor in self.holders.forget(session.number):
             self._unheld(actor)
-        self.pool.left(session.actor, self.stores.mark(session.prefix))
+        mark = self.stores.mark(session.prefix)
+        self.by_id[session.actor].dispatch.callers.note(mark)
+        self.pool.left(session.actor, mark)
         self.stores.leave(session)
         for actor in self._made_by.pop(session.number, ()):
             self.by_id[actor].stop("the actor that made it ended")

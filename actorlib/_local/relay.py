@@ -16,6 +16,7 @@ from actorlib._local.creations import Creations, Nursery
 from actorlib._local.deadlocks import Deadlocks
 from actorlib._local.group_verbs import serve as serve_group
 from actorlib._local.holders import OWNER
+from actorlib._local.introductions import OF_LINKS, Introductions
 from actorlib._local.streams import Reader, Readers
 from actorlib._local.supervisor import Life
 from actorlib._local.terms import opened
@@ -96,7 +97,11 @@ class Actors(Nursery, Protocol):
 
 
 class Relay:
-    """Serves what rises from the workers of one runtime."""
+    """Serves what rises from the workers of one runtime.
+
+    Attributes:
+        introductions: The links between workers.
+    """
 
     def __init__(self, actors: Actors) -> None:
         self._actors = actors
@@ -104,6 +109,7 @@ class Relay:
         self._held: Timekeeper[tuple[int, int]] = Timekeeper(actors.clock, self._late)
         self._deadlocks = Deadlocks(self._asked.get)
         self._creations = Creations(actors)
+        self.introductions = Introductions(self, actors.find)
         self._others: dict[int, Callable[..., None]] = {
             CANCEL: self._cancel,
             HELD: self._hold,
@@ -155,6 +161,8 @@ class Relay:
             Waiting(self, session, call).answer((RESULT, call, None, dump(told)))
         elif kind in self._others:
             self._others[kind](session, *frame[1:])
+        elif kind in OF_LINKS:
+            self.introductions.serve(session, frame)
         elif kind in runs.OF_FUNCTIONS:
             runs.serve(self._actors.pool, session, *frame)
         else:
@@ -291,6 +299,11 @@ class Relay:
             if asked is not None:
                 asked.drop()  # first: whoever waits may be the one to run it
                 asked.answer(IS_CANCELLED)
+        self.introductions.cancel_made(session, asking)
+
+    def keep(self, session: Session, call: int, asker: Waiting) -> None:
+        """A call has no answer, and somebody waits for it."""
+        self._asked.put(session.number, call, asker)
 
     def answered(self, session: Session, call: int) -> Waiting | None:
         """A call of a worker needs no cancelling any more; gives it."""
@@ -328,6 +341,7 @@ class Relay:
 
     def forget(self, session: Session) -> None:
         """A worker is gone: what it has not given will never come."""
+        self.introductions.forget(session)
         self._creations.forget(session.prefix)
         self._deadlocks.forget(session.actor)
         self._readers.forget(session.number)

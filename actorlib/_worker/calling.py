@@ -124,7 +124,9 @@ class Calling:
                 return (CANCEL, call, False)
             return (RUN, call, asker, number, face, loans, payload)
 
-        held = (HELD, call, asker, _NOBODY, None, spec.label)
+        def held() -> Frame:
+            return (HELD, call, asker, _NOBODY, None, spec.label)
+
         link.outbox.post(_NOBODY, frame, arguments, passes=True, held=held)
         return ref
 

@@ -29,6 +29,7 @@ from actorlib._wire.frames import (
     FAILURE,
     ITEM,
     LEAVE,
+    LINKED,
     READY,
     RESULT,
     STOP,
@@ -75,7 +76,7 @@ def serve(start: Start, pipe: Pipe, loop: asyncio.AbstractEventLoop) -> None:
         BaseException: What ends the process, as for a serial actor.
         EOFError: The owner is gone.
     """
-    uplink = LoopedUplink(start, loop, pipe.memory)
+    uplink = LoopedUplink(start, loop, pipe)
     set_engine(uplink)
     looped = _Looped(start, loop, uplink, pipe)
     uplink.left = partial(looped.leave, start.grace)
@@ -118,6 +119,7 @@ class _Looped:
             decoder=pipe.decoder,
             pause_above=_PAUSE_ABOVE,
         )
+        uplink.receive = self._receive
         self._streams = Streams(self._wake, start.unread)
         self.plain = PlainMethods(
             start,
@@ -179,6 +181,7 @@ class _Looped:
             elif kind == CANCEL:
                 self._cancel(frame[1])
             elif kind == STOP and not self._uplink.is_leaving:
+                self._receive(self._uplink.guests.part())
                 self._stopping = self._loop.create_task(self._stop())
             elif kind >= ITEM:
                 self._receive_of_streams(frame)
@@ -192,6 +195,8 @@ class _Looped:
             for call in self._streams.stand_still():
                 self._streams.cancel(call, CUT_OFF)
                 self._cancel(call)
+        else:
+            self._receive(self._uplink.heed(frame))
 
     def leave(self, grace: float) -> None:
         """The actor ends by its own will: what runs has a grace, what waits has none.
@@ -277,6 +282,8 @@ class _Looped:
         _, call, name, loans, *told, payload = frame
         answer: Frame | None
         running.set((call, name, told[0] if told else None))
+        if call >= LINKED:
+            self._uplink.guests.began(name)
         try:
             if told:
                 enter_variables(told[0])
@@ -313,7 +320,7 @@ class _Looped:
         if answer is None:
             self._channel.send((LEAVE, call))
         else:
-            self._channel.send((*answer[:-1], kept(answer[-1])))
+            self._send((*answer[:-1], kept(answer[-1])))
         if gate.waiting:
             self._left(gate)
         else:
@@ -342,13 +349,14 @@ class _Looped:
         if self._tasks.pop(frame[1], None) is not None:
             self._give_up(frame)
             call = frame[1]
-            self._channel.send(
+            self._send(
                 (LEAVE, call) if self._uplink.is_leaving else replies.cancelled(call)
             )
             self._left(gate)
 
     def _give_up(self, frame: Frame) -> None:
         """Gives back the handles in a call that will not run."""
+        self._uplink.guests.over(frame[1])
         with self._uplink.borrowing(frame[3]):
             pass
 
@@ -372,8 +380,14 @@ class _Looped:
             self._cancel(call)
         self.plain.end(EOFError("the owner is gone"))
 
+    def _send(self, answer: Frame) -> None:
+        if answer[1] < LINKED:
+            self._channel.send(answer)
+        else:
+            self._uplink.guests.answer(answer)
+
     def _answered(self, answer: Frame) -> None:
-        self._channel.send(answer)
+        self._send(answer)
         if self._gated:
             self._left(self._gated.pop(answer[1]))
 

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from actorlib._ref import ObjectRef
     from actorlib._wire.channel import Channel
     from actorlib._wire.frames import Frame
-    from actorlib._wire.memory import Memory
+    from actorlib._wire.pipe import Pipe
     from actorlib._worker.birth import Start
+    from actorlib._worker.peers import Source
 
 _log = logging.getLogger("actorlib")
 
@@ -34,14 +35,16 @@ class LoopedUplink(Uplink):
     """The engine of a worker with an event loop in another thread."""
 
     def __init__(
-        self, start: Start, loop: asyncio.AbstractEventLoop, memory: Memory
+        self, start: Start, loop: asyncio.AbstractEventLoop, pipe: Pipe
     ) -> None:
-        super().__init__(start, loop, memory)
+        super().__init__(start, loop, pipe, self)
         self.channel: Channel
         self.thread = 0
         self.is_leaving = False
         self.left: Callable[[], None]
         self.cancelled: Callable[[int], bool]
+        self.receive: Callable[[list[Frame]], None]
+        self._sources: dict[int, Source] = {}
         self._main = threading.get_ident()
         self._is_settling = False
         self._has_warned = False
@@ -144,10 +147,27 @@ class LoopedUplink(Uplink):
             with self.waiting(ref, LOOP):
                 self._pump(ref, None)
 
+    # Links; on the loop's thread.
+
+    def watch(self, source: Source) -> None:
+        """Reads a link from now on; see Host."""
+        fd = source.fileno()
+        self._sources[fd] = source
+        self._loop.add_reader(fd, self._read, source)
+
+    def unwatch(self, source: Source) -> None:
+        """Reads it no more; see Host."""
+        fd = source.fileno()
+        if self._sources.pop(fd, None) is not None:
+            self._loop.remove_reader(fd)
+
+    def _read(self, source: Source) -> None:
+        self.receive(source.read())
+
     def _pump(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         deadline = None if timeout is None else time.monotonic() + timeout
         while not ref.done():
             self.outbox.go_on()
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            if not self.channel.pump(left):
+            if not self.channel.pump(left, self._sources, self._read):
                 raise GetTimeoutError(TOO_LATE)
