@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _MOST = 64 * 1024
 """Bytes of one message: a larger frame is one for the owner's pipe."""
+_ROOM = 1 << 20
+"""Bytes that may be on their way, with what the kernel adds; it may give less."""
 _BURST = 8 * 1024
 _NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)
 _NO_ROOM = frozenset({errno.EAGAIN, errno.EMSGSIZE, errno.ENOBUFS, errno.ENOMEM})
@@ -31,8 +33,10 @@ def pair() -> tuple[socket.socket, socket.socket]:
     Raises:
         OSError: There can be none: no more files, or a system without such sockets.
     """
-    kind: socket.SocketKind = socket.SOCK_SEQPACKET
-    return socket.socketpair(socket.AF_UNIX, kind)
+    ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    for end in ends:
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _ROOM)
+    return ends
 
 
 class Link:

@@ -89,6 +89,7 @@ class Guests:
         self._open: dict[int, int] = {}
         self.gathered: set[Link] = set()
         self._parts = False
+        self._gathers = False
         self._marks: dict[str, int] = {}
 
     # Calls.
@@ -130,11 +131,19 @@ class Guests:
     # Answers.
 
     def answer(self, frame: Frame) -> None:
-        """Sends an answer, over the link if it can go there."""
+        """Sends an answer; the second of a turn of the loop waits for its end."""
+        if self._gathers:
+            self.gather(frame)
+            return
         guest = self._guest_of(frame)
         if guest is None or not guest.link.send(frame):
             self._post(frame)
+        self._gathers = self._host.soon(self._end_turn)
         self.over(frame[1])
+
+    def _end_turn(self) -> None:
+        self._gathers = False
+        self.flush()
 
     def gather(self, frame: Frame) -> None:
         """Keeps an answer to leave with the next ``flush``."""

@@ -194,6 +194,11 @@ class Inbox:
         if self._sources.pop(source.fileno(), None) is not None and self._events:
             self._events.unregister(source.fileno())
 
+    def soon(self, callback: Callable[[], None]) -> bool:
+        """There is no loop: what is sent leaves at once; see Host."""
+        del callback
+        return False
+
     def take(self, frames: list[Frame], settle: Callable[[Frame], None]) -> None:
         """Takes frames that were read elsewhere."""
         for frame in frames:

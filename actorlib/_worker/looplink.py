@@ -161,6 +161,13 @@ class LoopedUplink(Uplink):
         if self._sources.pop(fd, None) is not None:
             self._loop.remove_reader(fd)
 
+    def soon(self, callback: Callable[[], None]) -> bool:
+        """Calls back at the end of this turn of the loop; see Host."""
+        if threading.get_ident() != self.thread:
+            return False
+        self._loop.call_soon(callback)
+        return True
+
     def _read(self, source: Source) -> None:
         self.receive(source.read())
 

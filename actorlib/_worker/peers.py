@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from actorlib._wire.frames import (
+    ASK,
+    ASK_WITH,
     BEGIN,
     CALLED,
     CANCEL,
@@ -62,6 +65,13 @@ class Host(Protocol):
         """Reads it no more."""
         ...
 
+    def soon(self, callback: Callable[[], None]) -> bool:
+        """Calls back at the end of this turn of the loop; False if there is no loop.
+
+        What is sent until then may leave together.
+        """
+        ...
+
 
 class Engine(Protocol):
     """That of a worker."""
@@ -86,15 +96,17 @@ class Peer:
         session: That of the worker at the other end of the link; 0 without one.
         link: The link, if there is one.
         way: Which way calls go.
+        gathers: Whether calls leave together, at the end of this turn of the loop.
     """
 
-    __slots__ = ("_lost", "actor", "link", "session", "way")
+    __slots__ = ("_lost", "actor", "gathers", "link", "session", "way")
 
     def __init__(self, actor: ActorId, lost: Callable[[Peer], None]) -> None:
         self.actor = actor
         self.session = 0
         self.link: Link | None = None
         self.way = Way()
+        self.gathers = False
         self._lost = lost
 
     def fileno(self) -> int:
@@ -155,10 +167,7 @@ class Peers:
         told: Mapping[str, Any] | None,
         payload: Payload,
     ) -> bool:
-        """Sends a call without loans over a link; False if the owner has to.
-
-        The owner then has to get it next.
-        """
+        """Sends a call without loans; False if it has to go by way of the owner, next."""
         if self._showing is None:
             return False
         peer = self._peers.get(actor)
@@ -178,14 +187,34 @@ class Peers:
         frame = (CALLED, self._base + call, asking, method, told, payload)
         self._open[call] = peer, asking, method
         if step is Step.STRAIGHT:
-            if peer.link.send(frame):
-                return True
+            left = self._put(peer, peer.link, frame)
         elif peer.link.send((PAUSE, 0), frame):
             self._post((BEGIN, actor, peer.session))
             return True
-        del self._open[call]
-        self._no_room(peer, step)
-        return False
+        else:
+            left = [frame]
+        if left:
+            self._no_room(peer, step, left)
+        return True
+
+    def _put(self, peer: Peer, link: Link, frame: Frame) -> list[Frame]:
+        """Sends a call; gives what has no room."""
+        if peer.gathers:
+            return link.gather(frame)
+        if not link.send(frame):
+            return [frame]
+        peer.gathers = self._host.soon(partial(self._end_turn, peer))
+        return []
+
+    def _end_turn(self, peer: Peer) -> None:
+        with self._engine.outbox.ordering:
+            peer.gathers = False
+            self._flush(peer)
+
+    def _flush(self, peer: Peer) -> None:
+        left = peer.link.flush() if peer.link is not None else []
+        if left:
+            self._no_room(peer, Step.STRAIGHT, left)
 
     def fence(self, actor: ActorId) -> None:
         """The owner gets next what has to be behind the calls to an actor."""
@@ -200,15 +229,26 @@ class Peers:
             self._put_fence(peer)
 
     def _put_fence(self, peer: Peer) -> None:
+        self._flush(peer)
         if peer.link is not None:
             self._post((FENCE, peer.actor, peer.session, peer.link.sent))
 
-    def _no_room(self, peer: Peer, step: Step) -> None:
-        if peer.link is not None and not peer.link.is_open:
+    def _no_room(self, peer: Peer, step: Step, calls: list[Frame]) -> None:
+        """Sends by way of the owner what the link does not take."""
+        if peer.link is not None and peer.link.is_open:
+            self._do(peer, peer.way.full(step))
+        else:
             # Its answers are still read; what comes next begins anew.
             self._peers.pop(peer.actor, None)
-            return
-        self._do(peer, peer.way.full(step))
+        for _, number, asking, method, told, payload in calls:
+            call = number - self._base
+            if self._open.pop(call, None) is None:
+                continue  # cancelled meanwhile
+            asked = (call, asking, peer.actor, method, None)
+            if told is None:
+                self._post((ASK, *asked, payload))
+            else:
+                self._post((ASK_WITH, *asked, told, payload))
 
     # Answers, and calls that nobody wants.
 
@@ -237,6 +277,7 @@ class Peers:
     def _cancel(self, call: int, peer: Peer, *, recursive: bool) -> None:
         number = self._base + call
         with self._engine.outbox.ordering:
+            self._flush(peer)
             went = peer.link is not None and peer.link.send((CANCEL, number))
             if not went:
                 self._put_fence(peer)
