@@ -172,6 +172,7 @@ PURE = [
     "_local.topology",
     "_local.where",
     "_worker.gate",
+    "_worker.ways",
     "_local.wishes",
     "_wire.codec",
     "_wire.control",
@@ -330,6 +331,7 @@ def test_inline_when_it_imports_the_wings_then_what_starts_and_serves_alone() ->
         "_worker.birth",
         "_worker.crew",
         "_worker.looped",
+        "_worker.loops",
         "_worker.serial",
         "_worker.threaded",
     }

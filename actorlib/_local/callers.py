@@ -7,11 +7,11 @@ it is asked to take nothing more over links, and says when everything is answere
 
 from __future__ import annotations
 
-import zlib
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from actorlib._local.holders import OWNER
 from actorlib._wire.frames import GONE, LINKED, PART, Frame
+from actorlib._wire.link import mark_of
 from actorlib._wire.payload import dump
 
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ class Callers:
         loans: Counts the handles in answers.
         debts: What keeps the actor from being ended.
         tell: Sends the actor a frame.
+
+    Attributes:
+        ran: The method that ran when the process ended, if it was called over a link.
     """
 
     def __init__(
@@ -41,7 +44,7 @@ class Callers:
         self._number = 0
         self._has_parted = True
         self._is_parting = False
-        self._mark = 0
+        self.ran: str | None = None
 
     def __len__(self) -> int:
         """How many there are."""
@@ -90,21 +93,20 @@ class Callers:
         self._has_parted = True
         self._pay()
 
-    def note(self, mark: int) -> None:
-        """Takes what the actor has written of what it ran when it ended."""
-        self._mark = mark
+    def note(self, mark: int, methods: Iterable[str]) -> None:
+        """The actor's process is gone: takes what it has written of what it ran.
 
-    def running(self, methods: Iterable[str]) -> str | None:
-        """The method that ran when the actor ended, if it had come over a link."""
-        mark, self._mark = self._mark, 0
-        if not mark:
-            return None
-        marks = {zlib.crc32(name.encode()) + 1: name for name in methods}
-        return marks.get(mark)
+        Args:
+            mark: The number that it has written, or 0.
+            methods: The names of the actor's methods.
+        """
+        marks = {mark_of(name): name for name in methods} if mark else {}
+        self.ran = marks.get(mark)
 
     def lost(self, why: Callable[[], BaseException]) -> None:
         """The actor's process is gone: what it has not answered gets no answer."""
         callers, self._sessions = self._living(), {}
+        self.ran = None
         self._has_parted = True
         if callers:
             error = why()

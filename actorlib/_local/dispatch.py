@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, cast
 from actorlib._local.callers import Callers
 from actorlib._local.debts import Debts
 from actorlib._local.holders import OWNER
-from actorlib._local.loans import Lender
 from actorlib._local.mailbox import Mailbox
 from actorlib._local.reply import Asker, Reply, fail_reply, is_answer_retried
 from actorlib._local.streams import Streams
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
     from actorlib._calling import Deadline
     from actorlib._engine import LoanId
+    from actorlib._local.objects import Lender
     from actorlib._local.terms import Terms
     from actorlib._snapshot import CallState
     from actorlib._wire.channel import Channel
@@ -84,6 +84,10 @@ class Dispatch:
         """Whether no call waits, for its arguments or for its answer."""
         return not (self._mailbox or self._held_back or self.debts)
 
+    def is_over(self) -> bool:
+        """The same, of calls over links too; asks the actor if only it knows that."""
+        return self.is_idle and self.callers.have_parted()
+
     @property
     def is_closed(self) -> bool:
         """Whether new calls are refused."""
@@ -108,7 +112,7 @@ class Dispatch:
 
     def running(self) -> str | None:
         """The method of the oldest call without an answer that was sent."""
-        method = self._mailbox.running()
+        method = self.callers.ran or self._mailbox.running()
         # A function's call has its number before it, which nobody else knows.
         return None if method is None else method.rpartition(":")[2]
 
@@ -299,10 +303,7 @@ class Dispatch:
             self._loans.returned(frame[3], OWNER)
 
     def _refuse(
-        self,
-        reply: Reply,
-        loans: Collection[LoanId] | None,
-        error: BaseException,
+        self, reply: Reply, loans: Collection[LoanId] | None, error: BaseException
     ) -> None:
         if loans:
             self._loans.returned(loans, OWNER)
@@ -320,8 +321,7 @@ class Dispatch:
             if recursive:
                 self._terms.cancel_made(self._session, number)
         self._return(self._mailbox.drop(call))
-        if self.is_idle:
-            self._idle()
+        self._tell_idle()
 
     def _late(self, call: int, timed: Timed) -> None:
         """Stops a call whose time is over; what it made has inherited that."""

@@ -119,7 +119,7 @@ class Introductions:
         session.channel.send((MET, actor, self._introduced(session, actor)))
 
     def _introduced(self, session: Session, actor: ActorId) -> int:
-        """Makes a link to an actor; gives the session it goes to, or why there is none."""
+        """Makes a link to an actor; gives the session it goes to, or why none."""
         life, there = self._find(actor), self._here.get(actor)
         if (
             life is None
@@ -166,8 +166,12 @@ def _connected(caller: Session, callee: Session) -> bool:
     except (AttributeError, OSError):  # another system, or no more files
         return False
     with ours, theirs:
-        for one, other, end in ((callee, caller, theirs), (caller, callee, ours)):
-            told = one.showing.hand(other.number, end.fileno())
+        # The caller's end has a negative name: there may be a link the other way too.
+        for one, name, end in (
+            (callee, caller.number, theirs),
+            (caller, -callee.number, ours),
+        ):
+            told = one.showing.hand(name, end.fileno())
             if told is None:
                 return False
             one.channel.send(told)

@@ -318,8 +318,8 @@ class Lives:
         self.objects.lost(session.prefix)
         for actor in self.holders.forget(session.number):
             self._unheld(actor)
-        mark = self.stores.mark(session.prefix)
-        self.by_id[session.actor].dispatch.callers.note(mark)
+        mark, life = self.stores.mark(session.prefix), self.by_id[session.actor]
+        life.dispatch.callers.note(mark, life.record.interface.methods)
         self.pool.left(session.actor, mark)
         self.stores.leave(session)
         for actor in self._made_by.pop(session.number, ()):

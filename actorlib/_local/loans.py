@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from actorlib._engine import LoanId
-    from actorlib._local.objects import Objects
 
 
 class Loans(Protocol):
@@ -25,9 +24,3 @@ class Loans(Protocol):
     def lent(self, loans: Collection[LoanId], holder: int) -> None:
         """Hands over to a worker what this process kept for it."""
         ...
-
-
-class Lender(Loans, Protocol):
-    """Counts what is in payloads, and keeps what refs stand for."""
-
-    objects: Objects

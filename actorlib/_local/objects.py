@@ -9,10 +9,11 @@ from __future__ import annotations
 import itertools
 import struct
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from actorlib._engine import OBJECT_ID, LoanId, ObjectId, collecting
 from actorlib._local.holders import OWNER
+from actorlib._local.loans import Loans
 from actorlib._ref import BorrowedRef, ObjectRef
 from actorlib._values import Sharing, travelling
 from actorlib._wire.answers import fill
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from actorlib._local.debts import Debts
-    from actorlib._local.loans import Loans
     from actorlib._wire.frames import Payload
 
 _count = struct.Struct(">Q")
@@ -266,3 +266,9 @@ def _answer(made: weakref.ref[BorrowedRef[Any]], frame: Frame) -> None:
 
 def _failure(error: BaseException) -> Frame:
     return (FAILURE, 0, DIED, str(error), "", "", None, dump(error))
+
+
+class Lender(Loans, Protocol):
+    """Counts what is in payloads, and keeps what refs stand for."""
+
+    objects: Objects

@@ -17,8 +17,8 @@ from actorlib._local.deadlocks import Deadlocks
 from actorlib._local.group_verbs import serve as serve_group
 from actorlib._local.holders import OWNER
 from actorlib._local.introductions import OF_LINKS, Introductions
+from actorlib._local.outcomes import answer_when
 from actorlib._local.streams import Reader, Readers
-from actorlib._local.supervisor import Life
 from actorlib._local.terms import opened
 from actorlib._local.timekeeper import Clock, Timed, Timekeeper
 from actorlib._local.waiting import IS_CANCELLED, Waiting
@@ -26,9 +26,7 @@ from actorlib._telling import late_error
 from actorlib._wire.frames import (
     ASK,
     ASK_WITH,
-    AT_ONCE,
     AWAIT,
-    BEHIND_CALLS,
     CANCEL,
     CREATE,
     END,
@@ -47,11 +45,10 @@ from actorlib._wire.frames import (
     REVOKE,
     RUN,
     TAKEN,
-    TO_RESTART,
     WAITS,
     Frame,
 )
-from actorlib._wire.payload import dump, encode
+from actorlib._wire.payload import dump
 from actorlib.exceptions import (
     ActorDiedError,
     ActorNotFoundError,
@@ -70,6 +67,7 @@ if TYPE_CHECKING:
     from actorlib._local.objects import Objects
     from actorlib._local.pool import Pool
     from actorlib._local.session import Session
+    from actorlib._local.supervisor import Life
     from actorlib._snapshot import ActorInfo
     from actorlib._wire.frames import Payload
 
@@ -111,6 +109,8 @@ class Relay:
         self._creations = Creations(actors)
         self.introductions = Introductions(self, actors.find)
         self._others: dict[int, Callable[..., None]] = {
+            AWAIT: self._follow,
+            END: self._follow,
             CANCEL: self._cancel,
             HELD: self._hold,
             WAITS: self._deadlocks.wait,
@@ -148,12 +148,6 @@ class Relay:
             self._creations.create(asker, session.number, *creation)
         elif kind == GIVE:
             self._creations.give(*frame[1:])
-        elif kind == AWAIT:
-            _, call, actor = frame
-            self._answer_when(session, call, actor, Life.ready)
-        elif kind == END:
-            _, call, actor, manner = frame
-            self._answer_when(session, call, actor, _ENDINGS[manner])
         elif kind == LOOK:
             _, call, is_for_names = frame
             actors = self._actors
@@ -321,6 +315,15 @@ class Relay:
             self._actors.loans.arrived(loans, OWNER)
             self._actors.loans.returned(loans, OWNER)
 
+    def _follow(
+        self, session: Session, call: int, actor: ActorId, *manner: int
+    ) -> None:
+        asker = Waiting(self, session, call)
+        if (life := self._actors.find(actor)) is None:
+            asker.fail(_unknown(actor))
+        else:
+            answer_when(asker, life, *manner)
+
     def _find(
         self, session: Session, call: int, name: str, namespace: str | None
     ) -> None:
@@ -346,45 +349,6 @@ class Relay:
         self._deadlocks.forget(session.actor)
         self._readers.forget(session.number)
         self._actors.pool.plans.forget(session.number)
-
-    def _answer_when(
-        self,
-        session: Session,
-        call: int,
-        actor: ActorId,
-        moment: Callable[[Life], asyncio.Future[None]],
-    ) -> None:
-        asker = Waiting(self, session, call)
-        life = self._actors.find(actor)
-        if life is None:
-            asker.fail(_unknown(actor))
-            return
-
-        def answer(future: asyncio.Future[None]) -> None:
-            error = future.exception()
-            if error is not None:
-                asker.fail(error)
-            else:
-                asker.answer((RESULT, call, None, encode(None)))
-
-        moment(life).add_done_callback(answer)
-
-
-def _end(life: Life) -> asyncio.Future[None]:
-    life.end("it was ended by another actor")
-    return life.ended
-
-
-def _kill(life: Life) -> asyncio.Future[None]:
-    life.kill("it was killed by another actor")
-    return life.ended
-
-
-def _restart(life: Life) -> asyncio.Future[None]:
-    return life.interrupt("it was killed by another actor, to be restarted")
-
-
-_ENDINGS = {BEHIND_CALLS: _end, AT_ONCE: _kill, TO_RESTART: _restart}
 
 
 def _unreadable(method: str, error: Exception) -> SerializationError:

@@ -225,9 +225,7 @@ class Life:
 
     def idle(self) -> None:
         """Nothing is left to be done; see Dispatch."""
-        if not self._ends_for or self._asked or not self.dispatch.is_idle:
-            return
-        if self.dispatch.callers.have_parted():
+        if self._ends_for and not self._asked and self.dispatch.is_over():
             self.stop(self._ends_for)
 
     # The life.
@@ -334,8 +332,7 @@ class Life:
     def _explain(
         self, session: Session, process: WorkerProcess, ended: ProcessExit
     ) -> Exit:
-        error, dispatch = session.constructor_error, self.dispatch
-        straight = dispatch.callers.running(self.record.interface.methods)
+        error = session.constructor_error
         self._cause = error or session.protocol_error
         return exit_of(
             Remains(
@@ -345,7 +342,7 @@ class Life:
                 was_ready=self._was_ready,
                 constructor=session.constructor_summary,
                 protocol=str(session.protocol_error or ""),
-                method=straight or dispatch.running(),
+                method=self.dispatch.running(),
                 log_tail=process.log_tail(),
                 pid=process.pid,
                 is_memory_short=self._surroundings.is_memory_short(),

@@ -76,9 +76,7 @@ def decode_whole(data: bytes) -> list[Frame]:
 
 
 def _no_frame(error: Exception) -> ProtocolError:
-    return ProtocolError(
-        f"the other side of the pipe sent what is no frame: {error!r}"
-    )
+    return ProtocolError(f"the other side of the pipe sent what is no frame: {error!r}")
 
 
 class FrameDecoder:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import socket
+import zlib
 from typing import TYPE_CHECKING
 
 from actorlib._wire.codec import decode_whole, encode
@@ -37,6 +38,11 @@ def pair() -> tuple[socket.socket, socket.socket]:
     for end in ends:
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _ROOM)
     return ends
+
+
+def mark_of(method: str) -> int:
+    """The number that stands for a method where there is room for nothing else."""
+    return zlib.crc32(method.encode()) + 1
 
 
 class Link:

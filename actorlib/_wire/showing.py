@@ -34,7 +34,7 @@ class Showing:
     Attributes:
         known: The segments of others, or of this process, that the other side has.
         links: Ends of links that the owner has handed over and nobody has taken yet,
-            by the session at the other end.
+            by the caller's session; a caller's own ends by that of the callee, negative.
     """
 
     def __init__(self, memory: Memory, maker: bytes | None = None) -> None:
@@ -116,11 +116,11 @@ class Showing:
         self.known.discard(name)
         return None
 
-    def hand(self, session: int, fd: int) -> Frame | None:
+    def hand(self, name: int, fd: int) -> Frame | None:
         """Sends a worker its end of a link.
 
         Args:
-            session: Who has the other end.
+            name: What it is called; see ``links``.
             fd: The end; the caller still closes it here.
 
         Returns:
@@ -128,7 +128,7 @@ class Showing:
         """
         if self._side is None or not self._side.put(fd):
             return None
-        return ({"link": session},)
+        return ({"link": name},)
 
     def arrived(self, table: dict[str, Any]) -> Shared:
         """The payload that a table tells of.
@@ -155,9 +155,9 @@ class Showing:
             case {"gone": bytes(name)} if self._maker is None:
                 self.known.discard(name)
                 self.memory.forget(name)
-            case {"link": int(session)} if self._maker is None:
-                self._drop_link(session)
-                self.links[session] = self._descriptor()
+            case {"link": int(link)} if self._maker is None:
+                self._drop_link(link)
+                self.links[link] = self._descriptor()
             case {"slot": slot, "limit": limit, "settings": settings} if (
                 self._maker is None
             ):
@@ -171,15 +171,15 @@ class Showing:
 
     def close(self) -> None:
         """Closes the side socket; from here on nothing more is shown."""
-        for session in list(self.links):
-            self._drop_link(session)
+        for link in list(self.links):
+            self._drop_link(link)
         side, self._side = self._side, None
         if side is not None:
             side.close()
 
-    def _drop_link(self, session: int) -> None:
+    def _drop_link(self, link: int) -> None:
         """Closes an end that nobody has taken."""
-        fd = self.links.pop(session, None)
+        fd = self.links.pop(link, None)
         if fd is not None:
             os.close(fd)
 

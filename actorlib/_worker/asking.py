@@ -1,4 +1,4 @@
-"""Calls of other actors on their way out: with their arguments, in order, either way."""
+"""Calls of other actors on their way out: with their arguments, and in order."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from actorlib._arguments import Arguments
 from actorlib._calling import running
 from actorlib._propagation import MARKED
+from actorlib._reading import Feed, Reading
 from actorlib._telling import tell
 from actorlib._values import Sharing
+from actorlib._window import bounds_of
 from actorlib._wire.frames import ASK, ASK_WITH, CANCEL, HELD, Frame
 from actorlib._worker.carried import packed
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Mapping
 
     from actorlib._context import RuntimeContext
@@ -32,7 +35,7 @@ class Numbered(Protocol):
 N = TypeVar("N", bound=Numbered)
 
 
-class Asker(Sharing, Protocol):
+class Asker(Sharing, Feed, Protocol):
     """The engine of the worker."""
 
     context: RuntimeContext
@@ -46,9 +49,13 @@ class Asking:
         engine: That of the worker.
         refs: What it has asked and has no answer to.
         peers: Whom it calls over links.
+        loop: What streams take for their loop.
     """
 
-    def __init__(self, engine: Asker, refs: Refs, peers: Peers) -> None:
+    def __init__(
+        self, engine: Asker, refs: Refs, peers: Peers, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._loop = loop
         self._engine = engine
         self._refs = refs
         self._peers = peers
@@ -59,7 +66,7 @@ class Asking:
         method: Method,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
-        adopted: Callable[[], N],
+        new: Callable[[], N],
     ) -> N:
         """Sends a call to an actor, when its arguments are there.
 
@@ -68,17 +75,35 @@ class Asking:
             method: What is called.
             args: Its positional arguments.
             kwargs: Its keyword arguments.
-            adopted: Gives what waits for the answer, with its number; called when the
-                call is known to be one.
+            new: Makes what waits for the answer, with its number.
 
         Raises:
             SerializationError: It cannot be sent.
         """
         told = self._said(method)
         arguments = Arguments(self._engine, method.name, args, kwargs)
-        waiting = adopted()
+        waiting = new()
         self._send(waiting.call, actor, method, arguments, told)
         return waiting
+
+    def stream(
+        self,
+        actor: ActorId,
+        method: Method,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        *,
+        is_capped: bool,
+    ) -> Reading:
+        """Sends a call of a generator; see Engine."""
+
+        def new() -> Reading:
+            bounds = bounds_of(method.options.backpressure or 0)
+            reading = Reading(self._loop, self._engine, bounds, is_capped=is_capped)
+            self._refs.add(reading)
+            return reading
+
+        return self.call(actor, method, args, kwargs, new)
 
     def _said(self, method: Method) -> dict[str, Any] | None:
         """What is said of a call that is made here, besides its arguments."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from typing import TYPE_CHECKING
 
 from actorlib._wire.frames import (
@@ -20,7 +19,7 @@ from actorlib._wire.frames import (
     UNMAKE,
     Frame,
 )
-from actorlib._wire.link import Link
+from actorlib._wire.link import Link, mark_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -270,8 +269,3 @@ class Guests:
                 del self._guests[session]
         self._host.unwatch(guest)
         guest.link.close()
-
-
-def mark_of(method: str) -> int:
-    """The number that stands for a method where there is room for nothing else."""
-    return zlib.crc32(method.encode()) + 1

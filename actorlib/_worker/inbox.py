@@ -217,9 +217,7 @@ class Inbox:
         self._pipe.wake_after(0)
         return False
 
-    def _receive(
-        self, seconds: float | None, settle: Callable[[Frame], None]
-    ) -> bool:
+    def _receive(self, seconds: float | None, settle: Callable[[Frame], None]) -> bool:
         """Reads once from everything that has something; False if nothing has."""
         assert self._events is not None
         ready = [fd for fd, _ in self._events.poll(seconds)]

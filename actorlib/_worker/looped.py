@@ -9,9 +9,7 @@ thread of its own, runs the ``async def`` methods concurrently, and owns the soc
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import inspect
-import os
 import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -52,16 +50,6 @@ if TYPE_CHECKING:
     from actorlib._worker.birth import Start
 
 _PAUSE_ABOVE = 4 * 1024 * 1024
-
-
-def new_loop() -> asyncio.AbstractEventLoop:
-    """Uvloop's loop where it is installed and not switched off, else asyncio's."""
-    if os.environ.get("ACTORLIB_UVLOOP", "1") != "0":
-        with contextlib.suppress(ImportError):
-            import uvloop  # noqa: PLC0415  # optional, and warm in the template
-
-            return uvloop.new_event_loop()
-    return asyncio.new_event_loop()
 
 
 def serve(start: Start, pipe: Pipe, loop: asyncio.AbstractEventLoop) -> None:
@@ -119,7 +107,7 @@ class _Looped:
             decoder=pipe.decoder,
             pause_above=_PAUSE_ABOVE,
         )
-        uplink.receive = self._receive
+        uplink.reader.receive = self._receive_straight
         self._streams = Streams(self._wake, start.unread)
         self.plain = PlainMethods(
             start,
@@ -148,6 +136,7 @@ class _Looped:
     def run(self) -> None:
         """Runs the loop until ``finish``."""
         self._uplink.thread = threading.get_ident()
+        self._uplink.reader.thread = self._uplink.thread
         asyncio.set_event_loop(self._loop)
         while True:
             try:
@@ -185,6 +174,13 @@ class _Looped:
                 self._stopping = self._loop.create_task(self._stop())
             elif kind >= ITEM:
                 self._receive_of_streams(frame)
+
+    def _receive_straight(self, frames: list[Frame]) -> None:
+        """Takes what has come over a link, and notes that it runs from now on."""
+        for frame in frames:
+            if frame[0] in (CALL, CALL_WITH):
+                self._uplink.guests.began(frame[2])
+        self._receive(frames)
 
     def _receive_of_streams(self, frame: Frame) -> None:
         if frame[0] == ITEM:
@@ -282,8 +278,6 @@ class _Looped:
         _, call, name, loans, *told, payload = frame
         answer: Frame | None
         running.set((call, name, told[0] if told else None))
-        if call >= LINKED:
-            self._uplink.guests.began(name)
         try:
             if told:
                 enter_variables(told[0])

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from actorlib._wire.frames import LOOP, MAIN
+from actorlib._worker.loops import LoopReader
 from actorlib._worker.uplink import MOMENT, TOO_LATE, Uplink
 from actorlib.exceptions import GetTimeoutError
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from actorlib._wire.frames import Frame
     from actorlib._wire.pipe import Pipe
     from actorlib._worker.birth import Start
-    from actorlib._worker.peers import Source
 
 _log = logging.getLogger("actorlib")
 
@@ -37,14 +37,13 @@ class LoopedUplink(Uplink):
     def __init__(
         self, start: Start, loop: asyncio.AbstractEventLoop, pipe: Pipe
     ) -> None:
-        super().__init__(start, loop, pipe, self)
+        self.reader = LoopReader(loop)
+        super().__init__(start, loop, pipe, self.reader)
         self.channel: Channel
         self.thread = 0
         self.is_leaving = False
         self.left: Callable[[], None]
         self.cancelled: Callable[[int], bool]
-        self.receive: Callable[[list[Frame]], None]
-        self._sources: dict[int, Source] = {}
         self._main = threading.get_ident()
         self._is_settling = False
         self._has_warned = False
@@ -147,34 +146,10 @@ class LoopedUplink(Uplink):
             with self.waiting(ref, LOOP):
                 self._pump(ref, None)
 
-    # Links; on the loop's thread.
-
-    def watch(self, source: Source) -> None:
-        """Reads a link from now on; see Host."""
-        fd = source.fileno()
-        self._sources[fd] = source
-        self._loop.add_reader(fd, self._read, source)
-
-    def unwatch(self, source: Source) -> None:
-        """Reads it no more; see Host."""
-        fd = source.fileno()
-        if self._sources.pop(fd, None) is not None:
-            self._loop.remove_reader(fd)
-
-    def soon(self, callback: Callable[[], None]) -> bool:
-        """Calls back at the end of this turn of the loop; see Host."""
-        if threading.get_ident() != self.thread:
-            return False
-        self._loop.call_soon(callback)
-        return True
-
-    def _read(self, source: Source) -> None:
-        self.receive(source.read())
-
     def _pump(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         deadline = None if timeout is None else time.monotonic() + timeout
         while not ref.done():
             self.outbox.go_on()
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            if not self.channel.pump(left, self._sources, self._read):
+            if not self.channel.pump(left, self.reader.sources, self.reader.read):
                 raise GetTimeoutError(TOO_LATE)

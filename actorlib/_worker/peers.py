@@ -167,7 +167,7 @@ class Peers:
         told: Mapping[str, Any] | None,
         payload: Payload,
     ) -> bool:
-        """Sends a call without loans; False if it has to go by way of the owner, next."""
+        """Sends a call without loans; False if the owner has to get it, next."""
         if self._showing is None:
             return False
         peer = self._peers.get(actor)
@@ -317,7 +317,7 @@ class Peers:
 
     def _met(self, actor: ActorId, session: int) -> None:
         peer = self._peers.get(actor)
-        fd = self._showing.links.pop(session, None) if self._showing else None
+        fd = self._showing.links.pop(-session, None) if self._showing else None
         if fd is None:
             if peer is not None:
                 peer.way.refused(for_ever=session < 0)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from actorlib._calling import is_late, running
 from actorlib._engine import ActorExit
-from actorlib._wire.frames import CALL, LEAVE, LINKED, Frame
+from actorlib._wire.frames import CALL, LEAVE, Frame
 from actorlib._wire.payload import decode_call, kept
 from actorlib._worker import replies
 from actorlib._worker.carried import call_with
@@ -174,8 +174,6 @@ class PlainMethods:
             self._wait_until_answered()
         started = time.perf_counter()
         running.set((call, name, told[0] if told else None))
-        if call >= LINKED:
-            self._uplink.guests.began(name)
         try:
             with self._uplink.borrowing(loans):
                 args, kwargs = decode_call(payload)

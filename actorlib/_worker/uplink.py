@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from actorlib._calling import running
 from actorlib._engine import ActorExit, ActorId, ActorSpec, Hold, LoanId, ObjectId
 from actorlib._pending import PendingCalls
-from actorlib._reading import Reading
-from actorlib._window import bounds_of
 from actorlib._wire.frames import (
     AT_ONCE,
     AWAIT,
@@ -54,6 +52,7 @@ if TYPE_CHECKING:
 
     from actorlib._function_options import FunctionSpec
     from actorlib._interface import Interface, Method
+    from actorlib._reading import Reading
     from actorlib._ref import ObjectRef
     from actorlib._snapshot import ActorInfo
     from actorlib._wire.pipe import Pipe
@@ -99,7 +98,7 @@ class Uplink(ABC):
         showing = None if start.is_of_functions else showing
         self.peers = Peers(self, host, session, showing)
         self.guests = Guests(self, host, session, showing)
-        self._asking = Asking(self, self._refs, self.peers)
+        self._asking = Asking(self, self._refs, self.peers, loop)
         self._objects = Objects(self, start.prefix, self._refs.unasked)
         self._making = Making(self, start)
         self._calling = Calling(self, self._refs, is_inline=start.is_shared)
@@ -233,8 +232,7 @@ class Uplink(ABC):
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
         """Sends a call to another actor; see Engine."""
-        ref = self._new_ref
-        return self._asking.call(actor, method, args, kwargs, ref)
+        return self._asking.call(actor, method, args, kwargs, self._new_ref)
 
     def stream(
         self,
@@ -246,15 +244,8 @@ class Uplink(ABC):
         is_capped: bool,
     ) -> Reading:
         """Sends a call of another actor's generator; see Engine."""
-        bounds = bounds_of(method.options.backpressure or 0)
-        reading = Reading(self._loop, self, bounds, is_capped=is_capped)
-
-        def adopted() -> Reading:
-            self._check_parent()
-            self._refs.add(reading)
-            return reading
-
-        return self._asking.call(actor, method, args, kwargs, adopted)
+        self._check_parent()
+        return self._asking.stream(actor, method, args, kwargs, is_capped=is_capped)
 
     def run(
         self,
