@@ -3,7 +3,7 @@
 Each benchmark asks one question and is run by itself: ``python -m
 benchmarks.placement``, ``python -m benchmarks.calls``, ``python -m
 benchmarks.ledger``, ``python -m benchmarks.churn``, ``python -m
-benchmarks.tasks``; ``--help`` lists the options.
+benchmarks.tasks``, ``python -m benchmarks.between``; ``--help`` lists the options.
 It prints one table and one JSON line and draws one plot.
 
 In reading order:
@@ -11,6 +11,7 @@ In reading order:
 * ``placement``: how many actors a second come to their first answer, and what an idle
   one costs;
 * ``calls``: how long a call takes and how many a second there can be;
+* ``between``: the same where one actor calls another;
 * ``tasks``: the same for functions;
 * ``ledger``: how many placement decisions a second there can be, from 10 devices to
   100,000;

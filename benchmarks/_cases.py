@@ -13,10 +13,12 @@ RAY: Final = "Ray"
 POOL: Final = "process pool"
 FORKSERVER: Final = "forkserver pool"
 SCAN: Final = "list scan"
+OWNER: Final = "from the owner"
+"""Ourselves, with the calls made by the program and not by an actor."""
 SMALLEST: Final = "10 devices"
 """Ourselves on the smallest machine: to compare with, not to show."""
 
-COLUMNS: Final = (OURS, FLOOR, SCAN, RAY, POOL, FORKSERVER)
+COLUMNS: Final = (OURS, OWNER, FLOOR, SCAN, RAY, POOL, FORKSERVER)
 """Who is measured, in the order in which they are shown."""
 
 

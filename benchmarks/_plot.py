@@ -13,6 +13,7 @@ from benchmarks._cases import (
     COLUMNS,
     FLOOR,
     OURS,
+    OWNER,
     Curve,
     Panel,
     Plan,
@@ -21,7 +22,7 @@ from benchmarks._cases import (
 )
 from benchmarks._jobs import Samples
 
-_COLOURS = {OURS: "#d1495b", FLOOR: "#9a9a9a"}
+_COLOURS = {OURS: "#d1495b", FLOOR: "#9a9a9a", OWNER: "#edae49"}
 _DISTINCT = 10
 """How many lines have colours of their own."""
 

@@ -36,7 +36,11 @@ from actorlib.exceptions import (
 if TYPE_CHECKING:
     from actorlib import ActorHandle, Runtime
 
-pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.usefixtures("runtime"),
+]
 
 ENOUGH = 12
 """Calls after which two actors have a link, and use it."""
@@ -226,7 +230,9 @@ for _place in range(500):
     passed_on = _place and _place % 11 == 0 and _place % 7
     EXPECTED.append(EXPECTED[-1] if passed_on else _place)
 
-TALKERS = pytest.mark.parametrize("talker", [Talker, AsyncTalker], ids=["plain", "async"])
+TALKERS = pytest.mark.parametrize(
+    "talker", [Talker, AsyncTalker], ids=["plain", "async"]
+)
 ECHOES = pytest.mark.parametrize(
     "echo",
     [Echo, Echo.options(max_concurrency=4), AsyncEcho],
@@ -237,7 +243,7 @@ ECHOES = pytest.mark.parametrize(
 @TALKERS
 @ECHOES
 async def test_calls_when_two_actors_have_met_then_the_owner_sees_none(
-    runtime: Runtime, talker: Any, echo: Any
+    talker: Any, echo: Any
 ) -> None:
     one, other = talker.remote(), echo.remote()
     await one.meet.remote(other)
@@ -252,7 +258,7 @@ async def test_calls_when_two_actors_have_met_then_the_owner_sees_none(
 @TALKERS
 @ECHOES
 async def test_calls_when_thousands_are_made_at_once_then_each_has_its_answer(
-    runtime: Runtime, talker: Any, echo: Any
+    talker: Any, echo: Any
 ) -> None:
     one, other = talker.remote(), echo.remote()
     await one.meet.remote(other)
@@ -264,7 +270,7 @@ async def test_calls_when_thousands_are_made_at_once_then_each_has_its_answer(
 @TALKERS
 @pytest.mark.parametrize("log", [Log, MixedLog, AsyncLog])
 async def test_order_when_calls_go_both_ways_then_it_is_that_of_the_caller(
-    runtime: Runtime, talker: Any, log: Any
+    talker: Any, log: Any
 ) -> None:
     made = log if log is AsyncLog else actorlib.remote(log)
     one, other = talker.remote(), made.remote()
@@ -275,9 +281,7 @@ async def test_order_when_calls_go_both_ways_then_it_is_that_of_the_caller(
     assert noted == (EXPECTED if log is Log else list(range(500)))
 
 
-async def test_order_when_there_was_no_link_yet_then_it_is_that_of_the_caller(
-    runtime: Runtime,
-) -> None:
+async def test_order_when_there_was_no_link_yet_then_it_is_that_of_the_caller() -> None:
     noted = actorlib.remote(Log).remote()
     one = Caller.remote()
 
@@ -289,9 +293,9 @@ async def test_order_when_there_was_no_link_yet_then_it_is_that_of_the_caller(
     assert await noted.seen.remote() == list(range(300))
 
 
-async def test_answer_when_it_has_handles_refs_or_large_values_then_it_arrives(
-    runtime: Runtime,
-) -> None:
+async def test_answer_when_it_has_handles_refs_or_large_values_then_it_arrives() -> (
+    None
+):
     one, other = Talker.remote(), Server.remote()
     await one.meet.remote(other)
 
@@ -304,9 +308,7 @@ async def test_answer_when_it_has_handles_refs_or_large_values_then_it_arrives(
     assert array.sum() == 700_000
 
 
-async def test_error_when_it_was_raised_over_a_link_then_it_is_its_own_class(
-    runtime: Runtime,
-) -> None:
+async def test_error_when_it_was_raised_over_a_link_then_it_is_its_own_class() -> None:
     one, other = AsyncTalker.remote(), Echo.remote()
     await one.meet.remote(other)
 
@@ -316,9 +318,7 @@ async def test_error_when_it_was_raised_over_a_link_then_it_is_its_own_class(
     assert "Echo.fail" in str(caught.value.__cause__)
 
 
-async def test_get_when_it_blocks_a_loop_then_links_are_read_in_its_place(
-    runtime: Runtime,
-) -> None:
+async def test_get_when_it_blocks_a_loop_then_links_are_read_in_its_place() -> None:
     one, other = AsyncTalker.remote(), Echo.remote()
     await one.meet.remote(other)
 
@@ -328,13 +328,15 @@ async def test_get_when_it_blocks_a_loop_then_links_are_read_in_its_place(
 @TALKERS
 @pytest.mark.parametrize("meets", [True, False])
 async def test_end_when_it_is_killed_in_a_call_then_it_is_said_as_ever(
-    runtime: Runtime, stop: Stop, talker: Any, meets: bool
+    stop: Stop, talker: Any, *, meets: bool
 ) -> None:
     one, other = talker.remote(), Server.remote()
     if meets:
         await one.meet.remote(other)
     else:
-        await one.__ray_call__.remote(lambda self, it: setattr(self, "_other", it), other)
+        await one.__ray_call__.remote(
+            lambda self, it: setattr(self, "_other", it), other
+        )
     pid = await other.pid.remote()
     ref = one.ask.remote("stop", stop.place)
     await stop.reached()
@@ -346,13 +348,15 @@ async def test_end_when_it_is_killed_in_a_call_then_it_is_said_as_ever(
     how = caught.value.exit
     assert (how.cause, how.signal, how.method, how.pid) == ("crashed", 9, "stop", pid)
     actor = hold_of(other).actor_id.hex()
-    assert str(caught.value.cause).startswith(f"Server ({actor}) is dead: a signal ended")
+    assert str(caught.value.cause).startswith(
+        f"Server ({actor}) is dead: a signal ended"
+    )
     with pytest.raises(ActorDiedError):
         await one.ask.remote("pid")
 
 
 async def test_restart_when_a_call_is_on_a_link_then_it_fails_and_the_next_goes(
-    runtime: Runtime, stop: Stop
+    stop: Stop,
 ) -> None:
     one, other = Talker.remote(), Server.options(max_restarts=1).remote()
     await one.meet.remote(other)
@@ -397,9 +401,7 @@ async def test_answers_when_they_were_given_before_the_end_then_they_arrive(
     assert await ref == 1
 
 
-async def test_cancel_when_a_call_runs_over_a_link_then_it_is_stopped(
-    runtime: Runtime,
-) -> None:
+async def test_cancel_when_a_call_runs_over_a_link_then_it_is_stopped() -> None:
     one, gate = Talker.remote(), Gate.remote()
     await one.meet.remote(gate)
     await one.tell.remote("wait", "here")
@@ -412,7 +414,7 @@ async def test_cancel_when_a_call_runs_over_a_link_then_it_is_stopped(
 
 
 async def test_cancel_when_a_call_waits_in_a_busy_actor_then_it_is_not_run(
-    runtime: Runtime, stop: Stop
+    stop: Stop,
 ) -> None:
     one, log = Talker.remote(), actorlib.remote(Log).remote()
     await one.meet.remote(log)
@@ -429,7 +431,7 @@ async def test_cancel_when_a_call_waits_in_a_busy_actor_then_it_is_not_run(
 
 @TALKERS
 async def test_cancel_when_the_caller_is_cancelled_then_so_is_what_it_called(
-    runtime: Runtime, talker: Any
+    talker: Any,
 ) -> None:
     one, gate = talker.remote(), Gate.remote()
     await one.meet.remote(gate)
@@ -446,7 +448,7 @@ async def test_cancel_when_the_caller_is_cancelled_then_so_is_what_it_called(
 
 
 async def test_cancel_when_the_caller_is_busy_then_the_callee_is_told_by_the_owner(
-    runtime: Runtime, stop: Stop
+    stop: Stop,
 ) -> None:
     one, gate = Talker.remote(), Gate.remote()
     await one.meet.remote(gate)
@@ -465,9 +467,7 @@ async def test_cancel_when_the_caller_is_busy_then_the_callee_is_told_by_the_own
     assert await gate.left.remote() == ["here"]
 
 
-async def test_cancel_when_calls_go_on_over_links_then_it_reaches_the_last(
-    runtime: Runtime,
-) -> None:
+async def test_cancel_when_calls_go_on_over_links_then_it_reaches_the_last() -> None:
     one, two, gate = Talker.remote(), Talker.remote(), Gate.remote()
     await two.meet.remote(gate)
     await one.meet.remote(two)
@@ -480,21 +480,19 @@ async def test_cancel_when_calls_go_on_over_links_then_it_reaches_the_last(
     assert await gate.left.remote() == ["here"]
 
 
-async def test_deadlock_when_it_goes_over_links_then_it_is_said(
-    runtime: Runtime,
-) -> None:
+async def test_deadlock_when_it_goes_over_links_then_it_is_said() -> None:
     one, other = Talker.remote(), Server.remote()
     await one.meet.remote(other)
     await other.keep.remote(one)
 
-    with pytest.raises(DeadlockError, match="Talker.ask"):
+    with pytest.raises(DeadlockError, match=r"Talker\.ask"):
         await one.ask.remote("ask_back")
 
     assert await one.ask.remote("pid") == await other.pid.remote()
 
 
 async def test_last_handle_when_it_is_dropped_in_a_call_then_the_call_is_served(
-    runtime: Runtime, stop: Stop
+    stop: Stop,
 ) -> None:
     one = Talker.remote()
     other = Server.remote()
@@ -513,7 +511,7 @@ async def test_last_handle_when_it_is_dropped_in_a_call_then_the_call_is_served(
 
 
 async def test_end_when_a_call_runs_over_a_link_then_it_is_served_first(
-    runtime: Runtime, stop: Stop
+    stop: Stop,
 ) -> None:
     one, other = Talker.remote(), Server.remote()
     await one.meet.remote(other)
@@ -533,9 +531,7 @@ async def test_end_when_a_call_runs_over_a_link_then_it_is_served_first(
         await one.ask.remote("pid")
 
 
-async def test_end_when_the_caller_asks_for_it_then_it_is_behind_its_calls(
-    runtime: Runtime,
-) -> None:
+async def test_end_when_the_caller_asks_for_it_then_it_is_behind_its_calls() -> None:
     one, log = Talker.remote(), actorlib.remote(Log).remote()
     await one.meet.remote(log)
 
@@ -548,7 +544,7 @@ async def test_end_when_the_caller_asks_for_it_then_it_is_behind_its_calls(
 
 
 async def test_end_when_the_caller_is_gone_then_its_calls_are_served(
-    runtime: Runtime, stop: Stop
+    stop: Stop,
 ) -> None:
     one, log = Talker.remote(), actorlib.remote(Log).remote()
     await one.meet.remote(log)
@@ -567,9 +563,7 @@ async def test_end_when_the_caller_is_gone_then_its_calls_are_served(
     assert await log.seen.remote() == [1, 2, 3]
 
 
-async def test_links_when_two_call_one_another_then_there_is_one_each_way(
-    runtime: Runtime,
-) -> None:
+async def test_links_when_two_call_one_another_then_there_is_one_each_way() -> None:
     one, other = AsyncTalker.remote(), AsyncTalker.remote()
     await asyncio.gather(one.meet.remote(other), other.meet.remote(one))
 
@@ -578,9 +572,7 @@ async def test_links_when_two_call_one_another_then_there_is_one_each_way(
     assert await first
 
 
-async def test_links_when_all_call_all_then_every_answer_is_there(
-    runtime: Runtime,
-) -> None:
+async def test_links_when_all_call_all_then_every_answer_is_there() -> None:
     actors = [AsyncTalker.options(num_cpus=0).remote() for _ in range(6)]
 
     counts = await asyncio.gather(*[a.greet.remote(actors) for a in actors])
@@ -588,9 +580,7 @@ async def test_links_when_all_call_all_then_every_answer_is_there(
     assert counts == [len(actors) * ENOUGH] * len(actors)
 
 
-async def test_variables_and_names_when_calls_go_over_a_link_then_they_travel(
-    runtime: Runtime,
-) -> None:
+async def test_variables_and_names_when_calls_go_over_a_link_then_they_travel() -> None:
     one, keeper = AsyncCaller.remote(), Keeper.remote()
 
     async def keep_named(other: Any) -> str:

@@ -33,8 +33,9 @@ class Showing:
 
     Attributes:
         known: The segments of others, or of this process, that the other side has.
-        links: Ends of links that the owner has handed over and nobody has taken yet,
-            by the caller's session; a caller's own ends by that of the callee, negative.
+        links: Ends of links that the owner has handed over and nobody has taken yet: a
+            callee's by the session of the caller, a caller's by that of the callee,
+            negative.
     """
 
     def __init__(self, memory: Memory, maker: bytes | None = None) -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from actorlib._worker.peers import Engine, Host
 
 _READS = 64
+_ALWAYS = 1 << 62
 
 
 class Guest:
@@ -246,7 +247,7 @@ class Guests:
         found: list[Frame] = []
         for guest in [*self._guests.values()]:
             guest.link.refuse()
-            guest.begins = guest.pauses
+            guest.begins = _ALWAYS
             parked, guest.parked = guest.parked, []
             self._sort(guest, parked, found)
             while guest.link.is_open:

@@ -11,6 +11,7 @@ prints its figures as another, in seconds, bytes and actors or calls a second.
   ``whole_process`` takes their time;
 * ``calls_*``: calls of one actor, alone and in windows. ``_floor`` is the floor
   (``bare_echo`` is its other half);
+* ``between_*``: calls of one actor by another, and of four by four;
 * ``tasks_*``: calls of functions, alone and in windows;
 * ``ledger_*``: decisions on machines of simulated devices. ``_floor`` is the floor,
   ``_scan`` what one writes first; ``_decisions`` is what they share;
