@@ -69,15 +69,17 @@ class Introductions:
         self._calls = calls
         self._find = find
         self._here: dict[ActorId, Session] = {}
+        self._numbered: dict[int, Session] = {}
         self._from: dict[int, list[Session]] = {}
 
     def enter(self, session: Session) -> None:
         """A worker is there."""
-        self._here[session.actor] = session
+        self._here[session.actor] = self._numbered[session.number] = session
 
     def forget(self, session: Session) -> None:
         """A worker is gone."""
         self._here.pop(session.actor, None)
+        self._numbered.pop(session.number, None)
         self._from.pop(session.number, None)
 
     def serve(self, session: Session, frame: Frame) -> None:
@@ -86,10 +88,8 @@ class Introductions:
         if kind == MEET:
             self._meet(session, frame[1])
         elif kind in (BEGIN, FENCE):
-            _, actor, number, *rest = frame
-            there = self._here.get(actor)
-            if there is not None and there.number == number:
-                there.channel.send((kind, session.number, *rest))
+            _, number, *rest = frame
+            self._tell(number, (kind, session.number, *rest))
         elif kind == DROP:
             self._drop(*frame[1:])
         elif kind == WENT:
@@ -109,9 +109,7 @@ class Introductions:
         linked = self._from.get(session)
         if not linked:
             return
-        for there in self._here.values():
-            if there.number == session:
-                there.channel.send((UNMAKE, 0, asking))
+        self._tell(session, (UNMAKE, 0, asking))
         for there in linked:
             there.channel.send((UNMAKE, session, asking))
 
@@ -144,10 +142,13 @@ class Introductions:
 
     def _drop(self, number: int, call: int, is_unread: bool) -> None:  # noqa: FBT001  # a field of the frame
         if is_unread:
-            for there in self._here.values():
-                if there.number == number:
-                    there.channel.send((DROP, call))
+            self._tell(number, (DROP, call))
         self._calls.cancel_made(number, call)
+
+    def _tell(self, number: int, frame: Frame) -> None:
+        session = self._numbered.get(number)
+        if session is not None:
+            session.channel.send(frame)
 
     def _went(
         self, session: Session, call: int, asking: int, actor: ActorId, method: str
@@ -175,4 +176,5 @@ def _connected(caller: Session, callee: Session) -> bool:
             if told is None:
                 return False
             one.channel.send(told)
+    callee.channel.send((MEET, caller.number))
     return True

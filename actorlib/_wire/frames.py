@@ -61,13 +61,15 @@ ITEM       both  id, index, loans, value: the next of a stream; RESULT ends it, 
 TAKEN      both  id, how many items of a stream its reader has taken in all; -1: nobody
                  reads it any more
 CUT        down  the streams of which nothing was taken since the last CUT end
-MEET       up    actor: this worker calls it often; may there be a link to it?
+MEET       both  up: actor: this worker calls it often; may there be a link to it?
+                 down: session of the caller: a link from it is here
 MET        down  actor, the session that the link goes to; 0: not now, -1: never
-BEGIN      both  up: actor, session; down: session of the caller. What follows on the
-                 link was sent after what came before this
-FENCE      both  likewise, and a number: so many messages on the link were sent before
-                 what follows this
-DROP       up    session, call there: nobody wants what that call has asked for
+BEGIN      both  session at the other end. What was sent on the link behind a PAUSE was
+                 sent after what came before this
+FENCE      both  session at the other end, number: so many messages on the link were
+                 sent before what follows this
+DROP       both  up: session, call there, whether that is told so by the owner: nobody
+                 wants the call, nor what it has asked for; down: call
 UNMAKE     down  session, call: nobody wants what that call has asked for over links;
                  session is the caller's, or 0 if the call runs here
 GONE       down  session, text, error: it has ended, and answers nothing any more
@@ -82,6 +84,7 @@ Between two workers, over a link (``link``):
 ========  =============  ======================================================
 CALLED    to the callee  id, asking, method, options of this call or None, arguments
 PAUSE     to the callee  what follows was sent behind a BEGIN that is on its way
+MET       to the caller  the callee has its end
 CANCEL    to the callee  id: nobody wants the answer any more
 RESULT    to the caller  as above, without loans
 FAILURE   to the caller  likewise

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import socket
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._wire.codec import encode
@@ -158,7 +159,8 @@ class Showing:
                 self.memory.forget(name)
             case {"link": int(link)} if self._maker is None:
                 self._drop_link(link)
-                self.links[link] = self._descriptor()
+                with suppress(ProtocolError):  # no more files: then there is no link
+                    self.links[link] = self._descriptor()
             case {"slot": slot, "limit": limit, "settings": settings} if (
                 self._maker is None
             ):

@@ -13,6 +13,8 @@ from actorlib._wire.frames import (
     DROP,
     FENCE,
     LINKED,
+    MEET,
+    MET,
     PART,
     PARTED,
     PAUSE,
@@ -45,7 +47,7 @@ class Guest:
 
     def __init__(self, link: Link, read: Callable[[Guest], list[Frame]]) -> None:
         self.link = link
-        self.begins = 1
+        self.begins = 0
         self.pauses = 0
         self.parked: list[Frame] = []
         self._read = read
@@ -53,7 +55,7 @@ class Guest:
     @property
     def may_be_read(self) -> bool:
         """Whether everything has come that was sent before what is on the link."""
-        return self.begins >= self.pauses
+        return self.begins >= max(self.pauses, 1)
 
     def fileno(self) -> int:
         """The descriptor of the link."""
@@ -188,6 +190,9 @@ class Guests:
     def take(self, frame: Frame) -> list[Frame]:
         """Heeds a frame about links; gives what follows from it, to be received."""
         kind = frame[0]
+        if kind == MEET:
+            self._meet(frame[1])
+            return []
         if kind == BEGIN:
             return self._begin(frame[1])
         if kind == FENCE:
@@ -210,16 +215,20 @@ class Guests:
             parked, guest.parked = guest.parked, []
             found: list[Frame] = []
             self._sort(guest, parked, found)
-            if guest.begins == guest.pauses:
+            if guest.begins == max(guest.pauses, 1):
                 self._host.watch(guest)
             return found
-        fd = self._showing.links.pop(session, None) if self._showing else None
-        if fd is not None and self._showing is not None:
-            if isinstance(self._marker, list):
-                self._marker = self._showing.memory.marker()
-            guest = self._guests[session] = Guest(Link(fd), self._receive)
-            self._host.watch(guest)
         return []
+
+    def _meet(self, session: int) -> None:
+        """Takes the end of a link, and says over it that it is there."""
+        fd = self._showing.links.pop(session, None) if self._showing else None
+        if fd is None or self._showing is None:  # this process may open no more files
+            return
+        if isinstance(self._marker, list):
+            self._marker = self._showing.memory.marker()
+        guest = self._guests[session] = Guest(Link(fd), self._receive)
+        guest.link.send((MET, 0))
 
     def _read_up_to(self, session: int, messages: int) -> list[Frame]:
         found: list[Frame] = []

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from actorlib._worker.peers import Source
 
 
+_ROUNDS = 8
+"""How often links are looked at that many callers may never leave empty."""
+
+
 class Inbox:
     """The frames that came and have not been served, read by one thread at a time.
 
@@ -140,8 +144,9 @@ class Inbox:
                 return
             self._is_reading = True
         try:
-            while self._events is not None and self._receive(0, settle):
-                pass
+            for _ in range(_ROUNDS):
+                if self._events is None or not self._receive(0, settle):
+                    break
             while self._has_more(0):
                 for frame in self._pipe.receive_some():
                     self._sort(frame, settle)

@@ -121,7 +121,10 @@ class Peer:
                 frames = self.link.receive() if self.link is not None else []
                 if not frames:
                     break
-                found += frames
+                if frames[0][0] == MET:
+                    self.way.met()
+                else:
+                    found += frames
         except EOFError:
             self._lost(self)
         return found
@@ -172,7 +175,7 @@ class Peers:
             return False
         peer = self._peers.get(actor)
         if peer is None:
-            peer = self._peers[actor] = Peer(actor, self._lose)
+            peer = self._peers[actor] = Peer(actor, self._lost)
         if (
             type(payload) is not bytes
             or len(payload) > _LARGEST
@@ -189,7 +192,7 @@ class Peers:
         if step is Step.STRAIGHT:
             left = self._put(peer, peer.link, frame)
         elif peer.link.send((PAUSE, 0), frame):
-            self._post((BEGIN, actor, peer.session))
+            self._post((BEGIN, peer.session))
             return True
         else:
             left = [frame]
@@ -231,7 +234,7 @@ class Peers:
     def _put_fence(self, peer: Peer) -> None:
         self._flush(peer)
         if peer.link is not None:
-            self._post((FENCE, peer.actor, peer.session, peer.link.sent))
+            self._post((FENCE, peer.session, peer.link.sent))
 
     def _no_room(self, peer: Peer, step: Step, calls: list[Frame]) -> None:
         """Sends by way of the owner what the link does not take."""
@@ -327,7 +330,6 @@ class Peers:
             link.close()
             return
         peer.link, peer.session = link, session
-        peer.way.met()
         self._host.watch(peer)
 
     def _unmake(self, asking: int) -> list[Frame]:
@@ -363,10 +365,23 @@ class Peers:
         if peer is not None:
             self._lose(peer)
 
+    def _lost(self, peer: Peer) -> None:
+        """An actor has closed its end of a link, or never had it."""
+        with self._engine.outbox.ordering:
+            self._flush(peer)
+            if peer.way.has_link:
+                self._lose(peer)
+            else:
+                self._close(peer)
+                peer.way.refused(for_ever=False)
+
     def _lose(self, peer: Peer) -> None:
-        """There is no link to an actor any more."""
+        """There is no link to an actor any more: what comes next begins anew."""
         if self._peers.get(peer.actor) is peer:
             del self._peers[peer.actor]
+        self._close(peer)
+
+    def _close(self, peer: Peer) -> None:
         if peer.link is not None:
             self._host.unwatch(peer)
             peer.link.close()

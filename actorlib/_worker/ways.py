@@ -41,19 +41,20 @@ class Way:
 
     Attributes:
         is_straight: Whether plain calls go over the link now.
+        has_link: Whether there is one.
     """
 
-    __slots__ = ("_calls", "_has_link", "_may_ask", "_wanted", "is_straight")
+    __slots__ = ("_calls", "_may_ask", "_wanted", "has_link", "is_straight")
 
     def __init__(self) -> None:
         self.is_straight = False
-        self._has_link = False
+        self.has_link = False
         self._may_ask = True
         self._calls = 0
         self._wanted = CALLS
 
     def __repr__(self) -> str:
-        link = "a link" if self._has_link else "no link"
+        link = "a link" if self.has_link else "no link"
         state = "straight" if self.is_straight else "by the owner"
         return f"<Way {state}, {link}, {self._calls} of {self._wanted} calls>"
 
@@ -64,7 +65,7 @@ class Way:
         self._calls += 1
         if self._calls <= self._wanted:
             return Step.OWNER
-        if self._has_link:
+        if self.has_link:
             self._calls, self._wanted = 0, max(self._wanted, PATIENCE)
             self.is_straight = True
             return Step.BEGIN
@@ -75,7 +76,7 @@ class Way:
 
     def other(self) -> Step:
         """Something else is sent."""
-        if not self._has_link:
+        if not self.has_link:
             return Step.OWNER
         self._calls = 0
         if not self.is_straight:
@@ -95,7 +96,7 @@ class Way:
 
     def met(self) -> None:
         """There is a link now."""
-        self._has_link = True
+        self.has_link = True
         self._calls = self._wanted = 0
 
     def refused(self, *, for_ever: bool) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Self
 
 import pytest
@@ -135,7 +134,7 @@ class Two:
             if frame[0] == MEET:
                 self.introduce()
             elif frame[0] in (BEGIN, FENCE):
-                self._down.append((frame[0], CALLER, *frame[3:]))
+                self._down.append((frame[0], CALLER, *frame[2:]))
             elif frame[0] == ASK:
                 self._down.append((CALL, *frame[1:2], "m", None, b""))
 
@@ -144,6 +143,8 @@ class Two:
         self.showings[0].links[-CALLEE] = ours.detach()
         self.showings[1].links[CALLER] = theirs.detach()
         self.peers.take((MET, ACTOR, CALLEE))
+        self.guests.take((MEET, CALLER))
+        self.read_answers()
 
     def read_pipe(self, most: int = 1000) -> None:
         """The callee reads so many frames of its pipe."""
@@ -409,10 +410,24 @@ def test_loans_when_an_actor_has_to_answer_then_they_are_given_back_later() -> N
 
 
 def test_descriptors_when_nobody_takes_an_end_then_it_is_closed() -> None:
-    with ExitStack() as stack:
-        two = stack.enter_context(Two())
-        two.introduce()
+    ours, theirs = pair()
+    showing = Showing(Memory())
+    showing.links[CALLER] = theirs.detach()
 
-        two.showings[1].close()
+    showing.close()
 
-        assert not two.showings[1].links
+    with ours:
+        assert ours.recv(1) == b""
+
+
+def test_link_when_the_callee_never_had_its_end_then_calls_go_by_the_owner() -> None:
+    with Two() as two:
+        ours, theirs = pair()
+        two.showings[0].links[-CALLEE] = ours.detach()
+        two.peers.take((MET, ACTOR, CALLEE))
+        theirs.close()
+        two.read_answers()
+
+        two.call(1)
+
+        assert [frame[0] for frame in two.engines[0].posted] == [ASK]
