@@ -48,7 +48,7 @@ _SESSIONS = 1 << 23
 class Calls(Answered, Protocol):
     """Which calls of workers the owner knows of; see Relay."""
 
-    def keep(self, session: Session, call: int, asker: Waiting) -> None:
+    def note(self, session: Session, call: int, asker: Waiting) -> None:
         """A call has no answer, and somebody waits for it."""
         ...
 
@@ -157,7 +157,7 @@ class Introductions:
         asker = Waiting(self._calls, session, call, life, method)
         asker.asking = asking
         asker.number = session.number * LINKED + call
-        self._calls.keep(session, call, asker)
+        self._calls.note(session, call, asker)
 
 
 def _connected(caller: Session, callee: Session) -> bool:

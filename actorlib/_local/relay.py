@@ -295,7 +295,7 @@ class Relay:
                 asked.answer(IS_CANCELLED)
         self.introductions.cancel_made(session, asking)
 
-    def keep(self, session: Session, call: int, asker: Waiting) -> None:
+    def note(self, session: Session, call: int, asker: Waiting) -> None:
         """A call has no answer, and somebody waits for it."""
         self._asked.put(session.number, call, asker)
 

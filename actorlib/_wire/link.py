@@ -9,6 +9,7 @@ another cannot wait for one another, and either end knows exactly what the other
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import socket
 import zlib
@@ -96,7 +97,8 @@ class Link:
         """
         data = encode(frame)
         if type(data) is not bytes or len(data) > _BURST:
-            return [] if self.send(frame) else [frame]
+            left = self.flush()
+            return [] if not left and self.send(frame) else [*left, frame]
         self._gathered.append((frame, data))
         self._size += len(data)
         return self.flush() if self._size >= _BURST else []
@@ -131,10 +133,8 @@ class Link:
 
     def refuse(self) -> None:
         """Has the other side send nothing more; what it has sent can be received."""
-        try:
+        with contextlib.suppress(OSError):  # it is gone
             self._sock.shutdown(socket.SHUT_RD)
-        except OSError:  # it is gone
-            self.is_open = False
 
     def close(self) -> None:
         """Closes this end."""

@@ -77,18 +77,21 @@ class Guests:
 
     Attributes:
         gathered: The links with answers that wait for ``flush``.
+        runs_one: Whether this actor runs one call at a time, and says which.
     """
 
     def __init__(
         self, engine: Engine, host: Host, session: int, showing: Showing | None
     ) -> None:
+        self.runs_one = False
         self._post = engine.post
         self._host = host
         self._session = session
         self._showing = showing
         self._marker: memoryview | list[int] = [0]
         self._guests: dict[int, Guest] = {}
-        self._open: dict[int, int] = {}
+        self._open: dict[int, tuple[int, str]] = {}
+        self._running = 0
         self.gathered: set[Link] = set()
         self._parts = False
         self._gathers = False
@@ -115,7 +118,7 @@ class Guests:
             kind = frame[0]
             if kind == CALLED:
                 _, number, asking, method, told, payload = frame
-                self._open[number] = asking
+                self._open[number] = asking, method
                 if told is None:
                     found.append((CALL, number, method, None, payload))
                 else:
@@ -167,13 +170,17 @@ class Guests:
     def over(self, number: int) -> None:
         """A call was answered, or will not be."""
         self._open.pop(number, None)
-        if not self._open:
-            self._marker[0] = 0
-            if self._parts:
-                self._part()
+        if number == self._running:
+            self._running = self._marker[0] = 0
+            if self._open and not self.runs_one:
+                for older, (_, method) in [*self._open.items()][:1]:
+                    self.began(older, method)
+        if self._parts and not self._open:
+            self._part()
 
-    def began(self, method: str) -> None:
+    def began(self, number: int, method: str) -> None:
         """A call runs; said where it can be read when this process is gone."""
+        self._running = number
         mark = self._marks.get(method)
         if mark is None:
             mark = self._marks[method] = mark_of(method)
@@ -196,7 +203,7 @@ class Guests:
         if kind == BEGIN:
             return self._begin(frame[1])
         if kind == FENCE:
-            return self._read_up_to(*frame[1:])
+            return self._read_up_to(self._guests.get(frame[1]), frame[2])
         if kind == DROP:
             return [(CANCEL, frame[1])] if frame[1] in self._open else []
         if kind == UNMAKE:
@@ -230,21 +237,19 @@ class Guests:
         guest = self._guests[session] = Guest(Link(fd), self._receive)
         guest.link.send((MET, 0))
 
-    def _read_up_to(self, session: int, messages: int) -> list[Frame]:
+    def _read_up_to(self, guest: Guest | None, messages: int) -> list[Frame]:
         found: list[Frame] = []
-        guest = self._guests.get(session)
-        while guest is not None and guest.link.received < messages:
+        before = -1
+        while guest is not None and before < guest.link.received < messages:
             before = guest.link.received
             found += self._receive(guest)
-            if guest.link.received == before:
-                break
         return found
 
     def _unmake(self, session: int, asking: int) -> list[Frame]:
         """Cancels what a call of a caller's has made here, and what those have."""
         made = [
             number
-            for number, asker in self._open.items()
+            for number, (asker, _) in self._open.items()
             if asker == asking and number // LINKED == session
         ]
         for number in made:
@@ -259,11 +264,7 @@ class Guests:
             guest.begins = _ALWAYS
             parked, guest.parked = guest.parked, []
             self._sort(guest, parked, found)
-            while guest.link.is_open:
-                frames = self._receive(guest)
-                if not frames:
-                    break
-                found += frames
+            found += self._read_up_to(guest, _ALWAYS)
         return found
 
     def _part(self) -> None:

@@ -179,7 +179,7 @@ class _Looped:
         """Takes what has come over a link, and notes that it runs from now on."""
         for frame in frames:
             if frame[0] in (CALL, CALL_WITH):
-                self._uplink.guests.began(frame[2])
+                self._uplink.guests.began(frame[1], frame[2])
         self._receive(frames)
 
     def _receive_of_streams(self, frame: Frame) -> None:

@@ -116,9 +116,10 @@ class Peer:
     def read(self) -> list[Frame]:
         """The answers that have come."""
         found: list[Frame] = []
+        link = self.link  # another thread may close it
         try:
             for _ in range(_READS):
-                frames = self.link.receive() if self.link is not None else []
+                frames = link.receive() if link is not None else []
                 if not frames:
                     break
                 if frames[0][0] == MET:
@@ -334,8 +335,9 @@ class Peers:
 
     def _unmake(self, asking: int) -> list[Frame]:
         """Cancels what a call of this worker's has made."""
-        opened = [*self._open.items()]
-        made = [(call, peer) for call, (peer, asker, _) in opened if asker == asking]
+        with self._engine.outbox.ordering:
+            opened = self._open.items()
+            made = [(call, peer) for call, (peer, by, _) in opened if by == asking]
         for call, peer in made:
             self._cancel(call, peer, recursive=True)
         return [
@@ -346,18 +348,19 @@ class Peers:
     def _gone(self, session: int, text: str, error: bytes) -> list[Frame]:
         """A worker has ended: what it has not answered gets no answer."""
         found: list[Frame] = []
-        opened = [*self._open.items()]
-        for peer in {*self._peers.values(), *(peer for _, (peer, *_) in opened)}:
-            if peer.session == session:
-                while frames := peer.read():
-                    found += frames
-                self._lose(peer)
-        # Behind the answers that it gave: a call that has one gets no other.
-        return found + [
-            (FAILURE, self._base + call, DIED, text, "", "", None, error)
-            for call, (peer, *_) in opened
-            if peer.session == session
-        ]
+        with self._engine.outbox.ordering:
+            calling = [peer for peer, *_ in self._open.values()]
+            for peer in {*self._peers.values(), *calling}:
+                if peer.session == session:
+                    while frames := peer.read():
+                        found += frames
+                    self._lose(peer)
+            # Behind the answers that it gave: a call that has one gets no other.
+            return found + [
+                (FAILURE, self._base + call, DIED, text, "", "", None, error)
+                for call, (peer, *_) in self._open.items()
+                if peer.session == session
+            ]
 
     def forget(self, actor: LoanId) -> None:
         """This worker has no handle of an actor any more."""

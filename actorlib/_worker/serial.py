@@ -154,6 +154,7 @@ class _Serial:
         self._inbox = inbox
         self._uplink = uplink
         self._guests = uplink.guests
+        self._guests.runs_one = True
         self._pace = Pace()
         self._producer = Producer(
             name,
@@ -217,7 +218,7 @@ class _Serial:
         ):
             self._flush()
         if call >= LINKED:
-            guests.began(name)
+            guests.began(call, name)
         started = time.perf_counter()
         running.set((call, name, told[0] if told else None))
         try:

@@ -179,7 +179,7 @@ class _Threaded:
             with self._uplink.borrowing(loans):
                 return
         if call >= LINKED:
-            self._uplink.guests.began(name)
+            self._uplink.guests.began(call, name)
         running.set((call, name, told[0] if told else None))
         try:
             with self._uplink.borrowing(loans):

@@ -41,12 +41,13 @@ from actorlib._worker.peers import Peers
 from actorlib._worker.ways import CALLS, PATIENCE, Step, Way
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from actorlib._wire.frames import Frame
     from actorlib._worker.peers import Source
 
 CALLER, CALLEE = 3, 5
 ACTOR = ActorId(b"a" * 16)
-LARGE = b"x" * 100_000
 
 
 class Reading:
@@ -54,6 +55,8 @@ class Reading:
 
     def __init__(self) -> None:
         self.sources: list[Source] = []
+        self.has_loop = False
+        self._turn: list[Callable[[], None]] = []
 
     def watch(self, source: Source) -> None:
         self.sources.append(source)
@@ -62,8 +65,15 @@ class Reading:
         if source in self.sources:
             self.sources.remove(source)
 
-    def soon(self, _: object) -> bool:
-        return False
+    def soon(self, callback: Callable[[], None]) -> bool:
+        if self.has_loop:
+            self._turn.append(callback)
+        return self.has_loop
+
+    def end_turn(self) -> None:
+        turn, self._turn = self._turn, []
+        for callback in turn:
+            callback()
 
 
 class Engine:
@@ -156,7 +166,8 @@ class Two:
 
     def read_links(self) -> None:
         for source in [*self.readers[1].sources]:
-            self._receive(source.read())
+            while frames := source.read():
+                self._receive(frames)
 
     def read_answers(self) -> None:
         for source in [*self.readers[0].sources]:
@@ -164,6 +175,7 @@ class Two:
 
     def settle(self) -> list[int]:
         """Everything arrives; gives the caller's numbers of the calls, in order."""
+        self.readers[0].end_turn()
         self.pass_on()
         self.read_pipe()
         self.read_links()
@@ -232,18 +244,27 @@ def test_way_when_the_owner_refuses_then_it_is_asked_again_unless_never(
 # In which order.
 
 _DEEDS = st.sampled_from(
-    ["call", "call", "call", "other", "large", "pass on", "read pipe", "read links"]
+    [
+        *["call"] * 3,
+        *["other", "large", "larger"],
+        *["end turn", "pass on", "read pipe", "read links"],
+    ]
 )
+_SIZES = {"call": 10, "large": 20_000, "larger": 100_000}
 
 
-@given(st.lists(st.tuples(_DEEDS, st.integers(1, 20)), max_size=60))
+@given(st.booleans(), st.lists(st.tuples(_DEEDS, st.integers(1, 20)), max_size=60))
 def test_order_when_calls_go_either_way_then_none_passes_another(
+    has_loop: bool,  # noqa: FBT001  # hypothesis gives it so
     deeds: list[tuple[str, int]],
 ) -> None:
     with Two() as two:
         number = two.meet()
+        two.readers[0].has_loop = has_loop
         for deed, times in deeds:
-            if deed == "pass on":
+            if deed == "end turn":
+                two.readers[0].end_turn()
+            elif deed == "pass on":
                 two.pass_on(times)
             elif deed == "read pipe":
                 two.read_pipe(times)
@@ -254,7 +275,7 @@ def test_order_when_calls_go_either_way_then_none_passes_another(
                     if deed == "other":
                         two.other(number)
                     else:
-                        two.call(number, LARGE if deed == "large" else b"")
+                        two.call(number, bytes(_SIZES[deed]))
                     number += 1
 
         assert two.settle() == list(range(1, number))
