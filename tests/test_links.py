@@ -34,6 +34,8 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from actorlib import ActorHandle, Runtime
 
 pytestmark = [
@@ -219,6 +221,14 @@ class Server:
         self._other = other
         for _ in range(ENOUGH):
             actorlib.get(other.__ray_ready__.remote())
+
+    def leave(self) -> None:
+        """Ends itself."""
+        actorlib.exit_actor()
+
+    def count(self, number: int) -> Generator[int]:
+        """Gives numbers, one after the other."""
+        yield from range(number)
 
     def ask_back(self) -> Any:
         """Calls that one."""
@@ -561,6 +571,44 @@ async def test_end_when_the_caller_is_gone_then_its_calls_are_served(
     await busy
 
     assert await log.seen.remote() == [1, 2, 3]
+
+
+async def test_exit_when_an_actor_leaves_in_a_call_then_its_caller_is_told() -> None:
+    one, other = Talker.remote(), Server.remote()
+    await one.meet.remote(other)
+
+    with pytest.raises(ActorDiedError, match="it left by exit_actor"):
+        await one.ask.remote("leave")
+
+
+async def test_stream_when_there_is_a_link_then_it_is_in_order_with_calls() -> None:
+    one, other = Talker.remote(), Server.remote()
+    await one.meet.remote(other)
+
+    def read(self: Any) -> list[Any]:
+        first = self._other.pid.remote()
+        items = [actorlib.get(ref) for ref in self._other.count.remote(100)]
+        return [actorlib.get(first), *items]
+
+    assert (await one.__ray_call__.remote(read))[1:] == list(range(100))
+
+
+async def test_order_when_many_call_one_then_each_has_its_own() -> None:
+    log = actorlib.remote(Log).remote()
+    talkers = [Talker.options(num_cpus=0).remote() for _ in range(4)]
+    await asyncio.gather(*[talker.meet.remote(log) for talker in talkers])
+
+    def note(self: Any, who: int) -> None:
+        actorlib.get([self._other.note.remote((who, place)) for place in range(200)])
+
+    await asyncio.gather(
+        *[talker.__ray_call__.remote(note, who) for who, talker in enumerate(talkers)]
+    )
+
+    seen = await log.seen.remote()
+    for who in range(4):
+        mine = [place for caller, place in seen if caller == who]
+        assert mine == list(range(200))
 
 
 async def test_links_when_two_call_one_another_then_there_is_one_each_way() -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from actorlib._local.debts import Debts
     from actorlib._local.loans import Loans
-    from actorlib._local.session import Session
+    from actorlib._local.streams import Worker
 
 
 class Callers:
@@ -40,7 +40,7 @@ class Callers:
         self._loans = loans
         self._debts = debts
         self._tell = tell
-        self._sessions: dict[int, Session] = {}
+        self._sessions: dict[int, Worker] = {}
         self._number = 0
         self._has_parted = True
         self._is_parting = False
@@ -50,7 +50,7 @@ class Callers:
         """How many there are."""
         return len(self._living())
 
-    def add(self, caller: Session, number: int) -> None:
+    def add(self, caller: Worker, number: int) -> None:
         """A worker has a link to the actor.
 
         Args:
@@ -120,7 +120,7 @@ class Callers:
             self._is_parting = False
             self._debts.less()
 
-    def _living(self) -> dict[int, Session]:
+    def _living(self) -> dict[int, Worker]:
         return {
             number: caller
             for number, caller in self._sessions.items()

@@ -217,15 +217,15 @@ class Guests:
 
     def _begin(self, session: int) -> list[Frame]:
         guest = self._guests.get(session)
-        if guest is not None:
-            guest.begins += 1
-            parked, guest.parked = guest.parked, []
-            found: list[Frame] = []
-            self._sort(guest, parked, found)
-            if guest.begins == max(guest.pauses, 1):
-                self._host.watch(guest)
-            return found
-        return []
+        if guest is None:
+            return []
+        found: list[Frame] = []
+        guest.begins += 1
+        parked, guest.parked = guest.parked, []
+        self._sort(guest, parked, found)
+        if guest.begins == max(guest.pauses, 1):
+            self._host.watch(guest)
+        return found
 
     def _meet(self, session: int) -> None:
         """Takes the end of a link, and says over it that it is there."""
@@ -249,7 +249,7 @@ class Guests:
         """Cancels what a call of a caller's has made here, and what those have."""
         made = [
             number
-            for number, (asker, _) in self._open.items()
+            for number, (asker, _) in [*self._open.items()]
             if asker == asking and number // LINKED == session
         ]
         for number in made:

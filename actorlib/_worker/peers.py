@@ -335,9 +335,8 @@ class Peers:
 
     def _unmake(self, asking: int) -> list[Frame]:
         """Cancels what a call of this worker's has made."""
-        with self._engine.outbox.ordering:
-            opened = self._open.items()
-            made = [(call, peer) for call, (peer, by, _) in opened if by == asking]
+        opened = [*self._open.items()]
+        made = [(call, peer) for call, (peer, by, _) in opened if by == asking]
         for call, peer in made:
             self._cancel(call, peer, recursive=True)
         return [
@@ -349,7 +348,7 @@ class Peers:
         """A worker has ended: what it has not answered gets no answer."""
         found: list[Frame] = []
         with self._engine.outbox.ordering:
-            calling = [peer for peer, *_ in self._open.values()]
+            calling = [peer for peer, *_ in [*self._open.values()]]
             for peer in {*self._peers.values(), *calling}:
                 if peer.session == session:
                     while frames := peer.read():
@@ -358,7 +357,7 @@ class Peers:
             # Behind the answers that it gave: a call that has one gets no other.
             return found + [
                 (FAILURE, self._base + call, DIED, text, "", "", None, error)
-                for call, (peer, *_) in self._open.items()
+                for call, (peer, *_) in [*self._open.items()]
                 if peer.session == session
             ]
 
