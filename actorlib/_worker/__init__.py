@@ -27,8 +27,8 @@ Loading it is part of every start, so it imports neither ``_local`` nor
 * ``making``: actors that it makes.
 * ``outbox``: what it asks, in order behind what waits for its arguments.
 * ``asking``: calls of other actors on their way out.
-* ``ways``, ``peers``, ``guests``: which way a call goes; whom this worker calls over
-  links, and who calls it.
+* ``ways``, ``hosts``, ``peers``, ``guests``: which way a call goes; what links need of
+  a worker; whom this one calls over links, and who calls it.
 * ``pace``: which methods are quick enough for answers to wait behind.
 * ``calling``: functions that it calls.
 * ``loans``: which handles this worker holds.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._wire.showing import Showing
-    from actorlib._worker.peers import Engine, Host
+    from actorlib._worker.hosts import Engine, Host
 
 _READS = 64
 _ALWAYS = 1 << 62

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._wire.pipe import Pipe
-    from actorlib._worker.peers import Source
+    from actorlib._worker.hosts import Source
 
 
 _ROUNDS = 8

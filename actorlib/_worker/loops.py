@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._wire.frames import Frame
-    from actorlib._worker.peers import Source
+    from actorlib._worker.hosts import Source
 
 
 def new_loop() -> asyncio.AbstractEventLoop:

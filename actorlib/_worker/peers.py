@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from actorlib._wire.frames import (
     ASK,
@@ -33,59 +33,12 @@ if TYPE_CHECKING:
     from actorlib._engine import ActorId, LoanId
     from actorlib._wire.frames import Payload
     from actorlib._wire.showing import Showing
-    from actorlib._worker.loans import LoanBook
-    from actorlib._worker.outbox import Outbox
+    from actorlib._worker.hosts import Engine, Host
 
 _SAID = frozenset({"group", "name", "variables"})
 """What may be said of a call that goes over a link; all else the owner has to know."""
 _LARGEST = 60_000
 _READS = 64
-
-
-class Source(Protocol):
-    """A link that is read."""
-
-    def fileno(self) -> int:
-        """Its descriptor."""
-        ...
-
-    def read(self) -> list[Frame]:
-        """What has come, as frames of a pipe; does not wait."""
-        ...
-
-
-class Host(Protocol):
-    """Whoever reads what comes to this worker."""
-
-    def watch(self, source: Source) -> None:
-        """Reads a link from now on."""
-        ...
-
-    def unwatch(self, source: Source) -> None:
-        """Reads it no more."""
-        ...
-
-    def soon(self, callback: Callable[[], None]) -> bool:
-        """Calls back at the end of this turn of the loop; False if there is no loop.
-
-        What is sent until then may leave together.
-        """
-        ...
-
-
-class Engine(Protocol):
-    """That of a worker."""
-
-    loans: LoanBook
-    outbox: Outbox
-
-    def post(self, frame: Frame) -> None:
-        """Sends a frame to the owner."""
-        ...
-
-    def return_loans_soon(self) -> None:
-        """Gives back what can be given back."""
-        ...
 
 
 class Peer:

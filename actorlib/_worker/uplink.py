@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from actorlib._snapshot import ActorInfo
     from actorlib._wire.pipe import Pipe
     from actorlib._worker.birth import Start
-    from actorlib._worker.peers import Host
+    from actorlib._worker.hosts import Host
 
 TOO_LATE = "the result did not come in time; the call goes on"
 MOMENT = 0.1

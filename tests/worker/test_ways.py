@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._wire.frames import Frame
-    from actorlib._worker.peers import Source
+    from actorlib._worker.hosts import Source
 
 CALLER, CALLEE = 3, 5
 ACTOR = ActorId(b"a" * 16)
