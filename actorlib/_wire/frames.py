@@ -68,8 +68,8 @@ BEGIN      both  session at the other end. What was sent on the link behind a PA
                  sent after what came before this
 FENCE      both  session at the other end, number: so many messages on the link were
                  sent before what follows this
-DROP       both  up: session, call there, whether that is told so by the owner: nobody
-                 wants the call, nor what it has asked for; down: call
+DROP       both  up: session, call there, whether the link had no room to say so: nobody
+                 wants what that call has asked for, nor that call; down: call
 UNMAKE     down  session, call: nobody wants what that call has asked for over links;
                  session is the caller's, or 0 if the call runs here
 GONE       down  session, text, error: it has ended, and answers nothing any more
