@@ -628,6 +628,21 @@ async def test_links_when_all_call_all_then_every_answer_is_there() -> None:
     assert counts == [len(actors) * ENOUGH] * len(actors)
 
 
+async def test_links_when_handles_come_and_go_then_there_is_one_each_time() -> None:
+    one, other = Caller.remote(), Echo.remote()
+
+    def meet(handle: ActorHandle[Any]) -> None:
+        for _ in range(ENOUGH):
+            actorlib.get(handle.echo.remote(1))
+
+    for _ in range(70):
+        await one.run.remote(meet, other)
+    before = came_by_the_owner(other)
+    await one.run.remote(meet, other)
+
+    assert came_by_the_owner(other) - before < ENOUGH
+
+
 async def test_variables_and_names_when_calls_go_over_a_link_then_they_travel() -> None:
     one, keeper = AsyncCaller.remote(), Keeper.remote()
 

@@ -46,10 +46,6 @@ class Callers:
         self._is_parting = False
         self.ran: str | None = None
 
-    def __len__(self) -> int:
-        """How many there are."""
-        return len(self._living())
-
     def add(self, caller: Worker, number: int) -> None:
         """A worker has a link to the actor.
 

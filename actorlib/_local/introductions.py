@@ -29,7 +29,7 @@ from actorlib._wire.link import pair
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actorlib._engine import ActorId
+    from actorlib._engine import ActorId, LoanId
     from actorlib._local.session import Session
     from actorlib._local.supervisor import Life
 
@@ -70,7 +70,7 @@ class Introductions:
         self._find = find
         self._here: dict[ActorId, Session] = {}
         self._numbered: dict[int, Session] = {}
-        self._from: dict[int, list[Session]] = {}
+        self._from: dict[int, dict[LoanId, Session]] = {}
 
     def enter(self, session: Session) -> None:
         """A worker is there."""
@@ -81,6 +81,12 @@ class Introductions:
         self._here.pop(session.actor, None)
         self._numbered.pop(session.number, None)
         self._from.pop(session.number, None)
+
+    def returned(self, session: Session, actor: LoanId) -> None:
+        """A worker has no handle of an actor any more, and no link to it."""
+        linked = self._from.get(session.number)
+        if linked:
+            linked.pop(actor, None)
 
     def serve(self, session: Session, frame: Frame) -> None:
         """Serves one of the frames OF_LINKS."""
@@ -110,7 +116,7 @@ class Introductions:
         if not linked:
             return
         self._tell(session, (UNMAKE, 0, asking))
-        for there in linked:
+        for there in linked.values():
             there.channel.send((UNMAKE, session, asking))
 
     def _meet(self, session: Session, actor: ActorId) -> None:
@@ -126,17 +132,17 @@ class Introductions:
             or retries_of(life.record.options) is not None
         ):
             return _NEVER
-        linked = [s for s in self._from.get(session.number, ()) if s.channel.is_open]
+        linked = _living(self._from.get(session.number, {}))
         if (
             there is None
             or life.record.state is not ActorState.ALIVE
             or life.dispatch.is_closed
             or len(linked) >= _TO
-            or len(life.dispatch.callers) >= _FROM
+            or sum(actor in others for others in self._from.values()) >= _FROM
             or not _connected(session, there)
         ):
             return _NOT_NOW
-        self._from[session.number] = [*linked, there]
+        self._from[session.number] = {**linked, actor: there}
         life.dispatch.callers.add(session, there.number)
         return there.number
 
@@ -158,6 +164,10 @@ class Introductions:
         asker.asking = asking
         asker.number = session.number * LINKED + call
         self._calls.note(session, call, asker)
+
+
+def _living(linked: dict[LoanId, Session]) -> dict[LoanId, Session]:
+    return {actor: there for actor, there in linked.items() if there.channel.is_open}
 
 
 def _connected(caller: Session, callee: Session) -> bool:

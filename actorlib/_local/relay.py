@@ -141,6 +141,7 @@ class Relay:
             self._ask(session, call, asking, actor, method, loans, payload, told)
         elif kind == RETURN:
             _, actor, count = frame
+            self.introductions.returned(session, actor)
             self._actors.drop(actor, session.number, count)
         elif kind == CREATE:
             _, call, *creation = frame
