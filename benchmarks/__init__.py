@@ -14,12 +14,14 @@ The questions, in the order of running:
 * ``idle``: what actors cost that have nothing to do;
 * ``calls``: how long a call takes and how many a second there can be;
 * ``fan``: whether several actors, and actors that call actors, scale with the cores;
+* ``between``: how long a call of one actor by another takes;
 * ``batches``: many calls of one method, all at once;
 * ``tasks``: calls of functions;
 * ``streams``: items of a generator;
 * ``payload``: large arrays, there and back;
 * ``sharing``: one array for many actors;
 * ``deaths``: how soon all who wait are told that an actor is dead;
+* ``growth``: how the owner's bookkeeping grows, up to a million of what there is;
 * ``ledger``: how many placement decisions a second there can be, from 10 devices to
   100,000;
 * ``churn``: what is left of ten thousand actors, and how many there can be at once.

@@ -13,6 +13,7 @@ _NAMES: Final = (
     "idle",
     "calls",
     "fan",
+    "between",
     "batches",
     "tasks",
     "streams",

@@ -14,11 +14,13 @@ DASK: Final = "distributed"
 POOL: Final = "process pool"
 FORKSERVER: Final = "forkserver pool"
 SCAN: Final = "list scan"
+OWNER: Final = "from the owner"
+"""Ourselves, with the calls made by the program and not by an actor."""
 
 PEERS: Final = (RAY, XOSCAR, DASK, POOL, FORKSERVER)
 """Who does the same work for users."""
 
-COLUMNS: Final = (OURS, FLOOR, SCAN, *PEERS)
+COLUMNS: Final = (OURS, OWNER, FLOOR, SCAN, *PEERS)
 """Who is measured, in the order in which they are shown.
 
 A cell may have another name: ourselves in an easier situation, to compare with and not

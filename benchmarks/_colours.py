@@ -2,7 +2,17 @@
 
 from typing import Final
 
-from benchmarks._cases import DASK, FLOOR, FORKSERVER, OURS, POOL, RAY, SCAN, XOSCAR
+from benchmarks._cases import (
+    DASK,
+    FLOOR,
+    FORKSERVER,
+    OURS,
+    OWNER,
+    POOL,
+    RAY,
+    SCAN,
+    XOSCAR,
+)
 
 COLOURS: Final = {
     OURS: "#d1495b",
@@ -13,4 +23,5 @@ COLOURS: Final = {
     DASK: "#8f6c9f",
     POOL: "#edae49",
     FORKSERVER: "#f4d58d",
+    OWNER: "#e08e45",
 }

@@ -197,6 +197,7 @@ PURE = [
     "_local.topology",
     "_local.where",
     "_worker.gate",
+    "_worker.ways",
     "_local.wishes",
     "_wire.codec",
     "_wire.control",
@@ -362,6 +363,7 @@ def test_inline_when_it_imports_the_wings_then_what_starts_and_serves_alone() ->
         "_worker.crew",
         "_worker.functions",
         "_worker.looped",
+        "_worker.loops",
         "_worker.serial",
         "_worker.threaded",
     }

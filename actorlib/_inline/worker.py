@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, final
 from actorlib._engine import take_slot
 from actorlib._local.launcher import ProcessExit
 from actorlib._wire.pipe import Pipe
-from actorlib._worker import functions, looped, serial, threaded
+from actorlib._worker import functions, looped, loops, serial, threaded
 from actorlib._worker.__main__ import ended
 from actorlib._worker.birth import read_start
 from actorlib._worker.crew import Crew
@@ -127,7 +127,7 @@ def _serve(start: Start, pipe: Pipe) -> None:
     if not start.is_looped:
         (threaded if start.limits else serial).serve(start, pipe)
         return
-    loop = looped.new_loop()
+    loop = loops.new_loop()
     try:
         looped.serve(start, pipe, loop)
     finally:

@@ -37,8 +37,10 @@ What decides is pure and what acts is thin. In reading order:
   others wait for; its share; the life of one actor, top to bottom.
 * ``asked``, ``waiting``: which calls workers have asked for, and how they are answered.
 * ``waits``, ``deadlocks``: who waits for which of them, and who waits in vain.
-* ``relay``, ``creations``: what rises from workers: calls to other actors, endings;
-  actors that they make.
+* ``relay``, ``creations``, ``outcomes``: what rises from workers: calls to other
+  actors; actors that they make; what becomes of an actor.
+* ``callers``, ``introductions``: who calls an actor over links, and how they come to
+  have one.
 * ``debts``, ``objects``: what an actor has yet to pass on; what refs stand for that
   were sent inside of values.
 * ``ahead``, ``tasks``, ``verdicts``: how many calls of functions are sent ahead; what

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._apart import block
+from actorlib._local.callers import Callers
 from actorlib._local.debts import Debts
 from actorlib._local.holders import OWNER
-from actorlib._local.loans import Loans
 from actorlib._local.mailbox import Mailbox
 from actorlib._local.reply import Asker, Reply, fail_reply, is_answer_retried
 from actorlib._local.streams import Streams
@@ -21,7 +21,7 @@ from actorlib._local.timekeeper import Timed, Timekeeper
 from actorlib._reading import Reading
 from actorlib._ref import ObjectRef
 from actorlib._wire.answers import fill
-from actorlib._wire.frames import CANCEL, RESULT, Frame, Payload
+from actorlib._wire.frames import CANCEL, LINKED, RESULT, Frame, Payload
 from actorlib._wire.payload import decode
 
 if TYPE_CHECKING:
@@ -29,16 +29,10 @@ if TYPE_CHECKING:
 
     from actorlib._calling import Deadline
     from actorlib._engine import LoanId
-    from actorlib._local.objects import Objects
+    from actorlib._local.objects import Lender
     from actorlib._local.terms import Terms
     from actorlib._snapshot import CallState
     from actorlib._wire.channel import Channel
-
-
-class Lender(Loans, Protocol):
-    """Counts what is in payloads, and keeps what refs stand for."""
-
-    objects: Objects
 
 
 class Dispatch:
@@ -54,6 +48,7 @@ class Dispatch:
     Attributes:
         streams: Those of its calls that give items.
         debts: The refs that it has sent, and whose values it has not passed on yet.
+        callers: Who calls it over links.
     """
 
     def __init__(
@@ -69,6 +64,7 @@ class Dispatch:
         self._unavailable = unavailable
         self._idle = idle
         self.debts = Debts(self._tell_idle)
+        self.callers = Callers(loans, self.debts, self.tell)
         self._terms = terms
         self._retries = terms.usual
         self._timekeeper: Timekeeper[int] = Timekeeper(terms.clock, self._late)
@@ -88,6 +84,10 @@ class Dispatch:
     def is_idle(self) -> bool:
         """Whether no call waits, for its arguments or for its answer."""
         return not (self._mailbox or self._held_back or self.debts)
+
+    def is_over(self) -> bool:
+        """The same, of calls over links too; asks the actor if only it knows that."""
+        return self.is_idle and self.callers.have_parted()
 
     @property
     def is_closed(self) -> bool:
@@ -113,7 +113,7 @@ class Dispatch:
 
     def running(self) -> str | None:
         """The method of the oldest call without an answer that was sent."""
-        method = self._mailbox.running()
+        method = self.callers.ran or self._mailbox.running()
         # A function's call has its number before it, which nobody else knows.
         return None if method is None else method.rpartition(":")[2]
 
@@ -216,7 +216,9 @@ class Dispatch:
         """Gives an answer to whoever else asked."""
         if isinstance(reply, weakref.ref):
             reply = reply()
-        if reply is None or isinstance(reply, ObjectRef | Reading):
+        if frame[1] >= LINKED:
+            self.callers.answer(frame)
+        elif reply is None or isinstance(reply, ObjectRef | Reading):
             self._fill(reply, frame)
         else:
             reply.answer(frame)
@@ -241,6 +243,7 @@ class Dispatch:
         """The actor died and is restarted: calls on their way fail or wait for it."""
         self._channel = self.streams.channel = None
         self._give_up(*self._mailbox.interrupted(), self._unavailable)
+        self.callers.lost(self._unavailable)
         self._timekeeper.keep(self._has)
 
     def over(self) -> None:
@@ -248,6 +251,7 @@ class Dispatch:
         self._is_closed = True
         self._channel = self.streams.channel = None
         self._give_up(*self._mailbox.closed(), self._died)
+        self.callers.lost(self._died)
         self._timekeeper.keep(self._has)
 
     # Calls that may be sent again: this process holds the handles in them meanwhile.
@@ -300,10 +304,7 @@ class Dispatch:
             self._loans.returned(frame[3], OWNER)
 
     def _refuse(
-        self,
-        reply: Reply,
-        loans: Collection[LoanId] | None,
-        error: BaseException,
+        self, reply: Reply, loans: Collection[LoanId] | None, error: BaseException
     ) -> None:
         if loans:
             self._loans.returned(loans, OWNER)
@@ -321,8 +322,7 @@ class Dispatch:
             if recursive:
                 self._terms.cancel_made(self._session, number)
         self._return(self._mailbox.drop(call))
-        if self.is_idle:
-            self._idle()
+        self._tell_idle()
 
     def _late(self, call: int, timed: Timed) -> None:
         """Stops a call whose time is over; what it made has inherited that."""

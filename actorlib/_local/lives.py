@@ -263,6 +263,7 @@ class Lives:
             self._relay.serve,
             life.is_ready,
         )
+        self._relay.introductions.enter(session)
         self.stores.enter(session, process.sock)
         return session
 
@@ -318,7 +319,9 @@ class Lives:
         self.objects.lost(session.prefix)
         for actor in self.holders.forget(session.number):
             self._unheld(actor)
-        self.pool.workers.left(session.actor, self.stores.mark(session.prefix))
+        mark, life = self.stores.mark(session.prefix), self.by_id[session.actor]
+        life.dispatch.callers.note(mark, life.record.interface.methods)
+        self.pool.workers.left(session.actor, mark)
         self.stores.leave(session)
         for actor in self._made_by.pop(session.number, ()):
             self.by_id[actor].stop("the actor that made it ended")

@@ -10,11 +10,12 @@ import itertools
 import struct
 import weakref
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from actorlib._apart import block
 from actorlib._engine import OBJECT_ID, LoanId, ObjectId
 from actorlib._local.holders import OWNER
+from actorlib._local.loans import Loans
 from actorlib._ref import BorrowedRef, ObjectRef
 from actorlib._values import (
     BorrowedRefs,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from actorlib._local.debts import Debts
-    from actorlib._local.loans import Loans
     from actorlib._wire.frames import Payload
 
 _count = struct.Struct(">Q")
@@ -258,3 +258,9 @@ def _answer(made: weakref.ref[BorrowedRef[Any]], frame: Frame) -> None:
 
 def _failure(error: BaseException) -> Frame:
     return (FAILURE, 0, DIED, str(error), "", "", None, dump(error))
+
+
+class Lender(Loans, Protocol):
+    """Counts what is in payloads, and keeps what refs stand for."""
+
+    objects: Objects

@@ -16,8 +16,9 @@ from actorlib._local.creations import Creations, Nursery
 from actorlib._local.deadlocks import Deadlocks
 from actorlib._local.group_verbs import serve as serve_group
 from actorlib._local.holders import OWNER
+from actorlib._local.introductions import OF_LINKS, Introductions
+from actorlib._local.outcomes import answer_when
 from actorlib._local.streams import Reader, Readers
-from actorlib._local.supervisor import Life
 from actorlib._local.terms import opened
 from actorlib._local.timekeeper import Clock, Timed, Timekeeper
 from actorlib._local.waiting import IS_CANCELLED, Waiting
@@ -25,9 +26,7 @@ from actorlib._telling import late_error
 from actorlib._wire.frames import (
     ASK,
     ASK_WITH,
-    AT_ONCE,
     AWAIT,
-    BEHIND_CALLS,
     CANCEL,
     CREATE,
     END,
@@ -46,11 +45,10 @@ from actorlib._wire.frames import (
     REVOKE,
     RUN,
     TAKEN,
-    TO_RESTART,
     WAITS,
     Frame,
 )
-from actorlib._wire.payload import dump, encode
+from actorlib._wire.payload import dump
 from actorlib.exceptions import (
     ActorDiedError,
     ActorNotFoundError,
@@ -69,6 +67,7 @@ if TYPE_CHECKING:
     from actorlib._local.objects import Objects
     from actorlib._local.pool import Pool
     from actorlib._local.session import Session
+    from actorlib._local.supervisor import Life
     from actorlib._snapshot import ActorInfo
     from actorlib._wire.frames import Payload
 
@@ -96,7 +95,11 @@ class Actors(Nursery, Protocol):
 
 
 class Relay:
-    """Serves what rises from the workers of one runtime."""
+    """Serves what rises from the workers of one runtime.
+
+    Attributes:
+        introductions: The links between workers.
+    """
 
     def __init__(self, actors: Actors) -> None:
         self._actors = actors
@@ -104,7 +107,10 @@ class Relay:
         self._held: Timekeeper[tuple[int, int]] = Timekeeper(actors.clock, self._late)
         self._deadlocks = Deadlocks(self._asked.get)
         self._creations = Creations(actors)
+        self.introductions = Introductions(self, actors.find)
         self._others: dict[int, Callable[..., None]] = {
+            AWAIT: self._follow,
+            END: self._follow,
             CANCEL: self._cancel,
             HELD: self._hold,
             WAITS: self._deadlocks.wait,
@@ -135,6 +141,7 @@ class Relay:
             self._ask(session, call, asking, actor, method, loans, payload, told)
         elif kind == RETURN:
             _, actor, count = frame
+            self.introductions.returned(session, actor)
             self._actors.drop(actor, session.number, count)
         elif kind == CREATE:
             _, call, *creation = frame
@@ -142,12 +149,6 @@ class Relay:
             self._creations.create(asker, session.number, *creation)
         elif kind == GIVE:
             self._creations.give(*frame[1:])
-        elif kind == AWAIT:
-            _, call, actor = frame
-            self._answer_when(session, call, actor, Life.ready)
-        elif kind == END:
-            _, call, actor, manner = frame
-            self._answer_when(session, call, actor, _ENDINGS[manner])
         elif kind == LOOK:
             _, call, is_for_names = frame
             actors = self._actors
@@ -155,6 +156,8 @@ class Relay:
             Waiting(self, session, call).answer((RESULT, call, None, dump(told)))
         elif kind in self._others:
             self._others[kind](session, *frame[1:])
+        elif kind in OF_LINKS:
+            self.introductions.serve(session, frame)
         elif kind in runs.OF_FUNCTIONS:
             runs.serve(self._actors.pool, session, *frame)
         else:
@@ -299,6 +302,11 @@ class Relay:
             if asked is not None:
                 asked.drop()  # first: whoever waits may be the one to run it
                 asked.answer(IS_CANCELLED)
+        self.introductions.cancel_made(session, asking)
+
+    def note(self, session: Session, call: int, asker: Waiting) -> None:
+        """A call has no answer, and somebody waits for it."""
+        self._asked.put(session.number, call, asker)
 
     def answered(self, session: Session, call: int) -> Waiting | None:
         """A call of a worker needs no cancelling any more; gives it."""
@@ -315,6 +323,15 @@ class Relay:
         if loans:
             self._actors.loans.arrived(loans, OWNER)
             self._actors.loans.returned(loans, OWNER)
+
+    def _follow(
+        self, session: Session, call: int, actor: ActorId, *manner: int
+    ) -> None:
+        asker = Waiting(self, session, call)
+        if (life := self._actors.find(actor)) is None:
+            asker.fail(_unknown(actor))
+        else:
+            answer_when(asker, life, *manner)
 
     def _find(
         self, session: Session, call: int, name: str, namespace: str | None
@@ -336,49 +353,11 @@ class Relay:
 
     def forget(self, session: Session) -> None:
         """A worker is gone: what it has not given will never come."""
+        self.introductions.forget(session)
         self._creations.forget(session.prefix)
         self._deadlocks.forget(session.actor)
         self._readers.forget(session.number)
         self._actors.pool.plans.forget(session.number)
-
-    def _answer_when(
-        self,
-        session: Session,
-        call: int,
-        actor: ActorId,
-        moment: Callable[[Life], asyncio.Future[None]],
-    ) -> None:
-        asker = Waiting(self, session, call)
-        life = self._actors.find(actor)
-        if life is None:
-            asker.fail(_unknown(actor))
-            return
-
-        def answer(future: asyncio.Future[None]) -> None:
-            error = future.exception()
-            if error is not None:
-                asker.fail(error)
-            else:
-                asker.answer((RESULT, call, None, encode(None)))
-
-        moment(life).add_done_callback(answer)
-
-
-def _end(life: Life) -> asyncio.Future[None]:
-    life.end("it was ended by another actor")
-    return life.ended
-
-
-def _kill(life: Life) -> asyncio.Future[None]:
-    life.kill("it was killed by another actor")
-    return life.ended
-
-
-def _restart(life: Life) -> asyncio.Future[None]:
-    return life.interrupt("it was killed by another actor, to be restarted")
-
-
-_ENDINGS = {BEHIND_CALLS: _end, AT_ONCE: _kill, TO_RESTART: _restart}
 
 
 def _unreadable(method: str, error: Exception) -> SerializationError:

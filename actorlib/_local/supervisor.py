@@ -225,7 +225,7 @@ class Life:
 
     def idle(self) -> None:
         """Nothing is left to be done; see Dispatch."""
-        if self._ends_for and self.dispatch.is_idle and not self._asked:
+        if self._ends_for and not self._asked and self.dispatch.is_over():
             self.stop(self._ends_for)
 
     # The life.

@@ -16,6 +16,7 @@ In reading order:
   pipe.
 * ``channel``: one end of the pipe on an event loop.
 * ``pipe``: one end of the pipe on a plain thread.
+* ``link``: one end of the socket pair between two workers.
 * ``answers``, ``blame``: what came back, and which value could not go.
 * ``lanes``: order behind calls whose arguments are not there yet.
 * ``control``: what the owner asks of the template, and what it reports.

@@ -23,16 +23,18 @@ import math
 import select
 import socket
 from collections import deque
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from actorlib._wire.codec import FrameDecoder, encode
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from actorlib._wire.frames import Buffer, Frame
     from actorlib._wire.showing import Showing
+
+S = TypeVar("S")
 
 _READ = 64 * 1024
 _READS = 16
@@ -145,11 +147,18 @@ class Channel:
             self._drained = self._drained or self._loop.create_future()
             await asyncio.shield(self._drained)
 
-    def pump(self, timeout: float | None) -> bool:
+    def pump(
+        self,
+        timeout: float | None,
+        others: Mapping[int, S] | None = None,
+        read: Callable[[S], None] | None = None,
+    ) -> bool:
         """Writes and reads once in the place of the loop, whose thread is blocked.
 
         Args:
             timeout: Seconds to wait at the most, or None for as long as it takes.
+            others: What else is read meanwhile, by descriptor.
+            read: Reads one of those.
 
         Returns:
             False if there was nothing to do in that time.
@@ -164,13 +173,18 @@ class Channel:
         poller = select.poll()
         reads = 0 if self._is_paused else select.POLLIN
         poller.register(self._fd, reads | (select.POLLOUT if self._backlog else 0))
-        if not poller.poll(None if timeout is None else math.ceil(timeout * 1000)):
-            return False
+        for fd in others or ():
+            poller.register(fd, select.POLLIN)
+        limit = None if timeout is None else math.ceil(timeout * 1000)
+        ready = [fd for fd, _ in poller.poll(limit)]
+        for fd in ready:
+            if others and read and fd in others:
+                read(others[fd])
         if self._backlog:
             self._writable()
         if self._is_open and not self._is_paused:
             self._readable()
-        return True
+        return bool(ready)
 
     def close(self) -> None:
         """Closes this end after trying once to send what is left."""

@@ -59,6 +59,26 @@ def encode(frame: Frame) -> bytes | list[Buffer]:
     return [_pack((*frame[:-1], sizes)), *buffers]
 
 
+def decode_whole(data: bytes) -> list[Frame]:
+    """The frames of a message that has one or more of them, all whole and small.
+
+    Raises:
+        ProtocolError: They are no frames.
+    """
+    try:
+        return [_msgpack.unpackb(data, use_list=False, strict_map_key=False)]
+    except _msgpack.ExtraData:
+        decoder = FrameDecoder()
+        frames = decoder.feed(data)
+    except (LookupError, TypeError, ValueError) as error:
+        raise _no_frame(error) from error
+    return frames
+
+
+def _no_frame(error: Exception) -> ProtocolError:
+    return ProtocolError(f"the other side of the pipe sent what is no frame: {error!r}")
+
+
 class FrameDecoder:
     """Takes bytes as they come and gives frames when they are whole.
 
@@ -105,9 +125,7 @@ class FrameDecoder:
             TypeError,
             ValueError,
         ) as error:
-            raise ProtocolError(
-                f"the other side of the pipe sent what is no frame: {error!r}"
-            ) from error
+            raise _no_frame(error) from error
         return frames
 
     def target(self) -> memoryview | None:

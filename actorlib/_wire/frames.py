@@ -62,7 +62,34 @@ ITEM       both  id, index, loans, value: the next of a stream; RESULT ends it, 
 TAKEN      both  id, how many items of a stream its reader has taken in all; -1: nobody
                  reads it any more
 CUT        down  the streams of which nothing was taken since the last CUT end
+MEET       both  up: actor: this worker calls it often; may there be a link to it?
+                 down: session of the caller: a link from it is here
+MET        down  actor, the session that the link goes to; 0: not now, -1: never
+BEGIN      both  session at the other end. What was sent on the link behind a PAUSE was
+                 sent after what came before this
+FENCE      both  session at the other end, number: so many messages on the link were
+                 sent before what follows this
+DROP       both  up: session, call there, whether the link had no room to say so: nobody
+                 wants what that call has asked for, nor that call; down: call
+UNMAKE     down  session, call: nobody wants what that call has asked for over links;
+                 session is the caller's, or 0 if the call runs here
+GONE       down  session, text, error: it has ended, and answers nothing any more
+WENT       up    id, asking, actor, method: a call that went over a link; about to be
+                 waited for
+PART       down  take nothing over links from now on
+PARTED     up    everything that came over links is answered
 =========  ====  ===========================================================
+
+Between two workers, over a link (``link``):
+
+========  =============  ======================================================
+CALLED    to the callee  id, asking, method, options of this call or None, arguments
+PAUSE     to the callee  what follows was sent behind a BEGIN that is on its way
+MET       to the caller  the callee has its end
+CANCEL    to the callee  id: nobody wants the answer any more
+RESULT    to the caller  as above, without loans
+FAILURE   to the caller  likewise
+========  =============  ======================================================
 """
 
 from __future__ import annotations
@@ -100,6 +127,18 @@ WAITS: Final = 20
 ITEM: Final = 25
 TAKEN: Final = 26
 CUT: Final = 27
+MEET: Final = 28
+MET: Final = 29
+BEGIN: Final = 30
+FENCE: Final = 31
+DROP: Final = 32
+UNMAKE: Final = 33
+GONE: Final = 34
+WENT: Final = 35
+PART: Final = 36
+PARTED: Final = 37
+CALLED: Final = 38
+PAUSE: Final = 39
 TEACH: Final = 40
 RUN: Final = 41
 FORCE: Final = 42
@@ -114,6 +153,10 @@ AT_ONCE: Final = 1
 """An END of a running actor."""
 TO_RESTART: Final = 2
 """An END of its process; the actor is restarted if it may be."""
+
+LINKED: Final = 1 << 40
+"""The least number of a call that came over a link: the session of its caller times
+this, and the caller's own number of it. So no two calls in one worker have the same."""
 
 MAIN: Final = 0
 """The thread of an actor's plain methods."""

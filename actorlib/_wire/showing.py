@@ -7,7 +7,9 @@ The side socket itself comes with the first bytes of a worker's pipe.
 
 from __future__ import annotations
 
+import os
 import socket
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._wire.codec import encode
@@ -32,11 +34,15 @@ class Showing:
 
     Attributes:
         known: The segments of others, or of this process, that the other side has.
+        links: Ends of links that the owner has handed over and nobody has taken yet: a
+            callee's by the session of the caller, a caller's by that of the callee,
+            negative.
     """
 
     def __init__(self, memory: Memory, maker: bytes | None = None) -> None:
         self.memory = memory
         self.known: set[bytes] = set()
+        self.links: dict[int, int] = {}
         self._maker = maker
         self._side: Side | None = None
 
@@ -112,6 +118,20 @@ class Showing:
         self.known.discard(name)
         return None
 
+    def hand(self, name: int, fd: int) -> Frame | None:
+        """Sends a worker its end of a link.
+
+        Args:
+            name: What it is called; see ``links``.
+            fd: The end; the caller still closes it here.
+
+        Returns:
+            What has to be sent next on the pipe; None if it could not go.
+        """
+        if self._side is None or not self._side.put(fd):
+            return None
+        return ({"link": name},)
+
     def arrived(self, table: dict[str, Any]) -> Shared:
         """The payload that a table tells of.
 
@@ -137,6 +157,10 @@ class Showing:
             case {"gone": bytes(name)} if self._maker is None:
                 self.known.discard(name)
                 self.memory.forget(name)
+            case {"link": int(link)} if self._maker is None:
+                self._drop_link(link)
+                with suppress(ProtocolError):  # no more files: then there is no link
+                    self.links[link] = self._descriptor()
             case {"slot": slot, "limit": limit, "settings": settings} if (
                 self._maker is None
             ):
@@ -150,9 +174,17 @@ class Showing:
 
     def close(self) -> None:
         """Closes the side socket; from here on nothing more is shown."""
+        for link in list(self.links):
+            self._drop_link(link)
         side, self._side = self._side, None
         if side is not None:
             side.close()
+
+    def _drop_link(self, link: int) -> None:
+        """Closes an end that nobody has taken."""
+        fd = self.links.pop(link, None)
+        if fd is not None:
+            os.close(fd)
 
     def _descriptor(self) -> int:
         if self._side is None:

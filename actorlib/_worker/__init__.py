@@ -22,10 +22,14 @@ Loading it is part of every start, so it imports neither ``_local`` nor
 * ``replies``: what a method returned or raised becomes a frame.
 * ``uplink``: the engine of a worker: the same verbs, as frames to the owner.
 * ``groups``: likewise for placement groups.
+* ``loops``: event loops, and how links are read on one.
 * ``looplink``: the same beside an event loop, whose frames go by way of that loop.
 * ``refs``: what it has asked and has no answer to.
 * ``making``: actors that it makes.
 * ``outbox``: what it asks, in order behind what waits for its arguments.
+* ``asking``: calls of other actors on their way out.
+* ``ways``, ``hosts``, ``peers``, ``guests``: which way a call goes; what links need of
+  a worker; whom this one calls over links, and who calls it.
 * ``pace``: which methods are quick enough for answers to wait behind.
 * ``calling``: functions that it calls.
 * ``loans``: which handles this worker holds.

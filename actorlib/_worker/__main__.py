@@ -109,9 +109,9 @@ def _live_on(pipe: Pipe) -> None:
 
         functions.serve(start, pipe)
     elif start.is_looped:
-        from actorlib._worker import looped  # noqa: PLC0415  # serial actors never load it
+        from actorlib._worker import looped, loops  # noqa: PLC0415  # serial actors never load them
 
-        looped.serve(start, pipe, looped.new_loop())
+        looped.serve(start, pipe, loops.new_loop())
     elif start.limits:
         from actorlib._worker import threaded  # noqa: PLC0415
 

@@ -160,8 +160,10 @@ class Calling:
                 return (CANCEL, call, False)
             return (RUN, call, asker, *face, loans, told, payload)
 
-        deadline = told and told.get("deadline")
-        held = (HELD, call, asker, _NOBODY, deadline, spec.label)
+        def held() -> Frame:
+            deadline = told and told.get("deadline")
+            return (HELD, call, asker, _NOBODY, deadline, spec.label)
+
         self._link.outbox.post(_NOBODY, frame, arguments, passes=True, held=held)
 
     def _told(self, spec: FunctionSpec) -> _Face:

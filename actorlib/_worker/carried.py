@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._telling import enter_variables
 from actorlib._wire.payload import dump
-from actorlib._worker.batches import call_each
+from actorlib._worker.batches import await_each, call_each
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 
 _dumped = lru_cache(maxsize=64)(dump)
 
@@ -54,6 +54,28 @@ def within(
     if "variables" not in told:
         return function
     return partial(_context(told).run, function)
+
+
+def begun_with(
+    told: Mapping[str, Any],
+    method: Callable[..., Any],
+    given: tuple[Sequence[Any], Mapping[str, Any]],
+    places: tuple[Callable[[], bool], Callable[[], None]],
+    stream: Callable[[Any], Coroutine[Any, Any, object]],
+) -> Coroutine[Any, Any, object]:
+    """A call of an ``async def``, or each of a batch, or a stream, to be awaited.
+
+    Args:
+        told: What the caller said of the call.
+        method: The method.
+        given: Its positional and its keyword arguments.
+        places: For the calls of a batch; see await_each.
+        stream: Sends the items of a generator.
+    """
+    if "batch" in told:
+        return await_each(method, told["batch"], given, places)
+    begun: Coroutine[Any, Any, object] = method(*given[0], **given[1])
+    return stream(begun) if "stream" in told else begun
 
 
 def stepper(told: Mapping[str, Any], source: Iterator[Any]) -> Callable[[], Any]:

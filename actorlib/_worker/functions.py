@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from actorlib._ref import ObjectRef
-    from actorlib._wire.memory import Memory
     from actorlib._wire.pipe import Pipe
     from actorlib._worker.birth import Start
 
@@ -159,7 +158,7 @@ class _Functions:
         self.functions: dict[str, Callable[..., Any]] = {LEARN: self._learn}
         self.current = 0
         self._gathered = 0
-        self._marker = marker_of(pipe.memory)
+        self._marker = pipe.memory.marker()
         self._main = threading.get_ident()
         inbox.give_back = self._give_back
         inbox.cancelling = self._cancelling
@@ -346,9 +345,3 @@ class _Functions:
         """A thread of the user's may be who reads that."""
         if call == self.current and threading.get_ident() != self._main:
             self._attention.again()
-
-
-def marker_of(memory: Memory) -> memoryview | list[int]:
-    """Where the call that runs is noted, for whoever asks when the process is gone."""
-    budget = memory.budget
-    return [0] if budget is None else budget.marker()

@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._wire.pipe import Pipe
+    from actorlib._worker.hosts import Source
+
+
+_ROUNDS = 8
+"""How often links are looked at that many callers may never leave empty."""
 
 
 class Inbox:
@@ -36,9 +41,11 @@ class Inbox:
     Attributes:
         streams: What this actor makes for readers; they are woken in order with calls.
         item: Takes an item that this worker reads.
+        heed: Takes what the owner says of links; gives what follows from it.
     """
 
     item: Callable[[Frame], None]
+    heed: Callable[[Frame], list[Frame]]
 
     def __init__(self, pipe: Pipe, unread: int = -1) -> None:
         self.calls: deque[Frame] = deque()
@@ -50,6 +57,8 @@ class Inbox:
         self._poller.register(pipe.sock, select.POLLIN)
         self._turn = threading.Condition()
         self._is_reading = False
+        self._sources: dict[int, Source] = {}
+        self._events: select.epoll | None = None
 
     def read(
         self,
@@ -104,6 +113,8 @@ class Inbox:
                 return True
             self._is_reading = True
         try:
+            if self._events is not None:
+                return self._read_from_all(settle, deadline)
             if deadline is not None:
                 self._poll(deadline)
             for frame in self._pipe.receive_some():
@@ -133,6 +144,9 @@ class Inbox:
                 return
             self._is_reading = True
         try:
+            for _ in range(_ROUNDS):
+                if self._events is None or not self._receive(0, settle):
+                    break
             while self._has_more(0):
                 for frame in self._pipe.receive_some():
                     self._sort(frame, settle)
@@ -166,6 +180,63 @@ class Inbox:
         elif kind == CUT:
             for call in self.streams.stand_still():
                 self.streams.cancel(call, CUT_OFF)
+        else:
+            for following in self.heed(frame):
+                self._sort(following, settle)
+
+    # Links.
+
+    def watch(self, source: Source) -> None:
+        """Reads a link from now on; called by whoever reads."""
+        if self._events is None:
+            self._events = select.epoll()
+            self._events.register(self._pipe.sock, select.EPOLLIN)
+        self._sources[source.fileno()] = source
+        self._events.register(source.fileno(), select.EPOLLIN)
+
+    def unwatch(self, source: Source) -> None:
+        """Reads it no more."""
+        if self._sources.pop(source.fileno(), None) is not None and self._events:
+            self._events.unregister(source.fileno())
+
+    def soon(self, callback: Callable[[], None]) -> bool:
+        """There is no loop: what is sent leaves at once; see Host."""
+        del callback
+        return False
+
+    def take(self, frames: list[Frame], settle: Callable[[Frame], None]) -> None:
+        """Takes frames that were read elsewhere."""
+        for frame in frames:
+            self._sort(frame, settle)
+
+    def _read_from_all(
+        self, settle: Callable[[Frame], None], deadline: float | None
+    ) -> bool:
+        """Reads what comes next over the pipe or a link; see _read_once."""
+        limit = self._pipe.wakes_after or None
+        seconds = limit if deadline is None else _left(deadline)
+        if self._receive(seconds, settle):
+            return True
+        if deadline is not None:
+            raise GetTimeoutError(TOO_LATE)
+        self._pipe.wake_after(0)
+        return False
+
+    def _receive(self, seconds: float | None, settle: Callable[[Frame], None]) -> bool:
+        """Reads once from everything that has something; False if nothing has."""
+        assert self._events is not None
+        ready = [fd for fd, _ in self._events.poll(seconds)]
+        pipe = self._pipe.sock.fileno()
+        # Links first: what has come over one was sent before what the pipe brings of
+        # somebody who was told of it.
+        for fd in ready:
+            source = self._sources.get(fd)
+            for frame in source.read() if source is not None else ():
+                self._sort(frame, settle)
+        if pipe in ready:
+            for frame in self._pipe.receive_some():
+                self._sort(frame, settle)
+        return bool(ready)
 
 
 def _left(deadline: float | None) -> float | None:

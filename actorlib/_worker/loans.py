@@ -12,15 +12,23 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from actorlib._engine import LoanId
 
 
 class LoanBook:
-    """Holds and loans by actor."""
+    """Holds and loans by actor.
+
+    Attributes:
+        owes: Whether an actor has yet to answer what the owner does not know of: its
+            loans are not given back before.
+        owed: The actors of which that is so, and of which nothing else is held here.
+    """
 
     def __init__(self) -> None:
+        self.owes: Callable[[LoanId], bool] = _owes_nothing
+        self.owed: set[LoanId] = set()
         self._holds: dict[LoanId, int] = {}
         self._loans: dict[LoanId, int] = {}
         self._released: deque[LoanId] = deque()
@@ -41,6 +49,18 @@ class LoanBook:
             for actor in actors:
                 self._loans[actor] = self._loans.get(actor, 0) + 1
 
+    def paid(self, actor: LoanId) -> bool:
+        """An actor has answered something; True if its loans can go back now."""
+        with self._lock:
+            if actor not in self.owed or self.owes(actor):
+                return False
+            self.owed.discard(actor)
+            if actor in self._holds:  # there is another handle by now
+                return False
+            self._holds[actor] = 1
+        self.release(actor)
+        return True
+
     def returns(self, *, wait: bool = True) -> list[tuple[LoanId, int]]:
         """The loans that can be given back now: nothing here holds their actors.
 
@@ -57,8 +77,18 @@ class LoanBook:
                 self._holds[actor] -= 1
                 if not self._holds[actor]:
                     del self._holds[actor]
+                    # First noted, then asked: the answer may come at any time.
+                    self.owed.add(actor)
+                    if self.owes(actor):
+                        continue
+                    self.owed.discard(actor)
                     loans = self._loans.pop(actor, 0)
                     returned[actor] = returned.get(actor, 0) + loans
         finally:
             self._lock.release()
         return [(actor, count) for actor, count in returned.items() if count]
+
+
+def _owes_nothing(actor: LoanId) -> bool:
+    del actor
+    return False

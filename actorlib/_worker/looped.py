@@ -9,9 +9,7 @@ thread of its own, runs the ``async def`` methods concurrently, and owns the soc
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import inspect
-import os
 import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -29,6 +27,7 @@ from actorlib._wire.frames import (
     FAILURE,
     ITEM,
     LEAVE,
+    LINKED,
     READY,
     RESULT,
     STOP,
@@ -38,8 +37,8 @@ from actorlib._wire.frames import (
 from actorlib._wire.payload import decode_call, kept
 from actorlib._worker import replies
 from actorlib._worker.async_streams import AsyncStreams
-from actorlib._worker.batches import await_each
 from actorlib._worker.birth import construct
+from actorlib._worker.carried import begun_with
 from actorlib._worker.gate import Gate, Gates
 from actorlib._worker.looplink import LoopedUplink
 from actorlib._worker.plain import PlainMethods
@@ -54,16 +53,6 @@ if TYPE_CHECKING:
 _PAUSE_ABOVE = 4 * 1024 * 1024
 
 
-def new_loop() -> asyncio.AbstractEventLoop:
-    """Uvloop's loop where it is installed and not switched off, else asyncio's."""
-    if os.environ.get("ACTORLIB_UVLOOP", "1") != "0":
-        with contextlib.suppress(ImportError):
-            import uvloop  # noqa: PLC0415  # optional, and warm in the template
-
-            return uvloop.new_event_loop()
-    return asyncio.new_event_loop()
-
-
 def serve(start: Start, pipe: Pipe, loop: asyncio.AbstractEventLoop) -> None:
     """Lives the life of an actor with an event loop: born, called, stopped.
 
@@ -76,7 +65,7 @@ def serve(start: Start, pipe: Pipe, loop: asyncio.AbstractEventLoop) -> None:
         BaseException: What ends the process, as for a serial actor.
         EOFError: The owner is gone.
     """
-    uplink = LoopedUplink(start, loop, pipe.memory)
+    uplink = LoopedUplink(start, loop, pipe)
     set_engine(uplink)
     looped = _Looped(start, loop, uplink, pipe)
     uplink.left = partial(looped.leave, start.grace)
@@ -119,6 +108,7 @@ class _Looped:
             decoder=pipe.decoder,
             pause_above=_PAUSE_ABOVE,
         )
+        uplink.reader.receive = self._receive_straight
         self._streams = Streams(self._wake, start.unread)
         self.plain = PlainMethods(
             start,
@@ -147,6 +137,7 @@ class _Looped:
     def run(self) -> None:
         """Runs the loop until ``finish``."""
         self._uplink.thread = threading.get_ident()
+        self._uplink.reader.thread = self._uplink.thread
         asyncio.set_event_loop(self._loop)
         while True:
             try:
@@ -180,9 +171,17 @@ class _Looped:
             elif kind == CANCEL:
                 self._cancel(frame[1])
             elif kind == STOP and not self._uplink.is_leaving:
+                self._receive(self._uplink.guests.part())
                 self._stopping = self._loop.create_task(self._stop())
             elif kind >= ITEM:
                 self._receive_of_streams(frame)
+
+    def _receive_straight(self, frames: list[Frame]) -> None:
+        """Takes what has come over a link, and notes that it runs from now on."""
+        for frame in frames:
+            if frame[0] in (CALL, CALL_WITH):
+                self._uplink.guests.began(frame[1], frame[2])
+        self._receive(frames)
 
     def _receive_of_streams(self, frame: Frame) -> None:
         if frame[0] == ITEM:
@@ -193,6 +192,8 @@ class _Looped:
             for call in self._streams.stand_still():
                 self._streams.cancel(call, CUT_OFF)
                 self._cancel(call)
+        else:
+            self._receive(self._uplink.heed(frame))
 
     def leave(self, grace: float) -> None:
         """The actor ends by its own will: what runs has a grace, what waits has none.
@@ -311,22 +312,17 @@ class _Looped:
         if answer is None:
             self._channel.send((LEAVE, call))
         else:
-            self._channel.send((*answer[:-1], kept(answer[-1])))
+            self._send((*answer[:-1], kept(answer[-1])))
         if gate.waiting:
             self._left(gate)
         else:
             gate.running -= 1
 
     def _begun(self, frame: Frame, gate: Gate, method: Any, given: Any) -> Any:
-        """A call of which something was said: a stream, a batch, or one like others."""
-        told: Mapping[str, Any] = frame[4]
-        if "batch" in told:
-            places = gate.take, partial(self._left, gate)
-            return await_each(method, told["batch"], given, places)
-        begun: Any = method(*given[0], **given[1])
-        if "stream" in told:
-            return self._items.run(frame, gate, begun, lambda: self._where(frame[2]))
-        return begun
+        where = partial(self._where, frame[2])
+        stream = partial(self._items.run, frame, gate, where=where)
+        places = gate.take, partial(self._left, gate)
+        return begun_with(frame[4], method, given, places, stream)
 
     def _cancel(self, call: int) -> None:
         running = self._tasks.get(call)
@@ -351,13 +347,14 @@ class _Looped:
         if self._tasks.pop(frame[1], None) is not None:
             self._give_up(frame)
             call = frame[1]
-            self._channel.send(
+            self._send(
                 (LEAVE, call) if self._uplink.is_leaving else replies.cancelled(call)
             )
             self._left(gate)
 
     def _give_up(self, frame: Frame) -> None:
         """Gives back the handles in a call that will not run."""
+        self._uplink.guests.over(frame[1])
         with self._uplink.borrowing(frame[3]):
             pass
 
@@ -381,8 +378,14 @@ class _Looped:
             self._cancel(call)
         self.plain.end(EOFError("the owner is gone"))
 
+    def _send(self, answer: Frame) -> None:
+        if answer[1] < LINKED:
+            self._channel.send(answer)
+        else:
+            self._uplink.guests.answer(answer)
+
     def _answered(self, answer: Frame) -> None:
-        self._channel.send(answer)
+        self._send(answer)
         if self._gated:
             self._left(self._gated.pop(answer[1]))
 

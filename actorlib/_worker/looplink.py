@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from actorlib._wire.frames import LOOP, MAIN
+from actorlib._worker.loops import LoopReader
 from actorlib._worker.uplink import MOMENT, TOO_LATE, Uplink
 from actorlib.exceptions import GetTimeoutError
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from actorlib._ref import ObjectRef
     from actorlib._wire.channel import Channel
     from actorlib._wire.frames import Frame
-    from actorlib._wire.memory import Memory
+    from actorlib._wire.pipe import Pipe
     from actorlib._worker.birth import Start
 
 _log = logging.getLogger("actorlib")
@@ -34,9 +35,10 @@ class LoopedUplink(Uplink):
     """The engine of a worker with an event loop in another thread."""
 
     def __init__(
-        self, start: Start, loop: asyncio.AbstractEventLoop, memory: Memory
+        self, start: Start, loop: asyncio.AbstractEventLoop, pipe: Pipe
     ) -> None:
-        super().__init__(start, loop, memory)
+        self.reader = LoopReader(loop)
+        super().__init__(start, loop, pipe, self.reader)
         self.channel: Channel
         self.thread = 0
         self.is_leaving = False
@@ -149,5 +151,5 @@ class LoopedUplink(Uplink):
         while not ref.done():
             self.outbox.go_on()
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            if not self.channel.pump(left):
+            if not self.channel.pump(left, self.reader.sources, self.reader.read):
                 raise GetTimeoutError(TOO_LATE)

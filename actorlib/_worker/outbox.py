@@ -42,11 +42,14 @@ class Outbox:
 
     Args:
         sender: Sends them.
+
+    Attributes:
+        ordering: Held while a frame is sent, so that none passes another.
     """
 
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
-        self._ordering = threading.RLock()
+        self.ordering = threading.RLock()
         self._places = itertools.count(1)
         self._lanes: Lanes[ActorId, int] = Lanes()
         self._held_back: dict[int, tuple[Callable[[], Frame | None], list[LoanId]]] = {}
@@ -60,7 +63,7 @@ class Outbox:
         arguments: Arguments | None = None,
         *,
         passes: bool = False,
-        held: Frame | None = None,
+        held: Callable[[], Frame] | None = None,
     ) -> None:
         """Sends a frame about an actor, behind those that wait for their arguments.
 
@@ -69,13 +72,13 @@ class Outbox:
             frame: Makes it when it may go; None if it need not any more.
             arguments: What it waits for.
             passes: Whether it goes as soon as they are there, whatever waits before.
-            held: What is sent at once if it has to wait.
+            held: Makes what is sent at once if it has to wait.
         """
         refs = arguments.refs if arguments is not None else ()
         actors: list[LoanId] = [actor]
         if arguments is not None:
             actors += arguments.loans
-        with self._ordering:
+        with self.ordering:
             if not refs and not self._lanes:
                 self._post_if(frame())
                 return
@@ -85,13 +88,13 @@ class Outbox:
                 self._post_if(frame())
                 return
             if held is not None:
-                self._post_if(held)
+                self._post_if(held())
             for other in actors:  # until the frame has gone: nobody else may hold them
                 self._sender.retain(other)
             self._held_back[place] = frame, actors
 
         def settled() -> None:
-            with self._ordering:
+            with self.ordering:
                 self._unsettled.pop(place, None)
                 for free in self._lanes.settled(actor, place, goes=True):
                     freed, kept = self._held_back.pop(free)
@@ -116,7 +119,7 @@ class Outbox:
 
     def all_went(self, then: Callable[[], None]) -> None:
         """Calls back when no frame waits for its arguments any more, perhaps now."""
-        with self._ordering:
+        with self.ordering:
             if self._held_back:
                 self._when_all_went.append(then)
                 return

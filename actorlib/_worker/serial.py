@@ -19,6 +19,7 @@ from actorlib._ref import unlooped
 from actorlib._wire.frames import (
     CALL,
     CALL_WITH,
+    LINKED,
     MAIN,
     READY,
     STOP,
@@ -47,12 +48,13 @@ class SerialUplink(Uplink):
     """The engine of a worker without an event loop."""
 
     def __init__(self, start: Start, pipe: Pipe, inbox: Inbox) -> None:
-        super().__init__(start, unlooped(_report), pipe.memory)
+        super().__init__(start, unlooped(_report), pipe, inbox)
         self._pipe = pipe
         self._inbox = inbox
         # The one thread that runs methods, if there is one.
         self._single = None if start.limits else threading.get_ident()
         inbox.item = self.item
+        inbox.heed = self.heed
 
     def post(self, frame: Frame) -> None:
         """Sends a frame now: the method that posts it may go on for long."""
@@ -90,10 +92,17 @@ class SerialUplink(Uplink):
             self._inbox.read_what_is_there(self.settle)
         return call in self._inbox.cancelled
 
+    def part(self) -> bool:
+        """Receives what is left of links before the end; whether that was anything."""
+        left = self.guests.part()
+        self._inbox.take(left, self.settle)
+        return bool(left)
+
     def finish(self) -> None:
         """Sends what was answered, and what was asked and waits for its arguments."""
         went: list[bool] = []
         self.outbox.all_went(lambda: went.append(True))
+        self.guests.flush()
         self._pipe.flush()
         self._inbox.read(lambda: bool(went), self.settle)
 
@@ -144,6 +153,8 @@ class _Serial:
         self._pipe = pipe
         self._inbox = inbox
         self._uplink = uplink
+        self._guests = uplink.guests
+        self._guests.runs_one = True
         self._pace = Pace()
         self._producer = Producer(
             partial(getattr, instance),
@@ -163,7 +174,7 @@ class _Serial:
             if not calls:
                 for returned in self._uplink.returns():
                     self._pipe.gather(returned)
-                self._pipe.flush()
+                self._flush()
                 inbox.read(has_calls, self._uplink.settle)
             frame = calls.popleft()
             if frame[0] in (CALL, CALL_WITH):
@@ -171,6 +182,7 @@ class _Serial:
                 if (inbox.cancelled and self._was_cancelled(frame[1])) or (
                     is_timed and is_late(frame[4])
                 ):
+                    self._guests.over(frame[1])
                     with self._uplink.borrowing(frame[3]):
                         continue
                 if frame[0] == CALL_WITH and is_stream(frame):
@@ -180,6 +192,9 @@ class _Serial:
             elif frame[0] == TAKEN:
                 self._serve_stream(frame)
             elif frame[0] == STOP:
+                if self._uplink.part():
+                    calls.append(frame)
+                    continue
                 self._producer.close()
                 self._uplink.finish()
                 return
@@ -188,7 +203,8 @@ class _Serial:
         # Calls come in order, so a smaller number belongs to one that was answered
         # before its cancellation came.
         asked = self._inbox.cancelled
-        asked.difference_update([number for number in asked if number < call])
+        if call < LINKED:  # others are kept no longer than their calls
+            asked.difference_update([number for number in asked if number < call])
         if call not in asked:
             return False
         asked.discard(call)
@@ -196,8 +212,13 @@ class _Serial:
 
     def _serve_call(self, frame: Frame) -> None:
         _, call, name, loans, *told, payload = frame
-        if self._pipe.has_gathered and not self._pace.is_quick(name):
-            self._pipe.flush()
+        guests = self._guests
+        if (self._pipe.has_gathered or guests.gathered) and not self._pace.is_quick(
+            name
+        ):
+            self._flush()
+        if call >= LINKED:
+            guests.began(call, name)
         started = time.perf_counter()
         running.set((call, name, told[0] if told else None))
         try:
@@ -215,7 +236,7 @@ class _Serial:
             where = self._where(name)
             answer = replies.failure(self._uplink, call, error, where)
         except BaseException:  # it ends the actor, behind what was answered before
-            self._pipe.flush()
+            self._flush()
             raise
         else:
             answer = replies.result(
@@ -223,13 +244,22 @@ class _Serial:
             )
         running.set(None)
         # The value is still held here: a handle in it is given back after it was sent.
-        self._pipe.gather(answer)
+        if call < LINKED:
+            self._pipe.gather(answer)
+        else:
+            guests.gather(answer)
+            self._inbox.cancelled.discard(call)
         if not self._pace.ran(name, time.perf_counter() - started):
             # Calls that wait may have been cancelled meanwhile.
             self._inbox.read_what_is_there(self._uplink.settle)
 
-    def _serve_stream(self, frame: Frame) -> None:
+    def _flush(self) -> None:
+        if self._guests.gathered:
+            self._guests.flush()
         self._pipe.flush()
+
+    def _serve_stream(self, frame: Frame) -> None:
+        self._flush()
         answer = self._producer.serve(frame)
         if answer is not None:
             self._pipe.send(answer)

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from actorlib._calling import is_late, running
-from actorlib._wire.frames import CALL, CALL_WITH, STOP, TAKEN, Frame
+from actorlib._wire.frames import CALL, CALL_WITH, LINKED, STOP, TAKEN, Frame
 from actorlib._wire.payload import decode_call
 from actorlib._worker import replies
 from actorlib._worker.carried import call_with
@@ -93,6 +93,9 @@ class _Threaded:
                 if frame[0] in (CALL, CALL_WITH, TAKEN):
                     self._accept(frame)
                 elif frame[0] == STOP:
+                    if self._uplink.part():
+                        calls.append(frame)
+                        continue
                     self._finish()
                     return
         except (EOFError, OSError):
@@ -173,8 +176,11 @@ class _Threaded:
         _, call, name, loans, *told, payload = frame
         if call in self._inbox.cancelled or (told and is_late(told[0])):
             self._inbox.cancelled.discard(call)
+            self._uplink.guests.over(call)
             with self._uplink.borrowing(loans):
                 return
+        if call >= LINKED:
+            self._uplink.guests.began(call, name)
         running.set((call, name, told[0] if told else None))
         try:
             with self._uplink.borrowing(loans):
@@ -192,7 +198,10 @@ class _Threaded:
             )
         running.set(None)
         # The value is still held here: a handle in it is given back after it was sent.
-        self._pipe.send(answer)
+        if call < LINKED:
+            self._pipe.send(answer)
+        else:
+            self._uplink.guests.answer(answer)
 
     def _serve_stream(self, frame: Frame) -> None:
         streams = self._inbox.streams

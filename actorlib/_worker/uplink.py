@@ -11,40 +11,38 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from actorlib._arguments import Arguments
 from actorlib._calling import running
 from actorlib._engine import ActorExit, ActorId, ActorSpec, Hold, LoanId, ObjectId
 from actorlib._pending import PendingCalls
-from actorlib._propagation import MARKED
-from actorlib._reading import Reading
-from actorlib._telling import tell
-from actorlib._window import bounds_of
 from actorlib._wire.frames import (
-    ASK,
-    ASK_WITH,
     AT_ONCE,
     AWAIT,
     BEHIND_CALLS,
     CANCEL,
     END,
     FIND,
-    HELD,
+    GONE,
     LEAVE,
+    LINKED,
     LOOK,
+    MET,
     RETURN,
     TAKEN,
     TO_RESTART,
+    UNMAKE,
     WAITS,
     Frame,
 )
+from actorlib._worker.asking import Asking
 from actorlib._worker.birth import interface_in
 from actorlib._worker.calling import Calling
-from actorlib._worker.carried import packed
 from actorlib._worker.groups import GroupQuestions
+from actorlib._worker.guests import Guests
 from actorlib._worker.loans import LoanBook
 from actorlib._worker.making import Making
 from actorlib._worker.objects import Objects
 from actorlib._worker.outbox import Outbox
+from actorlib._worker.peers import Peers
 from actorlib._worker.refs import Refs
 
 if TYPE_CHECKING:
@@ -52,10 +50,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Mapping
 
     from actorlib._interface import Interface, Method
+    from actorlib._reading import Reading
     from actorlib._ref import ObjectRef
     from actorlib._snapshot import ActorInfo
-    from actorlib._wire.memory import Memory
+    from actorlib._wire.pipe import Pipe
     from actorlib._worker.birth import Start
+    from actorlib._worker.hosts import Host
 
 TOO_LATE = "the result did not come in time; the call goes on"
 MOMENT = 0.1
@@ -68,13 +68,21 @@ class Uplink(ABC):
     Args:
         start: What the worker was told first.
         loop: What refs take for their loop.
+        pipe: That to the owner.
+        host: Reads what comes over links.
+
+    Attributes:
         memory: What large values are shared in.
+        outbox: What it asks of other actors, in order.
+        loans: Which handles it holds.
+        peers: Whom it calls over links.
+        guests: Who calls it over links.
     """
 
     def __init__(
-        self, start: Start, loop: asyncio.AbstractEventLoop, memory: Memory
+        self, start: Start, loop: asyncio.AbstractEventLoop, pipe: Pipe, host: Host
     ) -> None:
-        self.memory = memory
+        memory = self.memory = pipe.memory
         self.context = start.context(process=self)
         self.made: type = object
         self._name = start.name
@@ -83,13 +91,18 @@ class Uplink(ABC):
         self._loop = loop
         self._refs = Refs(loop, self)
         self.outbox = Outbox(self)
+        self.loans = LoanBook()
+        session, showing = int.from_bytes(start.prefix[4:]), pipe.showing
+        showing = None if start.is_of_functions else showing
+        self.peers = Peers(self, host, session, showing)
+        self.guests = Guests(self, host, session, showing)
+        self._asking = Asking(self, self._refs, self.peers, loop)
         self._objects = Objects(self, start.prefix, self._refs.unasked)
         self._making = Making(self, start)
         calling = Calling(
             self, self._refs, loop, self._check_parent, is_inline=start.is_shared
         )
         self.run, self.run_stream = calling.run, calling.run_stream
-        self.loans = LoanBook()
         self._is_forsaken = False
         self.pending = PendingCalls()
         self.groups = GroupQuestions(self)
@@ -118,14 +131,22 @@ class Uplink(ABC):
     @contextmanager
     def waiting(self, ref: ObjectRef[Any], thread: int) -> Generator[None]:
         """Around a wait that has lasted: the owner is told who waits for what."""
-        asking = running.get()
+        asking, call = running.get(), ref.call
         method = "__init__" if asking is None else asking[1]
-        self.post((WAITS, ref.call, thread, f"{self._name}.{method}"))
+        went = self.peers.waited(call)
+        if went is not None:
+            self.post(went)
+        self.post((WAITS, call, thread, f"{self._name}.{method}"))
         try:
             yield
         except BaseException:  # of a signal handler, for example
             self.post((WAITS, 0, thread, ""))
             raise
+        finally:
+            if went is not None:
+                self.post((CANCEL, call, False))
+                if ref.done():  # the owner may have said why there is no answer
+                    self.peers.cancel(call, recursive=True)
 
     @abstractmethod
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
@@ -145,6 +166,8 @@ class Uplink(ABC):
     def returns(self, *, wait: bool = True) -> list[Frame]:
         """The frames that give loans back now."""
         returned = self.loans.returns(wait=wait)
+        for actor, _ in returned:
+            self.peers.forget(actor)
         return [(RETURN, actor, count) for actor, count in returned]
 
     # The verbs.
@@ -210,11 +233,7 @@ class Uplink(ABC):
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
         """Sends a call to another actor; see Engine."""
-        told = self._said(method)
-        arguments = Arguments(self, method.name, args, kwargs)
-        ref = self._new_ref()
-        self._ask(ref.call, actor, method, arguments, told)
-        return ref
+        return self._asking.call(actor, method, args, kwargs, self._new_ref)
 
     def stream(
         self,
@@ -226,48 +245,8 @@ class Uplink(ABC):
         is_capped: bool,
     ) -> Reading:
         """Sends a call of another actor's generator; see Engine."""
-        told = self._said(method)
-        arguments = Arguments(self, method.name, args, kwargs)
         self._check_parent()
-        bounds = bounds_of(method.options.backpressure or 0)
-        reading = Reading(self._loop, self, bounds, is_capped=is_capped)
-        self._refs.add(reading)
-        self._ask(reading.call, actor, method, arguments, told)
-        return reading
-
-    def _said(self, method: Method) -> dict[str, Any] | None:
-        """What is said of a call that is made here, besides its arguments."""
-        asking = running.get()
-        if method.told is None and not MARKED and (asking is None or not asking[2]):
-            return None
-        return packed(tell(method, asking, self._name))
-
-    def _ask(
-        self,
-        call: int,
-        actor: ActorId,
-        method: Method,
-        arguments: Arguments,
-        told: dict[str, Any] | None,
-    ) -> None:
-        asking, name = running.get(), method.name
-        asker = 0 if asking is None else asking[0]
-
-        def frame() -> Frame | None:
-            if call not in self._refs:  # cancelled while it waited
-                return None
-            try:
-                payload, loans = arguments.payload()
-            except Exception as error:  # noqa: BLE001  # it is the answer
-                self._refs.fail(call, error)
-                return (CANCEL, call, False)
-            if told:
-                return (ASK_WITH, call, asker, actor, name, loans, told, payload)
-            return (ASK, call, asker, actor, name, loans, payload)
-
-        held = (HELD, call, asker, actor, told and told.get("deadline"), name)
-        passes = not method.keeps_order
-        self.outbox.post(actor, frame, arguments, passes=passes, held=held)
+        return self._asking.stream(actor, method, args, kwargs, is_capped=is_capped)
 
     def put(self, value: object) -> ObjectRef[Any]:
         """Has the owner keep a value; see Engine."""
@@ -302,7 +281,9 @@ class Uplink(ABC):
 
     def cancel(self, call: int, *, recursive: bool = True) -> None:
         """Stops a call; see Replier."""
-        if self._refs.drop(call):
+        if not self._refs.drop(call):
+            return
+        if not self.peers.cancel(call, recursive=recursive):
             self.post((CANCEL, call, recursive))
 
     def loosen(self, ref: ObjectRef[Any]) -> None:
@@ -350,8 +331,18 @@ class Uplink(ABC):
 
     def settle(self, frame: Frame) -> None:
         """Fills the ref that a RESULT or FAILURE frame answers."""
+        if frame[1] >= LINKED:
+            frame = self.peers.answered(frame)
+        if frame[-2] is None:
+            self._refs.settle(frame)
+            return
         with self.borrowing(frame[-2]):
             self._refs.settle(frame)
+
+    def heed(self, frame: Frame) -> list[Frame]:
+        """What follows from a frame about links, to be received in its place."""
+        is_of_peers = frame[0] in (MET, GONE) or (frame[0] == UNMAKE and not frame[1])
+        return (self.peers if is_of_peers else self.guests).take(frame)
 
     def item(self, frame: Frame) -> None:
         """Takes an item of a stream that this worker reads."""
@@ -385,5 +376,11 @@ class Uplink(ABC):
 
     def _end(self, actor: ActorId, manner: int) -> ObjectRef[None]:
         ref = self._new_ref()
-        self.outbox.post(actor, lambda: (END, ref.call, actor, manner))
+
+        def frame() -> Frame:
+            if manner == BEHIND_CALLS:
+                self.peers.fence(actor)
+            return (END, ref.call, actor, manner)
+
+        self.outbox.post(actor, frame)
         return ref

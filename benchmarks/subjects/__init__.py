@@ -16,6 +16,7 @@ prints its figures as another, in seconds, bytes and actors or calls a second.
 * ``calls_*``: calls of one actor, alone and in windows; ``_calls`` makes them.
   ``_floor`` is the floor (``bare_echo`` is its other half);
 * ``fan_*``: windows to several actors, and between actors;
+* ``between_*``: calls of one actor by another, and of four by four;
 * ``batches_*``: calls that are made at once;
 * ``tasks_*``: calls of functions, alone and in windows;
 * ``streams_*``: items of generators;

@@ -1,0 +1,150 @@
+"""Calls of other actors on their way out: with their arguments, and in order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from actorlib._arguments import Arguments
+from actorlib._calling import running
+from actorlib._propagation import MARKED
+from actorlib._reading import Feed, Reading
+from actorlib._telling import tell
+from actorlib._values import Sharing
+from actorlib._window import bounds_of
+from actorlib._wire.frames import ASK, ASK_WITH, CANCEL, HELD, Frame
+from actorlib._worker.carried import packed
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Mapping
+
+    from actorlib._context import RuntimeContext
+    from actorlib._engine import ActorId
+    from actorlib._interface import Method
+    from actorlib._worker.outbox import Outbox
+    from actorlib._worker.peers import Peers
+    from actorlib._worker.refs import Refs
+
+
+class Numbered(Protocol):
+    """A ref, or a stream."""
+
+    call: int
+
+
+N = TypeVar("N", bound=Numbered)
+
+
+class Asker(Sharing, Feed, Protocol):
+    """The engine of the worker."""
+
+    context: RuntimeContext
+    outbox: Outbox
+
+
+class Asking:
+    """Makes the frames of calls, and chooses which way they go.
+
+    Args:
+        engine: That of the worker.
+        refs: What it has asked and has no answer to.
+        peers: Whom it calls over links.
+        loop: What streams take for their loop.
+    """
+
+    def __init__(
+        self, engine: Asker, refs: Refs, peers: Peers, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._loop = loop
+        self._engine = engine
+        self._refs = refs
+        self._peers = peers
+
+    def call(
+        self,
+        actor: ActorId,
+        method: Method,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        new: Callable[[], N],
+    ) -> N:
+        """Sends a call to an actor, when its arguments are there.
+
+        Args:
+            actor: Whom.
+            method: What is called.
+            args: Its positional arguments.
+            kwargs: Its keyword arguments.
+            new: Makes what waits for the answer, with its number.
+
+        Raises:
+            SerializationError: It cannot be sent.
+        """
+        told = self._said(method)
+        arguments = Arguments(self._engine, method.name, args, kwargs)
+        waiting = new()
+        self._send(waiting.call, actor, method, arguments, told)
+        return waiting
+
+    def stream(
+        self,
+        actor: ActorId,
+        method: Method,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        *,
+        is_capped: bool,
+    ) -> Reading:
+        """Sends a call of a generator; see Engine."""
+
+        def new() -> Reading:
+            bounds = bounds_of(method.options.backpressure or 0)
+            reading = Reading(self._loop, self._engine, bounds, is_capped=is_capped)
+            self._refs.add(reading)
+            return reading
+
+        return self.call(actor, method, args, kwargs, new)
+
+    def _said(self, method: Method) -> dict[str, Any] | None:
+        """What is said of a call that is made here, besides its arguments."""
+        asking = running.get()
+        if method.told is None and not MARKED and (asking is None or not asking[2]):
+            return None
+        name = self._engine.context.class_name or ""
+        return packed(tell(method, asking, name))
+
+    def _send(
+        self,
+        call: int,
+        actor: ActorId,
+        method: Method,
+        arguments: Arguments,
+        told: dict[str, Any] | None,
+    ) -> None:
+        asking, name = running.get(), method.name
+        asker = 0 if asking is None else asking[0]
+        was_told_of = False
+
+        def held() -> Frame:
+            nonlocal was_told_of
+            was_told_of = True
+            return (HELD, call, asker, actor, told and told.get("deadline"), name)
+
+        def frame() -> Frame | None:
+            if call not in self._refs:  # cancelled while it waited
+                return None
+            try:
+                payload, loans = arguments.payload()
+            except Exception as error:  # noqa: BLE001  # it is the answer
+                self._refs.fail(call, error)
+                return (CANCEL, call, False)
+            if loans or was_told_of:
+                self._peers.fence(actor)
+            elif self._peers.goes(call, asker, actor, name, told, payload):
+                return None
+            if told:
+                return (ASK_WITH, call, asker, actor, name, loans, told, payload)
+            return (ASK, call, asker, actor, name, loans, payload)
+
+        passes = not method.keeps_order
+        self._engine.outbox.post(actor, frame, arguments, passes=passes, held=held)

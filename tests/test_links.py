@@ -1,0 +1,656 @@
+"""Calls between two actors that go over a link of their own: as by way of the owner."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from helpers.actors import (
+    AsyncCaller,
+    Caller,
+    Echo,
+    Gate,
+    Keeper,
+    Log,
+    MixedLog,
+    Place,
+    Stop,
+    Target,
+    end_of,
+)
+
+import actorlib
+from actorlib._engine import find_engine
+from actorlib._handle import hold_of
+from actorlib.exceptions import (
+    ActorDiedError,
+    ActorUnavailableError,
+    DeadlockError,
+    TaskCancelledError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from actorlib import ActorHandle, Runtime
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.usefixtures("runtime"),
+]
+
+ENOUGH = 12
+"""Calls after which two actors have a link, and use it."""
+
+
+def came_by_the_owner(actor: ActorHandle[Any]) -> int:
+    """How many calls of an actor the owner has seen."""
+    engine: Any = find_engine()
+    life = engine.lives.find(hold_of(actor).actor_id)
+    return int(life.dispatch._mailbox._next) - 1
+
+
+@actorlib.remote
+class Talker:
+    """Calls another actor from plain methods."""
+
+    def meet(self, other: ActorHandle[Any]) -> None:
+        """Calls it until there is a link, and keeps its handle."""
+        self._other = other
+        for _ in range(ENOUGH):
+            actorlib.get(other.__ray_ready__.remote())
+
+    def ask(self, method: str, *args: Any) -> Any:
+        """Calls a method and waits for the answer."""
+        return actorlib.get(getattr(self._other, method).remote(*args))
+
+    def tell(self, method: str, *args: Any) -> None:
+        """Calls a method and does not wait."""
+        self._ref = getattr(self._other, method).remote(*args)
+
+    def told(self) -> Any:
+        """Waits for the answer of that."""
+        return actorlib.get(self._ref)
+
+    def cancel(self) -> None:
+        """Cancels it."""
+        self._ref.cancel()
+
+    def drop(self) -> Any:
+        """Lets go of the handle."""
+        del self._other
+
+    def mixed(self, number: int, *, keeps_order: bool) -> list[Any]:
+        """Makes calls of all sorts, and gives what was noted.
+
+        A call that waits for an argument is passed by others if it may be.
+        """
+        first = self._other.note.remote(0)
+        refs = [first]
+        for place in range(1, number):
+            note = self._other.note
+            if place % 7 == 0:
+                refs.append(note.remote([place, self._other]))
+            elif place % 11 == 0 and keeps_order:
+                refs.append(note.remote(refs[-1]))
+            else:
+                refs.append(note.remote(place))
+        actorlib.get(refs)
+        return [_number_of(value) for value in actorlib.get(self._other.seen.remote())]
+
+    def many(self, number: int) -> bool:
+        """Makes many calls at once, and says whether each has its own answer."""
+        made = list(range(number))
+        return bool(actorlib.get([self._other.echo.remote(n) for n in made]) == made)
+
+
+@actorlib.remote
+class AsyncTalker:
+    """The same from ``async def`` methods."""
+
+    async def meet(self, other: ActorHandle[Any]) -> None:
+        """Calls it until there is a link, and keeps its handle."""
+        self._other = other
+        for _ in range(ENOUGH):
+            await other.__ray_ready__.remote()
+
+    async def ask(self, method: str, *args: Any) -> Any:
+        """Calls a method and waits for the answer."""
+        return await getattr(self._other, method).remote(*args)
+
+    async def mixed(self, number: int, *, keeps_order: bool) -> list[Any]:
+        """Makes calls of all sorts, and gives what was noted.
+
+        A call that waits for an argument is passed by others if it may be.
+        """
+        refs = [self._other.note.remote(0)]
+        for place in range(1, number):
+            note = self._other.note
+            if place % 7 == 0:
+                refs.append(note.remote([place, self._other]))
+            elif place % 11 == 0 and keeps_order:
+                refs.append(note.remote(refs[-1]))
+            else:
+                refs.append(note.remote(place))
+            if place % 13 == 0:
+                await asyncio.sleep(0)
+        await asyncio.gather(*refs)
+        return [_number_of(value) for value in await self._other.seen.remote()]
+
+    async def many(self, number: int) -> bool:
+        """Makes many calls at once, and says whether each has its own answer."""
+        made = list(range(number))
+        got = await asyncio.gather(*[self._other.echo.remote(n) for n in made])
+        return got == made
+
+    async def greet(self, others: list[ActorHandle[Any]]) -> int:
+        """Calls many others, often; gives the number of answers."""
+        answers: list[Any] = []
+        for _ in range(ENOUGH):
+            answers += await asyncio.gather(*[o.__ray_ready__.remote() for o in others])
+        return len(answers)
+
+    async def block(self, method: str, *args: Any) -> Any:
+        """Blocks the loop until the answer is there."""
+        return actorlib.get(getattr(self._other, method).remote(*args))
+
+
+def _number_of(value: Any) -> Any:
+    return value[0] if isinstance(value, list) else value
+
+
+@actorlib.remote
+class AsyncEcho:
+    """Gives back what it is given."""
+
+    async def echo(self, value: Any) -> Any:
+        """The value that was given."""
+        return value
+
+
+@actorlib.remote
+class AsyncLog(Log):
+    """Writes down what is called, on a loop."""
+
+    async def note(self, value: Any) -> Any:
+        """Writes a value down and gives it back."""
+        self._seen.append(value)
+        return value
+
+    async def seen(self) -> list[Any]:
+        """What was written down."""
+        return self._seen
+
+
+@actorlib.remote
+class Server:
+    """An actor to be ended, and to be waited for."""
+
+    def __init__(self) -> None:
+        self._kept: Any = None
+
+    def pid(self) -> int:
+        """The process it is in."""
+        return os.getpid()
+
+    def stop(self, place: Place) -> str:
+        """Stops there."""
+        place.stop_here()
+        return "went on"
+
+    def handle(self) -> Any:
+        """A handle of another actor."""
+        self._kept = Target.remote()
+        return self._kept
+
+    def ref(self) -> list[Any]:
+        """A ref inside of a value."""
+        return [actorlib.put("kept")]
+
+    def array(self, number: int) -> Any:
+        """A large array."""
+        return np.full(number, 7.0)
+
+    def keep(self, other: ActorHandle[Any]) -> None:
+        """Meets another actor."""
+        self._other = other
+        for _ in range(ENOUGH):
+            actorlib.get(other.__ray_ready__.remote())
+
+    def leave(self) -> None:
+        """Ends itself."""
+        actorlib.exit_actor()
+
+    def count(self, number: int) -> Generator[int]:
+        """Gives numbers, one after the other."""
+        yield from range(number)
+
+    def ask_back(self) -> Any:
+        """Calls that one."""
+        return actorlib.get(self._other.ask.remote("pid"))
+
+
+EXPECTED: list[int] = []
+for _place in range(500):
+    passed_on = _place and _place % 11 == 0 and _place % 7
+    EXPECTED.append(EXPECTED[-1] if passed_on else _place)
+
+TALKERS = pytest.mark.parametrize(
+    "talker", [Talker, AsyncTalker], ids=["plain", "async"]
+)
+ECHOES = pytest.mark.parametrize(
+    "echo",
+    [Echo, Echo.options(max_concurrency=4), AsyncEcho],
+    ids=["serial", "threaded", "looped"],
+)
+
+
+@TALKERS
+@ECHOES
+async def test_calls_when_two_actors_have_met_then_the_owner_sees_none(
+    talker: Any, echo: Any
+) -> None:
+    one, other = talker.remote(), echo.remote()
+    await one.meet.remote(other)
+    seen = came_by_the_owner(other)
+
+    answers = [await one.ask.remote("echo", n) for n in range(20)]
+
+    assert answers == list(range(20))
+    assert came_by_the_owner(other) == seen < ENOUGH
+
+
+@TALKERS
+@ECHOES
+async def test_calls_when_thousands_are_made_at_once_then_each_has_its_answer(
+    talker: Any, echo: Any
+) -> None:
+    one, other = talker.remote(), echo.remote()
+    await one.meet.remote(other)
+
+    assert await one.many.remote(3_000)
+    assert await one.many.remote(1_000)
+
+
+@TALKERS
+@pytest.mark.parametrize("log", [Log, MixedLog, AsyncLog])
+async def test_order_when_calls_go_both_ways_then_it_is_that_of_the_caller(
+    talker: Any, log: Any
+) -> None:
+    made = log if log is AsyncLog else actorlib.remote(log)
+    one, other = talker.remote(), made.remote()
+
+    await one.meet.remote(other)
+
+    noted = await one.mixed.remote(500, keeps_order=log is Log)
+    assert noted == (EXPECTED if log is Log else list(range(500)))
+
+
+async def test_order_when_there_was_no_link_yet_then_it_is_that_of_the_caller() -> None:
+    noted = actorlib.remote(Log).remote()
+    one = Caller.remote()
+
+    def note(log: ActorHandle[Any]) -> None:
+        actorlib.get([log.note.remote(place) for place in range(300)])
+
+    await one.run.remote(note, noted)
+
+    assert await noted.seen.remote() == list(range(300))
+
+
+async def test_answer_when_it_has_handles_refs_or_large_values_then_it_arrives() -> (
+    None
+):
+    one, other = Talker.remote(), Server.remote()
+    await one.meet.remote(other)
+
+    target = await one.ask.remote("handle")
+    (ref,) = await one.ask.remote("ref")
+    array = await one.ask.remote("array", 100_000)
+
+    assert await target.ping.remote() > 0
+    assert await ref == "kept"
+    assert array.sum() == 700_000
+
+
+async def test_error_when_it_was_raised_over_a_link_then_it_is_its_own_class() -> None:
+    one, other = AsyncTalker.remote(), Echo.remote()
+    await one.meet.remote(other)
+
+    with pytest.raises(KeyError, match="nothing") as caught:
+        await one.ask.remote("fail", KeyError("nothing"))
+
+    assert "Echo.fail" in str(caught.value.__cause__)
+
+
+async def test_get_when_it_blocks_a_loop_then_links_are_read_in_its_place() -> None:
+    one, other = AsyncTalker.remote(), Echo.remote()
+    await one.meet.remote(other)
+
+    assert await one.block.remote("echo", 5) == 5
+
+
+@TALKERS
+@pytest.mark.parametrize("meets", [True, False])
+async def test_end_when_it_is_killed_in_a_call_then_it_is_said_as_ever(
+    stop: Stop, talker: Any, *, meets: bool
+) -> None:
+    one, other = talker.remote(), Server.remote()
+    if meets:
+        await one.meet.remote(other)
+    else:
+        await one.__ray_call__.remote(
+            lambda self, it: setattr(self, "_other", it), other
+        )
+    pid = await other.pid.remote()
+    ref = one.ask.remote("stop", stop.place)
+    await stop.reached()
+
+    os.kill(pid, signal.SIGKILL)
+
+    with pytest.raises(ActorDiedError) as caught:
+        await ref
+    how = caught.value.exit
+    assert (how.cause, how.signal, how.method, how.pid) == ("crashed", 9, "stop", pid)
+    actor = hold_of(other).actor_id.hex()
+    assert str(caught.value.cause).startswith(
+        f"Server ({actor}) is dead: a signal ended"
+    )
+    with pytest.raises(ActorDiedError):
+        await one.ask.remote("pid")
+
+
+async def test_restart_when_a_call_is_on_a_link_then_it_fails_and_the_next_goes(
+    stop: Stop,
+) -> None:
+    one, other = Talker.remote(), Server.options(max_restarts=1).remote()
+    await one.meet.remote(other)
+    pid = await other.pid.remote()
+    ref = one.ask.remote("stop", stop.place)
+    await stop.reached()
+
+    os.kill(pid, signal.SIGKILL)
+
+    with pytest.raises(ActorUnavailableError) as caught:
+        await ref
+    assert caught.value.exit.method == "stop"
+    await other
+    await one.meet.remote(other)
+    seen = came_by_the_owner(other)
+    assert await one.ask.remote("pid") != pid
+    assert came_by_the_owner(other) == seen
+
+
+async def test_answers_when_they_were_given_before_the_end_then_they_arrive(
+    runtime: Runtime, stop: Stop
+) -> None:
+    one, other = Talker.remote(), Server.remote()
+    await one.meet.remote(other)
+
+    def ask_then_stop(self: Any, place: Place) -> int:
+        refs = [self._other.pid.remote() for _ in range(50)]
+        self._other.stop.remote(place)
+        place.stop_here()
+        return len({*actorlib.get(refs)})
+
+    ref = one.__ray_call__.remote(ask_then_stop, stop.place)
+    await stop.reached()
+    await stop.reached()
+    (info,) = [a for a in runtime.snapshot().actors if a.class_name == "Server"]
+    over = end_of(other)
+    os.kill(info.pid, signal.SIGKILL)
+    await over
+    stop.release()
+    stop.release()
+
+    assert await ref == 1
+
+
+async def test_cancel_when_a_call_runs_over_a_link_then_it_is_stopped() -> None:
+    one, gate = Talker.remote(), Gate.remote()
+    await one.meet.remote(gate)
+    await one.tell.remote("wait", "here")
+    await gate.reached.remote("here")
+
+    await one.cancel.remote()
+
+    await gate.wait.remote("here")
+    assert await gate.left.remote() == ["here"]
+
+
+async def test_cancel_when_a_call_waits_in_a_busy_actor_then_it_is_not_run(
+    stop: Stop,
+) -> None:
+    one, log = Talker.remote(), actorlib.remote(Log).remote()
+    await one.meet.remote(log)
+    busy = log.stop.remote(stop.place, 1)
+    await stop.reached()
+    await one.tell.remote("note", 2)
+
+    await one.cancel.remote()
+    stop.release()
+    await busy
+
+    assert await one.ask.remote("seen") == [1]
+
+
+@TALKERS
+async def test_cancel_when_the_caller_is_cancelled_then_so_is_what_it_called(
+    talker: Any,
+) -> None:
+    one, gate = talker.remote(), Gate.remote()
+    await one.meet.remote(gate)
+    ref = one.ask.remote("wait", "here")
+    await gate.reached.remote("here")
+
+    ref.cancel()
+
+    await gate.wait.remote("here")
+    assert await gate.left.remote() == ["here"]
+    with pytest.raises(TaskCancelledError):
+        await ref
+    await one.ask.remote("open", "there")
+
+
+async def test_cancel_when_the_caller_is_busy_then_the_callee_is_told_by_the_owner(
+    stop: Stop,
+) -> None:
+    one, gate = Talker.remote(), Gate.remote()
+    await one.meet.remote(gate)
+
+    def ask_then_stop(self: Any, place: Place) -> None:
+        self._ref = self._other.wait.remote("here")
+        place.stop_here()
+
+    ref = one.__ray_call__.remote(ask_then_stop, stop.place)
+    await stop.reached()
+    await gate.reached.remote("here")
+
+    ref.cancel()
+
+    await gate.wait.remote("here")
+    assert await gate.left.remote() == ["here"]
+
+
+async def test_cancel_when_calls_go_on_over_links_then_it_reaches_the_last() -> None:
+    one, two, gate = Talker.remote(), Talker.remote(), Gate.remote()
+    await two.meet.remote(gate)
+    await one.meet.remote(two)
+    ref = one.ask.remote("ask", "wait", "here")
+    await gate.reached.remote("here")
+
+    ref.cancel()
+
+    await gate.wait.remote("here")
+    assert await gate.left.remote() == ["here"]
+
+
+async def test_deadlock_when_it_goes_over_links_then_it_is_said() -> None:
+    one, other = Talker.remote(), Server.remote()
+    await one.meet.remote(other)
+    await other.keep.remote(one)
+
+    with pytest.raises(DeadlockError, match=r"Talker\.ask"):
+        await one.ask.remote("ask_back")
+
+    assert await one.ask.remote("pid") == await other.pid.remote()
+
+
+async def test_last_handle_when_it_is_dropped_in_a_call_then_the_call_is_served(
+    stop: Stop,
+) -> None:
+    one = Talker.remote()
+    other = Server.remote()
+    await one.meet.remote(other)
+    over = end_of(other)
+    del other
+    await one.tell.remote("stop", stop.place)
+    await stop.reached()
+    await one.drop.remote()
+    await one.__ray_ready__.remote()
+
+    stop.release()
+
+    assert await one.told.remote() == "went on"
+    await over
+
+
+async def test_end_when_a_call_runs_over_a_link_then_it_is_served_first(
+    stop: Stop,
+) -> None:
+    one, other = Talker.remote(), Server.remote()
+    await one.meet.remote(other)
+    over = end_of(other)
+    await one.tell.remote("stop", stop.place)
+    await stop.reached()
+
+    ending = other.__ray_terminate__.remote()
+    with pytest.raises(ActorDiedError):
+        await other.pid.remote()
+    stop.release()
+
+    assert await one.told.remote() == "went on"
+    await ending
+    await over
+    with pytest.raises(ActorDiedError):
+        await one.ask.remote("pid")
+
+
+async def test_end_when_the_caller_asks_for_it_then_it_is_behind_its_calls() -> None:
+    one, log = Talker.remote(), actorlib.remote(Log).remote()
+    await one.meet.remote(log)
+
+    def note_then_end(self: Any) -> list[int]:
+        refs = [self._other.note.remote(place) for place in range(100)]
+        self._other.__ray_terminate__.remote()
+        return list(actorlib.get(refs))
+
+    assert await one.__ray_call__.remote(note_then_end) == list(range(100))
+
+
+async def test_end_when_the_caller_is_gone_then_its_calls_are_served(
+    stop: Stop,
+) -> None:
+    one, log = Talker.remote(), actorlib.remote(Log).remote()
+    await one.meet.remote(log)
+    busy = log.stop.remote(stop.place, 1)
+    await stop.reached()
+    for place in (2, 3):
+        await one.tell.remote("note", place)
+    pid = await one.__ray_call__.remote(lambda _: os.getpid())
+    over = end_of(one)
+
+    os.kill(pid, signal.SIGKILL)
+    await over
+    stop.release()
+    await busy
+
+    assert await log.seen.remote() == [1, 2, 3]
+
+
+async def test_exit_when_an_actor_leaves_in_a_call_then_its_caller_is_told() -> None:
+    one, other = Talker.remote(), Server.remote()
+    await one.meet.remote(other)
+
+    with pytest.raises(ActorDiedError, match="it left by exit_actor"):
+        await one.ask.remote("leave")
+
+
+async def test_stream_when_there_is_a_link_then_it_is_in_order_with_calls() -> None:
+    one, other = Talker.remote(), Server.remote()
+    await one.meet.remote(other)
+
+    def read(self: Any) -> list[Any]:
+        first = self._other.pid.remote()
+        items = [actorlib.get(ref) for ref in self._other.count.remote(100)]
+        return [actorlib.get(first), *items]
+
+    assert (await one.__ray_call__.remote(read))[1:] == list(range(100))
+
+
+async def test_order_when_many_call_one_then_each_has_its_own() -> None:
+    log = actorlib.remote(Log).remote()
+    talkers = [Talker.options(num_cpus=0).remote() for _ in range(4)]
+    await asyncio.gather(*[talker.meet.remote(log) for talker in talkers])
+
+    def note(self: Any, who: int) -> None:
+        actorlib.get([self._other.note.remote((who, place)) for place in range(200)])
+
+    await asyncio.gather(
+        *[talker.__ray_call__.remote(note, who) for who, talker in enumerate(talkers)]
+    )
+
+    seen = await log.seen.remote()
+    for who in range(4):
+        mine = [place for caller, place in seen if caller == who]
+        assert mine == list(range(200))
+
+
+async def test_links_when_two_call_one_another_then_there_is_one_each_way() -> None:
+    one, other = AsyncTalker.remote(), AsyncTalker.remote()
+    await asyncio.gather(one.meet.remote(other), other.meet.remote(one))
+
+    first = one.ask.remote("ask", "ask", "__ray_ready__")
+
+    assert await first
+
+
+async def test_links_when_all_call_all_then_every_answer_is_there() -> None:
+    actors = [AsyncTalker.options(num_cpus=0).remote() for _ in range(6)]
+
+    counts = await asyncio.gather(*[a.greet.remote(actors) for a in actors])
+
+    assert counts == [len(actors) * ENOUGH] * len(actors)
+
+
+async def test_links_when_handles_come_and_go_then_there_is_one_each_time() -> None:
+    one, other = Caller.remote(), Echo.remote()
+
+    def meet(handle: ActorHandle[Any]) -> None:
+        for _ in range(ENOUGH):
+            actorlib.get(handle.echo.remote(1))
+
+    for _ in range(70):
+        await one.run.remote(meet, other)
+    before = came_by_the_owner(other)
+    await one.run.remote(meet, other)
+
+    assert came_by_the_owner(other) - before < ENOUGH
+
+
+async def test_variables_and_names_when_calls_go_over_a_link_then_they_travel() -> None:
+    one, keeper = AsyncCaller.remote(), Keeper.remote()
+
+    async def keep_named(other: Any) -> str:
+        for _ in range(ENOUGH):
+            await other.kept.remote()
+        named = other.kept.options(name="told")
+        await named.remote()
+        return str(await other.__ray_call__.remote(lambda _: os.getpid()))
+
+    assert int(await one.run.remote(keep_named, keeper)) == await keeper.pid.remote()

@@ -1,0 +1,454 @@
+"""Which way calls go, and that none passes another whichever way they go.
+
+Both ends are the real ones, over real links; what goes by way of the owner is a line of
+frames that is passed on whenever it pleases.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Any, Self
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actorlib._engine import ActorId
+from actorlib._wire.frames import (
+    ASK,
+    BEGIN,
+    CALL,
+    CANCEL,
+    DROP,
+    FAILURE,
+    FENCE,
+    GONE,
+    LINKED,
+    MEET,
+    MET,
+    PART,
+    PARTED,
+    RESULT,
+    UNMAKE,
+)
+from actorlib._wire.link import pair
+from actorlib._wire.memory import Memory
+from actorlib._wire.showing import Showing
+from actorlib._worker.guests import Guests
+from actorlib._worker.loans import LoanBook
+from actorlib._worker.peers import Peers
+from actorlib._worker.ways import CALLS, PATIENCE, Step, Way
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actorlib._wire.frames import Frame
+    from actorlib._worker.hosts import Source
+
+CALLER, CALLEE = 3, 5
+ACTOR = ActorId(b"a" * 16)
+
+
+class Reading:
+    """Reads links when it is told to; see Host."""
+
+    def __init__(self) -> None:
+        self.sources: list[Source] = []
+        self.has_loop = False
+        self._turn: list[Callable[[], None]] = []
+
+    def watch(self, source: Source) -> None:
+        self.sources.append(source)
+
+    def unwatch(self, source: Source) -> None:
+        if source in self.sources:
+            self.sources.remove(source)
+
+    def soon(self, callback: Callable[[], None]) -> bool:
+        if self.has_loop:
+            self._turn.append(callback)
+        return self.has_loop
+
+    def end_turn(self) -> None:
+        turn, self._turn = self._turn, []
+        for callback in turn:
+            callback()
+
+
+class Engine:
+    """That of a worker, whose frames to the owner are kept."""
+
+    class outbox:  # noqa: N801  # as the attribute is called
+        ordering = threading.RLock()
+
+    def __init__(self) -> None:
+        self.loans = LoanBook()
+        self.posted: deque[Frame] = deque()
+        self.returns = 0
+
+    def post(self, frame: Frame) -> None:
+        self.posted.append(frame)
+
+    def return_loans_soon(self) -> None:
+        self.returns += 1
+
+
+class Two:
+    """A caller and whom it calls, with an owner between them."""
+
+    def __init__(self) -> None:
+        self.showings = Showing(Memory()), Showing(Memory())
+        self.engines: Any = (Engine(), Engine())
+        self.readers = Reading(), Reading()
+        self.peers = Peers(self.engines[0], self.readers[0], CALLER, self.showings[0])
+        self.guests = Guests(self.engines[1], self.readers[1], CALLEE, self.showings[1])
+        self.received: list[Frame] = []
+        self.answers: list[Frame] = []
+        self._down: deque[Frame] = deque()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.peers.forget(ACTOR)
+        self.guests.part()
+        for reader in self.readers:
+            for source in [*reader.sources]:
+                source.read()
+        for showing in self.showings:
+            showing.close()
+
+    def call(self, number: int, payload: bytes = b"") -> None:
+        if not self.peers.goes(number, 0, ACTOR, "m", None, payload):
+            self.engines[0].post((ASK, number, 0, ACTOR, "m", None, payload))
+
+    def other(self, number: int) -> None:
+        self.peers.fence(ACTOR)
+        self.engines[0].post((ASK, number, 0, ACTOR, "m", ("loan",), b""))
+
+    def meet(self, number: int = 1) -> int:
+        """Calls until there is a link; gives the number of the next call."""
+        while not self.readers[0].sources:
+            self.call(number)
+            number += 1
+            self.pass_on()
+        return number
+
+    def pass_on(self, most: int = 1000) -> None:
+        """The owner passes on so many frames of the caller."""
+        for _ in range(most):
+            if not self.engines[0].posted:
+                return
+            frame = self.engines[0].posted.popleft()
+            if frame[0] == MEET:
+                self.introduce()
+            elif frame[0] in (BEGIN, FENCE):
+                self._down.append((frame[0], CALLER, *frame[2:]))
+            elif frame[0] == ASK:
+                self._down.append((CALL, *frame[1:2], "m", None, b""))
+
+    def introduce(self) -> None:
+        ours, theirs = pair()
+        self.showings[0].links[-CALLEE] = ours.detach()
+        self.showings[1].links[CALLER] = theirs.detach()
+        self.peers.take((MET, ACTOR, CALLEE))
+        self.guests.take((MEET, CALLER))
+        self.read_answers()
+
+    def read_pipe(self, most: int = 1000) -> None:
+        """The callee reads so many frames of its pipe."""
+        for _ in range(most):
+            if not self._down:
+                return
+            frame = self._down.popleft()
+            self._receive([frame] if frame[0] == CALL else self.guests.take(frame))
+
+    def read_links(self) -> None:
+        for source in [*self.readers[1].sources]:
+            while frames := source.read():
+                self._receive(frames)
+
+    def read_answers(self) -> None:
+        for source in [*self.readers[0].sources]:
+            self.answers += source.read()
+
+    def settle(self) -> list[int]:
+        """Everything arrives; gives the caller's numbers of the calls, in order."""
+        self.readers[0].end_turn()
+        self.pass_on()
+        self.read_pipe()
+        self.read_links()
+        return [frame[1] % LINKED for frame in self.received if frame[0] == CALL]
+
+    def _receive(self, frames: list[Frame]) -> None:
+        self.received += frames
+
+
+# Which way.
+
+
+def test_way_when_calls_are_few_then_nobody_asks_for_a_link() -> None:
+    way = Way()
+
+    assert [way.plain() for _ in range(CALLS)] == [Step.OWNER] * CALLS
+    assert way.plain() is Step.MEET
+    assert way.plain() is Step.OWNER
+
+
+def test_way_when_there_is_a_link_then_it_begins_once() -> None:
+    way = Way()
+    way.met()
+
+    assert [way.plain() for _ in range(3)] == [Step.BEGIN, Step.STRAIGHT, Step.STRAIGHT]
+
+
+def test_way_when_something_else_is_sent_then_it_comes_back_later() -> None:
+    way = Way()
+    way.met()
+    way.plain()
+
+    assert way.other() is Step.FENCE
+    assert way.other() is Step.OWNER
+    steps = [way.plain() for _ in range(PATIENCE + 1)]
+    assert steps == [Step.OWNER] * PATIENCE + [Step.BEGIN]
+
+
+def test_way_when_the_link_is_full_again_and_again_then_it_is_left_for_longer() -> None:
+    way = Way()
+    way.met()
+    away: list[int] = []
+    for _ in range(3):
+        while way.plain() is Step.OWNER:
+            pass
+        assert way.full(Step.STRAIGHT) is Step.FENCE
+        away.append(0)
+        while way.plain() is Step.OWNER:
+            away[-1] += 1
+
+    assert away == sorted(set(away))
+
+
+@pytest.mark.parametrize(("for_ever", "last"), [(True, Step.OWNER), (False, Step.MEET)])
+def test_way_when_the_owner_refuses_then_it_is_asked_again_unless_never(
+    *, for_ever: bool, last: Step
+) -> None:
+    way = Way()
+    while way.plain() is not Step.MEET:
+        pass
+    way.refused(for_ever=for_ever)
+
+    assert [way.plain() for _ in range(2 * PATIENCE + 1)][-1] is last
+
+
+# In which order.
+
+_DEEDS = st.sampled_from(
+    [
+        *["call"] * 3,
+        *["other", "large", "larger"],
+        *["end turn", "pass on", "read pipe", "read links"],
+    ]
+)
+_SIZES = {"call": 10, "large": 20_000, "larger": 100_000}
+
+
+@given(st.booleans(), st.lists(st.tuples(_DEEDS, st.integers(1, 20)), max_size=60))
+def test_order_when_calls_go_either_way_then_none_passes_another(
+    has_loop: bool,  # noqa: FBT001  # hypothesis gives it so
+    deeds: list[tuple[str, int]],
+) -> None:
+    with Two() as two:
+        number = two.meet()
+        two.readers[0].has_loop = has_loop
+        for deed, times in deeds:
+            if deed == "end turn":
+                two.readers[0].end_turn()
+            elif deed == "pass on":
+                two.pass_on(times)
+            elif deed == "read pipe":
+                two.read_pipe(times)
+            elif deed == "read links":
+                two.read_links()
+            else:
+                for _ in range(times if deed == "call" else 1):
+                    if deed == "other":
+                        two.other(number)
+                    else:
+                        two.call(number, bytes(_SIZES[deed]))
+                    number += 1
+
+        assert two.settle() == list(range(1, number))
+
+
+def test_order_when_the_link_is_full_then_none_passes_another() -> None:
+    with Two() as two:
+        first = two.meet()
+        for number in range(first, 5_000):
+            two.call(number, b"x" * 1_000)
+            if number % 1_000 == 0:
+                two.pass_on()
+                two.read_pipe(100)
+
+        assert two.settle() == list(range(1, 5_000))
+
+
+# What becomes of them.
+
+
+def test_answer_when_it_is_plain_then_it_goes_over_the_link() -> None:
+    with Two() as two:
+        number = two.meet()
+        two.call(number)
+        two.settle()
+
+        two.guests.answer((RESULT, two.received[-1][1], None, b"7"))
+        two.read_answers()
+
+        (answer,) = two.answers
+        assert two.peers.answered(answer) == (RESULT, number, None, b"7")
+        assert number not in two.peers
+
+
+def test_answer_when_it_has_loans_then_it_goes_by_way_of_the_owner() -> None:
+    with Two() as two:
+        two.call(two.meet())
+        two.settle()
+        answer = (RESULT, two.received[-1][1], (b"loan",), b"7")
+
+        two.guests.answer(answer)
+
+        assert list(two.engines[1].posted) == [answer]
+
+
+def test_answers_when_they_are_gathered_then_they_leave_together() -> None:
+    with Two() as two:
+        first = two.meet()
+        for number in range(first, first + 10):
+            two.call(number)
+        two.settle()
+        for call in two.received[-10:]:
+            two.guests.gather((RESULT, call[1], None, b""))
+
+        two.read_answers()
+        assert not two.answers
+        two.guests.flush()
+        two.read_answers()
+
+        assert len(two.answers) == 10
+
+
+def test_end_when_the_callee_is_gone_then_answers_come_before_the_error() -> None:
+    with Two() as two:
+        number = two.meet()
+        two.call(number)
+        two.call(number + 1)
+        two.settle()
+        two.guests.answer((RESULT, two.received[-2][1], None, b"7"))
+
+        frames = two.peers.take((GONE, CALLEE, "it died", b"error"))
+
+        assert frames[0][0] == RESULT
+        assert {frame[1] % LINKED for frame in frames if frame[0] == FAILURE} >= {
+            number + 1
+        }
+
+
+def test_parting_when_calls_are_there_then_they_are_answered_first() -> None:
+    with Two() as two:
+        number = two.meet()
+        two.call(number)
+        two.pass_on()
+        two.read_pipe()
+
+        (call,) = two.guests.take((PART, 0))
+        assert (PARTED, 0) not in two.engines[1].posted
+        two.call(number + 1)
+        two.guests.answer((RESULT, call[1], None, b""))
+
+        assert (PARTED, 0) in two.engines[1].posted
+        assert two.engines[0].posted[-1][:2] == (ASK, number + 1)
+
+
+def test_cancelling_when_a_call_is_on_the_link_then_it_follows_it() -> None:
+    with Two() as two:
+        number = two.meet()
+        two.call(number)
+        assert two.peers.cancel(number, recursive=False)
+        two.settle()
+
+        assert two.received[-1] == (CANCEL, CALLER * LINKED + number)
+        assert not two.peers.cancel(number, recursive=False)
+
+
+def test_cancelling_when_the_link_is_full_then_it_goes_by_way_of_the_owner() -> None:
+    with Two() as two:
+        number = first = two.meet()
+        while two.peers.goes(number, 0, ACTOR, "m", None, b"x" * 1_000):
+            if two.engines[0].posted and two.engines[0].posted[-1][0] == ASK:
+                break
+            number += 1
+        two.peers.cancel(first, recursive=False)
+
+        assert two.engines[0].posted[-1] == (
+            DROP,
+            CALLEE,
+            CALLER * LINKED + first,
+            True,
+        )
+
+
+def test_cancelling_when_the_caller_is_busy_then_the_callee_knows_what_it_made() -> (
+    None
+):
+    with Two() as two:
+        number = two.meet()
+        two.peers.goes(number, 9, ACTOR, "m", None, b"")
+        two.settle()
+
+        frames = two.guests.take((UNMAKE, CALLER, 9))
+
+        assert frames == [(CANCEL, CALLER * LINKED + number)]
+
+
+def test_loans_when_an_actor_has_to_answer_then_they_are_given_back_later() -> None:
+    with Two() as two:
+        loans = two.engines[0].loans
+        loans.arrived((ACTOR,))
+        loans.retain(ACTOR)
+        number = two.meet()
+        two.call(number)
+        two.settle()
+        loans.release(ACTOR)
+        assert loans.returns() == []
+
+        two.guests.answer((RESULT, two.received[-1][1], None, b""))
+        two.read_answers()
+        two.peers.answered(two.answers[0])
+
+        assert two.engines[0].returns == 1
+        assert loans.returns() == [(ACTOR, 1)]
+
+
+def test_descriptors_when_nobody_takes_an_end_then_it_is_closed() -> None:
+    ours, theirs = pair()
+    showing = Showing(Memory())
+    showing.links[CALLER] = theirs.detach()
+
+    showing.close()
+
+    with ours:
+        assert ours.recv(1) == b""
+
+
+def test_link_when_the_callee_never_had_its_end_then_calls_go_by_the_owner() -> None:
+    with Two() as two:
+        ours, theirs = pair()
+        two.showings[0].links[-CALLEE] = ours.detach()
+        two.peers.take((MET, ACTOR, CALLEE))
+        theirs.close()
+        two.read_answers()
+
+        two.call(1)
+
+        assert [frame[0] for frame in two.engines[0].posted] == [ASK]
