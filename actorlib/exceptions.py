@@ -22,6 +22,7 @@ __all__ = [
     "ActorUnavailableError",
     "ActorUnschedulableError",
     "ActorlibError",
+    "ClusterError",
     "DeadlineExceededError",
     "DeadlockError",
     "Empty",
@@ -152,6 +153,10 @@ class TemplateError(ActorlibError):
 
 class UnsupportedOptionError(ActorlibError, ValueError):
     """The engine that runs cannot do what an option asks; nothing was made."""
+
+
+class ClusterError(ActorlibError, ConnectionError):
+    """There is no cluster at the address, or it does not let this process in."""
 
 
 class ActorError(ActorlibError):
