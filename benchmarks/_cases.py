@@ -10,13 +10,14 @@ from benchmarks._jobs import Job, Samples
 OURS: Final = "actorlib"
 FLOOR: Final = "floor"
 RAY: Final = "Ray"
+ON_RAY: Final = "actorlib on Ray"
 POOL: Final = "process pool"
 FORKSERVER: Final = "forkserver pool"
 SCAN: Final = "list scan"
 SMALLEST: Final = "10 devices"
 """Ourselves on the smallest machine: to compare with, not to show."""
 
-COLUMNS: Final = (OURS, FLOOR, SCAN, RAY, POOL, FORKSERVER)
+COLUMNS: Final = (OURS, ON_RAY, FLOOR, SCAN, RAY, POOL, FORKSERVER)
 """Who is measured, in the order in which they are shown."""
 
 
