@@ -367,6 +367,10 @@ def travels(engine: Engine, actor: LoanId) -> None:
         TypeError: It is pickled for something else than a call or its result.
         ValueError: It belongs to another runtime than the call.
     """
+    carry = getattr(engine, "carry", None)
+    if carry is not None:  # its values are pickled, and counted, by somebody else
+        carry(actor)
+        return
     travelling = _travelling.get()
     if travelling is None:
         raise TypeError(

@@ -4,32 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import time
 from collections.abc import Coroutine, Generator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack, cast, overload
 
-from actorlib._checks import checked, one_of
+from actorlib._checks import checked
+from actorlib._choosing import address_of, engine_name, started
 from actorlib._engine import current_engine, find_engine, set_engine
 from actorlib._generator import ObjectRefGenerator
 from actorlib._handle import ActorHandle, hold_of, own_handle
 from actorlib._placement_group import PlacementGroup
 from actorlib._ref import ObjectRef
 from actorlib._remote import ActorClass, plan_of
-from actorlib._runtime_options import ENGINES, RuntimeKeywords, RuntimeOptions
+from actorlib._runtime_options import RuntimeKeywords, RuntimeOptions
 from actorlib._streams import fill_standard_streams
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from actorlib._context import RuntimeContext
-    from actorlib._local.engine import LocalEngine
+    from actorlib._owner import Owner
     from actorlib._snapshot import CallInfo, Snapshot
 
 T = TypeVar("T")
-
-ENGINE_VARIABLE = "ACTORLIB_ENGINE"
 
 
 class Runtime:
@@ -42,8 +40,9 @@ class Runtime:
 
     def __init__(self, options: RuntimeOptions) -> None:
         self._options = options
-        self._engine_name = _engine_name(options)
-        self._engine: LocalEngine | None = None
+        self._engine_name = engine_name(options)
+        self._address = address_of(options, self._engine_name)
+        self._engine: Owner | None = None
         self._is_used = False
 
     def __repr__(self) -> str:
@@ -96,7 +95,7 @@ class Runtime:
         Raises:
             RuntimeError: It is not running.
         """
-        return self._running().lives.unanswered()
+        return self._running().calls()
 
     def available_resources(self) -> dict[str, float]:
         """What nobody holds, by resource name; memory in bytes.
@@ -104,7 +103,7 @@ class Runtime:
         Raises:
             RuntimeError: It is not running.
         """
-        return self._running().machine.ledger.available()
+        return self._running().available()
 
     def cluster_resources(self) -> dict[str, float]:
         """Everything the runtime may grant, by resource name; memory in bytes.
@@ -112,7 +111,7 @@ class Runtime:
         Raises:
             RuntimeError: It is not running.
         """
-        return self._running().machine.ledger.total()
+        return self._running().total()
 
     def explain(
         self, actor: ActorHandle[Any] | ActorClass[..., Any] | PlacementGroup
@@ -136,10 +135,10 @@ class Runtime:
             interface, options = plan_of(actor)
             return engine.survey(interface.class_name, options)
         if isinstance(actor, PlacementGroup):
-            return engine.groups.explain(actor.id)
+            return engine.explain_group(actor.id)
         return engine.explain(hold_of(_checked(actor)).actor_id)
 
-    def _running(self) -> LocalEngine:
+    def _running(self) -> Owner:
         if self._engine is None:
             raise RuntimeError(
                 "this runtime is not running: it starts with 'async with "
@@ -148,22 +147,11 @@ class Runtime:
         return self._engine
 
     async def _open(self) -> Self:
-        from actorlib._local.machine import Machine
-
         _refuse_second()
         if self._is_used:
             raise RuntimeError("this runtime was started before: call init() again")
         self._is_used = True
-        launch = None
-        if self._engine_name == "inline":
-            from actorlib._inline.launcher import InlineLauncher
-
-            launch = InlineLauncher
-        machine = await Machine.open(self._options, launch)
-        # By now it is loaded: the machine used the time that the template took.
-        from actorlib._local.crossing import engine_for
-
-        engine = engine_for(machine, self._options)
+        engine = await started(self._options, self._engine_name, self._address)
         try:
             _refuse_second()
         except BaseException:
@@ -188,6 +176,9 @@ def init(**options: Unpack[RuntimeKeywords]) -> Runtime:
         RuntimeError: A runtime is running in this process already.
         TemplateError: When it starts: no worker can be started, or a module of
             ``preload`` cannot be imported.
+        ClusterError: When it starts on Ray: there is no cluster at the address, or it
+            is one of another Ray.
+        ImportError: When it starts on Ray, and Ray is not installed.
     """
     _refuse_second()
     return Runtime(checked(RuntimeOptions, "init()", options))
@@ -370,14 +361,6 @@ def get_gpu_ids() -> list[int | str]:
     if engine is None:
         return []
     return list(engine.context.accelerator_ids.get("GPU", ()))
-
-
-def _engine_name(options: RuntimeOptions) -> str:
-    if options.engine is not None:
-        return options.engine
-    name = os.environ.get(ENGINE_VARIABLE) or "local"
-    one_of(ENGINE_VARIABLE, name, ENGINES)
-    return name
 
 
 def _refuse_second() -> None:

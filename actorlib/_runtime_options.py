@@ -9,7 +9,7 @@ from typing import Literal, TypedDict, cast
 from actorlib._checks import count, module_names, one_of, seconds, text
 from actorlib._resources import Resources, bytes_of, totals
 
-ENGINES = ("local", "inline")
+ENGINES = ("local", "inline", "ray")
 MASK_FORMS = ("index", "uuid")
 START_METHODS = ("template", "spawn")
 INFEASIBLE = ("fail", "wait")
@@ -19,7 +19,8 @@ WHEN_FULL = ("spill", "fail")
 class RuntimeKeywords(TypedDict, total=False):
     """The keywords of ``init(...)``: see RuntimeOptions."""
 
-    engine: Literal["local", "inline"] | None
+    engine: Literal["local", "inline", "ray"] | None
+    address: str | None
     num_cpus: int | None
     num_gpus: int | None
     memory: float | None
@@ -42,10 +43,16 @@ class RuntimeOptions:
 
     Attributes:
         engine: ``"local"`` runs each actor in a process of its own; ``"inline"`` runs
-            all of them in this one, for debuggers and unit tests. None takes what the
-            variable ``ACTORLIB_ENGINE`` says, else ``"local"``. Inline, nothing is
-            started: ``preload``, ``start_method``, ``mask_form`` and ``log_to_driver``
-            do nothing.
+            all of them in this one, for debuggers and unit tests; ``"ray"`` runs them
+            on a cluster. None takes what the variable ``ACTORLIB_ENGINE`` says, else
+            ``"local"``. Inline, nothing is started: ``preload``, ``start_method``,
+            ``mask_form`` and ``log_to_driver`` do nothing. On Ray, ``preload``,
+            ``start_method``, ``mask_form``, ``object_store_full`` and ``share_above``
+            do nothing, and what a cluster has that runs already is what it says.
+        address: Where the cluster is, for ``"ray"``: ``"auto"`` for the one of this
+            machine, or ``"10.0.0.5:6379"``. None takes what the variable
+            ``ACTORLIB_ADDRESS`` says, else a cluster is started on this machine, which
+            ends with the runtime.
         num_cpus: CPUs to give out, or None for those this process may use.
         num_gpus: GPUs to give out, or None for those found. Resources are logical:
             more may be declared than there are.
@@ -81,7 +88,8 @@ class RuntimeOptions:
             out.
     """
 
-    engine: Literal["local", "inline"] | None = None
+    engine: Literal["local", "inline", "ray"] | None = None
+    address: str | None = None
     num_cpus: int | None = None
     num_gpus: int | None = None
     memory: float | None = None
@@ -109,6 +117,8 @@ class RuntimeOptions:
         object.__setattr__(self, "preload", module_names(self.preload))
         if self.engine is not None:
             one_of("engine", self.engine, ENGINES)
+        if self.address is not None:
+            text("address", self.address, "'auto'")
         if self.start_method is not None:
             one_of("start_method", self.start_method, START_METHODS)
         one_of("infeasible", self.infeasible, INFEASIBLE)

@@ -22,6 +22,7 @@ __all__ = [
     "ActorUnavailableError",
     "ActorUnschedulableError",
     "ActorlibError",
+    "ClusterError",
     "DeadlineExceededError",
     "DeadlockError",
     "Empty",
@@ -165,6 +166,10 @@ class InitError(UnsupportedOptionError, RuntimeError):
 
 class RuntimeNotStartedError(ActorlibError, RuntimeError):
     """A runtime is needed, and none is running in this process."""
+
+
+class ClusterError(ActorlibError, ConnectionError):
+    """There is no cluster at the address, or it does not let this process in."""
 
 
 class ActorError(ActorlibError):

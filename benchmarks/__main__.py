@@ -12,6 +12,7 @@ _NAMES: Final = (
     "whole",
     "idle",
     "calls",
+    "engines",
     "fan",
     "between",
     "batches",

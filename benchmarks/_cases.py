@@ -11,6 +11,7 @@ FLOOR: Final = "floor"
 RAY: Final = "Ray"
 XOSCAR: Final = "xoscar"
 DASK: Final = "distributed"
+ON_RAY: Final = "actorlib on Ray"
 POOL: Final = "process pool"
 FORKSERVER: Final = "forkserver pool"
 SCAN: Final = "list scan"
@@ -20,7 +21,7 @@ OWNER: Final = "from the owner"
 PEERS: Final = (RAY, XOSCAR, DASK, POOL, FORKSERVER)
 """Who does the same work for users."""
 
-COLUMNS: Final = (OURS, OWNER, FLOOR, SCAN, *PEERS)
+COLUMNS: Final = (OURS, OWNER, ON_RAY, FLOOR, SCAN, *PEERS)
 """Who is measured, in the order in which they are shown.
 
 A cell may have another name: ourselves in an easier situation, to compare with and not

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from helpers.on_ray import NEEDS_RAY
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
@@ -61,6 +62,9 @@ Ada's search was given up
 3
 True
 """,
+    "on_a_cluster.py": r"""
+2262 primes below 20000
+""",
     "actors_calling_actors.py": r"""
 4
 14
@@ -80,11 +84,11 @@ True
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 
-def run(script: Path) -> subprocess.CompletedProcess[str]:
+def run(script: Path, **settings: str) -> subprocess.CompletedProcess[str]:
     kept = {n: v for n, v in os.environ.items() if not n.startswith(SETTINGS)}
     return subprocess.run(
         [sys.executable, str(script)],
-        env={**kept, "PYTHONPATH": str(ROOT)},
+        env={**kept, "PYTHONPATH": str(ROOT), **settings},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -96,6 +100,17 @@ def run(script: Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.glob("*.py")))
 def test_example_when_run_then_it_prints_what_it_promises(name: str) -> None:
     done = run(EXAMPLES / name)
+
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(PROMISED[name].lstrip("\n"), done.stdout), done.stdout
+
+
+@pytest.mark.ray
+@NEEDS_RAY
+def test_example_when_the_environment_says_ray_then_it_prints_the_same() -> None:
+    name = "on_a_cluster.py"
+    settings = {"ACTORLIB_ENGINE": "ray", "RAY_AUTH_MODE": "disabled"}
+    done = run(EXAMPLES / name, **settings)
 
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(PROMISED[name].lstrip("\n"), done.stdout), done.stdout

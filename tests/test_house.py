@@ -27,6 +27,7 @@ PACKAGES = {
     "actorlib._enforcement",
     "actorlib._inline",
     "actorlib._local",
+    "actorlib._ray",
     "actorlib._wire",
     "actorlib._worker",
     "actorlib.accelerators",
@@ -66,12 +67,14 @@ ARROWS: dict[str, str] = {
     "_context": "_bundles _calling _runtime_env",
     "_pending": "_ref",
     "_batch": "_ref",
+    "_chunks": "_engine exceptions",
     "_parts": "_ref",
     "_reservations": "_bundles _ref _snapshot",
     "_engine": (
         "_bundles _interface _options _pending _ref _reservations _snapshot _context "
         "_reading _function_options"
     ),
+    "_owner": "_bundles _engine _options _snapshot",
     # The agreements: with another process, with hardware, and how a lease is kept.
     "_wire": "_wire exceptions _serializers",
     "accelerators": "accelerators _kinds exceptions",
@@ -89,10 +92,16 @@ ARROWS: dict[str, str] = {
         "_telling _reading _window _values _code _function_options _spelling _apart"
     ),
     "_worker": (
-        "_worker _bundles _calling _engine _pending _ref _arguments _interface "
+        "_chunks _worker _bundles _calling _engine _pending _ref _arguments _interface "
         "_options _runtime_env _snapshot exceptions _wire _remote _context "
         "_propagation _telling _reading _window _values _code _function_options "
         "_streams"
+    ),
+    "_ray": (
+        "_ray _bundles _calling _chunks _context _engine _function_options _handle "
+        "_interface _kinds _options _pending _propagation _reading _ref _remote "
+        "_resources _runtime_env _runtime_options _serializers _snapshot _telling "
+        "_wire exceptions"
     ),
     # The owner's side and a worker's in one process: the pipe is between them still.
     "_inline": "_inline _engine _runtime_options _local _wire _worker",
@@ -128,9 +137,10 @@ ARROWS: dict[str, str] = {
     "_queue_actor": "_buffer _engine _remote",
     "_desk": "_engine _handle _interface _ref _waiting _wire exceptions",
     "_queue": "_checks _desk _handle _queue_actor _ref _remote _waiting exceptions",
+    "_choosing": "_checks _inline _local _owner _ray _runtime_options",
     "_runtime": (
-        "_checks _engine _handle _inline _local _placement_group _ref _remote "
-        "_runtime_options _snapshot _streams _context _generator"
+        "_checks _engine _handle _placement_group _ref _remote _runtime_options "
+        "_snapshot _streams _context _generator _choosing _owner"
     ),
     "": (
         "exceptions _actor_method _batch _flow _handle _lookup _method "
@@ -212,6 +222,9 @@ PURE = [
     "_local.ahead",
     "_worker.tempo",
     "_spelling",
+    "_ray.options",
+    "_ray.refusal",
+    "_ray.translate",
 ]
 """What decides from values alone: time, chance and the system come in as arguments."""
 
@@ -325,24 +338,29 @@ def test_wing_when_it_imports_then_never_the_other_wing(wing: str, other: str) -
     assert broken == []
 
 
-def test_worker_when_it_imports_a_face_then_in_one_place_alone() -> None:
+@pytest.mark.parametrize(
+    ("wing", "place"), [("_worker", "_worker.birth"), ("_ray", "_ray.here")]
+)
+def test_wing_when_it_imports_a_face_then_in_one_place_alone(
+    wing: str, place: str
+) -> None:
     broken = [
         name
         for name in FILES
-        if room_of(name) == "_worker" and "_remote" in own_imports_of(name)
+        if room_of(name) == wing and {"_handle", "_remote"} & own_imports_of(name)
     ]
 
-    assert broken == ["_worker.birth"]
+    assert broken == [place]
 
 
-def test_runtime_when_it_names_an_engine_then_nothing_else_of_the_wings() -> None:
-    named = {name for name in own_imports_of("_runtime") if "." in name}
+def test_engine_when_named_then_in_one_place_and_nothing_else_of_the_wings() -> None:
+    named = {name for name in own_imports_of("_choosing") if "." in name}
 
     assert named <= {
         "_inline.launcher",
         "_local.crossing",
-        "_local.engine",
         "_local.machine",
+        "_ray.owner",
     }
 
 
@@ -401,8 +419,8 @@ def test_imports_when_of_this_package_then_each_names_a_file() -> None:
     assert unknown == []
 
 
-def test_ray_when_looked_for_then_nobody_imports_it() -> None:
-    assert [name for name in FILES if "ray" in imports_of(name)] == []
+def test_ray_when_looked_for_then_one_file_imports_it() -> None:
+    assert [n for n in FILES if "ray" in imports_of(n)] == ["_ray.library"]
 
 
 # What decides is pure.
@@ -434,8 +452,8 @@ def test_global_when_looked_for_then_one_slot_alone() -> None:
     [
         (
             "import actorlib",
-            "actorlib._inline actorlib._local actorlib._worker actorlib._wire "
-            "actorlib.accelerators "
+            "actorlib._inline actorlib._local actorlib._ray actorlib._worker "
+            "actorlib._wire actorlib.accelerators "
             "msgpack cloudpickle numpy pynvml ray rich torch uvloop",
         ),
         (
@@ -457,7 +475,8 @@ def test_global_when_looked_for_then_one_slot_alone() -> None:
         ),
         (
             "import actorlib._local.engine",
-            "actorlib._inline actorlib._worker numpy pynvml ray rich torch",
+            "actorlib._inline actorlib._ray actorlib._worker numpy pynvml ray rich "
+            "torch",
         ),
         (
             "import actorlib.accelerators",

@@ -71,8 +71,9 @@ def thread_name() -> str:
 
 
 def test_engine_when_unknown_then_the_known_ones_are_listed() -> None:
-    with pytest.raises(ValueError, match="engine takes one of 'local', 'inline'"):
-        actorlib.init(engine="ray")  # type: ignore[arg-type]
+    known = "engine takes one of 'local', 'inline', 'ray'"
+    with pytest.raises(ValueError, match=known):
+        actorlib.init(engine="spark")  # type: ignore[arg-type]
 
 
 def test_engine_when_of_the_wrong_type_then_it_is_refused() -> None:
@@ -83,7 +84,7 @@ def test_engine_when_of_the_wrong_type_then_it_is_refused() -> None:
 def test_engine_when_the_variable_is_unknown_then_it_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("ACTORLIB_ENGINE", "ray")
+    monkeypatch.setenv("ACTORLIB_ENGINE", "spark")
     with pytest.raises(ValueError, match="ACTORLIB_ENGINE takes one of 'local'"):
         actorlib.init()
 

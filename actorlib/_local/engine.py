@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from actorlib._local.supervisor import Life
     from actorlib._options import ActorOptions
     from actorlib._runtime_options import RuntimeOptions
-    from actorlib._snapshot import ActorInfo
+    from actorlib._snapshot import ActorInfo, CallInfo
 
 _PATIENCE = 5.0
 """Seconds beyond the grace after which an end is forced, whatever the template does."""
@@ -329,6 +329,22 @@ class LocalEngine:
             demands=tuple(machine.demands()),
             crews=self.lives.pool.workers.info(),
         )
+
+    def calls(self) -> list[CallInfo]:
+        """The calls that have no answer yet; see Owner."""
+        return self.lives.unanswered()
+
+    def available(self) -> dict[str, float]:
+        """What nobody holds; see Owner."""
+        return self.machine.ledger.available()
+
+    def total(self) -> dict[str, float]:
+        """Everything that may be granted; see Owner."""
+        return self.machine.ledger.total()
+
+    def explain_group(self, group: GroupId) -> str:
+        """Why a placement group waits, or where its bundles are; see Owner."""
+        return self.groups.explain(group)
 
     def explain(self, actor: ActorId) -> str:
         """Why an actor is not placed yet, or where it is."""

@@ -12,8 +12,7 @@ Loading it is part of every start, so it imports neither ``_local`` nor
 * ``looped``, ``plain``: an event loop, for actors with ``async def``, and the main
   thread beside it.
 * ``crew``: the threads that serve it beside the main one.
-* ``carried``, ``batches``: what the caller said of a call, where it runs; a chunk of
-  calls that came as one.
+* ``carried``: what the caller said of a call, where it runs.
 * ``functions``, ``attention``, ``yielding``, ``tempo``: calls of functions; looking at
   the pipe while one runs; those that yield; how long they take.
 * ``gate``: how many calls run at once, and which waits next.

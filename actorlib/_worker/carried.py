@@ -6,9 +6,9 @@ from contextvars import Context, copy_context
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, cast
 
+from actorlib._chunks import await_each, call_each
 from actorlib._telling import enter_variables
 from actorlib._wire.payload import dump
-from actorlib._worker.batches import await_each, call_each
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence

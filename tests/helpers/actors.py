@@ -37,7 +37,7 @@ async def running(**options: Unpack[RuntimeKeywords]) -> AsyncGenerator[Runtime]
     Args:
         **options: As for ``init()``; four CPUs and no GPU unless they say otherwise.
     """
-    with _limited():
+    with limited():
         async with _known(options) as runtime:
             yield runtime
 
@@ -64,7 +64,7 @@ async def shared(
         @asynccontextmanager
         async def lend() -> AsyncGenerator[Runtime]:
             set_engine(engine)
-            with _limited():
+            with limited():
                 try:
                     yield runtime
                 finally:
@@ -89,20 +89,20 @@ def _known(options: RuntimeKeywords) -> Runtime:
 
 
 @contextmanager
-def _limited() -> Generator[None]:
+def limited(limit: float = LIMIT) -> Generator[None]:
     """Cancels what the test's loop does, actors' lives apart, if it takes too long."""
     loop = asyncio.get_running_loop()
-    watchdog = loop.call_later(LIMIT, _interrupt, loop)
+    watchdog = loop.call_later(limit, _interrupt, loop, limit)
     try:
         yield
     finally:
         watchdog.cancel()
 
 
-def _interrupt(loop: asyncio.AbstractEventLoop) -> None:
+def _interrupt(loop: asyncio.AbstractEventLoop, limit: float) -> None:
     for task in asyncio.all_tasks(loop):
         if "Life." not in repr(task.get_coro()):
-            task.cancel(f"the test has been running for {LIMIT:g} s")
+            task.cancel(f"the test has been running for {limit:g} s")
 
 
 @actorlib.remote
@@ -364,9 +364,19 @@ def end_of(actor: ActorHandle[Any] | str) -> asyncio.Future[None]:
     """
     engine = cast("LocalEngine", find_engine())
     number = bytes.fromhex(actor) if isinstance(actor, str) else hold_of(actor).actor_id
+    if not hasattr(engine, "lives"):  # it is on a cluster
+        return asyncio.ensure_future(
+            _end_on_cluster(engine, engine.ready(cast("ActorId", number)), number.hex())
+        )
     life = engine.lives.find(ActorId(number))
     assert life is not None
     return asyncio.shield(life.ended)
+
+
+async def _end_on_cluster(engine: Any, ready: asyncio.Future[None], key: str) -> None:
+    await asyncio.wait([ready])
+    pids = [info.pid for info in engine.actors() if info.actor_id == key]
+    await asyncio.gather(*map(gone, pids))  # of one that is dead nothing is known
 
 
 async def gone(pid: int) -> None:

@@ -1,0 +1,49 @@
+"""What a runtime asks of the engine in the owner's process, besides the verbs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from actorlib._engine import Engine
+
+if TYPE_CHECKING:
+    from actorlib._bundles import GroupId
+    from actorlib._engine import ActorId
+    from actorlib._options import ActorOptions
+    from actorlib._snapshot import CallInfo, Snapshot
+
+
+class Owner(Engine, Protocol):
+    """The engine of the user's program."""
+
+    def snapshot(self) -> Snapshot:
+        """The state of the runtime now."""
+        ...
+
+    def calls(self) -> list[CallInfo]:
+        """The calls that have no answer yet."""
+        ...
+
+    def available(self) -> dict[str, float]:
+        """What nobody holds, by resource name; memory in bytes."""
+        ...
+
+    def total(self) -> dict[str, float]:
+        """Everything that may be granted, by resource name; memory in bytes."""
+        ...
+
+    def explain(self, actor: ActorId) -> str:
+        """Why an actor is not placed yet, or where it is."""
+        ...
+
+    def survey(self, label: str, options: ActorOptions) -> str:
+        """Where an actor would go now, or what stands in its way."""
+        ...
+
+    def explain_group(self, group: GroupId) -> str:
+        """Why a placement group waits, or where its bundles are."""
+        ...
+
+    async def aclose(self) -> None:
+        """Ends every actor, the busy ones after a grace, and leaves nothing behind."""
+        ...

@@ -1,0 +1,158 @@
+"""What one process knows of the actors that it can call."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from actorlib._engine import ActorId
+from actorlib._ray.crossing import Again, Retried
+from actorlib._ray.library import id_of
+from actorlib._ray.options import call_options
+from actorlib._ray.tasks import check_travelling
+from actorlib.exceptions import ActorDiedError, ActorUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from actorlib._interface import Method
+    from actorlib._ray.home import Arrivals
+    from actorlib._ref import ObjectRef
+
+
+class Traits(NamedTuple):
+    """What callers have to know of an actor's options.
+
+    Attributes:
+        label: The name of its class.
+        is_async: Whether that has ``async def`` methods.
+        restarts: How often it is restarted.
+        retried: The exceptions after which a call is made again.
+    """
+
+    label: str
+    is_async: bool
+    restarts: int = 0
+    retried: Retried = False
+
+
+class Actor:
+    """One actor, as this process knows it.
+
+    Args:
+        handle: Ray's handle; None for one that was never made.
+        key: Its id.
+        traits: What callers have to know of its options.
+        why: Why it was never made.
+
+    Attributes:
+        handle: The same.
+        key: The same.
+        traits: The same.
+        why: The same.
+        readiness: Done when it is ready for calls; None where that has to be asked.
+        incarnation: The process that it was in when it was asked last.
+        died: How it ended, if that is known here.
+        is_own: Whether this process has made it, and it ends with it.
+    """
+
+    def __init__(
+        self,
+        handle: Any,
+        key: bytes,
+        traits: Traits,
+        why: Exception | None = None,
+    ) -> None:
+        self.handle = handle
+        self.key = key
+        self.traits = traits
+        self.why = why
+        self.readiness: ObjectRef[Any] | None = None
+        self.incarnation = ""
+        self.died: ActorDiedError | None = None
+        self.is_own = False
+        self._calls: dict[str, tuple[Method, Any]] = {}
+
+    @property
+    def hex(self) -> str:
+        """Its id in hex."""
+        return self.key.hex()
+
+    @property
+    def label(self) -> str:
+        """The name of its class."""
+        return self.traits.label
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it is ready for calls, as far as is known here."""
+        return self.readiness is None or self.readiness.done()
+
+    def call_of(self, method: Method) -> Any:
+        """What calls a method of it; kept, as most methods are called as they are.
+
+        Raises:
+            UnsupportedOptionError: Ray cannot do what is said of the call.
+        """
+        kept = self._calls.get(method.name)
+        if kept is not None and kept[0] is method:
+            return kept[1]
+        options = call_options(self.label, method, is_async=self.traits.is_async)
+        options["retry_exceptions"] = [Again]
+        host = self.handle.stream if method.is_stream else self.handle.call
+        call = host.options(**options)
+        self._calls[method.name] = method, call
+        return call
+
+    def heard_of(self, error: BaseException) -> BaseException:
+        """Takes note of what an error says of it.
+
+        Args:
+            error: What a call of it came to.
+        """
+        if isinstance(error, ActorUnavailableError):
+            self.readiness = None
+        elif isinstance(error, ActorDiedError) and self.died is None:
+            self.died = error
+        return error
+
+
+class ActorKey(bytes):
+    """The id of an actor, which holds Ray's handle: Ray counts those."""
+
+    actor: Actor
+    arrivals: Arrivals
+
+    def __reduce__(self) -> tuple[object, ...]:
+        if self.actor.why is not None:
+            raise self.actor.why
+        check_travelling("a handle")
+        return self.arrivals.actor, (self.actor.handle, self.actor.traits)
+
+
+def key_of(actor: Actor, arrivals: Arrivals) -> ActorId:
+    """The id of an actor, for its holders."""
+    key = ActorKey(actor.key)
+    key.actor = actor
+    key.arrivals = arrivals
+    return ActorId(key)
+
+
+class Known:
+    """The actors of a process, each once while anybody holds it."""
+
+    def __init__(self) -> None:
+        self._actors: weakref.WeakValueDictionary[bytes, Actor] = (
+            weakref.WeakValueDictionary()
+        )
+
+    def of(self, handle: Any, traits: Traits) -> Actor:
+        """The actor of one of Ray's handles."""
+        key = id_of(handle)
+        actor = self._actors.get(key)
+        if actor is None:
+            actor = self._actors[key] = Actor(handle, key, traits)
+        return actor
+
+    def __iter__(self) -> Iterator[Actor]:
+        return iter(list(self._actors.values()))

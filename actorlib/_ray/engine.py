@@ -1,0 +1,391 @@
+"""The verbs on Ray, in whatever process of the cluster."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+from actorlib._engine import ActorExit, ActorId, ActorSpec, Hold
+from actorlib._pending import PendingCalls
+from actorlib._ray.actors import Actor, Known, Traits, key_of
+from actorlib._ray.endings import Endings
+from actorlib._ray.functions import Functions
+from actorlib._ray.groups import Groups
+from actorlib._ray.infos import infos_of
+from actorlib._ray.library import class_of, inside, ray
+from actorlib._ray.making import Classes, birth_of, traits_of
+from actorlib._ray.nodes import Nodes
+from actorlib._ray.options import actor_options
+from actorlib._ray.sending import packed, said, unsendable
+from actorlib._ray.stream import Stream
+from actorlib._ray.tasks import Failed, Task, check_travelling
+from actorlib._wire.blame import Sources
+from actorlib.exceptions import (
+    ActorAlreadyExistsError,
+    ActorDiedError,
+    ActorHandleNotFoundError,
+    ActorNotFoundError,
+    Exit,
+    SerializationError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from actorlib._context import RuntimeContext
+    from actorlib._engine import LoanId, ObjectId
+    from actorlib._function_options import FunctionSpec
+    from actorlib._interface import Interface, Method
+    from actorlib._ray.crossing import Birth, House, Retried, Sent
+    from actorlib._ray.home import Home
+    from actorlib._reading import Reading
+    from actorlib._ref import ObjectRef
+    from actorlib._snapshot import ActorInfo
+
+_HIDES = "ACTORLIB_HIDE_DEVICES"
+
+
+class RayEngine:
+    """Has Ray run actors; see Engine.
+
+    Args:
+        home: Where the refs of this process are filled.
+        context: Where its code is running.
+        house: What holds for the whole runtime.
+
+    Attributes:
+        home: The same.
+        context: The same.
+        house: The same.
+        face: The face of the actor whose process this is.
+        traits: What its callers have to know.
+    """
+
+    def __init__(self, home: Home, context: RuntimeContext, house: House) -> None:
+        self.home = home
+        self.context = context
+        self.house = house
+        self.face: Interface | None = None
+        self.traits: Traits | None = None
+        self.pending = PendingCalls()
+        self.groups = Groups(home)
+        self._known = Known()
+        self._classes = Classes()
+        self._nodes = Nodes()
+        self._sources = Sources()
+        self._functions = Functions(home, lambda: self.house, self._nodes)
+        self._endings = Endings(home)
+        self._is_closed = False
+
+    # Actors.
+
+    def create(self, spec: ActorSpec) -> ActorId:
+        """Has Ray make an actor; see Engine."""
+        self._check()
+        label, options = spec.interface.class_name, spec.options
+        keywords = actor_options(label, options, is_async=spec.interface.is_async)
+        traits = traits_of(spec)
+        sent, given = packed("__init__", spec.args, spec.kwargs)
+        source = self._sources.dumped(label, spec.source, spec.source)
+        why = None if self.house.waits else self._nodes.fault(label, options)
+        if why is not None:
+            stillborn = Actor(None, os.urandom(16), traits, why)
+            return key_of(stillborn, self.home.arrivals)
+        if options.group is not None:
+            keywords["scheduling_strategy"] = inside(
+                options.group.id,
+                options.placement_group_bundle_index,
+                captures=bool(options.placement_group_capture_child_tasks),
+            )
+        hides = options.accelerators != "inherit" and (
+            options.accelerators == "hide" or os.environ.get(_HIDES, "1") != "0"
+        )
+        arrivals = self.home.arrivals
+        birth = birth_of(spec, source, self.context, self.house, arrivals, hides=hides)
+        handle = self._made(spec, keywords, birth, sent, given)
+        actor = self._known.of(handle, traits)
+        actor.readiness = self._endings.asked_ready(actor)
+        # One that was there already is another's.
+        actor.is_own = not (options.is_detached or options.get_if_exists)
+        return key_of(actor, self.home.arrivals)
+
+    def _made(
+        self,
+        spec: ActorSpec,
+        keywords: Mapping[str, Any],
+        birth: Birth,
+        sent: Sent,
+        given: list[Any],
+    ) -> Any:
+        label = spec.interface.class_name
+        made = self._classes.of(spec).options(**keywords)
+        try:
+            return made.remote(birth, sent, *given)
+        except ray.exceptions.ActorAlreadyExistsError:
+            where = spec.options.namespace or self.context.namespace
+            raise ActorAlreadyExistsError(
+                f"an actor is called {spec.options.name!r} in the namespace {where!r} "
+                "already: take another name, or get_if_exists=True"
+            ) from None
+        except Exception as error:
+            raise unsendable(f"{label}()", sent, error) from error
+
+    def obtain(self, spec: ActorSpec) -> Hold:
+        """The actor that has a name, or a new one; see Engine."""
+        name, namespace = spec.options.name, spec.options.namespace
+        with suppress(ActorNotFoundError):
+            return self.find(cast("str", name), namespace)
+        # Two who come here at once are given one actor, by Ray.
+        return self._hold(self.create(spec), spec.interface)
+
+    def find(self, name: str, namespace: str | None) -> Hold:
+        """The actor of a name; see Engine."""
+        self._check()
+        where = namespace or self.context.namespace
+        try:
+            handle = ray.get_actor(name, where)
+        except ValueError:
+            raise ActorNotFoundError(
+                f"no living actor is called {name!r} in the namespace {where!r}; there "
+                f"are {self._others(where)}"
+            ) from None
+        made = class_of(handle)
+        face = getattr(made, "face", None)
+        if face is None:
+            raise ActorNotFoundError(
+                f"the actor {name!r} in the namespace {where!r} is one of Ray's own, "
+                "not made by actorlib: call it by ray.get_actor()"
+            )
+        return self._hold(self.key_of(handle, made.traits), face)
+
+    def names(self) -> list[tuple[str, str]]:
+        """Who answers to a name; see Engine."""
+        self._check()
+        rows = ray.util.list_named_actors(all_namespaces=True)
+        return [(row["namespace"], row["name"]) for row in rows]
+
+    def actors(self) -> list[ActorInfo]:
+        """What is known of each actor; see Engine."""
+        self._check()
+        held = {actor.hex for actor in self._known}
+        return infos_of(self.context.job_id, held)
+
+    def interface(self) -> Interface:
+        """The face of this actor; see Engine."""
+        if self.face is None:
+            raise RuntimeError("this process is no actor's")
+        return self.face
+
+    def leave(self) -> NoReturn:
+        """Ends this actor; see Engine."""
+        if self.face is None:
+            raise TypeError(
+                "exit_actor() ends the actor whose code calls it: this is none"
+            )
+        raise ActorExit
+
+    # Calls.
+
+    def call(
+        self,
+        actor: ActorId,
+        method: Method,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> ObjectRef[Any]:
+        """Sends a call; see Engine."""
+        called, where, ray_ref, sent_at = self._sent(actor, method, args, kwargs)
+        if ray_ref is None:
+            return self._failed(called)
+        return Task(self.home, ray_ref, where, called, None, sent_at).ref()
+
+    def stream(
+        self,
+        actor: ActorId,
+        method: Method,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        *,
+        is_capped: bool,
+    ) -> Reading:
+        """Sends a call of a generator; see Engine."""
+        del is_capped  # Ray counts what is unread
+        called, where, generator, sent_at = self._sent(actor, method, args, kwargs)
+        if generator is None:
+            raise called.why or RuntimeError(where)
+        stream = Stream(self.home, generator, where, called, sent_at)
+        return cast("Reading", stream)
+
+    def _sent(
+        self,
+        actor: ActorId,
+        method: Method,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> tuple[Actor, str, Any, float | None]:
+        self._check()
+        called = self._actor(actor)
+        label = called.label
+        where = f"{label}.{method.name}"
+        listed = method.options.retry_exceptions
+        sent, given = packed(
+            method.name,
+            args,
+            kwargs,
+            said(method, self.context.class_name),
+            cast("Retried", called.traits.retried if listed is None else listed),
+        )
+        if called.why is not None:
+            return called, where, None, None
+        call = called.call_of(method)
+        sent_at = None
+        if method.keeps_order:
+            sent_at = math.inf if given else time.monotonic()
+        try:
+            return called, where, call.remote(sent, *given), sent_at
+        except Exception as error:
+            raise unsendable(where, sent, error) from error
+
+    def run(
+        self,
+        spec: FunctionSpec,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> ObjectRef[Any]:
+        """Calls a function; see Engine."""
+        self._check()
+        return self._functions.run(spec, args, kwargs)
+
+    def run_stream(
+        self,
+        spec: FunctionSpec,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> Reading:
+        """Calls a function that yields; see Engine."""
+        self._check()
+        return cast("Reading", self._functions.run_stream(spec, args, kwargs))
+
+    def put(self, value: object) -> ObjectRef[Any]:
+        """Has Ray keep a value; see Engine."""
+        self._check()
+        try:
+            ray_ref = ray.put(value)
+        except Exception as error:
+            raise SerializationError(
+                f"the value, a {type(value).__qualname__}, cannot be sent to another "
+                f"process: {error}"
+            ) from error
+        return self.ref_of(ray_ref)
+
+    def borrow(self, object_id: ObjectId) -> NoReturn:
+        """Nothing arrives by its id: Ray's own refs travel; see Engine."""
+        raise ActorHandleNotFoundError(
+            f"the ref {object_id.hex()} is of another engine's runtime"
+        )
+
+    # Readiness and endings.
+
+    def ready(self, actor: ActorId) -> ObjectRef[Any]:
+        """Done when the actor is ready; see Engine."""
+        self._check()
+        return self._endings.ready(self._actor(actor))
+
+    def end(self, actor: ActorId) -> ObjectRef[None]:
+        """Ends the actor behind what it was sent; see Engine."""
+        self._check()
+        return self._endings.end(self._actor(actor))
+
+    def kill(self, actor: ActorId, *, restart: bool = False) -> ObjectRef[None]:
+        """Ends the actor at once; see Engine."""
+        self._check()
+        return self._endings.kill(self._actor(actor), restart=restart)
+
+    # Counting is Ray's.
+
+    def retain(self, actor: LoanId) -> None:
+        """Nothing: an id holds Ray's handle, and Ray counts those; see Engine."""
+
+    def release(self, actor: LoanId) -> None:
+        """Nothing, likewise."""
+
+    def carry(self, actor: LoanId) -> None:
+        """Whether a handle may be pickled now; see ``_engine.travels``.
+
+        Raises:
+            TypeError: It is pickled for something else than Ray.
+        """
+        del actor
+        check_travelling("a handle")
+
+    def later(self, callback: Callable[[], None]) -> None:
+        """Calls back where refs are filled; see Engine."""
+        self.home.post(callback)
+
+    def forsake(self) -> None:
+        """Refuses everything from now on; see Engine."""
+        self._is_closed = True
+
+    # What arrives.
+
+    def key_of(self, handle: Any, traits: Traits) -> ActorId:
+        """The id of an actor, by Ray's handle."""
+        return key_of(self._known.of(handle, traits), self.home.arrivals)
+
+    def ref_of(self, ray_ref: Any) -> ObjectRef[Any]:
+        """A ref, by Ray's."""
+        return Task(self.home, ray_ref, "what a ref stands for").borrowed()
+
+    # Within.
+
+    def _actor(self, actor: ActorId) -> Actor:
+        found = getattr(actor, "actor", None)
+        if not isinstance(found, Actor):
+            raise ActorHandleNotFoundError(
+                f"actor {actor.hex()} is of another runtime: create it anew in the one "
+                "that runs now"
+            )
+        return found
+
+    def _hold(self, key: ActorId, face: Interface) -> Hold:
+        return Hold(cast("Any", self), key, face)
+
+    def _task(self, actor: Actor) -> Task:
+        return Task(self.home, None, actor.label, actor)
+
+    def _failed(self, actor: Actor) -> ObjectRef[Any]:
+        return self._task(actor).filled(Failed(cast("Exception", actor.why)))
+
+    def _others(self, namespace: str) -> str:
+        there = [repr(name) for where, name in self.names() if where == namespace]
+        return ", ".join(sorted(there)) or "none"
+
+    def _check(self) -> None:
+        if self._is_closed:
+            raise ActorHandleNotFoundError(
+                "this runtime was shut down: create the actor anew in the one that "
+                "runs now"
+            )
+        self.home.check()
+
+    def living(self) -> list[ActorId]:
+        """The actors that this process has made and that are not known to be dead."""
+        return [
+            key_of(actor, self.home.arrivals)
+            for actor in self._known
+            if actor.is_own and actor.died is None
+        ]
+
+    def close(self) -> None:
+        """Refuses everything from now on; what has no answer gets none."""
+        self._is_closed = True
+        for task in list(self.home.pending):
+            task.fail(_shut_down())
+
+
+def _shut_down() -> ActorDiedError:
+    how = Exit(cause="asked", reason="the runtime was shut down")
+    return ActorDiedError(f"the actor is dead: {how}", exit=how)

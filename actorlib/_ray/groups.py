@@ -1,0 +1,113 @@
+"""Placement groups on Ray: there the strategies are about machines, not devices."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, final
+
+from actorlib._bundles import GroupId, GroupSpec
+from actorlib._ray.library import group_of, ray
+from actorlib._ray.tasks import Failed, Task
+from actorlib._snapshot import BundleInfo, GroupInfo
+from actorlib.exceptions import (
+    PlacementGroupAlreadyExistsError,
+    PlacementGroupNotFoundError,
+    PlacementGroupRemovedError,
+)
+
+if TYPE_CHECKING:
+    from actorlib._ray.home import Home
+    from actorlib._ref import ObjectRef
+
+
+@final
+class Groups:
+    """The placement groups of a cluster; see Reservations.
+
+    Args:
+        home: Where refs are filled.
+    """
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+
+    def reserve(self, spec: GroupSpec) -> GroupSpec:
+        """Starts to reserve a group; see Reservations."""
+        self._home.check()
+        if spec.name and self._row_of(spec.name) is not None:
+            raise PlacementGroupAlreadyExistsError(
+                f"a placement group is called {spec.name!r} already: take another name"
+            )
+        made = ray.util.placement_group(
+            [dict(bundle) for bundle in spec.bundles],
+            strategy=spec.strategy,
+            name=spec.name,
+            lifetime=spec.lifetime,
+        )
+        return replace(spec, id=GroupId(made.id.binary()))
+
+    def ready(self, group: GroupId, value: object) -> ObjectRef[Any]:
+        """The value, when all bundles are reserved; see Reservations."""
+        self._home.check()
+        state = self._states().get(group.hex())
+        if state in (None, "REMOVED"):
+            task = Task(self._home, None, "placement group")
+            return task.filled(Failed(_removed(group)))
+
+        def read(answer: Any) -> Any:
+            return Failed(_removed(group)) if isinstance(answer, Exception) else value
+
+        ray_ref = group_of(group).ready()
+        return Task(self._home, ray_ref, "placement group", read=read).ref()
+
+    def remove(self, group: GroupId) -> ObjectRef[None]:
+        """Removes a group; Ray ends the actors inside soon; see Reservations."""
+        self._home.check()
+        ray.util.remove_placement_group(group_of(group))
+        return Task(self._home, None, "placement group").filled(None)
+
+    def find(self, name: str) -> GroupSpec:
+        """The group of a name; see Reservations."""
+        row = self._row_of(name)
+        if row is None:
+            raise PlacementGroupNotFoundError(f"no placement group is called {name!r}")
+        return GroupSpec(
+            id=GroupId(bytes.fromhex(row["placement_group_id"])),
+            bundles=tuple(row["bundles"].values()),
+            strategy=row["strategy"],
+            name=name,
+        )
+
+    def infos(self) -> list[GroupInfo]:
+        """What is known of each group; see Reservations."""
+        return [_info(row) for row in self._rows() if row["state"] != "REMOVED"]
+
+    def _row_of(self, name: str) -> Any:
+        rows = [r for r in self._rows() if r["name"] == name]
+        return next((row for row in rows if row["state"] != "REMOVED"), None)
+
+    def _states(self) -> dict[str, str]:
+        return {row["placement_group_id"]: row["state"] for row in self._rows()}
+
+    def _rows(self) -> list[Any]:
+        return list(ray.util.placement_group_table().values())
+
+
+def _removed(group: GroupId) -> PlacementGroupRemovedError:
+    return PlacementGroupRemovedError(
+        f"the placement group {group.hex()} was removed, or whoever made it is gone"
+    )
+
+
+def _info(row: Any) -> GroupInfo:
+    bundles = tuple(
+        BundleInfo(resources=dict(bundle), available={}, devices={}, actors=())
+        for bundle in row["bundles"].values()
+    )
+    return GroupInfo(
+        group_id=row["placement_group_id"],
+        name=row["name"],
+        strategy=row["strategy"],
+        state=row["state"],
+        bundles=bundles,
+    )

@@ -1,0 +1,204 @@
+"""Options of actors and calls in Ray's words, and those that Ray has none for.
+
+What is translated: ``num_cpus``, ``num_gpus``, ``memory``, ``resources``,
+``accelerator_type``, ``name``, ``namespace``, ``lifetime``, ``get_if_exists``,
+``max_restarts``, ``max_task_retries``, ``retry_exceptions``, ``max_concurrency``,
+``concurrency_groups``, ``max_unread_items``, ``allow_out_of_order_execution``,
+``runtime_env``, ``accelerators``, placement groups; of calls ``name``,
+``num_returns``, ``max_task_retries``, ``retry_exceptions``, ``concurrency_group``,
+``backpressure``. ``max_pending_calls`` is counted by the caller, as everywhere.
+
+What is refused, by name, in the line that asks: ``REFUSED``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from actorlib._options import ActorOptions
+from actorlib.exceptions import UnsupportedOptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from actorlib._function_options import FunctionOptions
+    from actorlib._interface import Method
+    from actorlib._runtime_env import RuntimeEnv
+
+REFUSED: Mapping[str, str] = {
+    "device": "Ray chooses the device; ask for a kind by accelerator_type=, or for a "
+    "node by a custom resource of it",
+    "near": "Ray knows nothing of links between devices; put both actors into one "
+    "bundle of a placement group",
+    "apart_from": "Ray knows nothing of other actors' devices; put both actors into a "
+    "placement group with the strategy STRICT_SPREAD",
+    "placement": "Ray fills one device after the other; 'pack' is what it does",
+    "restart_window": "Ray counts restarts over the whole life; leave it out",
+    "restart_backoff": "Ray restarts at once; leave it out",
+}
+"""Options of actors that Ray cannot keep, each with what to write instead."""
+
+ASYNC_LIMIT = 1_000_000
+"""How many calls of a looped actor Ray may begin; the host's gates count them."""
+
+_UNASKED = ActorOptions()
+_PACK = "pack"
+
+
+def refuse(label: str, options: ActorOptions) -> None:
+    """Refuses what Ray cannot do.
+
+    Raises:
+        UnsupportedOptionError: An option is among those in ``REFUSED``.
+    """
+    for name, why in REFUSED.items():
+        value = getattr(options, name)
+        if value in (getattr(_UNASKED, name), _PACK):
+            continue
+        raise UnsupportedOptionError(
+            f"{label} is to have {name}={value!r}, and the Ray engine cannot do that: "
+            f"{why}. The local engine can"
+        )
+
+
+def amounts(options: ActorOptions | FunctionOptions) -> dict[str, Any]:
+    """What an actor or a call holds; nothing that was not asked for.
+
+    Ray would have an actor that asks for nothing hold a CPU while it is placed.
+    """
+    asked: dict[str, Any] = {
+        "num_cpus": options.num_cpus or 0,
+        "num_gpus": options.num_gpus or 0,
+        "memory": int(options.memory or 0) or None,
+        "resources": dict(options.resources or {}),
+        "accelerator_type": options.accelerator_type,
+    }
+    return {name: value for name, value in asked.items() if value is not None}
+
+
+def actor_options(
+    label: str, options: ActorOptions, *, is_async: bool
+) -> dict[str, Any]:
+    """The keywords of Ray's ``.options()`` for one actor, its group apart.
+
+    Args:
+        label: The name of its class.
+        options: What it asks for.
+        is_async: Whether the class has ``async def`` methods.
+
+    Raises:
+        UnsupportedOptionError: Ray cannot do what it asks.
+    """
+    refuse(label, options)
+    translated = amounts(options)
+    for name in ("name", "lifetime", "namespace", "allow_out_of_order_execution"):
+        if getattr(options, name) is not None:
+            translated[name] = getattr(options, name)
+    translated["get_if_exists"] = options.get_if_exists
+    translated["max_restarts"] = options.max_restarts
+    translated["max_task_retries"] = options.max_task_retries
+    limits = options.limits(is_async=is_async)
+    translated["max_concurrency"] = ASYNC_LIMIT if is_async else limits.get("", 1)
+    if options.max_unread_items not in (None, -1):
+        if is_async:
+            raise UnsupportedOptionError(
+                f"{label} is to have max_unread_items={options.max_unread_items}, and "
+                "it has async methods, whose items Ray does not count: leave it out, "
+                "or use the local engine"
+            )
+        unread = options.max_unread_items
+        translated["_actor_generator_backpressure_num_objects"] = unread
+    return translated | _env_of(options.runtime_env)
+
+
+def function_options(
+    label: str, options: FunctionOptions, *, is_stream: bool
+) -> dict[str, Any]:
+    """The keywords of Ray's ``.options()`` for the calls of a function.
+
+    Args:
+        label: Its name.
+        options: What was said of it.
+        is_stream: Whether it is a generator.
+
+    Raises:
+        UnsupportedOptionError: Ray cannot do what they ask.
+    """
+    refuse("a function", options.worker)
+    refuse_timeout(label, options.timeout)
+    directory = (options.runtime_env or {}).get("working_dir")
+    for name, value in (
+        ("working_dir", directory),
+        ("accelerators", options.accelerators),
+    ):
+        if value not in (None, "inherit"):
+            raise UnsupportedOptionError(
+                f"a function is to have {name}={value!r}, and Ray lends its workers to "
+                "one function after the other as they are: call a method of an actor, "
+                "or use the local engine"
+            )
+    translated = amounts(options)
+    translated["num_cpus"] = 1 if options.num_cpus is None else options.num_cpus
+    translated["max_retries"] = options.max_retries
+    if is_stream:
+        translated |= _stream_options(label, options.backpressure, is_async=False)
+    return translated | _env_of(options.runtime_env)
+
+
+def _env_of(env: RuntimeEnv | None) -> dict[str, Any]:
+    """The variables; the directory is the host's business."""
+    variables = (env or {}).get("env_vars")
+    return {"runtime_env": {"env_vars": dict(variables)}} if variables else {}
+
+
+def refuse_timeout(where: str, timeout: float | None) -> None:
+    """Refuses a deadline.
+
+    Raises:
+        UnsupportedOptionError: There is one.
+    """
+    if timeout is not None:
+        raise UnsupportedOptionError(
+            f"{where} is to have timeout={timeout:g}, and Ray has no "
+            "deadlines: write 'async with asyncio.timeout(...)' around the await, "
+            "which cancels the call too. The local engine has them"
+        )
+
+
+def call_options(label: str, method: Method, *, is_async: bool) -> dict[str, Any]:
+    """The keywords of Ray's ``.options()`` for one call.
+
+    Args:
+        label: The name of the class.
+        method: What is called.
+        is_async: Whether the class has ``async def`` methods.
+
+    Raises:
+        UnsupportedOptionError: Ray cannot do what it asks.
+    """
+    options = method.options
+    where = f"{label}.{method.name}"
+    translated: dict[str, Any] = {"name": options.name or where}
+    refuse_timeout(where, options.timeout)
+    if options.max_task_retries is not None:
+        translated["max_task_retries"] = options.max_task_retries
+    if options.concurrency_group is not None and not is_async:
+        translated["concurrency_group"] = options.concurrency_group
+    if method.is_stream:
+        translated |= _stream_options(where, options.backpressure, is_async=is_async)
+    return translated
+
+
+def _stream_options(
+    where: str, backpressure: int | None, *, is_async: bool
+) -> dict[str, Any]:
+    translated: dict[str, Any] = {"num_returns": "streaming"}
+    if backpressure in (None, -1):
+        return translated
+    if is_async:
+        raise UnsupportedOptionError(
+            f"{where} is to have backpressure={backpressure}, and Ray holds back "
+            "generators of actors without async methods alone: leave it out, or use "
+            "the local engine"
+        )
+    return {**translated, "_generator_backpressure_num_objects": backpressure}

@@ -1,0 +1,105 @@
+"""The engine of the user's program, from the connection to the cluster to its end."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from actorlib._ray.cluster import connect, disconnect
+from actorlib._ray.crossing import House
+from actorlib._ray.engine import RayEngine
+from actorlib._ray.here import ARRIVALS, context_here
+from actorlib._ray.home import Home
+from actorlib._ray.library import install_serializers, ray
+from actorlib._ray.nodes import granted
+from actorlib._snapshot import Snapshot
+from actorlib.exceptions import UnsupportedOptionError
+
+if TYPE_CHECKING:
+    from actorlib._bundles import GroupId
+    from actorlib._engine import ActorId
+    from actorlib._options import ActorOptions
+    from actorlib._runtime_options import RuntimeOptions
+    from actorlib._snapshot import CallInfo
+
+
+class OwnerEngine(RayEngine):
+    """The engine of the process that has started the runtime; see Owner.
+
+    Args:
+        options: What was said of the runtime.
+    """
+
+    def __init__(self, options: RuntimeOptions) -> None:
+        home = Home(ARRIVALS, asyncio.get_running_loop(), is_owner=True)
+        house = House(options.namespace, options.infeasible == "wait")
+        super().__init__(home, context_here(options.namespace), house)
+        self._grace = options.grace
+
+    async def aclose(self) -> None:
+        """Ends every actor of this program, the busy ones after a grace."""
+        try:
+            ending = [self.end(key) for key in self.living()]
+            if ending:
+                await asyncio.wait(ending, timeout=self._grace)
+        finally:
+            self.close()
+            await disconnect()
+
+    def snapshot(self) -> Snapshot:
+        """What the cluster has and what lives in it; see Owner.
+
+        Ray does not tell who waits, and for what: ``ray status`` does.
+        """
+        return Snapshot(
+            total=self.total(),
+            available=self.available(),
+            waiting=(),
+            actors=tuple(self.actors()),
+            object_store={},
+            groups=tuple(self.groups.infos()),
+        )
+
+    def calls(self) -> list[CallInfo]:
+        """Refuses: Ray has other ways to look at calls; see Owner."""
+        raise _refused("runtime.calls()", "'ray list tasks' shows them")
+
+    def available(self) -> dict[str, float]:
+        """What nobody holds, by resource name; see Owner."""
+        return granted(ray.available_resources())
+
+    def total(self) -> dict[str, float]:
+        """Everything that may be granted, by resource name; see Owner."""
+        return granted(ray.cluster_resources())
+
+    def explain(self, actor: ActorId) -> str:
+        """Refuses: Ray does not say why it waits; see Owner."""
+        del actor
+        raise _refused("runtime.explain()", "'ray status' shows what waits for what")
+
+    def survey(self, label: str, options: ActorOptions) -> str:
+        """Refuses, likewise."""
+        del label, options
+        raise _refused("runtime.explain()", "'ray status' shows what there is")
+
+    def explain_group(self, group: GroupId) -> str:
+        """Refuses, likewise."""
+        del group
+        raise _refused("runtime.explain()", "'ray status' shows what waits for what")
+
+
+async def start(options: RuntimeOptions, address: str | None) -> OwnerEngine:
+    """Connects to a cluster, or starts one, and makes the engine of this process.
+
+    Raises:
+        ClusterError: There is no cluster there.
+    """
+    await connect(options, address)
+    install_serializers()
+    return OwnerEngine(options)
+
+
+def _refused(what: str, instead: str) -> UnsupportedOptionError:
+    return UnsupportedOptionError(
+        f"the Ray engine has no {what}: {instead}; the local engine has it"
+    )

@@ -1,0 +1,313 @@
+"""What stands behind a ref: something that Ray has, or will have."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+import time
+import weakref
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from actorlib._ray.library import bring, error_class, ray, travels_now
+from actorlib._ray.translate import translated
+from actorlib._ref import BorrowedRef, ObjectRef, replier_of
+from actorlib.exceptions import GetTimeoutError, UnsupportedOptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actorlib._ray.home import Home
+
+TOO_LATE = "the result did not come in time; the call goes on"
+_RAY_ERROR = error_class()
+_SURELY_SENT = 1.0
+"""Seconds after which a call to an actor that is ready has left this process."""
+_ON_ITS_WAY = 1.0
+"""Seconds that a result which Ray has is given to come here, if no time is left."""
+_numbers = itertools.count(1)
+
+
+class Hearer(Protocol):
+    """Who is told what calls came to."""
+
+    @property
+    def hex(self) -> str:
+        """Its id in hex."""
+        ...
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it is known to be ready for calls."""
+        ...
+
+    def heard_of(self, error: BaseException) -> BaseException:
+        """Takes note of what an error says of it, and gives the error back."""
+        ...
+
+
+class Task:
+    """A call, or a value that was put; the replier of its ref.
+
+    It holds the ref strongly until a wait for it is cancelled, and weakly from then on:
+    if nobody else holds it, nobody can ask, and the call is cancelled.
+
+    Args:
+        home: Where its answer goes.
+        ray_ref: What Ray calls it.
+        where: What was called, for messages.
+        actor: Whose method it is, if it is one's.
+        read: Makes of an answer what the ref gets, if it is not the answer itself.
+        sent_at: When it was sent, if later calls of its actor wait for it; never, if
+            that depends on its arguments.
+
+    Attributes:
+        ray_ref: What Ray calls it.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        ray_ref: Any,
+        where: str,
+        actor: Hearer | None = None,
+        read: Callable[[Any], Any] | None = None,
+        sent_at: float | None = None,
+    ) -> None:
+        self.ray_ref = ray_ref
+        self._sent_at = sent_at
+        self._home = home
+        self._where = where
+        self._actor = actor
+        self._read = read
+        self._held: ObjectRef[Any] | None = None
+        self._weak: weakref.ref[ObjectRef[Any]] | None = None
+        self._is_named = False
+        self._is_borrowed = False
+
+    def __repr__(self) -> str:
+        return f"<Task {self._where}>"
+
+    def ref(self) -> ObjectRef[Any]:
+        """The ref of a call, whose answer comes by itself."""
+        ref: ObjectRef[Any] = ObjectRef(loop=self._home.loop)
+        self._bind(ref)
+        self.ask()
+        return ref
+
+    def borrowed(self) -> ObjectRef[Any]:
+        """The ref of what may be large; its value comes when it is wanted."""
+        ref: BorrowedRef[Any] = BorrowedRef(loop=self._home.loop)
+        self._bind(ref)
+        ref.want, ref.revoke = self.ask, _nothing
+        self._held, self._weak = None, weakref.ref(ref)
+        self._is_borrowed = True
+        return ref
+
+    def unasked(self) -> ObjectRef[Any]:
+        """The ref of something that is not Ray's to bring; ``settle`` does."""
+        ref: ObjectRef[Any] = ObjectRef(loop=self._home.loop)
+        self._bind(ref)
+        self._home.pending.add(self)
+        return ref
+
+    def filled(self, answer: Any) -> ObjectRef[Any]:
+        """The ref of what has come already."""
+        ref: ObjectRef[Any] = ObjectRef(loop=self._home.loop)
+        self._bind(ref)
+        self.settle(answer)
+        return ref
+
+    def is_of(self, ref: ObjectRef[Any]) -> bool:
+        """Whether a ref is the whole of it, and no part."""
+        return replier_of(ref) is self
+
+    def ask(self) -> None:
+        """Has Ray bring the answer."""
+        if self._held is None and self._weak is not None:
+            self._held, self._weak = self._weak(), None
+        self._home.pending.add(self)
+        bring(self.ray_ref, self._came)
+
+    def settle(self, answer: Any) -> None:
+        """Gives the ref what has come, where refs are filled."""
+        self._home.pending.discard(self)
+        ref, read, actor = self._mine(), self._read, self._actor
+        # A result keeps no actor alive.
+        self._held = self._weak = self._read = self._actor = None
+        if read is not None:
+            answer = read(answer)
+        if isinstance(answer, _RAY_ERROR):
+            answer = Failed(self._translated(answer, actor))
+        if ref is None:
+            return
+        with suppress(asyncio.InvalidStateError):  # it was cancelled
+            if isinstance(answer, Failed):
+                ref.set_exception(answer.error)
+            else:
+                ref.set_result(answer)
+
+    def fail(self, error: BaseException) -> None:
+        """Gives the ref an error that is no answer; nobody has to look at it."""
+        self._home.pending.discard(self)
+        ref = self._mine()
+        self._held = self._weak = None
+        if ref is not None and not ref.done():
+            ref.set_exception(error)
+            ref.exception()
+
+    # The replier of the ref.
+
+    def cancel(self, call: int, *, recursive: bool = True) -> None:
+        """Stops the call; see Replier."""
+        del call
+        self._held = None
+        self._home.pending.discard(self)
+        if self._sent_at is None:
+            self._stop(recursive=recursive)
+            return
+        # An actor that keeps order would wait for the number of a call that was taken
+        # back before it left, and then count as unavailable.
+        wait = self._sent_at + _SURELY_SENT - time.monotonic()
+        if wait <= _SURELY_SENT and (self._actor is None or self._actor.is_ready):
+            stop = partial(self._stop, recursive=recursive)
+            self._home.after(max(wait, 0.0), stop)
+
+    def _stop(self, *, recursive: bool) -> None:
+        if ray.is_initialized():  # else it has ended with everything
+            with suppress(TypeError, ValueError):  # what was put is no call
+                ray.cancel(self.ray_ref, recursive=recursive)
+
+    def loosen(self, ref: ObjectRef[Any]) -> None:
+        """From now on the call is cancelled if nobody holds the ref; see Replier.
+
+        One that came from another process may be held there.
+        """
+        if self.is_of(ref) and self._held is not None and not self._is_borrowed:
+            self._held = None
+            self._weak = weakref.ref(ref, lambda _: self._home.post(self.cancel, 0))
+
+    def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
+        """Calls back once when a ref is done; see Replier."""
+        self._home.watch(ref, then)
+
+    def name(self) -> bytes:
+        """Ray's id of the result; of a part of it, another one; see Replier."""
+        own: bytes = self.ray_ref.binary()
+        if not self._is_named:
+            self._is_named = True
+            return own
+        return own + next(_numbers).to_bytes(4, "big")
+
+    def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]:
+        """How a ref is pickled, so that Ray counts it; see Replier."""
+        check_travelling("a ref")
+        return self._home.arrivals.ref, (ray_ref_of(ref),)
+
+    def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
+        """Blocks this thread until a ref is done; see Replier."""
+        home = self._home
+        is_whole = self.is_of(ref) and self.ray_ref is not None
+        if home.is_here and (home.is_owner or not is_whole):
+            raise RuntimeError(
+                "get() would block the event loop that this thread runs: await the ref "
+                "instead"
+            )
+        deadline = None if timeout is None else time.monotonic() + timeout
+        if is_whole and not home.is_owner:
+            # Ray is told that this worker waits, and lends its CPUs to others.
+            ready, _ = ray.wait([self.ray_ref], timeout=timeout, fetch_local=False)
+            if not ready:
+                raise GetTimeoutError(TOO_LATE)
+            if home.is_here:
+                self.settle(self._fetched())
+                return
+        done = threading.Event()
+        home.watch(ref, done.set)
+        left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and is_whole and not home.is_owner:
+            left = max(left, _ON_ITS_WAY)
+        if not done.wait(left):
+            raise GetTimeoutError(TOO_LATE)
+
+    def _bind(self, ref: ObjectRef[Any]) -> None:
+        ref.bind(self, 0)
+        self._held = ref
+
+    def _mine(self) -> ObjectRef[Any] | None:
+        return self._weak() if self._weak is not None else self._held
+
+    def _came(self, answer: Any) -> None:
+        """On a thread of Ray's."""
+        self._home.post(self.settle, answer)
+
+    def _fetched(self) -> Any:
+        try:
+            return ray.get(self.ray_ref)
+        except _RAY_ERROR as error:
+            return error
+
+    def _translated(self, error: Any, actor: Hearer | None) -> BaseException:
+        if actor is None:
+            return translated(error, self._where)
+        return actor.heard_of(translated(error, self._where, actor.hex))
+
+
+class Failed:
+    """An error of ours in the place of an answer.
+
+    Args:
+        error: The error.
+    """
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+class Force(Task):
+    """A call of a function, whose process may be ended."""
+
+    def force(self, call: int) -> None:
+        """Ends the process that runs it."""
+        del call
+        self._held = None
+        self._home.pending.discard(self)
+        ray.cancel(self.ray_ref, force=True)
+
+
+def ray_ref_of(ref: ObjectRef[Any]) -> Any:
+    """What Ray calls what a ref stands for.
+
+    Raises:
+        UnsupportedOptionError: It is a part of a result that is not there yet.
+    """
+    task = replier_of(ref)
+    if isinstance(task, Task) and task.is_of(ref) and task.ray_ref is not None:
+        return task.ray_ref
+    if ref.done():
+        return ray.put(ref.result())
+    raise UnsupportedOptionError(
+        f"{ref!r} is a part of a result, or of a stream, that is not there yet, and "
+        "the Ray engine sends whole results alone: await it first"
+    )
+
+
+def check_travelling(what: str) -> None:
+    """Refuses what is pickled for something else than Ray, which would not count it.
+
+    Raises:
+        TypeError: It is.
+    """
+    if not travels_now():
+        raise TypeError(
+            f"{what} travels only as an argument or a result of an actor's method: "
+            "pickled otherwise, what it stands for could be gone when it is loaded"
+        )
+
+
+def _nothing() -> None:
+    """What there is to be revoked of a ref that is not awaited any more."""

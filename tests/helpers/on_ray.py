@@ -1,0 +1,111 @@
+"""A real cluster of two machines, all of it on this one, and a runtime on it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import importlib.util
+from contextlib import (
+    AbstractAsyncContextManager,
+    asynccontextmanager,
+    contextmanager,
+    suppress,
+)
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+import actorlib
+from actorlib._engine import find_engine, set_engine
+from actorlib.exceptions import ActorNotFoundError
+from helpers.actors import LENT, limited
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Generator
+
+    from actorlib import Runtime
+    from actorlib._ray.owner import OwnerEngine
+
+NEEDS_RAY = pytest.mark.skipif(
+    importlib.util.find_spec("ray") is None,
+    reason="Ray is not installed: pip install -e '.[test,ray]'",
+)
+PATIENCE = 60.0
+"""Seconds after which a test is taken to hang: each actor is an interpreter."""
+STORE = 100 * 1024 * 1024
+"""Bytes of shared memory on each machine."""
+
+
+@contextmanager
+def cluster() -> Generator[str]:
+    """A cluster of two machines, of which the second has no GPU but is ``far``.
+
+    Yields:
+        Its address.
+    """
+    # No token is written to the home directory of whoever runs the tests.
+    quiet = {"RAY_AUTH_MODE": "disabled", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+    # Sockets lie in the folder, whose name may not be long.
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        TemporaryDirectory(prefix="r") as folder,
+    ):
+        for name, value in quiet.items():
+            patch.setenv(name, value)
+        patch.setenv("RAY_DEDUP_LOGS", "0")
+        cluster_utils: Any = importlib.import_module("ray.cluster_utils")
+        made = cluster_utils.Cluster()
+        try:
+            common: dict[str, Any] = {"num_cpus": 8, "object_store_memory": STORE}
+            head: dict[str, Any] = {"include_dashboard": False, "temp_dir": folder}
+            made.add_node(num_gpus=2, **head, **common)
+            made.add_node(num_gpus=0, resources={"far": 4}, **common)
+            yield made.address
+        finally:
+            made.shutdown()
+
+
+@asynccontextmanager
+async def shared_on_ray(
+    address: str,
+) -> AsyncGenerator[Callable[[], AbstractAsyncContextManager[Runtime]]]:
+    """A runtime on a cluster for many tests, lent to one after the other.
+
+    Between them it is hidden, as if none was running, and has no actor.
+
+    Args:
+        address: The cluster's.
+
+    Yields:
+        What lends the runtime to one test.
+    """
+    options: Any = {"engine": "ray", "address": address, "log_to_driver": False}
+    async with actorlib.init(**options) as runtime:
+        engine = cast("OwnerEngine", find_engine())
+        set_engine(None)
+        LENT.append(cast("Any", engine))
+
+        @asynccontextmanager
+        async def lend() -> AsyncGenerator[Runtime]:
+            set_engine(cast("Any", engine))
+            with limited(PATIENCE):
+                try:
+                    yield runtime
+                finally:
+                    await _end_all(engine)
+                    set_engine(None)
+
+        try:
+            yield lend
+        finally:
+            LENT.remove(cast("Any", engine))
+
+
+async def _end_all(engine: OwnerEngine) -> None:
+    ending = engine.living()
+    for space, name in engine.names():
+        with suppress(ActorNotFoundError):  # it has ended meanwhile
+            ending.append(engine.find(name, space).actor_id)
+    await asyncio.gather(*map(engine.kill, ending))
+    gc.collect()  # a caught error keeps handles in a cycle

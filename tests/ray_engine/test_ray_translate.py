@@ -1,0 +1,151 @@
+"""Errors of Ray's are told apart by the names of their classes: these have the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actorlib import exceptions as ours
+from actorlib._ray.crossing import Raised, raised
+from actorlib._ray.refusal import refusal
+from actorlib._ray.translate import exit_of, translated
+
+
+class RayError(Exception): ...
+
+
+class RayTaskError(RayError):
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(cause)
+        self.cause = cause
+        self.traceback_str = "Traceback"
+        self.pid = 7
+
+
+class ActorDiedError(RayError): ...
+
+
+class ActorUnavailableError(RayError): ...
+
+
+def ray_error(name: str, text: str = "what Ray says") -> Any:
+    return type(name, (RayError,), {})(text)
+
+
+def of_user(error: Exception) -> Raised:
+    try:
+        raise error  # noqa: TRY301  # as a method does
+    except Exception as caught:  # noqa: BLE001  # as a host does
+        return raised(caught, "Model.ping (pid=7)", retried=False)
+
+
+def test_users_error_when_it_crosses_then_it_is_of_its_own_class_too() -> None:
+    error = translated(RayTaskError(of_user(KeyError("lost"))), "Model.ping")
+
+    assert isinstance(error, KeyError)
+    assert isinstance(error, ours.TaskError)
+    assert (error.args, error.where) == (("lost",), "Model.ping (pid=7)")
+    assert "KeyError" in error.traceback_str
+
+
+def test_arguments_error_when_it_comes_from_another_call_then_it_is_that_one() -> None:
+    inner = RayTaskError(of_user(LookupError("far")))
+
+    assert isinstance(translated(RayTaskError(inner), "Model.ping"), LookupError)
+
+
+def test_rays_own_trouble_when_in_a_task_then_it_is_a_task_error() -> None:
+    error = translated(RayTaskError(TypeError("no")), "Model.ping")
+
+    assert isinstance(error, TypeError)
+    assert isinstance(error, ours.TaskError)
+
+
+def test_constructor_when_it_raised_then_the_death_has_its_error() -> None:
+    died = ActorDiedError(RayTaskError(of_user(ValueError("not today"))))
+    error = translated(died, "Model.ping", "aa")
+
+    assert isinstance(error, ours.ActorDiedError)
+    assert isinstance(error.__cause__, ValueError)
+    assert (error.exit.cause, error.actor_id) == ("failed to start", "aa")
+
+
+def test_restart_when_under_way_then_the_error_says_how_it_ended() -> None:
+    unavailable = ActorUnavailableError("UnexpectedSystemExit: exit code 3.")
+    error = translated(unavailable, "Model.ping")
+
+    assert isinstance(error, ours.ActorUnavailableError)
+    assert (error.exit.cause, error.exit.code) == ("exited", 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("TaskCancelledError", ours.TaskCancelledError),
+        ("GetTimeoutError", ours.GetTimeoutError),
+        ("WorkerCrashedError", ours.WorkerCrashedError),
+        ("OutOfMemoryError", ours.WorkerCrashedError),
+        ("ActorPlacementGroupRemoved", ours.ActorPlacementGroupRemoved),
+        ("TaskPlacementGroupRemoved", ours.PlacementGroupRemovedError),
+        ("ActorUnschedulableError", ours.ActorUnschedulableError),
+        ("TaskUnschedulableError", ours.TaskUnschedulableError),
+        ("ObjectStoreFullError", ours.ObjectStoreFullError),
+        ("ObjectLostError", ours.ObjectLostError),
+        ("RuntimeEnvSetupError", ours.ActorDiedError),
+        ("SomethingNewError", ours.ActorlibError),
+    ],
+)
+def test_error_when_of_rays_then_it_has_a_class_of_ours(
+    name: str, kind: type[Exception]
+) -> None:
+    assert type(translated(ray_error(name), "Model.ping")) is kind
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("The actor is dead because it was killed by `ray.kill`.", "asked"),
+        ("exit type: INTENDED_USER_EXIT ... exit_actor() is called.", "asked"),
+        ("exit type: SYSTEM_ERROR ... exits with an exit code 3.", "exited"),
+        ("exits with a connection error code 2. End of file.", "crashed"),
+        ("OutOfMemoryError: the node was low on memory", "out of memory"),
+        ("The actor died because its node has died.", "lost"),
+    ],
+)
+def test_end_when_told_by_ray_then_its_cause_is_one_of_ours(
+    text: str, cause: str
+) -> None:
+    assert exit_of(text).cause == cause
+
+
+def test_end_when_a_method_left_then_it_is_named() -> None:
+    how = exit_of(
+        "\tpid: 12\nexits with an exit code 3. Its code left while it ran go."
+    )
+
+    assert (how.code, how.method, how.pid) == (3, "go", 12)
+
+
+@pytest.mark.parametrize(
+    ("address", "said", "expected"),
+    [
+        (
+            "10.0.0.5:6379",
+            "Version mismatch: The cluster was started with:\n    Ray: 2.50.0\n"
+            "    Python: 3.12.1",
+            "ray==2.50.0",
+        ),
+        ("auto", "Could not find any running Ray instance.", "ray start --head"),
+        ("10.0.0.5:6379", "refused", "no cluster answers at '10.0.0.5:6379'"),
+        ("10.0.0.5:6379", "InvalidAuthToken: authentication", "RAY_AUTH_TOKEN"),
+        (None, "no space left", "could not be started on this machine"),
+    ],
+)
+def test_cluster_when_it_cannot_be_had_then_the_error_says_what_to_write(
+    address: str | None, said: str, expected: str
+) -> None:
+    error = refusal(address, said, "2.60.0", "3.11.7")
+
+    assert isinstance(error, ConnectionError)
+    assert expected in str(error)
