@@ -317,3 +317,39 @@ async def test_part_when_given_to_others_then_it_arrives() -> None:
     assert (
         await holder().__ray_call__.remote(lambda _, refs: refs[0].get(), [first]) == 0
     )
+
+
+class Lazy:
+    """Arrives as the value of a ref, which is waited for while it is being loaded."""
+
+    def __init__(self, ref: Any) -> None:
+        self.ref = ref
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _value_of, (self.ref,)
+
+
+def _value_of(ref: Any) -> Any:
+    return ref.get()
+
+
+def nest(_: object, depth: int) -> Any:
+    """A value inside of a value, and so on, each behind a ref."""
+    value: Any = actorlib.put(0)
+    for _level in range(depth):
+        value = actorlib.put([Lazy(value)])
+    return Lazy(value)
+
+
+@pytest.mark.parametrize("max_concurrency", [None, 2])
+async def test_ser_012_a_get_while_a_value_is_loaded_waits_for_its_own(
+    max_concurrency: int | None,
+) -> None:
+    actor = actorlib.remote(Holder).options(max_concurrency=max_concurrency).remote()
+    whole = await actor.__ray_call__.remote(nest, 10)
+    depth = 0
+    while whole:
+        (whole,) = whole
+        depth += 1
+
+    assert depth == 10

@@ -22,7 +22,7 @@ from actorlib._worker.uplink import TOO_LATE
 from actorlib.exceptions import GetTimeoutError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
     from actorlib._wire.pipe import Pipe
     from actorlib._worker.hosts import Source
@@ -56,7 +56,8 @@ class Inbox:
         self._poller = select.poll()
         self._poller.register(pipe.sock, select.POLLIN)
         self._turn = threading.Condition()
-        self._is_reading = False
+        self._reader = 0
+        self._frames: Iterator[Frame] = iter(())
         self._sources: dict[int, Source] = {}
         self._events: select.epoll | None = None
 
@@ -104,29 +105,47 @@ class Inbox:
     ) -> bool:
         """Reads what comes next; False if nothing did for as long as the pipe waits."""
         self.call_back()
+        me = threading.get_ident()
         with self._turn:
-            if self._is_reading:
+            reader = self._reader
+            if reader and reader != me:
                 # Looked at again: what the other thread has read by now, it will
                 # not tell of a second time.
                 if not until() and not self._turn.wait(_left(deadline)):
                     raise GetTimeoutError(TOO_LATE)
                 return True
-            self._is_reading = True
+            self._reader = me
         try:
+            if reader and self._read_on(until, settle):
+                return True
             if self._events is not None:
                 return self._read_from_all(settle, deadline)
             if deadline is not None:
                 self._poll(deadline)
-            for frame in self._pipe.receive_some():
-                self._sort(frame, settle)
+            self._sort_each(self._pipe.receive_some(), settle)
         except BlockingIOError:
             self._pipe.wake_after(0)
             return False
         finally:
-            with self._turn:
-                self._is_reading = False
-                self._turn.notify_all()
+            if not reader:
+                self._let_others_read()
         return True
+
+    def _read_on(
+        self, until: Callable[[], bool], settle: Callable[[Frame], None]
+    ) -> bool:
+        """Goes on with what this very thread has read, before it reads more.
+
+        It is loading a value, and the user's code that does so waits for another one.
+        """
+        for frame in self._frames:
+            self._sort(frame, settle)
+        return until()
+
+    def _let_others_read(self) -> None:
+        with self._turn:
+            self._reader = 0
+            self._turn.notify_all()
 
     def call_back(self) -> None:
         """Runs what was put off by destructors."""
@@ -140,22 +159,19 @@ class Inbox:
     def read_what_is_there(self, settle: Callable[[Frame], None]) -> None:
         """Reads the frames that have come, without waiting for more."""
         with self._turn:
-            if self._is_reading:
+            if self._reader:
                 return
-            self._is_reading = True
+            self._reader = threading.get_ident()
         try:
             for _ in range(_ROUNDS):
                 if self._events is None or not self._receive(0, settle):
                     break
             while self._has_more(0):
-                for frame in self._pipe.receive_some():
-                    self._sort(frame, settle)
+                self._sort_each(self._pipe.receive_some(), settle)
         except EOFError:  # told to whoever reads next: nobody wants the rest
             self.calls.clear()
         finally:
-            with self._turn:
-                self._is_reading = False
-                self._turn.notify_all()
+            self._let_others_read()
 
     def _has_more(self, seconds: float) -> bool:
         return bool(self._poller.poll(seconds * 1000))
@@ -163,6 +179,14 @@ class Inbox:
     def _poll(self, deadline: float) -> None:
         if not self._has_more(max(0.0, deadline - time.monotonic())):
             raise GetTimeoutError(TOO_LATE)
+
+    def _sort_each(
+        self, frames: Iterable[Frame], settle: Callable[[Frame], None]
+    ) -> None:
+        # Kept where ``_read_on`` finds those that are left.
+        self._frames = iter(frames)
+        for frame in self._frames:
+            self._sort(frame, settle)
 
     def _sort(self, frame: Frame, settle: Callable[[Frame], None]) -> None:
         kind = frame[0]
@@ -231,11 +255,10 @@ class Inbox:
         # somebody who was told of it.
         for fd in ready:
             source = self._sources.get(fd)
-            for frame in source.read() if source is not None else ():
-                self._sort(frame, settle)
+            if source is not None:
+                self._sort_each(source.read(), settle)
         if pipe in ready:
-            for frame in self._pipe.receive_some():
-                self._sort(frame, settle)
+            self._sort_each(self._pipe.receive_some(), settle)
         return bool(ready)
 
 
