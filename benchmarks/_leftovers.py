@@ -73,4 +73,6 @@ def _command(pid: int) -> str:
         raw = Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return str(pid)
-    return raw.replace(b"\0", b" ").decode(errors="replace").strip()[:80] or str(pid)
+    program, _, rest = raw.decode(errors="replace").partition("\0")
+    name = program.rpartition("/")[2]  # where it lies would be most of the line
+    return f"{name} {rest}".replace("\0", " ").strip()[:80] or str(pid)

@@ -6,10 +6,10 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
 
-from benchmarks._cases import DASK, FORKSERVER, POOL, RAY, XOSCAR, Case, Plan
+from benchmarks._cases import DASK, FORKSERVER, ON_RAY, POOL, RAY, XOSCAR, Case, Plan
 
 COLUMNS_OF: Final = {
-    "ray": (RAY,),
+    "ray": (RAY, ON_RAY),
     "xoscar": (XOSCAR,),
     "distributed": (DASK,),
     "stdlib": (POOL, FORKSERVER),

@@ -43,9 +43,7 @@ def make_plan(scale: Scale) -> Plan:
             "windows": 10,
         }
     )
-    engines = {OURS: "local"}
-    if "ray" in scale.peers:
-        engines[ON_RAY] = "ray"
+    engines = {OURS: "local", ON_RAY: "ray"}
     cases = [
         Case(
             section="the same program",
@@ -61,9 +59,12 @@ def make_plan(scale: Scale) -> Plan:
         notes=_NOTES,
         jobs=[
             Job(
-                name=column, subject="engines_program", arguments={"engine": e, **asked}
+                name=column,
+                subject="engines_program",
+                arguments={"engine": engine, **asked},
+                peer="ray" if engine == "ray" else "",
             )
-            for column, e in engines.items()
+            for column, engine in engines.items()
         ],
         cases=cases,
         panels=[

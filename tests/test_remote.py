@@ -164,7 +164,7 @@ def test_remote_when_given_two_classes_then_type_error() -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"num_gpu": 1}, {"num_returns": 2}, {"name_": "a"}],
+    [{"num_gpu": 1}, {"num_return": 2}, {"name_": "a"}],
     ids=repr,
 )
 def test_remote_when_an_option_is_unknown_then_value_error_before_any_class(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 OURS = frozenset(
     option.name for option in dataclasses.fields(RuntimeOptions) if option.init
-)
+) - {"address"}
 
 _NOTED = frozenset(
     {

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from actorlib import _runtime
 from actorlib._apart import Apart, new_loop
+from actorlib._choosing import ENGINE_VARIABLE
 from actorlib._engine import find_engine
 from actorlib._streams import fill_standard_streams
-from actorlib.exceptions import RuntimeNotStartedError
+from actorlib.exceptions import InitError, RuntimeNotStartedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -105,9 +106,11 @@ class Session:
         """Starts a runtime in a thread of its own.
 
         Raises:
+            InitError: It is to be on a cluster.
             RuntimeError: One is running.
         """
         _refuse_import_of_main()
+        _refuse_cluster(options)
         runtime = _runtime.init(**options)
         fill_standard_streams()
         with self._lock:
@@ -188,6 +191,20 @@ async def _rest() -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
     with suppress(RuntimeError):  # the interpreter is going down, and starts no thread
         await asyncio.get_running_loop().shutdown_default_executor()
+
+
+def _refuse_cluster(options: RuntimeKeywords) -> None:
+    """Refuses the engine that is Ray: a script of Ray's needs nothing in between.
+
+    Raises:
+        InitError: It was chosen.
+    """
+    if (options.get("engine") or os.environ.get(ENGINE_VARIABLE)) == "ray":
+        raise InitError(
+            "engine='ray' is for programs with an event loop: write 'async with "
+            'actorlib.init(engine="ray"):\' there. A script that has to run on a '
+            "cluster runs on Ray itself: import ray instead of actorlib.blocking"
+        )
 
 
 def _refuse_import_of_main() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from actorlib import blocking
 from actorlib.blocking import exceptions as named
 from actorlib.blocking._options import wanted
 from actorlib.exceptions import InitError
@@ -81,3 +82,15 @@ NAMES = (
 @pytest.mark.parametrize("name", NAMES.split())
 def test_error_when_scripts_catch_it_by_rays_name_then_it_is_there(name: str) -> None:
     assert issubclass(getattr(named, name), named.RayError)
+
+
+@pytest.mark.parametrize("by_variable", [False, True])
+def test_engine_when_it_is_a_cluster_then_a_script_is_told_to_import_ray(
+    monkeypatch: pytest.MonkeyPatch,
+    by_variable: bool,  # noqa: FBT001  # a case
+) -> None:
+    if by_variable:
+        monkeypatch.setenv("ACTORLIB_ENGINE", "ray")
+
+    with pytest.raises(InitError, match="import ray instead of actorlib.blocking"):
+        blocking.init(**({} if by_variable else {"engine": "ray"}))
