@@ -92,5 +92,5 @@ def test_engine_when_it_is_a_cluster_then_a_script_is_told_to_import_ray(
     if by_variable:
         monkeypatch.setenv("ACTORLIB_ENGINE", "ray")
 
-    with pytest.raises(InitError, match="import ray instead of actorlib.blocking"):
+    with pytest.raises(InitError, match=r"import ray instead of actorlib\.blocking"):
         blocking.init(**({} if by_variable else {"engine": "ray"}))
