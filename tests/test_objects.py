@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import gc
 from typing import TYPE_CHECKING, Any, cast
 
@@ -353,3 +354,69 @@ async def test_ser_012_a_get_while_a_value_is_loaded_waits_for_its_own(
         depth += 1
 
     assert depth == 10
+
+
+async def test_obj_020_a_callback_is_called_once_with_the_value_or_the_error() -> None:
+    actor = holder()
+    told: asyncio.Queue[Any] = asyncio.Queue()
+    good, bad = actor.plus.remote(1), actor.plus.remote("x")
+    good._on_completed(told.put_nowait)
+    value = await told.get()
+    bad._on_completed(told.put_nowait)
+    error = await told.get()
+    good._on_completed(told.put_nowait)
+    again = await told.get()
+
+    assert told.empty()
+    assert value == again == await good
+    assert isinstance(error, TypeError)
+
+
+def local_classes() -> list[type]:
+    """Two classes of one name, which no module has."""
+
+    def made(answer: int) -> type:
+        class Local:
+            def answer(self) -> int:
+                return answer
+
+        return Local
+
+    return [made(1), made(2)]
+
+
+async def test_ser_006_local_classes_of_one_name_keep_their_own_methods() -> None:
+    first, second = local_classes()
+    answers = await holder().__ray_call__.remote(
+        lambda _, values: [value.answer() for value in values], [first(), second()]
+    )
+
+    assert answers == [1, 2]
+    assert type(first()).__name__ == type(second()).__name__
+
+
+async def test_ser_009_values_that_hold_themselves_arrive() -> None:
+    ring: list[Any] = [1]
+    ring.append(ring)
+    table: dict[str, Any] = {}
+    table["self"] = table
+
+    for value, inside in ((ring, 1), (table, "self")):
+        back = await holder().__ray_call__.remote(lambda _, it: it, value)
+        assert back[inside] is back
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    """A value of a module."""
+
+    x: int
+    y: float
+
+
+async def test_ser_011_instances_of_a_modules_class_are_equal_after_the_trip() -> None:
+    point = Point(1, 2.5)
+    back = await holder().__ray_call__.remote(lambda _, it: it, point)
+
+    assert back == point
+    assert type(back) is Point

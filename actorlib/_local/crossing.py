@@ -21,7 +21,7 @@ from actorlib._engine import ActorId, Hold
 from actorlib._local.engine import LocalEngine
 from actorlib._local.group_verbs import GroupVerbs
 from actorlib._propagation import MARKED
-from actorlib._ref import ObjectRef
+from actorlib._ref import ObjectRef, be_known_by_home
 from actorlib._runtime_env import inherited
 from actorlib._telling import tell
 from actorlib._wire.payload import decode_call, encode_plain_call
@@ -59,6 +59,7 @@ class CrossingEngine(LocalEngine):
 
     def __init__(self, machine: Machine, options: RuntimeOptions) -> None:
         super().__init__(machine, options)
+        be_known_by_home()
         self._home = cast("Apart", self.loop)
         self._unheld: set[ActorId] = set()
         self._env: RuntimeEnv | None = None
