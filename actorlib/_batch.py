@@ -12,7 +12,7 @@ import itertools
 import time
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from actorlib._ref import replier_of
+from actorlib._ref import loosen, replier_of, wake
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -56,8 +56,7 @@ class _Watch:
             self.failed = chunk
         if self.is_over:
             for waiter in self._waiters:
-                if not waiter.done():
-                    waiter.set_result(None)
+                wake(waiter)
             self._waiters.clear()
 
     def waiter(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
@@ -104,7 +103,7 @@ class Batch(Generic[R]):
             try:
                 yield from waiter
             except asyncio.CancelledError:
-                self._loosen()
+                loosen(self._chunks)
                 # The traceback keeps this frame, and the frame would keep the batch.
                 del self
                 raise
@@ -119,7 +118,7 @@ class Batch(Generic[R]):
             try:
                 results = await chunk
             except asyncio.CancelledError:
-                self._loosen()
+                loosen(self._chunks)
                 raise
             except BaseException:
                 self.cancel()
@@ -167,11 +166,6 @@ class Batch(Generic[R]):
     def _wait(self) -> None:
         for chunk in self._chunks:
             replier_of(chunk).wait(chunk, None)
-
-    def _loosen(self) -> None:
-        for chunk in self._chunks:
-            if not chunk.done():
-                replier_of(chunk).loosen(chunk)
 
     def __repr__(self) -> str:
         count = len(self._chunks)

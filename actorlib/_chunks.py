@@ -10,7 +10,7 @@ from actorlib._engine import current_engine
 from actorlib.exceptions import TaskCancelledError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Iterator, Sequence
 
 _LOOK = 0.001
 """Seconds after which it is asked whether anybody wants the results still."""
@@ -20,7 +20,6 @@ def call_each(
     method: Callable[..., object],
     batch: Sequence[int],
     args: Sequence[Any],
-    kwargs: Mapping[str, Any],
 ) -> list[object]:
     """The results of a plain method, called one after the other.
 
@@ -28,7 +27,6 @@ def call_each(
         method: The method.
         batch: How many arguments each call has, and the number of the first one.
         args: The arguments of all.
-        kwargs: What each of them has besides.
 
     Raises:
         TaskCancelledError: Nobody wants the results any more.
@@ -40,18 +38,11 @@ def call_each(
     is_wanted, now = _wanted(), time.perf_counter
     look = now() + _LOOK
     try:
-        if width == 1 and not kwargs:
-            for value in args:
-                add(method(value))
-                if now() > look:
-                    is_wanted()
-                    look = now() + _LOOK
-        else:
-            for given in _calls(args, width):
-                add(method(*given, **kwargs))
-                if now() > look:
-                    is_wanted()
-                    look = now() + _LOOK
+        for values in args if width == 1 else _calls(args, width):
+            add(method(values) if width == 1 else method(*values))
+            if now() > look:
+                is_wanted()
+                look = now() + _LOOK
     except Exception as error:
         error.add_note(f"in call {first + len(results)} of a batch, counted from 0")
         raise
@@ -61,7 +52,7 @@ def call_each(
 async def await_each(
     method: Callable[..., Coroutine[Any, Any, object]],
     batch: Sequence[int],
-    given: tuple[Sequence[Any], Mapping[str, Any]],
+    args: Sequence[Any],
     places: tuple[Callable[[], bool], Callable[[], None]],
 ) -> list[object]:
     """The results of an ``async def`` method, beside one another where there is room.
@@ -71,20 +62,20 @@ async def await_each(
     Args:
         method: The method.
         batch: How many arguments each call has, and the number of the first one.
-        given: The arguments of all, and what each of them has besides.
+        args: The arguments of all.
         places: Takes one more place, if there is one that nobody waits for; gives it to
             whoever waits by then.
 
     Raises:
         Exception: What a call raised; the others are cancelled.
     """
-    (args, kwargs), (take, give_back) = given, places
+    take, give_back = places
     width, first = batch
     results: list[object] = [None] * (len(args) // width)
 
     async def call(place: int, values: Sequence[Any]) -> None:
         try:
-            results[place] = await method(*values, **kwargs)
+            results[place] = await method(*values)
         except Exception as error:
             error.add_note(f"in call {first + place} of a batch, counted from 0")
             raise

@@ -77,7 +77,7 @@ class Replier(Protocol):
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator
+    from collections.abc import Callable, Collection, Generator, Iterable
     from contextvars import Context
 
     _Future = asyncio.Future
@@ -125,18 +125,17 @@ class ObjectRef(_Future[R]):
             loop = asyncio.get_running_loop()
             if loop is self.get_loop():
                 waiter: asyncio.Future[None] = loop.create_future()
-                waking = partial(_wake, waiter)
+                waking = partial(wake, waiter)
                 self.add_done_callback(waking)
-                wake: Callable[[object], None] | None = waking
+                undo: Callable[[object], None] | None = waking
             else:
-                waiter, wake = self._from_afar(loop)
+                waiter, undo = self._from_afar(loop)
             try:
                 yield from waiter
             except asyncio.CancelledError:
-                if wake is not None:
-                    self.remove_done_callback(wake)
-                if not self.done():
-                    at_home(self, partial(_loosen, self))
+                if undo is not None:
+                    self.remove_done_callback(undo)
+                loosen((self,))
                 # The traceback keeps this frame, and the frame would keep the ref.
                 del self
                 raise
@@ -155,12 +154,12 @@ class ObjectRef(_Future[R]):
             return loop.run_in_executor(None, blocking), None
         waiter: asyncio.Future[None] = loop.create_future()
 
-        def wake(_: object) -> None:
+        def wake_there(_: object) -> None:
             with suppress(RuntimeError):  # that loop is closed
-                loop.call_soon_threadsafe(_wake, waiter, None)
+                loop.call_soon_threadsafe(wake, waiter)
 
-        self.add_done_callback(wake)
-        return waiter, wake
+        self.add_done_callback(wake_there)
+        return waiter, wake_there
 
     def cancel(
         self, msg: Any | None = None, *, recursive: bool = True, force: bool = False
@@ -380,10 +379,14 @@ class _Passed(concurrent.futures.Future[R]):
             self.set_result(ref.result())
 
 
-def _loosen(ref: ObjectRef[Any]) -> None:
-    replier_of(ref).loosen(ref)
+def loosen(refs: Iterable[asyncio.Future[Any]]) -> None:
+    """A wait for some refs was cancelled: nobody may be left who holds one of them."""
+    for ref in refs:
+        if isinstance(ref, ObjectRef) and not ref.done():
+            at_home(ref, partial(replier_of(ref).loosen, ref))
 
 
-def _wake(waiter: asyncio.Future[None], _: object) -> None:
+def wake(waiter: asyncio.Future[None], _: object = None) -> None:
+    """Ends a wait; harmless if it has ended. Futures call it with themselves."""
     if not waiter.done():
         waiter.set_result(None)

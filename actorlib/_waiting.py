@@ -17,7 +17,7 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 from actorlib._apart import Apart
 from actorlib._checks import count, seconds
-from actorlib._ref import ObjectRef, replier_of
+from actorlib._ref import ObjectRef, loosen, replier_of, wake
 
 T = TypeVar("T")
 
@@ -239,11 +239,11 @@ async def _soon(wish: Wish) -> None:
         wish.bell.add(waiter)
     timer = None
     if wish.timeout is not None:
-        timer = loop.call_later(wish.timeout, partial(_wake, waiter))
+        timer = loop.call_later(wish.timeout, partial(wake, waiter))
     try:
         await waiter
     except asyncio.CancelledError:
-        _loosen(wish.refs)
+        loosen(wish.refs)
         raise
     finally:
         for ref in watched:
@@ -252,18 +252,6 @@ async def _soon(wish: Wish) -> None:
             wish.bell.remove(waiter)
         if timer is not None:
             timer.cancel()
-
-
-def _loosen(refs: Sequence[asyncio.Future[Any]]) -> None:
-    """As when a ref itself was awaited: nobody may be left who holds it."""
-    for ref in refs:
-        if isinstance(ref, ObjectRef) and not ref.done():
-            replier_of(ref).loosen(ref)
-
-
-def _wake(waiter: asyncio.Future[None]) -> None:
-    if not waiter.done():
-        waiter.set_result(None)
 
 
 async def _elsewhere(loop: asyncio.AbstractEventLoop, wish: Wish) -> None:

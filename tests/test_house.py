@@ -150,7 +150,7 @@ ARROWS: dict[str, str] = {
     ),
     "blocking": (
         " blocking accelerators exceptions _actor_method _apart _bundles _checks "
-        "_choosing _context _engine "
+        "_choosing _context _engine _spelling "
         "_flow _function _generator _handle _local _method _naming _placement_group "
         "_ref _remote _results _runtime _runtime_env _runtime_options _serializers "
         "_snapshot _streams _waiting"

@@ -138,7 +138,7 @@ class Host(_Hosting):
             self._enter(sent)
             method = self._method(sent.name)
             if sent.batch is not None:
-                return call_each(method, sent.batch, args, kwargs)
+                return call_each(method, sent.batch, args)
             return method(*args, **kwargs)
         except BaseException as error:  # noqa: BLE001  # the user's code
             raise self._raised(error, sent) from None
@@ -220,8 +220,8 @@ class AsyncHost(_Hosting):
             is_async = inspect.iscoroutinefunction(method)
             if sent.batch is not None:
                 if is_async:
-                    return await await_each(method, sent.batch, (args, kwargs), places)
-                each = partial(call_each, method, sent.batch, args, kwargs)
+                    return await await_each(method, sent.batch, args, places)
+                each = partial(call_each, method, sent.batch, args)
                 return await self._beside(number, each, (), {})
             if is_async:
                 return await method(*args, **kwargs)

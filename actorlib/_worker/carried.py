@@ -38,7 +38,7 @@ def call_with(
     """
     if "batch" in told:
         method = partial(call_each, method, told["batch"])
-        args, kwargs = (args, kwargs), {}
+        args = (args,)
     if "variables" not in told:
         return method(*args, **kwargs)
     return _context(told).run(method, *args, **kwargs)
@@ -73,7 +73,7 @@ def begun_with(
         stream: Sends the items of a generator.
     """
     if "batch" in told:
-        return await_each(method, told["batch"], given, places)
+        return await_each(method, told["batch"], given[0], places)
     begun: Coroutine[Any, Any, object] = method(*given[0], **given[1])
     return stream(begun) if "stream" in told else begun
 

@@ -7,12 +7,12 @@ refused by name, with what to write instead.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from actorlib._checks import truth
 from actorlib._runtime_env import RuntimeEnv, checked_env
 from actorlib._runtime_options import RuntimeOptions
+from actorlib._spelling import closest
 from actorlib.exceptions import InitError
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def wanted(given: Mapping[str, object]) -> Wanted:
     known = OURS | _NOTED | _OTHERS
     for name in given:
         if name not in known and not name.startswith("_"):
-            close = difflib.get_close_matches(name, known, n=1)
+            close = closest(name, known)
             hint = f" Did you mean {close[0]!r}?" if close else ""
             raise InitError(
                 f"init() has no option {name!r}.{hint} Its options are "
