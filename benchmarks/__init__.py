@@ -29,6 +29,7 @@ The questions, in the order of running:
 What they share, in reading order:
 
 * ``_cases``: what a benchmark asks: rows, targets, parts of a plot;
+* ``_traffic``: what is told of calls;
 * ``_jobs``: measurements, each in an interpreter of its own, one after another, in
   rounds, so that a disturbance of the machine meets all subjects alike;
 * ``_leftovers``: what a subject leaves running is ended;

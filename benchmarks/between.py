@@ -10,18 +10,11 @@ Run it with ``python -m benchmarks.between``.
 
 from typing import Final
 
-from benchmarks._cases import OURS, OWNER, Case, Panel, Plan, Target, Unit
+from benchmarks._cases import OURS, OWNER, Case, Plan, Target
 from benchmarks._command import Scale, conduct
 from benchmarks._jobs import Job
+from benchmarks._traffic import RATE, SECTIONS, UNITS, panels
 
-_RATE = Unit(name="calls/s", more_is_better=True)
-_TIME = Unit(name="us", scale=1e6)
-_UNITS: Final = {"p50": _TIME, "p99": _TIME, "rate": _RATE}
-_SECTIONS: Final = {
-    "p50": "round trip, median",
-    "p99": "round trip, 99th percentile",
-    "rate": "pipelined in windows of 1,000",
-}
 _GOALS: Final = {"p50": (Target(bound=1.0, against=OWNER),)}
 _SORTS: Final = {
     "sync": "plain methods at both ends",
@@ -48,21 +41,21 @@ def make_plan(scale: Scale) -> Plan:
         Case(
             section=section,
             title=title,
-            unit=_UNITS[figure],
+            unit=UNITS[figure],
             cells={
                 OURS: f"{OURS}/{sort} {figure}",
                 OWNER: f"{OURS}/owner {sort} {figure}",
             },
             targets=_GOALS.get(figure, ()),
         )
-        for figure, section in _SECTIONS.items()
+        for figure, section in SECTIONS.items()
         for sort, title in _SORTS.items()
     ]
     cases += [
         Case(
             section="four pairs at once, together",
             title=title,
-            unit=_RATE,
+            unit=RATE,
             cells={OURS: f"{OURS}/four {sort} {figure}"},
         )
         for sort in _SORTS
@@ -77,14 +70,7 @@ def make_plan(scale: Scale) -> Plan:
         notes=_NOTES,
         jobs=[job],
         cases=cases,
-        panels=[
-            Panel(
-                title=section,
-                cases=[case for case in cases if case.section == section],
-                is_logarithmic=True,
-            )
-            for section in _SECTIONS.values()
-        ],
+        panels=panels(cases),
     )
 
 

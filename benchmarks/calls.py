@@ -16,22 +16,13 @@ from benchmarks._cases import (
     RAY,
     XOSCAR,
     Case,
-    Panel,
     Plan,
     Target,
-    Unit,
 )
 from benchmarks._command import Scale, conduct
 from benchmarks._jobs import Job
+from benchmarks._traffic import SECTIONS, UNITS, panels
 
-_RATE = Unit(name="calls/s", more_is_better=True)
-_TIME = Unit(name="us", scale=1e6)
-_UNITS: Final = {"p50": _TIME, "p99": _TIME, "rate": _RATE}
-_SECTIONS: Final = {
-    "p50": "round trip, median",
-    "p99": "round trip, 99th percentile",
-    "rate": "pipelined in windows of 1,000",
-}
 _GOALS: Final = {
     "p50": (Target(bound=1.3, against=FLOOR),),
     "p99": (Target(bound=1.3, against=FLOOR),),
@@ -65,7 +56,7 @@ def make_plan(scale: Scale) -> Plan:
     loops = ("uvloop", _SCRIPT)
     if not scale.is_quick:
         loops += ("asyncio", _TOGETHER)
-    for figure in _SECTIONS:
+    for figure in SECTIONS:
         cases += [
             _case(figure, kind, loop) for loop in loops for kind in ("sync", "async")
         ]
@@ -77,14 +68,7 @@ def make_plan(scale: Scale) -> Plan:
         notes=_NOTES,
         jobs=_jobs(scale),
         cases=cases,
-        panels=[
-            Panel(
-                title=section,
-                cases=[case for case in shown if case.section == section],
-                is_logarithmic=True,
-            )
-            for section in _SECTIONS.values()
-        ],
+        panels=panels(shown),
     )
 
 
@@ -134,9 +118,9 @@ def _case(figure: str, kind: str, loop: str) -> Case:
         cells |= {name: f"{name}/{kind} {figure}" for name in (RAY, XOSCAR, DASK)}
         cells |= {POOL: f"{POOL}/{figure}"} if kind == "sync" else {}
     return Case(
-        section=_SECTIONS[figure],
+        section=SECTIONS[figure],
         title=f"{kind} actor, {loop}",
-        unit=_UNITS[figure],
+        unit=UNITS[figure],
         cells=cells,
         targets=_GOALS.get(figure, ()) if loop == "uvloop" else (),
     )
@@ -150,9 +134,9 @@ def _bare(figure: str) -> list[Case]:
         title, metric = "far end with a blocking read loop", figure
     return [
         Case(
-            section=_SECTIONS[figure],
+            section=SECTIONS[figure],
             title=title,
-            unit=_UNITS[figure],
+            unit=UNITS[figure],
             cells={FLOOR: f"{_BLOCKING}/{metric}"},
         )
     ]

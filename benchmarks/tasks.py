@@ -15,22 +15,13 @@ from benchmarks._cases import (
     POOL,
     RAY,
     Case,
-    Panel,
     Plan,
     Target,
-    Unit,
 )
 from benchmarks._command import Scale, conduct
 from benchmarks._jobs import Job
+from benchmarks._traffic import SECTIONS, UNITS, panels
 
-_RATE = Unit(name="calls/s", more_is_better=True)
-_TIME = Unit(name="us", scale=1e6)
-_UNITS: Final = {"p50": _TIME, "p99": _TIME, "rate": _RATE}
-_SECTIONS: Final = {
-    "p50": "round trip, median",
-    "p99": "round trip, 99th percentile",
-    "rate": "pipelined in windows of 1,000",
-}
 _GOALS: Final = {
     "rate": (Target(bound=50_000), Target(bound=4.0, against=POOL)),
     "p50": (Target(bound=2.5, against=FLOOR),),
@@ -74,11 +65,11 @@ def make_plan(scale: Scale) -> Plan:
         Case(
             section=section,
             title="a function that gives back what it is given",
-            unit=_UNITS[figure],
+            unit=UNITS[figure],
             cells={job.name: f"{job.name}/{figure}" for job in jobs},
             targets=_GOALS.get(figure, ()),
         )
-        for figure, section in _SECTIONS.items()
+        for figure, section in SECTIONS.items()
     ]
     return Plan(
         name="tasks",
@@ -86,10 +77,7 @@ def make_plan(scale: Scale) -> Plan:
         notes=_NOTES,
         jobs=jobs,
         cases=cases,
-        panels=[
-            Panel(title=case.section, cases=[case], is_logarithmic=True)
-            for case in cases
-        ],
+        panels=panels(cases),
     )
 
 

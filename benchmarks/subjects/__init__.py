@@ -22,7 +22,7 @@ prints its figures as another, in seconds, bytes and actors or calls a second.
 * ``streams_*``: items of generators;
 * ``payload_*``, ``sharing_*``: arrays for one actor and for many; ``_payload`` and
   ``_sharing`` send them;
-* ``deaths_*``: an actor is killed while many wait;
+* ``deaths_*``: an actor is killed while many wait; ``_deaths`` kills it;
 * ``ledger_*``: decisions on machines of simulated devices. ``_floor`` is the floor,
   ``_scan`` what one writes first; ``_decisions`` is what they share;
 * ``churn_*``: actors made and dropped (``_drop``), alive at once (``_alive``), calls

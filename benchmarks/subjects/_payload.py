@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,12 +31,27 @@ class Load(NamedTuple):
         return max(min(self.trips, self.volume // size), _FEWEST)
 
 
+class Sink:
+    """Takes arrays, and gives one."""
+
+    def last(self, array: Any) -> int:
+        """The last number."""
+        return int(array[-1])
+
+    def make(self, nbytes: int) -> None:
+        """Has an array ready."""
+        self._array = np.ones(nbytes, dtype=np.uint8)
+
+    def give(self) -> Any:
+        """That array."""
+        return self._array
+
+
 async def moved(call: Callable[..., Awaitable[object]], load: Load) -> dict[str, float]:
     """Bytes a second, by way and size.
 
     Args:
-        call: Calls a method of an actor: ``last`` tells the last number of an array,
-            ``make`` has one ready, ``give`` gives it.
+        call: Calls a method of an actor that is a ``Sink``.
         load: What to send.
     """
     metrics: dict[str, float] = {}

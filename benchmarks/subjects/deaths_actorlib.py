@@ -1,57 +1,22 @@
 """An actor is killed from outside while many wait for it: until the last is told."""
 
-import asyncio
-import os
-import signal
-import time
-
 import actorlib
 from actorlib.exceptions import ActorDiedError
+from benchmarks.subjects._deaths import Silent, told
 from benchmarks.subjects._report import arguments, middle, report
 
 
-@actorlib.remote(max_concurrency=1000)
-class Silent:
-    """An actor that does not answer."""
-
-    def __init__(self) -> None:
-        self._asked = 0
-        self._changed = asyncio.Event()
-
-    async def never(self) -> None:
-        """Waits for ever."""
-        self._asked += 1
-        self._changed.set()
-        await asyncio.Event().wait()
-
-    async def pid(self, asked: int) -> int:
-        """The process it lives in, once so many wait."""
-        while self._asked < asked:
-            self._changed.clear()
-            await self._changed.wait()
-        return os.getpid()
-
-
-async def _told(callers: int) -> float:
-    actor = Silent.remote()
-
-    async def call() -> float:
-        try:
-            await actor.never.remote()
-        except ActorDiedError:
-            return time.perf_counter()
-        raise RuntimeError("an answer from an actor that has none")
-
-    waiting = [asyncio.ensure_future(call()) for _ in range(callers)]
-    pid = await actor.pid.remote(callers)
-    begun = time.perf_counter()
-    os.kill(pid, signal.SIGKILL)
-    return max(await asyncio.gather(*waiting)) - begun
-
-
 async def _measured(callers: int, times: int) -> dict[str, float]:
+    silent = actorlib.remote(max_concurrency=1000)(Silent)
     async with actorlib.init():
-        return {"time": middle([await _told(callers) for _ in range(times)])}
+        return {
+            "time": middle(
+                [
+                    await told(silent.remote(), callers, ActorDiedError)
+                    for _ in range(times)
+                ]
+            )
+        }
 
 
 if __name__ == "__main__":

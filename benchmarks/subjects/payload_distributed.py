@@ -1,29 +1,10 @@
 """dask.distributed: large arrays as arguments and results of an actor."""
 
 import asyncio
-from typing import Any
-
-import numpy as np
 
 from benchmarks.subjects._distributed import client_of
-from benchmarks.subjects._payload import Load, moved
+from benchmarks.subjects._payload import Load, Sink, moved
 from benchmarks.subjects._report import arguments, report
-
-
-class Sink:
-    """Takes arrays, and gives one."""
-
-    def last(self, array: Any) -> int:
-        """The last number."""
-        return int(array[-1])
-
-    def make(self, nbytes: int) -> None:
-        """Has an array ready."""
-        self._array = np.ones(nbytes, dtype=np.uint8)
-
-    def give(self) -> Any:
-        """That array."""
-        return self._array
 
 
 async def _measured(load: Load) -> dict[str, float]:

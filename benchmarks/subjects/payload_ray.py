@@ -7,34 +7,16 @@ call would be the same copy.
 import asyncio
 from typing import Any
 
-import numpy as np
 import ray
 
-from benchmarks.subjects._payload import Load, moved
+from benchmarks.subjects._payload import Load, Sink, moved
 from benchmarks.subjects._ray import cluster
 from benchmarks.subjects._report import arguments, report
 
 
-@ray.remote(num_cpus=0)
-class Sink:
-    """Takes arrays, and gives one."""
-
-    def last(self, array: Any) -> int:
-        """The last number."""
-        return int(array[-1])
-
-    def make(self, nbytes: int) -> None:
-        """Has an array ready."""
-        self._array = np.ones(nbytes, dtype=np.uint8)
-
-    def give(self) -> Any:
-        """That array."""
-        return self._array
-
-
 def _measured(load: Load) -> dict[str, float]:
     with cluster(object_store_memory=8 * 10**9):
-        sink: Any = Sink.remote()
+        sink: Any = ray.remote(num_cpus=0)(Sink).remote()
 
         async def call(method: str, *given: object) -> object:
             return ray.get(getattr(sink, method).remote(*given))

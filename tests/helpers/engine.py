@@ -51,19 +51,19 @@ class NoGroups:
 
     def reserve(self, spec: GroupSpec) -> GroupSpec:
         """Refuses."""
-        raise NotImplementedError(spec)
+        raise AssertionError("a fake without groups is asked of one", spec)
 
     def ready(self, group: GroupId, value: object) -> ObjectRef[Any]:
         """Refuses."""
-        raise NotImplementedError(group, value)
+        raise AssertionError("a fake without groups is asked of one", group, value)
 
     def remove(self, group: GroupId) -> asyncio.Future[None]:
         """Refuses."""
-        raise NotImplementedError(group)
+        raise AssertionError("a fake without groups is asked of one", group)
 
     def find(self, name: str) -> GroupSpec:
         """Refuses."""
-        raise NotImplementedError(name)
+        raise AssertionError("a fake without groups is asked of one", name)
 
     def infos(self) -> list[GroupInfo]:
         """Nothing: there are none."""
