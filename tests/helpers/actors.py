@@ -70,6 +70,8 @@ async def shared(
                 finally:
                     living = [life.record.id for life in engine.lives]
                     await asyncio.gather(*map(engine.kill, living))
+                    # One that had just ended by itself is told to others a turn later.
+                    await asyncio.sleep(0)
                     if runtime.snapshot().actors:
                         gc.collect()  # a caught error keeps handles in a cycle
                     set_engine(None)
