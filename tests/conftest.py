@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import signal
 import sys
 from contextlib import suppress
 from tempfile import TemporaryDirectory
@@ -41,6 +42,10 @@ if TYPE_CHECKING:
 settings.register_profile("quick", max_examples=50, deadline=None)
 settings.register_profile("thorough", max_examples=5_000, deadline=None)
 settings.load_profile("quick")
+
+# Who is started in the background of a script ignores SIGINT, and all it starts does.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
     "asyncio": asyncio.new_event_loop

@@ -248,6 +248,38 @@ asyncio.run(main())
             assert forked.alive() == [fork]
 
 
+def test_owner_when_a_signal_does_not_wake_its_loop_ends_for_it_still(
+    tmp_path: Path,
+) -> None:
+    """As one does not that comes just before the loop sleeps: that cannot be timed."""
+    before = """
+import selectors
+is_asleep, is_awaited = threading.Event(), threading.Event()
+
+class Telling(selectors.DefaultSelector):
+    def select(self, timeout=None):
+        if timeout is None and is_awaited.is_set():
+            is_asleep.set()  # whom this wakes gets the interpreter when the loop sleeps
+        return super().select(timeout)
+
+def interrupt():
+    is_asleep.wait()
+    signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+"""
+    ends = (
+        "threading.Thread(target=interrupt).start(); is_awaited.set(); "
+        "await asyncio.Event().wait()"
+    )
+    loop = "asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(Telling()))"
+    program = household(ends, run=f"{loop}.run", before=before)
+    with Owner(program, "spawn", folder=tmp_path) as owner:
+        with Watched(owner.told().values()) as watched:
+            owner.go_on()
+            assert owner.end() == -signal.SIGINT
+            assert watched.left() == []
+        assert_clean_end(owner, silent=False)
+
+
 def test_fork_of_an_owner_when_it_ends_harms_no_actor(tmp_path: Path) -> None:
     program = f"""{HEAD}
 import warnings

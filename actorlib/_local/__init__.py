@@ -52,5 +52,6 @@ What decides is pure and what acts is thin. In reading order:
 * ``pool``, ``runs``: every call of a function; how they come there.
 * ``lives``: every life of the runtime, and who holds which actor.
 * ``sending``, ``explaining``: the owner's calls on their way out; where an actor is.
+* ``wakeup``: that no signal waits until the loop happens to wake.
 * ``engine``, ``crossing``: the verbs; and the same from threads beside the loop's.
 """

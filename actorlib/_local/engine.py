@@ -23,6 +23,7 @@ from actorlib._local.runs import Runs
 from actorlib._local.sending import Sending
 from actorlib._local.stores import is_block
 from actorlib._local.streams import OwnerFeed
+from actorlib._local.wakeup import Wakeup
 from actorlib._pending import PendingCalls
 from actorlib._propagation import MARKED
 from actorlib._reading import Reading
@@ -82,6 +83,7 @@ class LocalEngine:
         self.groups = GroupVerbs(
             self.lives.groups, self.loop, self._new_group, self._check_open
         )
+        self._wakeup = Wakeup(self.loop)
         self._is_closed = False
         self._is_forsaken = False
         self.pending = PendingCalls()
@@ -264,6 +266,7 @@ class LocalEngine:
             await self._end_all()
         finally:
             self.lives.stores.close()
+            self._wakeup.close()
 
     async def _end_all(self) -> None:
         self.lives.groups.close()
