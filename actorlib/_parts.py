@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -75,8 +74,7 @@ def _part(parts: Sequence[ObjectRef[Any]], where: str, ref: ObjectRef[Any]) -> N
     if ref.cancelled():
         for part in parts:
             if not part.done():
-                # Not by the part's own way: that would cancel the whole once more.
-                cast("Any", asyncio.Future).cancel(part)
+                part.give_up()
         return
     error = ref.exception() or _fault(ref.result(), len(parts), where)
     for place, part in enumerate(parts):

@@ -31,6 +31,7 @@ from actorlib._checks import truth
 from actorlib.exceptions import TaskCancelledError
 
 R = TypeVar("R")
+_future: Any = asyncio.Future  # at hand for every answer
 
 
 class Replier(Protocol):
@@ -99,6 +100,7 @@ class ObjectRef(_Future[R]):
         call: The engine's number for the call.
         kept: The value as it came, and what is in it; only if it lies in shared memory.
         object_id: What it is called in every process; only if somebody has asked.
+        first: What the first wait on its own loop waits for, if there is one.
     """
 
     __slots__ = ("_engine", "call", "kept", "object_id")
@@ -107,6 +109,8 @@ class ObjectRef(_Future[R]):
     kept: tuple[Any, Collection[bytes] | None]
     object_id: bytes
     _engine: Replier
+    # No slot: few are awaited themselves, and none pays for it before.
+    first: asyncio.Future[None] | None = None
 
     def bind(self, engine: Replier, call: int) -> None:
         """Tells the ref who will fill it, and by which number it is called there."""
@@ -123,18 +127,24 @@ class ObjectRef(_Future[R]):
         """
         if not self.done():
             loop = asyncio.get_running_loop()
-            if loop is self.get_loop():
-                waiter: asyncio.Future[None] = loop.create_future()
-                waking = partial(wake, waiter)
-                self.add_done_callback(waking)
-                undo: Callable[[object], None] | None = waking
-            else:
+            waiter: asyncio.Future[None]
+            undo: Callable[[object], None] | None = None
+            if loop is not self.get_loop():
                 waiter, undo = self._from_afar(loop)
+            elif self.first is None:
+                # Woken as the ref is filled, and not by a callback one turn later.
+                waiter = self.first = loop.create_future()
+            else:
+                waiter = loop.create_future()
+                undo = partial(wake, waiter)
+                self.add_done_callback(undo)
             try:
                 yield from waiter
             except asyncio.CancelledError:
                 if undo is not None:
                     self.remove_done_callback(undo)
+                elif self.first is waiter:
+                    self.first = None
                 loosen((self,))
                 # The traceback keeps this frame, and the frame would keep the ref.
                 del self
@@ -142,6 +152,24 @@ class ObjectRef(_Future[R]):
         if self.cancelled():
             raise TaskCancelledError("the call was cancelled")
         return self.result()
+
+    def set_result(self, result: R, /) -> None:
+        """Fills the ref; see asyncio.Future."""
+        _future.set_result(self, result)
+        if self.first is not None:
+            wake(self.first)
+
+    def set_exception(self, exception: type | BaseException, /) -> None:
+        """Fails the ref; see asyncio.Future."""
+        _future.set_exception(self, exception)
+        if self.first is not None:
+            wake(self.first)
+
+    def give_up(self, msg: Any | None = None) -> None:
+        """Makes the ref cancelled, and leaves the call to whoever asks that."""
+        _future.cancel(self, msg)
+        if self.first is not None:
+            wake(self.first)
 
     def _from_afar(
         self, loop: asyncio.AbstractEventLoop
@@ -202,7 +230,8 @@ class ObjectRef(_Future[R]):
             stop(self.call)
         else:
             self._engine.cancel(self.call, recursive=recursive)
-        return super().cancel(msg)
+        self.give_up(msg)
+        return True
 
     def get(self, timeout: float | None = None) -> R:
         """Blocks this thread until the result is there: for plain methods of actors.
@@ -234,8 +263,7 @@ class ObjectRef(_Future[R]):
     def _on_completed(self, callback: Callable[[Any], None]) -> None:
         """Calls back once with the value, or with the error, as older scripts ask it.
 
-        It is called where refs are filled, on the loop of the runtime; at once, or as
-        soon as that can be, if the ref is done already.
+        It is called where refs are filled, on the runtime's loop; soon if that is over.
         """
 
         def tell() -> None:
@@ -300,6 +328,12 @@ class BorrowedRef(ObjectRef[R]):
         if want is not None:
             at_home(self, want)
 
+    def __await__(self) -> Generator[Any, None, R]:
+        """Waits for the result, and asks for it; see ObjectRef."""
+        if not self.done():
+            self._ask()
+        return super().__await__()
+
 
 REFS = frozenset({ObjectRef, BorrowedRef})
 """What arrives as its value where it is an argument by itself."""
@@ -329,33 +363,6 @@ def watch(ref: ObjectRef[Any], then: Callable[[], None]) -> None:
 def replier_of(ref: ObjectRef[Any]) -> Replier:
     """Who fills a ref, and lets threads wait for it."""
     return ref._engine  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
-
-
-def unlooped(error: Callable[[dict[str, Any]], None]) -> asyncio.AbstractEventLoop:
-    """What a ref takes for its loop where none runs: callbacks run at once.
-
-    Args:
-        error: Gets the report of a failure that nobody looked at.
-    """
-    return cast("asyncio.AbstractEventLoop", _Unlooped(error))
-
-
-class _Unlooped:
-    def __init__(self, error: Callable[[dict[str, Any]], None]) -> None:
-        self.call_exception_handler = error
-
-    def get_debug(self) -> bool:
-        return False
-
-    def call_soon(
-        self, callback: Callable[..., object], *args: object, context: object = None
-    ) -> None:
-        del context
-        try:
-            callback(*args)
-        except Exception as error:  # noqa: BLE001  # what a loop does with it
-            report = {"message": f"{callback!r} failed", "exception": error}
-            self.call_exception_handler(report)
 
 
 class _Passed(concurrent.futures.Future[R]):

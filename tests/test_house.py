@@ -61,6 +61,7 @@ ARROWS: dict[str, str] = {
     "_runtime_options": "_checks _resources",
     # The waist.
     "_ref": "exceptions _checks _apart",
+    "_unlooped": "",
     "_window": "",
     "_reading": "_ref _window exceptions",
     "_generator": "_reading _ref",
@@ -95,13 +96,13 @@ ARROWS: dict[str, str] = {
         "_chunks _worker _bundles _calling _engine _pending _ref _arguments _interface "
         "_options _runtime_env _snapshot exceptions _wire _remote _context "
         "_propagation _telling _reading _window _values _code _function_options "
-        "_streams"
+        "_streams _unlooped"
     ),
     "_ray": (
         "_ray _bundles _calling _chunks _context _engine _function_options _handle "
         "_interface _kinds _options _pending _propagation _reading _ref _remote "
         "_resources _runtime_env _runtime_options _serializers _snapshot _telling "
-        "_wire exceptions"
+        "_unlooped _wire exceptions"
     ),
     # The owner's side and a worker's in one process: the pipe is between them still.
     "_inline": "_inline _engine _runtime_options _local _wire _worker",

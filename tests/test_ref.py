@@ -13,7 +13,7 @@ from helpers.engine import FakeEngine
 from helpers.turns import next_turn
 
 from actorlib import ObjectRef
-from actorlib._ref import unlooped
+from actorlib._unlooped import unlooped
 from actorlib.exceptions import TaskCancelledError
 
 if TYPE_CHECKING:

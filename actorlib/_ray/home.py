@@ -14,7 +14,7 @@ from collections.abc import Callable  # noqa: TC003  # in a named tuple
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
-from actorlib._ref import unlooped
+from actorlib._unlooped import unlooped
 
 if TYPE_CHECKING:
     from actorlib._ref import ObjectRef

@@ -23,6 +23,7 @@ import math
 import select
 import socket
 from collections import deque
+from socket import SO_ERROR, SOL_SOCKET
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from actorlib._wire.codec import FrameDecoder, encode
@@ -287,7 +288,11 @@ class Channel:
         self._drained = None
 
     def _readable(self) -> None:
-        """Reads all there is: uvloop tells of a socket's error once and never again."""
+        """Reads all there is: uvloop tells of a socket's error once and never again.
+
+        A read that brings less than it may was the last one, unless there is such an
+        error; to look is cheaper than to read in vain.
+        """
         for _ in range(_READS):
             try:
                 target = self._decoder.target()
@@ -312,6 +317,8 @@ class Channel:
             if frames:
                 self._receive(frames)
             if not self._is_open or self._is_paused:
+                return
+            if nbytes < _READ and not self._sock.getsockopt(SOL_SOCKET, SO_ERROR):
                 return
         self._loop.call_soon(self._read_on)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._calling import is_late, running
 from actorlib._engine import set_engine
-from actorlib._ref import unlooped
+from actorlib._unlooped import unlooped
 from actorlib._wire.frames import (
     CALL,
     CALL_WITH,

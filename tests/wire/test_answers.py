@@ -15,7 +15,7 @@ import cloudpickle
 import pytest
 from helpers.engine import FakeEngine
 
-from actorlib._ref import unlooped
+from actorlib._unlooped import unlooped
 from actorlib._wire.answers import error_of, fill, task_error
 from actorlib._wire.codec import FrameDecoder, encode
 from actorlib._wire.frames import CANCELLED, DIED, FAILURE, RAISED, RESULT
