@@ -30,6 +30,8 @@ _NOTES = (
     "Windows of 1,000 calls that end in one gather (Ray: one ray.get). The pairs scale "
     "if they reach as many times the rate of one pair as there are pairs of cores, "
     "less a fifth.",
+    "Callers keep the handle that they were made with: who drops it and gets it anew "
+    "is introduced anew, and calls by way of the owner until then.",
     "CPU of the owner: what the process of the runtime spends while the pairs call "
     "one another, of one CPU (Ray: the driver).",
 )

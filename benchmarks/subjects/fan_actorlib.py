@@ -20,12 +20,15 @@ class Echo:
 
 @actorlib.remote
 class Caller:
-    """An actor that calls another one."""
+    """An actor that calls another one, whose handle it keeps."""
 
-    async def drive(self, target: actorlib.ActorHandle[Any], windows: int) -> None:
+    def __init__(self, target: actorlib.ActorHandle[Any]) -> None:
+        self._target = target
+
+    async def drive(self, windows: int) -> None:
         """So many windows of calls."""
         for _ in range(windows):
-            await _window([target])
+            await _window([self._target])
 
 
 async def _window(targets: Sequence[actorlib.ActorHandle[Any]]) -> None:
@@ -45,15 +48,12 @@ async def _from_here(
 
 
 async def _between(
-    callers: Sequence[actorlib.ActorHandle[Any]],
-    targets: Sequence[actorlib.ActorHandle[Any]],
-    windows: int,
+    callers: Sequence[actorlib.ActorHandle[Any]], windows: int
 ) -> tuple[float, float]:
     """Calls a second of all pairs, and the share of a CPU that the owner took."""
 
     async def drive(count: int) -> None:
-        pairs = zip(callers, targets, strict=True)
-        await asyncio.gather(*(one.drive.remote(other, count) for one, other in pairs))
+        await asyncio.gather(*(caller.drive.remote(count) for caller in callers))
 
     await drive(1)
     begun, spent = time.perf_counter(), time.process_time()
@@ -66,12 +66,12 @@ async def _measured(windows: int) -> dict[str, float]:
     metrics: dict[str, float] = {}
     async with actorlib.init():
         targets = [Echo.remote() for _ in range(4)]
-        callers = [Caller.remote() for _ in range(4)]
+        callers = [Caller.remote(target) for target in targets]
         await asyncio.gather(*targets, *callers)
         metrics["one"] = await _from_here(targets[:1], windows)
         metrics["four"] = await _from_here(targets, windows)
-        metrics["pair"], _ = await _between(callers[:1], targets[:1], windows)
-        metrics["pairs"], metrics["owner"] = await _between(callers, targets, windows)
+        metrics["pair"], _ = await _between(callers[:1], windows)
+        metrics["pairs"], metrics["owner"] = await _between(callers, windows)
     return metrics
 
 
