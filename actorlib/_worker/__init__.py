@@ -34,6 +34,7 @@ Loading it is part of every start, so it imports neither ``_local`` nor
 * ``loans``: which handles this worker holds.
 * ``objects``: its refs that are sent to others, and theirs.
 * ``template``: the fork server, which outlives the owner to clean up after it.
-* ``requests``, ``spare``: what it is asked; a worker that it forks ahead of that.
+* ``requests``, ``spare``, ``rehearsal``: what it is asked; a worker that it forks
+  ahead of that; the life that such a one lives before its own.
 * ``preload``, ``processes``: what it imports before it forks; how it ends processes.
 """

@@ -43,7 +43,7 @@ def live(sock: socket.socket, cradle: Cradle) -> NoReturn:
         sock: The worker's end of the pipe.
         cradle: What no other worker of this process has begun with.
     """
-    leave(ended(lambda: _serve(sock, cradle)))
+    leave(ended(lambda: serve(sock, cradle)))
 
 
 def ended(serve: Callable[[], None]) -> int:
@@ -94,7 +94,16 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _serve(sock: socket.socket, cradle: Cradle) -> None:
+def serve(sock: socket.socket, cradle: Cradle) -> None:
+    """Serves one actor to its end.
+
+    Args:
+        sock: The worker's end of the pipe.
+        cradle: What no other worker of this process has begun with.
+
+    Raises:
+        BaseException: What ended it; EOFError if that was the owner's end.
+    """
     try:
         _live_on(Pipe(sock, cradle.showing, cradle.decoder))
     finally:

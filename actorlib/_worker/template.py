@@ -59,6 +59,7 @@ from actorlib._worker.processes import (
     watch,
     write_mark,
 )
+from actorlib._worker.rehearsal import rehearse, script
 from actorlib._worker.requests import next_request
 from actorlib._worker.spare import Spare, wait_for_work
 
@@ -118,6 +119,7 @@ class Template:
         self._owner_is_there = True
         self._spare: Spare | None = None
         self._wants_spare = False
+        self._script: list[bytes] = []
         self._live: Callable[[socket.socket], NoReturn]
         self._fork_worker: Callable[[list[int], int], NoReturn] = (
             self._exec_worker if spawn else self._become_worker
@@ -208,6 +210,7 @@ class Template:
 
     def _fork_spare(self) -> None:
         self._wants_spare = False
+        self._script = self._script or script()
         # What fails here fails again, and is told, when there is somebody who needs it.
         with contextlib.suppress(OSError), contextlib.ExitStack() as unused:
             ours, theirs = map(unused.enter_context, socket.socketpair())
@@ -273,6 +276,8 @@ class Template:
     def _become_spare(self, sock: socket.socket, templates: socket.socket) -> NoReturn:
         self._begin_child()
         templates.close()
+        with contextlib.suppress(BaseException):  # its own life shows what is wrong
+            rehearse(self._script)
         self._work(*wait_for_work(sock))
 
     def _work(self, descriptors: list[int], worker: int) -> NoReturn:

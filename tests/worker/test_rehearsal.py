@@ -1,0 +1,57 @@
+"""A spare's rehearsal is a whole life, and leaves its process as it was."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from actorlib._wire.codec import decode_whole
+from actorlib._wire.frames import READY, RESULT
+from actorlib._worker.rehearsal import script
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="only what forks has a spare"
+)
+
+REHEARSED = """
+import json, os, sys
+from actorlib._engine import find_engine
+from actorlib._worker.rehearsal import rehearse, script
+
+def there():
+    return sorted(os.listdir("/proc/self/fd")), dict(os.environ), sys.path[:]
+
+frames, before = script(), there()
+sent = rehearse(frames)
+assert there() == before, "it left something"
+assert find_engine() is None
+print(json.dumps([frame.hex() for frame in sent]))
+"""
+
+
+def test_rehearsal_when_lived_then_it_was_born_and_answered_and_nothing_is_left() -> (
+    None
+):
+    ended = subprocess.run(
+        [sys.executable, "-c", REHEARSED],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert ended.stderr == ""
+    sent = [bytes.fromhex(frame) for frame in json.loads(ended.stdout)]
+    frames = [frame for data in sent for frame in decode_whole(data)]
+    assert [frame[0] for frame in frames] == [READY, RESULT]
+
+
+def test_script_when_made_then_its_class_travels_by_value() -> None:
+    born, _, _ = script()
+
+    assert b"__main__" not in born
+    assert b"Rehearsed" in born
+    assert b"_make_skeleton_class" in born
