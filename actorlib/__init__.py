@@ -41,14 +41,6 @@ from actorlib._runtime import (
     run,
 )
 from actorlib._serializers import deregister_serializer, register_serializer
-from actorlib._snapshot import (
-    ActorInfo,
-    BundleInfo,
-    CallInfo,
-    DemandInfo,
-    GroupInfo,
-    Snapshot,
-)
 from actorlib._waiting import wait
 
 if typing.TYPE_CHECKING:
@@ -56,10 +48,24 @@ if typing.TYPE_CHECKING:
     from actorlib._pool import ActorPool
     from actorlib._queue import Queue
     from actorlib._results import as_completed
+    from actorlib._snapshot import (
+        ActorInfo,
+        BundleInfo,
+        CallInfo,
+        DemandInfo,
+        GroupInfo,
+        Snapshot,
+    )
 
 _LATE = {
+    "ActorInfo": "_snapshot",
     "ActorPool": "_pool",
+    "BundleInfo": "_snapshot",
+    "CallInfo": "_snapshot",
+    "DemandInfo": "_snapshot",
+    "GroupInfo": "_snapshot",
     "Queue": "_queue",
+    "Snapshot": "_snapshot",
     "as_completed": "_results",
     "map_unordered": "_flow",
 }

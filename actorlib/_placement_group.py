@@ -22,7 +22,6 @@ from actorlib._bundles import ANY_BUNDLE, PACK, GroupSpec, check_fit
 from actorlib._checks import seconds
 from actorlib._engine import current_engine, find_engine
 from actorlib._group_options import DEFAULT, STRATEGY_OPTION, check_once
-from actorlib._snapshot import GroupInfo
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from actorlib._bundles import GroupId
     from actorlib._options import ActorOptions
     from actorlib._ref import ObjectRef
+    from actorlib._snapshot import GroupInfo
 
 
 class PlacementGroup:
@@ -215,6 +215,8 @@ def placement_group_table(group: PlacementGroup | None = None) -> dict[str, Any]
     if group is None:
         return rows
     spec = spec_of(_checked(group))
+    from actorlib._snapshot import GroupInfo  # noqa: PLC0415  # few programs need it
+
     gone = GroupInfo(
         group_id=spec.id.hex(),
         name=spec.name,
