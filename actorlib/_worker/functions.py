@@ -28,7 +28,6 @@ from actorlib._wire.frames import (
     UNBEGUN,
     Frame,
 )
-from actorlib._wire.payload import decode_call
 from actorlib._worker import replies
 from actorlib._worker.attention import Attention, Inattention
 from actorlib._worker.birth import settle_down
@@ -228,11 +227,7 @@ class _Functions:
         value: object = None
         try:
             try:
-                if loans:
-                    with self._uplink.borrowing(loans):
-                        args, kwargs = decode_call(payload)
-                else:
-                    args, kwargs = decode_call(payload)
+                args, kwargs = self._uplink.arguments(loans, payload)
                 function = self.functions[name]
                 if told:
                     function = within(told[0], function)

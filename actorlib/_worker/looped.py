@@ -34,7 +34,7 @@ from actorlib._wire.frames import (
     TAKEN,
     Frame,
 )
-from actorlib._wire.payload import decode_call, kept
+from actorlib._wire.payload import kept
 from actorlib._worker import replies
 from actorlib._worker.async_streams import AsyncStreams
 from actorlib._worker.birth import construct
@@ -282,8 +282,7 @@ class _Looped:
         try:
             if told:
                 enter_variables(told[0])
-            with self._uplink.borrowing(loans):
-                args, kwargs = decode_call(payload)
+            args, kwargs = self._uplink.arguments(loans, payload)
             method = getattr(self.instance, name)
             value = await (
                 self._begun(frame, gate, method, (args, kwargs))
@@ -311,6 +310,8 @@ class _Looped:
         del self._tasks[call]
         if answer is None:
             self._channel.send((LEAVE, call))
+        elif type(answer[-1]) is bytes:
+            self._send(answer)
         else:
             self._send((*answer[:-1], kept(answer[-1])))
         if gate.waiting:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from actorlib._calling import is_late, running
 from actorlib._engine import ActorExit
 from actorlib._wire.frames import CALL, LEAVE, Frame
-from actorlib._wire.payload import decode_call, kept
+from actorlib._wire.payload import kept
 from actorlib._worker import replies
 from actorlib._worker.carried import call_with
 from actorlib._worker.pace import Pace
@@ -176,8 +176,7 @@ class PlainMethods:
         started = time.perf_counter()
         running.set((call, name, told[0] if told else None))
         try:
-            with self._uplink.borrowing(loans):
-                args, kwargs = decode_call(payload)
+            args, kwargs = self._uplink.arguments(loans, payload)
             method = getattr(self._instance, name)
             if told:
                 value = call_with(told[0], method, args, kwargs)

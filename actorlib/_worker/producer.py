@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from actorlib._calling import running
 from actorlib._wire.frames import RESULT, TAKEN, Frame
-from actorlib._wire.payload import decode_call, encode
+from actorlib._wire.payload import encode
 from actorlib._worker import replies
 from actorlib._worker.carried import stepper
 from actorlib._worker.streams import size_of
@@ -110,8 +110,7 @@ class Producer:
 
     def _generator(self, frame: Frame) -> Any:
         _, _, name, loans, _, payload = frame
-        with self._uplink.borrowing(loans):
-            args, kwargs = decode_call(payload)
+        args, kwargs = self._uplink.arguments(loans, payload)
         source = self._find(name)(*args, **kwargs)
         if not hasattr(source, "__next__"):
             kind = type(source).__qualname__

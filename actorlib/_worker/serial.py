@@ -26,7 +26,6 @@ from actorlib._wire.frames import (
     TAKEN,
     Frame,
 )
-from actorlib._wire.payload import decode_call
 from actorlib._worker import replies
 from actorlib._worker.birth import construct
 from actorlib._worker.carried import call_with
@@ -222,11 +221,7 @@ class _Serial:
         started = time.perf_counter()
         running.set((call, name, told[0] if told else None))
         try:
-            if loans:
-                with self._uplink.borrowing(loans):
-                    args, kwargs = decode_call(payload)
-            else:
-                args, kwargs = decode_call(payload)
+            args, kwargs = self._uplink.arguments(loans, payload)
             method = getattr(self._instance, name)
             if told:
                 value = call_with(told[0], method, args, kwargs)

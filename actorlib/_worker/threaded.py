@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, cast
 
 from actorlib._calling import is_late, running
 from actorlib._wire.frames import CALL, CALL_WITH, LINKED, STOP, TAKEN, Frame
-from actorlib._wire.payload import decode_call
 from actorlib._worker import replies
 from actorlib._worker.carried import call_with
 from actorlib._worker.gate import Gate, Gates
@@ -183,8 +182,7 @@ class _Threaded:
             self._uplink.guests.began(call, name)
         running.set((call, name, told[0] if told else None))
         try:
-            with self._uplink.borrowing(loans):
-                args, kwargs = decode_call(payload)
+            args, kwargs = self._uplink.arguments(loans, payload)
             method = getattr(self._instance, name)
             if told:
                 value = call_with(told[0], method, args, kwargs)

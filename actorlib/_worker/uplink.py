@@ -33,6 +33,7 @@ from actorlib._wire.frames import (
     WAITS,
     Frame,
 )
+from actorlib._wire.payload import decode_call
 from actorlib._worker.asking import Asking
 from actorlib._worker.birth import interface_in
 from actorlib._worker.calling import Calling
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from actorlib._reading import Reading
     from actorlib._ref import ObjectRef
     from actorlib._snapshot import ActorInfo
+    from actorlib._wire.frames import Payload
     from actorlib._wire.pipe import Pipe
     from actorlib._worker.birth import Start
     from actorlib._worker.hosts import Host
@@ -322,6 +324,15 @@ class Uplink(ABC):
         finally:
             for actor in loans:
                 self.release(actor)
+
+    def arguments(
+        self, loans: Collection[LoanId] | None, payload: Payload
+    ) -> tuple[list[Any] | tuple[Any, ...], dict[str, Any]]:
+        """The arguments of a call; its handles are held while they are loaded."""
+        if not loans:
+            return decode_call(payload)
+        with self.borrowing(loans):
+            return decode_call(payload)
 
     def forsake(self) -> None:
         """Refuses everything from now on; see Engine."""
