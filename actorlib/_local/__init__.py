@@ -20,8 +20,8 @@ What decides is pure and what acts is thin. In reading order:
 * ``names``, ``directory``: which name is whose, and who answers to it now.
 * ``retries``, ``deadlines``, ``timekeeper``, ``terms``: which calls are sent again,
   and whose time is over; what of that holds for one actor's calls.
-* ``mailbox``, ``reply``, ``dispatch``: which calls may go, who wants the answers, and
-  where each goes.
+* ``held``, ``mailbox``, ``reply``, ``dispatch``: which calls wait for arguments, which
+  may go, who wants the answers, and where each goes.
 * ``retries``, ``mailbox``, ``dispatch``, ``streams``: which calls are sent again, and
   which may go; where each answer goes, and each item of a stream.
 * ``launcher``, ``template``, ``process``, ``output``, ``descriptors``: processes, and

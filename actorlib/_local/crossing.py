@@ -104,7 +104,7 @@ class CrossingEngine(LocalEngine):
         life: Life,
         ref: ObjectRef[Any],
         method: Method,
-        payload: Payload,
+        payload: bytes,
         told: dict[str, object] | None,
     ) -> None:
         dispatch = life.dispatch
@@ -112,8 +112,7 @@ class CrossingEngine(LocalEngine):
             args, kwargs = decode_call(payload)
             self._sending.send(life, ref, method, tuple(args), kwargs, told)
         else:
-            sent = dispatch.send(ref, method.name, None, payload, told)
-            ref.bind(dispatch, sent)
+            dispatch.call(ref, method.name, payload, told)
 
     def run(
         self,

@@ -6,13 +6,13 @@ worker are passed on to it without being decoded.
 
 from __future__ import annotations
 
-import itertools
 import weakref
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._apart import block
 from actorlib._local.callers import Callers
 from actorlib._local.debts import Debts
+from actorlib._local.held import Held
 from actorlib._local.holders import OWNER
 from actorlib._local.mailbox import Mailbox
 from actorlib._local.reply import Asker, Reply, fail_reply, is_answer_retried
@@ -21,7 +21,8 @@ from actorlib._local.timekeeper import Timed, Timekeeper
 from actorlib._reading import Reading
 from actorlib._ref import ObjectRef
 from actorlib._wire.answers import fill
-from actorlib._wire.frames import CANCEL, LINKED, RESULT, Frame, Payload
+from actorlib._wire.codec import pack
+from actorlib._wire.frames import CALL, CANCEL, LINKED, RESULT, Frame, Payload
 from actorlib._wire.payload import decode
 
 if TYPE_CHECKING:
@@ -75,15 +76,12 @@ class Dispatch:
         self._session = OWNER
         self._is_closed = False
         self._is_draining = False
-        self._held_back: dict[
-            int, tuple[ObjectRef[Any] | weakref.ref[ObjectRef[Any]] | Reading, str]
-        ] = {}
-        self._places = itertools.count(-1, -1)
+        self._held = Held()
 
     @property
     def is_idle(self) -> bool:
         """Whether no call waits, for its arguments or for its answer."""
-        return not (self._mailbox or self._held_back or self.debts)
+        return not (self._mailbox or self._held.calls or self.debts)
 
     def is_over(self) -> bool:
         """The same, of calls over links too; asks the actor if only it knows that."""
@@ -95,27 +93,36 @@ class Dispatch:
         return self._is_closed
 
     @property
-    def pending(self) -> int:
-        """How many calls have no answer yet."""
-        return len(self._mailbox) + len(self._held_back)
-
-    @property
     def outlives(self) -> bool:
         """Whether a call would wait for the actor if it died and was restarted."""
-        return bool(self._held_back) or self._mailbox.outlives
+        return bool(self._held.calls) or self._mailbox.outlives
 
     def unanswered(self) -> list[tuple[str, CallState]]:
         """The methods of all calls without an answer, and where each call is."""
-        held: list[tuple[str, CallState]] = [
-            (method, "pending_arguments") for _, method in self._held_back.values()
-        ]
-        return [*self._mailbox.unanswered(), *held]
+        return [*self._mailbox.unanswered(), *self._held.unanswered()]
 
     def running(self) -> str | None:
         """The method of the oldest call without an answer that was sent."""
         method = self.callers.ran or self._mailbox.running()
         # A function's call has its number before it, which nobody else knows.
         return None if method is None else method.rpartition(":")[2]
+
+    def call(
+        self,
+        ref: ObjectRef[Any],
+        method: str,
+        payload: bytes,
+        told: Mapping[str, object] | None,
+    ) -> None:
+        """Sends a call without handles, and binds its ref; see ``send``."""
+        mailbox, channel = self._mailbox, self._channel
+        if told or self._retries is not None or channel is None or self._is_closed:
+            ref.bind(self, self.send(ref, method, None, payload, told))
+            return
+        # The usual case, in as few steps as there are.
+        number = mailbox.begin(ref, method)
+        ref.bind(self, number)
+        channel.put(pack((CALL, number, method, None, payload)))
 
     def send(
         self,
@@ -160,18 +167,15 @@ class Dispatch:
         told: Mapping[str, object] | None = None,
     ) -> int:
         """Keeps the place of a call that waits for its arguments; gives its number."""
-        place = next(self._places)
-        self._held_back[place] = ref, method
+        place = self._held.add(ref, method)
         if told and "deadline" in told:
             self._timekeeper.add(place, method, cast("Deadline", told["deadline"]))
         return place
 
     def let_go(self, place: int) -> ObjectRef[Any] | Reading | None:
         """The arguments are there: whom the answer is for, or None if nobody waits."""
-        entry, _ = self._held_back.pop(place, (None, ""))
         self._timekeeper.discard(place)
-        ref = entry() if isinstance(entry, weakref.ref) else entry
-        return None if ref is None or ref.done() else ref
+        return self._held.take(place)
 
     def opened(self, channel: Channel, session: int) -> None:
         """The actor is ready: what waited is sent."""
@@ -184,28 +188,26 @@ class Dispatch:
 
     def settle(self, frame: Frame) -> None:
         """Gives an answer to whoever asked, or sends the call again."""
-        mailbox = self._mailbox
-        if self._timed and self._is_late(frame[1]):
+        mailbox, number = self._mailbox, frame[1]
+        if self._timed and self._is_late(number):
             self._fill(None, frame)
             return
-        if mailbox.kept and frame[1] in mailbox.kept:
+        if number in mailbox.kept:
             self._settle_kept(frame)
             return
-        reply = mailbox.settle(frame[1])
-        if type(reply) is ObjectRef:
-            if frame[0] == RESULT and frame[2] is None:
-                try:
-                    value = decode(frame[3])
-                except Exception:  # noqa: BLE001  # told the long way
-                    fill(reply, frame)
-                else:
-                    if not reply.done():
-                        reply.set_result(value)
+        sent = mailbox.sent.pop(number, None)
+        reply = None if sent is None else sent[0]
+        if type(reply) is ObjectRef and frame[0] == RESULT and frame[2] is None:
+            try:
+                value = decode(frame[3])
+            except Exception:  # noqa: BLE001  # told the long way
+                fill(reply, frame)
             else:
-                self._fill(reply, frame)
+                if not reply.done():
+                    reply.set_result(value)
         else:
             self._pass_on(reply, frame)
-        if not mailbox and not self._held_back:
+        if not (mailbox.sent or mailbox.waiting or self._held.calls):
             self._idle()
 
     def _tell_idle(self) -> None:
@@ -314,7 +316,7 @@ class Dispatch:
 
     def cancel(self, call: int, *, recursive: bool = True) -> None:
         """Stops a call; see Replier."""
-        self._held_back.pop(call, None)
+        self._held.drop(call)
         number = self._mailbox.current(call)
         self._timekeeper.discard(number)
         if self._mailbox.was_sent(call) and self._channel is not None:
@@ -326,8 +328,7 @@ class Dispatch:
 
     def _late(self, call: int, timed: Timed) -> None:
         """Stops a call whose time is over; what it made has inherited that."""
-        held, _ = self._held_back.get(call, (None, ""))
-        reply = held or self._mailbox.reply(call)
+        reply = self._held.reply(call) or self._mailbox.reply(call)
         self.cancel(call, recursive=False)
         if reply is not None:
             fail_reply(reply, self._terms.late(timed))
@@ -345,7 +346,7 @@ class Dispatch:
         return False
 
     def _has(self, call: int) -> bool:
-        return call in self._held_back or self._mailbox.reply(call) is not None
+        return call in self._held.calls or self._mailbox.reply(call) is not None
 
     def loosen(self, ref: ObjectRef[Any]) -> None:
         """From now on the call is cancelled if nobody holds the ref; see Replier."""
@@ -356,8 +357,7 @@ class Dispatch:
             loop.call_soon(self.cancel, call)
 
         loose = weakref.ref(ref, gone)
-        if call in self._held_back:
-            self._held_back[call] = loose, self._held_back[call][1]
+        self._held.loosen(call, loose)
         self._mailbox.replace(call, loose)
 
     def cancel_made(self, number: int) -> None:

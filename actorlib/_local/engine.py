@@ -115,14 +115,13 @@ class LocalEngine:
         life = self._living.get(actor)
         if life is None or self._is_closed or threading.get_ident() != self._thread:
             life = self._life(actor)  # it says what is wrong
-        dispatch, told = life.dispatch, method.told
+        told = method.told
         if told is not None or MARKED:
             told = tell(method)
         ref: ObjectRef[Any] = ObjectRef(loop=self.loop)
         payload = None if kwargs or self._lanes else encode_plain_call(args)
         if payload is not None:  # the usual case: everything else is the long way
-            sent = dispatch.send(ref, method.name, None, payload, told)
-            ref.bind(dispatch, sent)
+            life.dispatch.call(ref, method.name, payload, told)
             return ref
         self._sending.send(life, ref, method, args, kwargs, told)
         return ref

@@ -190,7 +190,7 @@ class Lives:
             devices={share.device.id: share.units / UNITS for share in shares},
             mask=mask,
             restarts=life.restarts.count,
-            pending_calls=life.dispatch.pending,
+            pending_calls=len(life.dispatch.unanswered()),
             death=str(record.exit or ""),
             name=options.name,
             namespace=self.directory.namespace_of(options),

@@ -49,6 +49,8 @@ class Mailbox(Generic[R]):
 
     Attributes:
         kept: The calls that may be sent again, by the number that they have now.
+        sent: Whom the answers of those on their way are for, and their methods.
+        waiting: Those that wait for the actor to be ready.
     """
 
     def __init__(self) -> None:
@@ -56,19 +58,24 @@ class Mailbox(Generic[R]):
         self._next = 1
         self._is_open = False
         self._is_away = False
-        self._waiting: dict[int, Posted[R]] = {}
-        self._sent: dict[int, tuple[R, str]] = {}
+        self.waiting: dict[int, Posted[R]] = {}
+        self.sent: dict[int, tuple[R, str]] = {}
         self._renumbered: dict[int, int] = {}
 
     def __repr__(self) -> str:
         state = "open" if self._is_open else "away" if self._is_away else "closed"
-        return (
-            f"<Mailbox {state}, {len(self._waiting)} waiting, {len(self._sent)} sent>"
-        )
+        return f"<Mailbox {state}, {len(self.waiting)} waiting, {len(self.sent)} sent>"
 
     def __len__(self) -> int:
         """How many calls have no answer yet."""
-        return len(self._waiting) + len(self._sent)
+        return len(self.waiting) + len(self.sent)
+
+    def begin(self, reply: R, method: str) -> int:
+        """Takes a call that goes now and once, to an actor that is ready."""
+        number = self._next
+        self._next = number + 1
+        self.sent[number] = reply, method
+        return number
 
     def post(
         self,
@@ -93,76 +100,76 @@ class Mailbox(Generic[R]):
             left = retries.one_less if self._is_away else retries
             self.kept[number] = Kept(number, frame, left)
         if self._is_open:
-            self._sent[number] = (reply, method)
+            self.sent[number] = (reply, method)
             return number, frame
         if self._is_away and retries is None:
             return 0, None
-        self._waiting[number] = Posted(reply, frame)
+        self.waiting[number] = Posted(reply, frame)
         return number, None
 
     def opened(self) -> list[Frame]:
         """The actor is ready: the frames that go now, in order."""
         self._is_open = True
         self._is_away = False
-        waiting, self._waiting = self._waiting, {}
+        waiting, self.waiting = self.waiting, {}
         for number, (reply, frame) in waiting.items():
-            self._sent[number] = (reply, frame[2])
+            self.sent[number] = (reply, frame[2])
         return [posted.frame for posted in waiting.values()]
 
     def settle(self, number: int) -> R | None:
         """An answer came: whom it is for, or None if nobody wants it any more."""
-        sent = self._sent.pop(number, None)
+        sent = self.sent.pop(number, None)
         return None if sent is None else sent[0]
 
     def reply_of(self, number: int) -> R | None:
         """Who waits for the answer of a call that was sent, by its number now."""
-        sent = self._sent.get(number)
+        sent = self.sent.get(number)
         return None if sent is None else sent[0]
 
     def replies(self) -> list[R]:
         """Everybody who waits for an answer."""
-        sent = [reply for reply, _ in self._sent.values()]
-        return sent + [posted.reply for posted in self._waiting.values()]
+        sent = [reply for reply, _ in self.sent.values()]
+        return sent + [posted.reply for posted in self.waiting.values()]
 
     def replace(self, number: int, reply: R) -> None:
         """Gives the answer of a call to somebody else, if it has none yet."""
         number = self.current(number)
-        if number in self._sent:
-            self._sent[number] = (reply, self._sent[number][1])
-        elif number in self._waiting:
-            self._waiting[number] = self._waiting[number]._replace(reply=reply)
+        if number in self.sent:
+            self.sent[number] = (reply, self.sent[number][1])
+        elif number in self.waiting:
+            self.waiting[number] = self.waiting[number]._replace(reply=reply)
 
     def reply(self, number: int) -> R | None:
         """Whom the answer of a call is for; None if it is none that has none yet."""
-        posted = self._waiting.get(number)
+        posted = self.waiting.get(number)
         if posted is not None:
             return posted.reply
-        sent = self._sent.get(number)
+        sent = self.sent.get(number)
         return None if sent is None else sent[0]
 
     def drop(self, number: int) -> Frame | None:
         """Forgets a call; gives its frame if that is still here, sent or not."""
         number = self.current(number)
-        self._sent.pop(number, None)
-        posted = self._waiting.pop(number, None)
+        self.sent.pop(number, None)
+        posted = self.waiting.pop(number, None)
         frame = self.release(number)
         return posted.frame if posted is not None else frame
 
     def was_sent(self, number: int) -> bool:
         """Whether a call is on its way and has no answer."""
-        return self.current(number) in self._sent
+        return self.current(number) in self.sent
 
     def unanswered(self) -> list[tuple[str, CallState]]:
         """The methods of all calls here, and where each call is."""
         sent: list[tuple[str, CallState]] = [
-            (method, "sent") for _, method in self._sent.values()
+            (method, "sent") for _, method in self.sent.values()
         ]
-        waiting = self._waiting.values()
+        waiting = self.waiting.values()
         return sent + [(posted.frame[2], "pending_actor") for posted in waiting]
 
     def running(self) -> str | None:
         """The method of the oldest call that was sent and has no answer."""
-        for _, method in self._sent.values():
+        for _, method in self.sent.values():
             return method
         return None
 
@@ -179,13 +186,13 @@ class Mailbox(Generic[R]):
         coming in the order of their numbers.
         """
         kept = self.kept.get(number)
-        if kept is None or not kept.retries.times or number not in self._sent:
+        if kept is None or not kept.retries.times or number not in self.sent:
             return None
         self.release(number)
         again = self._next
         self._next = again + 1
         frame = (kept.frame[0], again, *kept.frame[2:])
-        self._sent[again] = self._sent.pop(number)
+        self.sent[again] = self.sent.pop(number)
         self._renumbered[kept.first] = again
         self.kept[again] = Kept(kept.first, frame, kept.retries.one_less)
         return frame
@@ -202,7 +209,7 @@ class Mailbox(Generic[R]):
     def outlives(self) -> bool:
         """Whether a call would wait for the actor if it died and was restarted."""
         may_go_again = (kept.retries.times for kept in self.kept.values())
-        return bool(self._waiting) or any(may_go_again)
+        return bool(self.waiting) or any(may_go_again)
 
     # The end of a process.
 
@@ -217,7 +224,7 @@ class Mailbox(Generic[R]):
         lost: list[R] = []
         frames: list[Frame] = []
         again: dict[int, Posted[R]] = {}
-        for number, (reply, _) in self._sent.items():
+        for number, (reply, _) in self.sent.items():
             kept = self.kept.get(number)
             if kept is not None and kept.retries.times:
                 self.kept[number] = kept._replace(retries=kept.retries.one_less)
@@ -227,8 +234,8 @@ class Mailbox(Generic[R]):
             frame = self.release(number)
             if frame is not None:
                 frames.append(frame)
-        self._waiting = again | self._waiting
-        self._sent = {}
+        self.waiting = again | self.waiting
+        self.sent = {}
         self._is_open = False
         self._is_away = True
         return lost, frames
@@ -239,11 +246,11 @@ class Mailbox(Generic[R]):
         Returns:
             Who will get no answer, and the frames that are still here, sent or not.
         """
-        replies = [reply for reply, _ in self._sent.values()]
-        replies += [posted.reply for posted in self._waiting.values()]
-        kept = [k.frame for number, k in self.kept.items() if number in self._sent]
-        frames = [posted.frame for posted in self._waiting.values()]
-        self._sent, self._waiting, self.kept, self._renumbered = {}, {}, {}, {}
+        replies = [reply for reply, _ in self.sent.values()]
+        replies += [posted.reply for posted in self.waiting.values()]
+        kept = [k.frame for number, k in self.kept.items() if number in self.sent]
+        frames = [posted.frame for posted in self.waiting.values()]
+        self.sent, self.waiting, self.kept, self._renumbered = {}, {}, {}, {}
         self._is_open = self._is_away = False
         return replies, kept + frames
 
@@ -253,12 +260,12 @@ class Mailbox(Generic[R]):
         Raises:
             AssertionError: An invariant is broken.
         """
-        if self._is_open and self._waiting:
+        if self._is_open and self.waiting:
             raise AssertionError(f"{self!r}: calls wait although the actor is ready")
-        both = self._waiting.keys() & self._sent.keys()
+        both = self.waiting.keys() & self.sent.keys()
         if both:
             raise AssertionError(f"{self!r}: calls {sorted(both)} are in two places")
-        over = self.kept.keys() - self._waiting.keys() - self._sent.keys()
+        over = self.kept.keys() - self.waiting.keys() - self.sent.keys()
         if over:
             raise AssertionError(f"{self!r}: calls {sorted(over)} are kept for nothing")
         if not self.kept.keys() >= set(self._renumbered.values()):

@@ -110,24 +110,33 @@ class Channel:
             data = self._showing.encoded(frame)
         else:
             data = encode(frame)
+        if type(data) is bytes:
+            self.put(data)
+            return
+        is_first = not self._gathering
+        for piece in cast("list[Buffer]", data):
+            self._gathered.append(piece)
+            self._size += len(piece)
+        if is_first:
+            self._gather()
+        if is_first or self._size >= _BURST:
+            self._write_gathered()
+
+    def put(self, data: bytes) -> None:
+        """Sends the bytes of a frame, behind the earlier ones; see ``send``."""
         if self._gathering:
-            if type(data) is bytes:
-                self._gathered.append(data)
-                self._size += len(data)
-            else:
-                for piece in cast("list[Buffer]", data):
-                    self._gathered.append(piece)
-                    self._size += len(piece)
+            self._gathered.append(data)
+            self._size += len(data)
             if self._size >= _BURST:
                 self._write_gathered()
             return
+        self._gather()
+        self._write(data)
+
+    def _gather(self) -> None:
+        """From now to the end of this turn what is sent is gathered."""
         self._loop.call_soon(self._flush)
         self._gathering = True
-        if type(data) is bytes:
-            self._write(data)
-        else:
-            for piece in cast("list[Buffer]", data):
-                self._write(piece)
 
     def read_until(self, until: Callable[[], bool]) -> None:
         """Blocks the loop and reads, writing what is left, until a condition holds.

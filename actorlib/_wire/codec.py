@@ -36,9 +36,10 @@ class Tables(Protocol):
 
 
 # One packer for the process: it keeps its buffer, and as it calls no Python code while
-# it packs, the interpreter lock makes each call whole.
+# it packs, the interpreter lock makes each call whole. At hand where there is a frame
+# with a small payload for certain: ``encode`` does the same.
 _msgpack: Any = msgpack
-_pack: Callable[[object], bytes] = _msgpack.Packer(
+pack: Callable[[object], bytes] = _msgpack.Packer(
     use_bin_type=True, autoreset=True
 ).pack
 
@@ -52,11 +53,11 @@ def encode(frame: Frame) -> bytes | list[Buffer]:
     payload = frame[-1]
     if type(payload) is not list:
         if type(payload) is Shared:
-            return _pack((*frame[:-1], payload.told()))
-        return _pack(frame)
+            return pack((*frame[:-1], payload.told()))
+        return pack(frame)
     buffers = [memoryview(buffer).cast("B") for buffer in cast("list[Buffer]", payload)]
     sizes = [buffer.nbytes for buffer in buffers]
-    return [_pack((*frame[:-1], sizes)), *buffers]
+    return [pack((*frame[:-1], sizes)), *buffers]
 
 
 def decode_whole(data: bytes) -> list[Frame]:

@@ -27,7 +27,7 @@ from actorlib._serializers import REDUCERS
 from actorlib._wire.shared import Shared
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from actorlib._wire.frames import Buffer, Payload
 
@@ -40,10 +40,12 @@ _NO_ARGUMENTS = b"\x90"
 _TORCH = "torch.storage"
 _TENSORS: dict[type, Any] = {}
 """How tensors are pickled, once PyTorch is loaded."""
-_SCALARS = frozenset({type(None), bool, int, float, str, bytes})
+_NUMBERS = frozenset({type(None), bool, int, float})
+_SCALARS = _NUMBERS | {str, bytes}
 
 _cloudpickle: Any = cloudpickle
 _msgpack: Any = msgpack
+_unpack: Any = _msgpack.unpackb
 _pack: Callable[[object], bytes] = _msgpack.Packer(
     use_bin_type=True, autoreset=True
 ).pack
@@ -69,7 +71,7 @@ def encode(value: object) -> Payload:
 def encode_plain_call(args: tuple[object, ...]) -> bytes | None:
     """The payload of a call with plain positional arguments; None if they are not."""
     for value in args:
-        if not _is_plain(value):
+        if type(value) not in _NUMBERS and not _is_plain(value):
             return None
     try:
         return _pack(args)
@@ -95,14 +97,13 @@ def decode(payload: Payload) -> Any:
     Raises:
         Exception: Whatever unpickling raised, for example ModuleNotFoundError.
     """
-    if type(payload) is list:
-        return pickle.loads(payload[0], buffers=payload[1:])
-    if isinstance(payload, Shared):
-        head, *rest = payload.buffers()
-        return pickle.loads(head, buffers=rest)
-    if payload[:2] == _PICKLED:
-        return pickle.loads(cast("bytes", payload))  # likewise
-    return _msgpack.unpackb(payload, strict_map_key=False)
+    if type(payload) is bytes:
+        if payload[:2] == _PICKLED:
+            return pickle.loads(payload)
+        return _unpack(payload, strict_map_key=False)
+    pieces = payload.buffers() if isinstance(payload, Shared) else payload
+    head, *rest = cast("Sequence[Buffer]", pieces)
+    return pickle.loads(head, buffers=rest)
 
 
 def decode_call(payload: Payload) -> tuple[list[Any] | tuple[Any, ...], dict[str, Any]]:

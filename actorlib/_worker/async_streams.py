@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from actorlib._wire.payload import kept
 from actorlib._worker import replies
 from actorlib._worker.streams import size_of
 
@@ -113,7 +112,7 @@ class AsyncStreams:
         if stream.ahead.is_read:
             item = replies.item(self._uplink, stream.call, stream.made, value, where)
             self._streams.put(stream, size_of(item[4]))
-            self._uplink.channel.send((*item[:-1], kept(item[-1])))
+            self._uplink.channel.send(replies.kept(item))
         stream.made += 1
 
     async def _wait(self, stream: Stream, gate: Gate) -> None:

@@ -34,7 +34,6 @@ from actorlib._wire.frames import (
     TAKEN,
     Frame,
 )
-from actorlib._wire.payload import kept
 from actorlib._worker import replies
 from actorlib._worker.async_streams import AsyncStreams
 from actorlib._worker.birth import construct
@@ -310,10 +309,8 @@ class _Looped:
         del self._tasks[call]
         if answer is None:
             self._channel.send((LEAVE, call))
-        elif type(answer[-1]) is bytes:
-            self._send(answer)
         else:
-            self._send((*answer[:-1], kept(answer[-1])))
+            self._send(replies.kept(answer))
         if gate.waiting:
             self._left(gate)
         else:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from actorlib._calling import is_late, running
 from actorlib._engine import ActorExit
 from actorlib._wire.frames import CALL, LEAVE, Frame
-from actorlib._wire.payload import kept
 from actorlib._worker import replies
 from actorlib._worker.carried import call_with
 from actorlib._worker.pace import Pace
@@ -162,7 +161,7 @@ class PlainMethods:
             self._loop.call_soon_threadsafe(self._answered, answer)
 
     def _send_item(self, frame: Frame) -> None:
-        self._uplink.post((*frame[:-1], kept(frame[-1])))
+        self._uplink.post(replies.kept(frame))
 
     def _run(self, frame: Frame) -> None:
         _, call, name, loans, *told, payload = frame
@@ -195,7 +194,7 @@ class PlainMethods:
         running.set(None)
         # The value is still held here: a handle in it is given back after it was sent.
         self._unanswered = True
-        whole = (*answer[:-1], kept(answer[-1]))
+        whole = replies.kept(answer)
         self._loop.call_soon_threadsafe(self._answered, whole)
         self._pace.ran(name, time.perf_counter() - started)
 

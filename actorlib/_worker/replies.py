@@ -12,6 +12,7 @@ import traceback
 from typing import TYPE_CHECKING
 
 from actorlib._engine import LoanId, collecting
+from actorlib._wire import payload as payloads
 from actorlib._wire.answers import parts_of, remake
 from actorlib._wire.frames import CANCELLED, FAILURE, ITEM, RAISED, RESULT, Frame
 from actorlib._wire.memory import shared
@@ -45,6 +46,17 @@ def result(
         trouble = _unsendable(f"{where()} returned", value, error)
         return failure(engine, call, trouble, where())
     return (RESULT, call, loans, payload)
+
+
+def kept(frame: Frame) -> Frame:
+    """A frame whose payload has buffers of its own, for one that is not sent at once.
+
+    Args:
+        frame: An answer or an item; see ``payload.kept``.
+    """
+    payload: Payload = frame[-1]
+    whole = payloads.kept(payload)
+    return frame if whole is payload else (*frame[:-1], whole)
 
 
 def item(

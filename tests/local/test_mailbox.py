@@ -480,7 +480,7 @@ def test_check_when_calls_wait_for_an_actor_that_is_ready_then_it_raises() -> No
 
 def test_check_when_a_call_is_in_two_places_then_it_raises() -> None:
     mailbox: Mailbox[str] = Mailbox()
-    mailbox._sent[post(mailbox, "me")] = ("me", "ping")
+    mailbox.sent[post(mailbox, "me")] = ("me", "ping")
 
     with pytest.raises(AssertionError, match="two places"):
         mailbox.check()
