@@ -10,6 +10,8 @@ Nothing outside of this package imports ``ray``, and nothing imports this packag
 In reading order:
 
 * ``library``: Ray, as ``Any``; the one file that imports it
+* ``sealed``: values that a client server passes on as they are
+* ``client``: what else is special about Ray's client
 * ``options``: options in Ray's words, and those that it has none for
 * ``crossing``: what crosses between a caller and a host besides values
 * ``translate``: Ray's errors in our words
@@ -23,6 +25,7 @@ In reading order:
 * ``groups``: placement groups
 * ``functions``: remote functions
 * ``infos``: what the cluster tells of its actors
+* ``directory``: who is in the cluster
 * ``making``: the hosts of actors, as Ray is given them
 * ``engine``: RayEngine, the verbs
 * ``here``: the engine of this process, wherever that is

@@ -6,7 +6,9 @@ import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actorlib._engine import ActorId
+from actorlib._ray.client import taught
 from actorlib._ray.crossing import Again, Retried
+from actorlib._ray.host import AsyncHost, Host
 from actorlib._ray.library import id_of
 from actorlib._ray.options import call_options
 from actorlib._ray.tasks import check_travelling
@@ -139,9 +141,14 @@ def key_of(actor: Actor, arrivals: Arrivals) -> ActorId:
 
 
 class Known:
-    """The actors of a process, each once while anybody holds it."""
+    """The actors of a process, each once while anybody holds it.
 
-    def __init__(self) -> None:
+    Args:
+        is_far: Whether this process is a client; then what comes to it knows no method.
+    """
+
+    def __init__(self, *, is_far: bool = False) -> None:
+        self._is_far = is_far
         self._actors: weakref.WeakValueDictionary[bytes, Actor] = (
             weakref.WeakValueDictionary()
         )
@@ -151,6 +158,8 @@ class Known:
         key = id_of(handle)
         actor = self._actors.get(key)
         if actor is None:
+            if self._is_far:
+                handle = taught(handle, AsyncHost if traits.is_async else Host)
             actor = self._actors[key] = Actor(handle, key, traits)
         return actor
 

@@ -31,6 +31,7 @@ class Sent(NamedTuple):
             gives the values in this order.
         told: What the caller says of this call alone, or None; see ``_telling``.
         retried: The exceptions after which it is to be made again.
+        is_far: Whether its answer is sealed, as it came from a client.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Sent(NamedTuple):
     places: tuple[int | str, ...] = ()
     told: Mapping[str, Any] | None = None
     retried: Retried = False
+    is_far: bool = False
 
     @property
     def batch(self) -> tuple[int, int] | None:

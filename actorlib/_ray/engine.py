@@ -10,16 +10,24 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from actorlib._engine import ActorExit, ActorId, ActorSpec, Hold
 from actorlib._pending import PendingCalls
+from actorlib._ray import client
 from actorlib._ray.actors import Actor, Known, Traits, key_of
+from actorlib._ray.directory import Directory
 from actorlib._ray.endings import Endings
 from actorlib._ray.functions import Functions
 from actorlib._ray.groups import Groups
-from actorlib._ray.infos import infos_of
-from actorlib._ray.library import class_of, inside, ray
+from actorlib._ray.library import id_of, inside, ray
 from actorlib._ray.making import Classes, birth_of, traits_of
 from actorlib._ray.nodes import Nodes
 from actorlib._ray.options import actor_options
-from actorlib._ray.sending import packed, said, unsendable
+from actorlib._ray.sealed import seal
+from actorlib._ray.sending import (
+    disconnected,
+    on_its_way,
+    packed,
+    said,
+    unsendable,
+)
 from actorlib._ray.stream import Stream
 from actorlib._ray.tasks import Failed, Task, check_travelling
 from actorlib._wire.blame import Sources
@@ -72,7 +80,8 @@ class RayEngine:
         self.traits: Traits | None = None
         self.pending = PendingCalls()
         self.groups = Groups(home)
-        self._known = Known()
+        self._known = Known(is_far=home.is_far)
+        self._directory = Directory(client.Asking(is_far=home.is_far))
         self._classes = Classes()
         self._nodes = Nodes()
         self._sources = Sources()
@@ -123,7 +132,9 @@ class RayEngine:
         label = spec.interface.class_name
         made = self._classes.of(spec).options(**keywords)
         try:
-            return made.remote(birth, sent, *given)
+            going = on_its_way(sent, is_far=self.home.is_far)
+            handle = made.remote(birth, going, *given)
+            id_of(handle)  # a client server says only now whether it was made
         except ray.exceptions.ActorAlreadyExistsError:
             where = spec.options.namespace or self.context.namespace
             raise ActorAlreadyExistsError(
@@ -132,6 +143,7 @@ class RayEngine:
             ) from None
         except Exception as error:
             raise unsendable(f"{label}()", sent, error) from error
+        return handle
 
     def obtain(self, spec: ActorSpec) -> Hold:
         """The actor that has a name, or a new one; see Engine."""
@@ -145,33 +157,19 @@ class RayEngine:
         """The actor of a name; see Engine."""
         self._check()
         where = namespace or self.context.namespace
-        try:
-            handle = ray.get_actor(name, where)
-        except ValueError:
-            raise ActorNotFoundError(
-                f"no living actor is called {name!r} in the namespace {where!r}; there "
-                f"are {self._others(where)}"
-            ) from None
-        made = class_of(handle)
-        face = getattr(made, "face", None)
-        if face is None:
-            raise ActorNotFoundError(
-                f"the actor {name!r} in the namespace {where!r} is one of Ray's own, "
-                "not made by actorlib: call it by ray.get_actor()"
-            )
-        return self._hold(self.key_of(handle, made.traits), face)
+        found = self._directory.find(name, where)
+        return self._hold(self.key_of(found.handle, found.traits), found.face)
 
     def names(self) -> list[tuple[str, str]]:
         """Who answers to a name; see Engine."""
         self._check()
-        rows = ray.util.list_named_actors(all_namespaces=True)
-        return [(row["namespace"], row["name"]) for row in rows]
+        return self._directory.names()
 
     def actors(self) -> list[ActorInfo]:
         """What is known of each actor; see Engine."""
         self._check()
         held = {actor.hex for actor in self._known}
-        return infos_of(self.context.job_id, held)
+        return self._directory.infos(self.context.job_id, held)
 
     def interface(self) -> Interface:
         """The face of this actor; see Engine."""
@@ -213,6 +211,9 @@ class RayEngine:
     ) -> Reading:
         """Sends a call of a generator; see Engine."""
         del is_capped  # Ray counts what is unread
+        if self.home.is_far:
+            called = self._actor(actor)
+            raise client.refuse_stream(f"{called.label}.{method.name}")
         called, where, generator, sent_at = self._sent(actor, method, args, kwargs)
         if generator is None:
             raise called.why or RuntimeError(where)
@@ -245,7 +246,8 @@ class RayEngine:
         if method.keeps_order:
             sent_at = math.inf if given else time.monotonic()
         try:
-            return called, where, call.remote(sent, *given), sent_at
+            going = on_its_way(sent, is_far=self.home.is_far)
+            return called, where, call.remote(going, *given), sent_at
         except Exception as error:
             raise unsendable(where, sent, error) from error
 
@@ -273,7 +275,9 @@ class RayEngine:
         """Has Ray keep a value; see Engine."""
         self._check()
         try:
-            ray_ref = ray.put(value)
+            ray_ref = ray.put(seal(value) if self.home.is_far else value)
+        except ConnectionError as error:
+            raise disconnected("the value", error) from error
         except Exception as error:
             raise SerializationError(
                 f"the value, a {type(value).__qualname__}, cannot be sent to another "
@@ -358,10 +362,6 @@ class RayEngine:
 
     def _failed(self, actor: Actor) -> ObjectRef[Any]:
         return self._task(actor).filled(Failed(cast("Exception", actor.why)))
-
-    def _others(self, namespace: str) -> str:
-        there = [repr(name) for where, name in self.names() if where == namespace]
-        return ", ".join(sorted(there)) or "none"
 
     def _check(self) -> None:
         if self._is_closed:

@@ -9,10 +9,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from actorlib._calling import running
+from actorlib._ray import client
 from actorlib._ray.crossing import Again, House, Sent, raised
 from actorlib._ray.library import inside, ray
 from actorlib._ray.options import function_options
-from actorlib._ray.sending import packed, said, unsendable
+from actorlib._ray.sealed import Sealed, answered, received
+from actorlib._ray.sending import on_its_way, packed, said, unsendable
 from actorlib._ray.stream import Stream
 from actorlib._ray.tasks import Failed, Force, Task
 from actorlib._telling import enter_variables
@@ -72,10 +74,13 @@ class Functions:
 
         Raises:
             TaskUnschedulableError: It can run nowhere.
+            UnsupportedOptionError: This process is a client.
         """
         error = self._unschedulable(spec)
         if error is not None:
             raise error
+        if self._home.is_far:
+            raise client.refuse_stream(spec.label)
         generator = self._called(spec, args, kwargs)
         return Stream(self._home, generator, spec.label, None)
 
@@ -102,7 +107,8 @@ class Functions:
         source = self._sources.dumped(label, spec.source, spec.source)
         try:
             begin = self._home.arrivals.function
-            return call.remote(begin, self._house(), source, sent, *given)
+            going = on_its_way(sent, is_far=self._home.is_far)
+            return call.remote(begin, self._house(), source, going, *given)
         except Exception as error:
             raise unsendable(label, sent, error) from error
 
@@ -129,7 +135,7 @@ def run_function(
     begin: Callable[[House], None],
     house: House,
     source: bytes,
-    sent: Sent,
+    sent: Sent | Sealed,
     *values: Any,
 ) -> Any:
     """Calls the user's function in a worker of Ray's.
@@ -142,9 +148,9 @@ def run_function(
         *values: The values of the refs among them.
     """
     begin(house)
-    with _entered(source, sent) as function:
-        args, kwargs = sent.filled(values)
-        return function(*args, **kwargs)
+    asked, args, kwargs = received(sent, values)
+    with _entered(source, asked) as function:
+        return answered(asked, function(*args, **kwargs))
 
 
 def yield_function(
@@ -156,8 +162,8 @@ def yield_function(
 ) -> Iterator[Any]:
     """The same for a function that yields; see ``run_function``."""
     begin(house)
-    with _entered(source, sent) as function:
-        args, kwargs = sent.filled(values)
+    asked, args, kwargs = received(sent, values)
+    with _entered(source, asked) as function:
         yield from function(*args, **kwargs)
 
 

@@ -10,7 +10,7 @@ from actorlib._ray.crossing import House
 from actorlib._ray.engine import RayEngine
 from actorlib._ray.here import ARRIVALS, context_here
 from actorlib._ray.home import Home
-from actorlib._ray.library import install_serializers, ray
+from actorlib._ray.library import install_serializers, is_client, ray
 from actorlib._ray.nodes import granted
 from actorlib._snapshot import Snapshot
 from actorlib.exceptions import UnsupportedOptionError
@@ -31,7 +31,8 @@ class OwnerEngine(RayEngine):
     """
 
     def __init__(self, options: RuntimeOptions) -> None:
-        home = Home(ARRIVALS, asyncio.get_running_loop(), is_owner=True)
+        loop = asyncio.get_running_loop()
+        home = Home(ARRIVALS, loop, is_owner=True, is_far=is_client())
         house = House(options.namespace, options.infeasible == "wait")
         super().__init__(home, context_here(options.namespace), house)
         self._grace = options.grace
@@ -39,7 +40,8 @@ class OwnerEngine(RayEngine):
     async def aclose(self) -> None:
         """Ends every actor of this program, the busy ones after a grace."""
         try:
-            ending = [self.end(key) for key in self.living()]
+            living = [] if self.home.is_lost else self.living()
+            ending = [self.end(key) for key in living]
             if ending:
                 await asyncio.wait(ending, timeout=self._grace)
         finally:
@@ -66,10 +68,12 @@ class OwnerEngine(RayEngine):
 
     def available(self) -> dict[str, float]:
         """What nobody holds, by resource name; see Owner."""
+        self.home.check()
         return granted(ray.available_resources())
 
     def total(self) -> dict[str, float]:
         """Everything that may be granted, by resource name; see Owner."""
+        self.home.check()
         return granted(ray.cluster_resources())
 
     def explain(self, actor: ActorId) -> str:

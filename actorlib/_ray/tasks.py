@@ -11,10 +11,16 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from actorlib._ray.library import bring, error_class, ray, travels_now
+from actorlib._ray import client
+from actorlib._ray.library import bring, error_class, is_client, ray, travels_now
+from actorlib._ray.sealed import Sealed, opened, seal, sealing
 from actorlib._ray.translate import translated
 from actorlib._ref import BorrowedRef, ObjectRef, replier_of
-from actorlib.exceptions import GetTimeoutError, UnsupportedOptionError
+from actorlib.exceptions import (
+    GetTimeoutError,
+    SerializationError,
+    UnsupportedOptionError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -129,7 +135,8 @@ class Task:
         if self._held is None and self._weak is not None:
             self._held, self._weak = self._weak(), None
         self._home.pending.add(self)
-        bring(self.ray_ref, self._came)
+        way = client.bring if self._home.is_far else bring
+        way(self.ray_ref, self._came)
 
     def settle(self, answer: Any) -> None:
         """Gives the ref what has come, where refs are filled."""
@@ -143,6 +150,8 @@ class Task:
             answer = Failed(self._translated(answer, actor))
         if ref is None:
             return
+        if type(answer) is Sealed:
+            answer = _loaded(answer, self._where)
         with suppress(asyncio.InvalidStateError):  # it was cancelled
             if isinstance(answer, Failed):
                 ref.set_exception(answer.error)
@@ -289,7 +298,8 @@ def ray_ref_of(ref: ObjectRef[Any]) -> Any:
     if isinstance(task, Task) and task.is_of(ref) and task.ray_ref is not None:
         return task.ray_ref
     if ref.done():
-        return ray.put(ref.result())
+        value = ref.result()
+        return ray.put(seal(value) if is_client() else value)
     raise UnsupportedOptionError(
         f"{ref!r} is a part of a result, or of a stream, that is not there yet, and "
         "the Ray engine sends whole results alone: await it first"
@@ -302,10 +312,19 @@ def check_travelling(what: str) -> None:
     Raises:
         TypeError: It is.
     """
-    if not travels_now():
+    if not (sealing.get() or travels_now()):
         raise TypeError(
             f"{what} travels only as an argument or a result of an actor's method: "
             "pickled otherwise, what it stands for could be gone when it is loaded"
+        )
+
+
+def _loaded(answer: Sealed, where: str) -> Any:
+    try:
+        return opened(answer)
+    except Exception as error:  # noqa: BLE001  # the user's classes
+        return Failed(
+            SerializationError(f"the answer of {where} cannot be loaded here: {error}")
         )
 
 
