@@ -222,6 +222,7 @@ PURE = [
     "_local.ahead",
     "_worker.tempo",
     "_spelling",
+    "_ray.deadlines",
     "_ray.options",
     "_ray.refusal",
     "_ray.translate",

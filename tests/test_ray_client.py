@@ -17,6 +17,7 @@ import actorlib
 from actorlib.exceptions import (
     ActorNotFoundError,
     ActorPlacementGroupRemoved,
+    DeadlineExceededError,
     PlacementGroupAlreadyExistsError,
     SerializationError,
     TaskCancelledError,
@@ -189,7 +190,8 @@ async def test_options_when_given_then_the_actor_has_them(tmp_path: Path) -> Non
     assert await near.variable.remote("WHO") == "me"
     assert await near.where.remote() == str(tmp_path)
     assert await near.variable.remote("CUDA_VISIBLE_DEVICES") == ""
-    assert await near.node.remote() != await far.node.remote()
+    # A client is where its server is.
+    assert await far.node.remote() != actorlib.get_runtime_context().get_node_id()
 
 
 @pytest.mark.usefixtures("runtime")
@@ -257,3 +259,13 @@ async def test_function_when_forced_to_end_then_its_ref_says_so() -> None:
     actorlib.cancel(ref, force=True)
 
     assert isinstance(await raised(ref), TaskCancelledError)
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_deadline_when_a_client_s_call_is_late_then_it_fails_and_stops() -> None:
+    gate = await Gate.remote()
+    with pytest.raises(DeadlineExceededError, match=r"Gate\.wait"):
+        await gate.wait.options(timeout=1.0).remote("a")
+
+    assert await gate.wait.remote("a") == "a"  # opened by who gave up
+    assert await gate.left.remote() == ["a"]

@@ -10,6 +10,8 @@ Nothing outside of this package imports ``ray``, and nothing imports this packag
 In reading order:
 
 * ``library``: Ray, as ``Any``; the one file that imports it
+* ``deadlines``: when calls' time is over, on their way between machines
+* ``alarm``: what calls back when it is
 * ``sealed``: values that a client server passes on as they are
 * ``client``: what else is special about Ray's client
 * ``options``: options in Ray's words, and those that it has none for
@@ -21,6 +23,7 @@ In reading order:
 * ``actors``: what a process knows of the actors it can call
 * ``nodes``: what the machines have, and whether one could hold this
 * ``sending``: the arguments of a call on their way to a host
+* ``calls``: calls of actors on their way out
 * ``endings``: whether an actor is ready, and how it is ended
 * ``groups``: placement groups
 * ``functions``: remote functions

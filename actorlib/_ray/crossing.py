@@ -7,6 +7,8 @@ import os
 import traceback
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from actorlib._calling import deadline_of, is_late, running
+from actorlib._telling import enter_variables, late_error
 from actorlib._wire.answers import parts_of, remake
 from actorlib._wire.payload import decode, dump
 
@@ -136,6 +138,34 @@ def raised(error: BaseException, where: str, retried: Retried) -> Raised:
     is_again = retried if isinstance(retried, bool) else isinstance(error, retried)
     kind = Again if is_again else Raised
     return kind(summary, text, where, _sendable(error))
+
+
+def enter(number: int, sent: Sent, label: str) -> None:
+    """Makes a call the one whose code is running here.
+
+    Args:
+        number: Its number in this process.
+        sent: The call.
+        label: What it is called in messages.
+
+    Raises:
+        DeadlineExceededError: Its time was over before it was its turn.
+    """
+    running.set((number, sent.name, sent.told))
+    if sent.told is not None:
+        refuse_late(sent, label)
+        enter_variables(sent.told)
+
+
+def refuse_late(sent: Sent, label: str) -> None:
+    """Refuses a call whose time is over: it may have waited for its turn.
+
+    Raises:
+        DeadlineExceededError: It is.
+    """
+    deadline = deadline_of(sent.told)
+    if deadline is not None and is_late(sent.told):
+        raise late_error(label, deadline)
 
 
 def where(instance: object, label: str, method: str) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import os
-import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
@@ -12,6 +10,7 @@ from actorlib._engine import ActorExit, ActorId, ActorSpec, Hold
 from actorlib._pending import PendingCalls
 from actorlib._ray import client
 from actorlib._ray.actors import Actor, Known, Traits, key_of
+from actorlib._ray.calls import Calls
 from actorlib._ray.directory import Directory
 from actorlib._ray.endings import Endings
 from actorlib._ray.functions import Functions
@@ -25,11 +24,9 @@ from actorlib._ray.sending import (
     disconnected,
     on_its_way,
     packed,
-    said,
     unsendable,
 )
-from actorlib._ray.stream import Stream
-from actorlib._ray.tasks import Failed, Task, check_travelling
+from actorlib._ray.tasks import Task, check_travelling
 from actorlib._wire.blame import Sources
 from actorlib.exceptions import (
     ActorAlreadyExistsError,
@@ -47,7 +44,7 @@ if TYPE_CHECKING:
     from actorlib._engine import LoanId, ObjectId
     from actorlib._function_options import FunctionSpec
     from actorlib._interface import Interface, Method
-    from actorlib._ray.crossing import Birth, House, Retried, Sent
+    from actorlib._ray.crossing import Birth, House, Sent
     from actorlib._ray.home import Home
     from actorlib._reading import Reading
     from actorlib._ref import ObjectRef
@@ -85,6 +82,7 @@ class RayEngine:
         self._classes = Classes()
         self._nodes = Nodes()
         self._sources = Sources()
+        self._calls = Calls(home)
         self._functions = Functions(home, lambda: self.house, self._nodes)
         self._endings = Endings(home)
         self._is_closed = False
@@ -195,10 +193,9 @@ class RayEngine:
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
         """Sends a call; see Engine."""
-        called, where, ray_ref, sent_at = self._sent(actor, method, args, kwargs)
-        if ray_ref is None:
-            return self._failed(called)
-        return Task(self.home, ray_ref, where, called, None, sent_at).ref()
+        self._check()
+        label = self.context.class_name
+        return self._calls.call(self._actor(actor), method, args, kwargs, label)
 
     def stream(
         self,
@@ -211,45 +208,10 @@ class RayEngine:
     ) -> Reading:
         """Sends a call of a generator; see Engine."""
         del is_capped  # Ray counts what is unread
-        if self.home.is_far:
-            called = self._actor(actor)
-            raise client.refuse_stream(f"{called.label}.{method.name}")
-        called, where, generator, sent_at = self._sent(actor, method, args, kwargs)
-        if generator is None:
-            raise called.why or RuntimeError(where)
-        stream = Stream(self.home, generator, where, called, sent_at)
-        return cast("Reading", stream)
-
-    def _sent(
-        self,
-        actor: ActorId,
-        method: Method,
-        args: tuple[object, ...],
-        kwargs: Mapping[str, object],
-    ) -> tuple[Actor, str, Any, float | None]:
         self._check()
-        called = self._actor(actor)
-        label = called.label
-        where = f"{label}.{method.name}"
-        listed = method.options.retry_exceptions
-        sent, given = packed(
-            method.name,
-            args,
-            kwargs,
-            said(method, self.context.class_name),
-            cast("Retried", called.traits.retried if listed is None else listed),
-        )
-        if called.why is not None:
-            return called, where, None, None
-        call = called.call_of(method)
-        sent_at = None
-        if method.keeps_order:
-            sent_at = math.inf if given else time.monotonic()
-        try:
-            going = on_its_way(sent, is_far=self.home.is_far)
-            return called, where, call.remote(going, *given), sent_at
-        except Exception as error:
-            raise unsendable(where, sent, error) from error
+        label = self.context.class_name
+        stream = self._calls.stream(self._actor(actor), method, args, kwargs, label)
+        return cast("Reading", stream)
 
     def run(
         self,
@@ -357,12 +319,6 @@ class RayEngine:
     def _hold(self, key: ActorId, face: Interface) -> Hold:
         return Hold(cast("Any", self), key, face)
 
-    def _task(self, actor: Actor) -> Task:
-        return Task(self.home, None, actor.label, actor)
-
-    def _failed(self, actor: Actor) -> ObjectRef[Any]:
-        return self._task(actor).filled(Failed(cast("Exception", actor.why)))
-
     def _check(self) -> None:
         if self._is_closed:
             raise ActorHandleNotFoundError(
@@ -384,6 +340,7 @@ class RayEngine:
         self._is_closed = True
         for task in list(self.home.pending):
             task.fail(_shut_down())
+        self.home.alarm.stop()
 
 
 def _shut_down() -> ActorDiedError:

@@ -8,16 +8,15 @@ import weakref
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from actorlib._calling import running
+from actorlib._calling import deadline_of, running
 from actorlib._ray import client
-from actorlib._ray.crossing import Again, House, Sent, raised
+from actorlib._ray.crossing import Again, House, Sent, enter, raised
 from actorlib._ray.library import inside, ray
 from actorlib._ray.options import function_options
 from actorlib._ray.sealed import Sealed, answered, received
 from actorlib._ray.sending import on_its_way, packed, said, unsendable
 from actorlib._ray.stream import Stream
 from actorlib._ray.tasks import Failed, Force, Task
-from actorlib._telling import enter_variables
 from actorlib._wire.blame import Sources
 from actorlib._wire.payload import decode
 from actorlib.exceptions import TaskUnschedulableError
@@ -25,6 +24,7 @@ from actorlib.exceptions import TaskUnschedulableError
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
 
+    from actorlib._calling import Deadline
     from actorlib._function_options import FunctionSpec
     from actorlib._ray.home import Home
     from actorlib._ray.nodes import Nodes
@@ -61,8 +61,12 @@ class Functions:
         error = self._unschedulable(spec)
         if error is not None:
             return Task(self._home, None, spec.label).filled(Failed(error))
-        called = self._called(spec, args, kwargs)
-        return Force(self._home, called, spec.label).ref()
+        called, deadline = self._called(spec, args, kwargs)
+        task = Force(self._home, called, spec.label)
+        ref = task.ref()
+        if deadline is not None:
+            task.is_due(deadline)
+        return ref
 
     def run_stream(
         self,
@@ -81,8 +85,11 @@ class Functions:
             raise error
         if self._home.is_far:
             raise client.refuse_stream(spec.label)
-        generator = self._called(spec, args, kwargs)
-        return Stream(self._home, generator, spec.label, None)
+        generator, deadline = self._called(spec, args, kwargs)
+        stream = Stream(self._home, generator, spec.label, None)
+        if deadline is not None:
+            stream.is_due(deadline)
+        return stream
 
     def _unschedulable(self, spec: FunctionSpec) -> TaskUnschedulableError | None:
         """Why a function can run nowhere, if that is so."""
@@ -96,8 +103,8 @@ class Functions:
         spec: FunctionSpec,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
-    ) -> Any:
-        """What Ray gives for a call."""
+    ) -> tuple[Any, Deadline | None]:
+        """What Ray gives for a call, and when its time is over."""
         label = spec.label
         told = said(spec, label)
         sent, given = packed(label, args, kwargs, told, spec.options.retried)
@@ -108,9 +115,10 @@ class Functions:
         try:
             begin = self._home.arrivals.function
             going = on_its_way(sent, is_far=self._home.is_far)
-            return call.remote(begin, self._house(), source, going, *given)
+            called = call.remote(begin, self._house(), source, going, *given)
         except Exception as error:
             raise unsendable(label, sent, error) from error
+        return called, deadline_of(told)
 
 
 def _made(spec: FunctionSpec, label: str) -> Any:
@@ -170,14 +178,13 @@ def yield_function(
 @contextmanager
 def _entered(source: bytes, sent: Sent) -> Generator[Callable[..., Any]]:
     """The user's function, where it is being called."""
-    token = running.set((next(_numbers), sent.name, sent.told))
+    before = running.get()
     try:
-        if sent.told is not None:
-            enter_variables(sent.told)
+        enter(next(_numbers), sent, sent.name)
         found = decode(source)
         yield getattr(found, "__wrapped__", found)
     except Exception as error:  # noqa: BLE001  # the user's code
         where = f"{sent.name} (pid={os.getpid()})"
         raise raised(error, where, sent.retried) from None
     finally:
-        running.reset(token)
+        running.set(before)

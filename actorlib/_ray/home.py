@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable  # noqa: TC003  # in a named tuple
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
+from actorlib._ray.alarm import Alarm
 from actorlib._ray.library import is_client
 from actorlib._ref import unlooped
 from actorlib.exceptions import ClusterError
@@ -65,6 +67,7 @@ class Home:
         is_owner: The same.
         is_far: The same.
         pending: What has been asked and has no answer.
+        alarm: Calls back when the time of a call is over.
     """
 
     def __init__(
@@ -80,6 +83,7 @@ class Home:
         self.is_owner = is_owner
         self.is_far = is_far
         self.pending: set[Pending] = set()
+        self.alarm = Alarm()
         self._thread = None if loop is None else threading.get_ident()
 
     @property
@@ -104,10 +108,8 @@ class Home:
         """Calls back in so many seconds; from any thread."""
         if self._thread is not None:
             self.post(self.loop.call_later, wait, callback)
-            return
-        timer = threading.Timer(wait, callback)
-        timer.daemon = True
-        timer.start()
+        else:
+            self.alarm.add(time.monotonic() + wait, callback)
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
         """Calls back once when a ref is done; from any thread."""

@@ -16,14 +16,12 @@ from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from actorlib._calling import running
 from actorlib._chunks import await_each, call_each
 from actorlib._engine import ActorExit
 from actorlib._interface import CALL, READY
-from actorlib._ray.crossing import raised, where
+from actorlib._ray.crossing import enter, raised, refuse_late, where
 from actorlib._ray.library import leave, ray
 from actorlib._ray.sealed import answered, received
-from actorlib._telling import enter_variables
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -46,7 +44,6 @@ class _Hosting:
     def __init__(self, birth: Birth, sent: Sent | Sealed, *values: Any) -> None:
         self._label = birth.label
         self._numbers = itertools.count(1)
-        self._cancelled: set[int] = set()
         self._instance = self._born(birth, sent, values)
 
     def _born(
@@ -71,8 +68,7 @@ class _Hosting:
 
     def was_canceled(self, call: int) -> bool:
         """Whether a call that runs was cancelled; see Process."""
-        if call in self._cancelled:
-            return True
+        del call
         return bool(ray.get_runtime_context().is_canceled())
 
     def function_name(self, method: str) -> str:
@@ -98,10 +94,11 @@ class _Hosting:
     def _enter(self, sent: Sent) -> int:
         """The call's place in its context; gives its number here."""
         number = next(self._numbers)
-        running.set((number, sent.name, sent.told))
-        if sent.told is not None:
-            enter_variables(sent.told)
+        enter(number, sent, self._called(sent))
         return number
+
+    def _called(self, sent: Sent) -> str:
+        return f"{self._label}.{sent.name}"
 
     def _raised(self, error: BaseException, sent: Sent) -> BaseException:
         """What is raised in the place of what the user's code has raised."""
@@ -166,6 +163,7 @@ class AsyncHost(_Hosting):
         }
         self._groups = birth.groups
         self._is_moved = False
+        self._cancelled: set[int] = set()
         super().__init__(birth, sent, *values)
 
     def _born(
@@ -173,6 +171,10 @@ class AsyncHost(_Hosting):
     ) -> object:
         born = super()._born
         return self._thread.submit(born, birth, sent, values).result()
+
+    def was_canceled(self, call: int) -> bool:
+        """Whether a call that runs was cancelled; Ray would not say; see Process."""
+        return call in self._cancelled
 
     async def ready(self) -> str:
         """Which process it is, to whoever waits for it."""
@@ -237,29 +239,29 @@ class AsyncHost(_Hosting):
                     each = await await_each(method, sent.batch, args, places)
                     return answered(sent, each)
                 calling = partial(call_each, method, sent.batch, args)
-                return answered(sent, await self._beside(number, calling, (), {}))
+                return answered(sent, await self._beside(sent, number, calling))
             if is_async:
                 return answered(sent, await method(*args, **kwargs))
-            return answered(sent, await self._beside(number, method, args, kwargs))
+            calling = partial(method, *args, **kwargs)
+            return answered(sent, await self._beside(sent, number, calling))
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # noqa: BLE001  # the user's code
             raise self._raised(error, sent) from None
 
     async def _beside(
-        self,
-        number: int,
-        method: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-    ) -> Any:
+        self, sent: Sent, number: int, calling: Callable[[], object]
+    ) -> object:
         """Runs a plain method on the thread of the constructor."""
         context = copy_context()
-        loop = asyncio.get_running_loop()
+
+        def run() -> object:
+            refuse_late(sent, self._called(sent))
+            return context.run(calling)
+
         try:
-            return await loop.run_in_executor(
-                self._thread, lambda: context.run(method, *args, **kwargs)
-            )
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._thread, run)
         except asyncio.CancelledError:
             self._cancelled.add(number)  # it runs on, and may ask
             raise

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import io
 import pickle
+import time
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from actorlib._ray.deadlines import arriving
 from actorlib._ray.library import is_rays, ray
 
 if TYPE_CHECKING:
@@ -76,6 +78,9 @@ def received(
         values: The values of the refs among the arguments.
     """
     asked: Sent = opened(sent)
+    if asked.told is not None:
+        told = arriving(asked.told, time.monotonic(), time.time())
+        asked = asked._replace(told=told)
     args, kwargs = asked.filled(tuple(map(opened, values)))
     return asked, args, kwargs
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, cast
 
-from actorlib._calling import running
+from actorlib._calling import deadline_of, running
 from actorlib._propagation import MARKED
 from actorlib._ray.crossing import Retried, Sent
+from actorlib._ray.deadlines import leaving
 from actorlib._ray.sealed import Sealed, seal
 from actorlib._ray.tasks import ray_ref_of
 from actorlib._ref import REFS
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from actorlib._ref import ObjectRef
     from actorlib._telling import Called
 
-_SAID = ("batch", "group", "name", "variables")
+_SAID = ("batch", "deadline", "group", "name", "variables")
 """What a host has to know of what is said of a call; the rest Ray is told."""
 
 
@@ -65,9 +67,11 @@ def said(method: Called, label: str) -> dict[str, Any] | None:
         method: The method or the function that is called.
         label: The class of the actor that calls, if one does.
     """
-    if method.told is None and not MARKED:
+    asking = running.get()
+    is_silent = method.told is None and not MARKED
+    if is_silent and (asking is None or deadline_of(asking[2]) is None):
         return None
-    told = tell(method, running.get(), label) or {}
+    told = tell(method, asking, label) or {}
     return {name: told[name] for name in _SAID if name in told} or None
 
 
@@ -81,6 +85,9 @@ def on_its_way(sent: Sent, *, is_far: bool) -> Sent | Sealed:
     Raises:
         Exception: An argument cannot be sent.
     """
+    if sent.told is not None:
+        told = leaving(sent.told, time.monotonic(), time.time())
+        sent = sent._replace(told=told)
     return seal(sent._replace(is_far=True)) if is_far else sent
 
 

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, cast
 from actorlib._ray.library import bring, error_class, peek, ray, read
 from actorlib._ray.tasks import Failed, Task
 from actorlib._ref import ObjectRef
-from actorlib.exceptions import TaskCancelledError
+from actorlib.exceptions import DeadlineExceededError, TaskCancelledError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from actorlib._calling import Deadline
     from actorlib._ray.actors import Actor
     from actorlib._ray.home import Home
 
@@ -119,11 +120,25 @@ class Stream:
         """Stops the call; what was not taken is gone; see Replier."""
         del call
         self._whole.cancel(0, recursive=recursive)
+        self._give_up(TaskCancelledError("the call was cancelled"))
+
+    def is_due(self, deadline: Deadline) -> None:
+        """Ends the call when its time is over; see Task."""
+        self._whole.is_due(deadline)
+        self.completed.add_done_callback(self._late)
+
+    def _late(self, completed: ObjectRef[int]) -> None:
+        if not completed.cancelled():
+            error = completed.exception()
+            if isinstance(error, DeadlineExceededError) and not self._is_over:
+                self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        """What was not taken is gone; the end says why."""
         with self._lock:
             self._unfetched.clear()
             items, self._items = self._items, deque()
             self._is_over = True
-            error = TaskCancelledError("the call was cancelled")
             self._items.append(self._failed(error))
         del items
         self._arrived()

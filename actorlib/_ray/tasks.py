@@ -16,6 +16,7 @@ from actorlib._ray.library import bring, error_class, is_client, ray, travels_no
 from actorlib._ray.sealed import Sealed, opened, seal, sealing
 from actorlib._ray.translate import translated
 from actorlib._ref import BorrowedRef, ObjectRef, replier_of
+from actorlib._telling import late_error
 from actorlib.exceptions import (
     GetTimeoutError,
     SerializationError,
@@ -25,6 +26,7 @@ from actorlib.exceptions import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from actorlib._calling import Deadline
     from actorlib._ray.home import Home
 
 TOO_LATE = "the result did not come in time; the call goes on"
@@ -92,6 +94,7 @@ class Task:
         self._weak: weakref.ref[ObjectRef[Any]] | None = None
         self._is_named = False
         self._is_borrowed = False
+        self._deadline: Deadline | None = None
 
     def __repr__(self) -> str:
         return f"<Task {self._where}>"
@@ -167,6 +170,30 @@ class Task:
             ref.set_exception(error)
             ref.exception()
 
+    def is_due(self, deadline: Deadline) -> None:
+        """Ends the call when its time is over, wherever it is by then.
+
+        Args:
+            deadline: Its deadline; what it has made has inherited that.
+        """
+        ref = self._mine()
+        if ref is None or ref.done():
+            return
+        self._deadline = deadline
+        late = partial(self._home.post, self.expire)
+        ring = self._home.alarm.add(deadline[0], late)
+        ref.add_done_callback(lambda _: self._home.alarm.discard(ring))
+
+    def expire(self) -> None:
+        """Its time is over; where refs are filled."""
+        if self not in self._home.pending or self._deadline is None:
+            return  # it was answered
+        ref, error = self._mine(), late_error(self._where, self._deadline)
+        self.cancel(0, recursive=False)
+        self._weak = None
+        if ref is not None and not ref.done():
+            ref.set_exception(error)
+
     # The replier of the ref.
 
     def cancel(self, call: int, *, recursive: bool = True) -> None:
@@ -227,11 +254,15 @@ class Task:
         deadline = None if timeout is None else time.monotonic() + timeout
         if is_whole and not home.is_owner:
             # Ray is told that this worker waits, and lends its CPUs to others.
-            ready, _ = ray.wait([self.ray_ref], timeout=timeout, fetch_local=False)
-            if not ready:
+            limit = self._limit(timeout)
+            ready, _ = ray.wait([self.ray_ref], timeout=limit, fetch_local=False)
+            if not ready and limit == timeout:
                 raise GetTimeoutError(TOO_LATE)
             if home.is_here:
-                self.settle(self._fetched())
+                if ready:
+                    self.settle(self._fetched())
+                else:
+                    self.expire()
                 return
         done = threading.Event()
         home.watch(ref, done.set)
@@ -240,6 +271,13 @@ class Task:
             left = max(left, _ON_ITS_WAY)
         if not done.wait(left):
             raise GetTimeoutError(TOO_LATE)
+
+    def _limit(self, timeout: float | None) -> float | None:
+        """How long it is waited for: until the call's own time is over, if sooner."""
+        if self._deadline is None:
+            return timeout
+        left = max(0.0, self._deadline[0] - time.monotonic())
+        return left if timeout is None else min(left, timeout)
 
     def _bind(self, ref: ObjectRef[Any]) -> None:
         ref.bind(self, 0)
