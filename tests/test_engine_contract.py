@@ -43,7 +43,6 @@ from actorlib.exceptions import (
     SerializationError,
     TaskCancelledError,
     TaskError,
-    UnsupportedOptionError,
 )
 
 if TYPE_CHECKING:
@@ -657,8 +656,7 @@ async def test_actor_when_placed_then_it_knows_its_share(
     infos = {info.actor_id: info for info in runtime.snapshot().actors}
     if engine == "ray":  # it tells nobody else which devices, nor why
         assert (infos[actor].name, infos[actor].state) == ("placed", "alive")
-        with pytest.raises(UnsupportedOptionError, match="ray status"):
-            runtime.explain(caller)
+        assert "is alive on the machine" in runtime.explain(caller)
         return
     assert infos[actor].devices == {"0": 0.5}
     assert runtime.available_resources()["GPU"] == 0

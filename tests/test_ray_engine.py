@@ -406,15 +406,6 @@ async def test_call_when_ray_cannot_keep_an_option_then_it_is_refused_by_name() 
         AsyncSource.options(max_unread_items=2).remote()
 
 
-async def test_runtime_when_asked_what_ray_does_not_tell_then_it_says_where(
-    runtime: Runtime,
-) -> None:
-    with pytest.raises(UnsupportedOptionError, match="ray list tasks"):
-        runtime.calls()
-    with pytest.raises(UnsupportedOptionError, match="ray status"):
-        runtime.explain(Echo)
-
-
 @pytest.mark.usefixtures("runtime")
 async def test_backpressure_when_given_then_the_producer_waits() -> None:
     @actorlib.remote

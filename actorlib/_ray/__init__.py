@@ -28,6 +28,7 @@ In reading order:
 * ``groups``: placement groups
 * ``functions``: remote functions
 * ``infos``: what the cluster tells of its actors
+* ``lookout``: what is told of calls, actors and groups
 * ``directory``: who is in the cluster
 * ``making``: the hosts of actors, as Ray is given them
 * ``engine``: RayEngine, the verbs

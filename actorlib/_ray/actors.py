@@ -11,7 +11,7 @@ from actorlib._ray.crossing import Again, Retried
 from actorlib._ray.host import AsyncHost, Host
 from actorlib._ray.library import id_of
 from actorlib._ray.options import call_options
-from actorlib._ray.tasks import check_travelling
+from actorlib._ray.sealed import check_travelling
 from actorlib.exceptions import ActorDiedError, ActorUnavailableError
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ class Actor:
         incarnation: The process that it was in when it was asked last.
         died: How it ended, if that is known here.
         is_own: Whether this process has made it, and it ends with it.
+        asks: What it was made to hold, if this process has made it.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Actor:
         self.incarnation = ""
         self.died: ActorDiedError | None = None
         self.is_own = False
+        self.asks = ""
         self._calls: dict[str, tuple[Method, Any]] = {}
 
     @property

@@ -10,7 +10,7 @@ from actorlib._calling import deadline_of
 from actorlib._ray import client
 from actorlib._ray.sending import on_its_way, packed, said, unsendable
 from actorlib._ray.stream import Stream
-from actorlib._ray.tasks import Failed, Task
+from actorlib._ray.tasks import Asked, Failed, Task, tasks_among
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,13 +29,13 @@ class Going(NamedTuple):
     Attributes:
         result: What Ray gave for it: a ref, or a generator.
         where: What was called, for messages.
-        sent_at: When it was sent, if later calls of its actor wait for it; see Task.
+        asked: What is known of it until it is answered.
         deadline: When its time is over.
     """
 
     result: Any
     where: str
-    sent_at: float | None
+    asked: Asked
     deadline: Deadline | None
 
 
@@ -70,7 +70,7 @@ class Calls:
         if going is None:
             failed = Failed(cast("Exception", actor.why))
             return Task(self._home, None, actor.label, actor).filled(failed)
-        task = Task(self._home, going.result, going.where, actor, None, going.sent_at)
+        task = Task(self._home, going.result, going.where, actor, None, going.asked)
         ref = task.ref()
         if going.deadline is not None:
             task.is_due(going.deadline)
@@ -94,7 +94,7 @@ class Calls:
         going = self._sent(actor, method, args, kwargs, label)
         if going is None:
             raise cast("Exception", actor.why)
-        stream = Stream(self._home, going.result, going.where, actor, going.sent_at)
+        stream = Stream(self._home, going.result, going.where, actor, going.asked)
         if going.deadline is not None:
             stream.is_due(going.deadline)
         return stream
@@ -123,4 +123,6 @@ class Calls:
             result = call.remote(on_its_way(sent, is_far=self._home.is_far), *given)
         except Exception as error:
             raise unsendable(where, sent, error) from error
-        return Going(result, where, sent_at, deadline_of(told))
+        waits = tuple(tasks_among((*args, *kwargs.values()))) if given else ()
+        asked = Asked(method.name, sent_at, waits)
+        return Going(result, where, asked, deadline_of(told))

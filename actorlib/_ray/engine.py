@@ -19,14 +19,14 @@ from actorlib._ray.library import id_of, inside, ray
 from actorlib._ray.making import Classes, birth_of, traits_of
 from actorlib._ray.nodes import Nodes
 from actorlib._ray.options import actor_options
-from actorlib._ray.sealed import seal
+from actorlib._ray.sealed import check_travelling, seal
 from actorlib._ray.sending import (
     disconnected,
     on_its_way,
     packed,
     unsendable,
 )
-from actorlib._ray.tasks import Task, check_travelling
+from actorlib._ray.tasks import Task
 from actorlib._wire.blame import Sources
 from actorlib.exceptions import (
     ActorAlreadyExistsError,
@@ -65,6 +65,8 @@ class RayEngine:
         home: The same.
         context: The same.
         house: The same.
+        asking: How it asks what Ray knows.
+        nodes: What the machines have.
         face: The face of the actor whose process this is.
         traits: What its callers have to know.
     """
@@ -78,12 +80,13 @@ class RayEngine:
         self.pending = PendingCalls()
         self.groups = Groups(home)
         self._known = Known(is_far=home.is_far)
-        self._directory = Directory(client.Asking(is_far=home.is_far))
+        self.asking = client.Asking(is_far=home.is_far)
+        self._directory = Directory(self.asking)
         self._classes = Classes()
-        self._nodes = Nodes()
+        self.nodes = Nodes()
         self._sources = Sources()
         self._calls = Calls(home)
-        self._functions = Functions(home, lambda: self.house, self._nodes)
+        self._functions = Functions(home, lambda: self.house, self.nodes)
         self._endings = Endings(home)
         self._is_closed = False
 
@@ -97,7 +100,7 @@ class RayEngine:
         traits = traits_of(spec)
         sent, given = packed("__init__", spec.args, spec.kwargs)
         source = self._sources.dumped(label, spec.source, spec.source)
-        why = None if self.house.waits else self._nodes.fault(label, options)
+        why = None if self.house.waits else self.nodes.fault(label, options)
         if why is not None:
             stillborn = Actor(None, os.urandom(16), traits, why)
             return key_of(stillborn, self.home.arrivals)
@@ -115,6 +118,7 @@ class RayEngine:
         handle = self._made(spec, keywords, birth, sent, given)
         actor = self._known.of(handle, traits)
         actor.readiness = self._endings.asked_ready(actor)
+        actor.asks = str(options.request)
         # One that was there already is another's.
         actor.is_own = not (options.is_detached or options.get_if_exists)
         return key_of(actor, self.home.arrivals)
@@ -195,7 +199,7 @@ class RayEngine:
         """Sends a call; see Engine."""
         self._check()
         label = self.context.class_name
-        return self._calls.call(self._actor(actor), method, args, kwargs, label)
+        return self._calls.call(self.actor(actor), method, args, kwargs, label)
 
     def stream(
         self,
@@ -210,7 +214,7 @@ class RayEngine:
         del is_capped  # Ray counts what is unread
         self._check()
         label = self.context.class_name
-        stream = self._calls.stream(self._actor(actor), method, args, kwargs, label)
+        stream = self._calls.stream(self.actor(actor), method, args, kwargs, label)
         return cast("Reading", stream)
 
     def run(
@@ -258,17 +262,17 @@ class RayEngine:
     def ready(self, actor: ActorId) -> ObjectRef[Any]:
         """Done when the actor is ready; see Engine."""
         self._check()
-        return self._endings.ready(self._actor(actor))
+        return self._endings.ready(self.actor(actor))
 
     def end(self, actor: ActorId) -> ObjectRef[None]:
         """Ends the actor behind what it was sent; see Engine."""
         self._check()
-        return self._endings.end(self._actor(actor))
+        return self._endings.end(self.actor(actor))
 
     def kill(self, actor: ActorId, *, restart: bool = False) -> ObjectRef[None]:
         """Ends the actor at once; see Engine."""
         self._check()
-        return self._endings.kill(self._actor(actor), restart=restart)
+        return self._endings.kill(self.actor(actor), restart=restart)
 
     # Counting is Ray's.
 
@@ -307,7 +311,7 @@ class RayEngine:
 
     # Within.
 
-    def _actor(self, actor: ActorId) -> Actor:
+    def actor(self, actor: ActorId) -> Actor:
         found = getattr(actor, "actor", None)
         if not isinstance(found, Actor):
             raise ActorHandleNotFoundError(

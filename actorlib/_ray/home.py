@@ -66,7 +66,7 @@ class Home:
         loop: What refs take for their loop.
         is_owner: The same.
         is_far: The same.
-        pending: What has been asked and has no answer.
+        pending: What has been asked and has no answer, in that order.
         alarm: Calls back when the time of a call is over.
     """
 
@@ -82,7 +82,7 @@ class Home:
         self.loop = unlooped(_report) if loop is None else loop
         self.is_owner = is_owner
         self.is_far = is_far
-        self.pending: set[Pending] = set()
+        self.pending: dict[Pending, None] = {}
         self.alarm = Alarm()
         self._thread = None if loop is None else threading.get_ident()
 

@@ -127,6 +127,14 @@ def actor_table() -> Mapping[str, Mapping[str, Any]]:
     return table
 
 
+def free_by_node() -> Mapping[str, Mapping[str, float]]:
+    """What nobody holds on each machine, by its id, when it told last."""
+    free: Mapping[str, Mapping[str, float]] = (
+        ray._private.state.available_resources_per_node()  # noqa: SLF001  # there is no other way
+    )
+    return free
+
+
 def job_config(path: list[str]) -> Any:
     """What is said of this program to every worker: where its modules are found."""
     config = ray.job_config.JobConfig()

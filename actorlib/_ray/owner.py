@@ -11,9 +11,9 @@ from actorlib._ray.engine import RayEngine
 from actorlib._ray.here import ARRIVALS, context_here
 from actorlib._ray.home import Home
 from actorlib._ray.library import install_serializers, is_client, ray
+from actorlib._ray.lookout import Lookout, unanswered
 from actorlib._ray.nodes import granted
 from actorlib._snapshot import Snapshot
-from actorlib.exceptions import UnsupportedOptionError
 
 if TYPE_CHECKING:
     from actorlib._bundles import GroupId
@@ -36,6 +36,7 @@ class OwnerEngine(RayEngine):
         house = House(options.namespace, options.infeasible == "wait")
         super().__init__(home, context_here(options.namespace), house)
         self._grace = options.grace
+        self._lookout = Lookout(self.asking, self.nodes)
 
     async def aclose(self) -> None:
         """Ends every actor of this program, the busy ones after a grace."""
@@ -63,8 +64,11 @@ class OwnerEngine(RayEngine):
         )
 
     def calls(self) -> list[CallInfo]:
-        """Refuses: Ray has other ways to look at calls; see Owner."""
-        raise _refused("runtime.calls()", "'ray list tasks' shows them")
+        """The calls that this program waits for; those of actors, Ray shows; see Owner.
+
+        ``ray list tasks`` does, where the cluster has its dashboard.
+        """
+        return list(unanswered(self.home.pending))
 
     def available(self) -> dict[str, float]:
         """What nobody holds, by resource name; see Owner."""
@@ -77,19 +81,19 @@ class OwnerEngine(RayEngine):
         return granted(ray.cluster_resources())
 
     def explain(self, actor: ActorId) -> str:
-        """Refuses: Ray does not say why it waits; see Owner."""
-        del actor
-        raise _refused("runtime.explain()", "'ray status' shows what waits for what")
+        """Where an actor is, or what it asks; see Owner."""
+        self.home.check()
+        return self._lookout.actor(self.actor(actor))
 
     def survey(self, label: str, options: ActorOptions) -> str:
-        """Refuses, likewise."""
-        del label, options
-        raise _refused("runtime.explain()", "'ray status' shows what there is")
+        """Which machines an actor could go to now; see Owner."""
+        self.home.check()
+        return self._lookout.survey(label, options)
 
     def explain_group(self, group: GroupId) -> str:
-        """Refuses, likewise."""
-        del group
-        raise _refused("runtime.explain()", "'ray status' shows what waits for what")
+        """Where the bundles of a group are, or what it asks; see Owner."""
+        self.home.check()
+        return self._lookout.group(group.hex())
 
 
 async def start(options: RuntimeOptions, address: str | None) -> OwnerEngine:
@@ -101,9 +105,3 @@ async def start(options: RuntimeOptions, address: str | None) -> OwnerEngine:
     await connect(options, address)
     install_serializers()
     return OwnerEngine(options)
-
-
-def _refused(what: str, instead: str) -> UnsupportedOptionError:
-    return UnsupportedOptionError(
-        f"the Ray engine has no {what}: {instead}; the local engine has it"
-    )

@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actorlib._ray.deadlines import arriving
-from actorlib._ray.library import is_rays, ray
+from actorlib._ray.library import is_rays, ray, travels_now
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,6 +66,19 @@ def opened(value: Any) -> Any:
         return value
     with io.BytesIO(value.payload) as file:
         return _Opener(file, value.things).load()
+
+
+def check_travelling(what: str) -> None:
+    """Refuses what is pickled for something else than Ray, which would not count it.
+
+    Raises:
+        TypeError: It is.
+    """
+    if not (sealing.get() or travels_now()):
+        raise TypeError(
+            f"{what} travels only as an argument or a result of an actor's method: "
+            "pickled otherwise, what it stands for could be gone when it is loaded"
+        )
 
 
 def received(

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._ray.library import bring, error_class, peek, ray, read
-from actorlib._ray.tasks import Failed, Task
+from actorlib._ray.tasks import Asked, Failed, Task
 from actorlib._ref import ObjectRef
 from actorlib.exceptions import DeadlineExceededError, TaskCancelledError
 
@@ -36,7 +36,7 @@ class Stream:
         generator: Ray's.
         where: What was called, for messages.
         actor: Whose method it is, if it is one's.
-        sent_at: When it was sent, if later calls of its actor wait for it; see Task.
+        asked: What is known of the call; see Task.
 
     Attributes:
         completed: The whole call: its value is the number of items.
@@ -48,7 +48,7 @@ class Stream:
         generator: Any,
         where: str,
         actor: Actor | None,
-        sent_at: float | None = None,
+        asked: Asked | None = None,
     ) -> None:
         self._home = home
         self._generator = generator
@@ -63,7 +63,7 @@ class Stream:
         self._has_failed = False
         self._count = 0
         self._whole = Task(
-            home, generator.completed(), where, actor, self._completed, sent_at
+            home, generator.completed(), where, actor, self._completed, asked
         )
         self.completed: ObjectRef[int] = self._whole.ref()
         self.completed.bind(self, 0)

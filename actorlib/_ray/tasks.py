@@ -9,13 +9,13 @@ import time
 import weakref
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from actorlib._ray import client
-from actorlib._ray.library import bring, error_class, is_client, ray, travels_now
-from actorlib._ray.sealed import Sealed, opened, seal, sealing
+from actorlib._ray.library import bring, error_class, is_client, ray
+from actorlib._ray.sealed import Sealed, check_travelling, opened, seal
 from actorlib._ray.translate import translated
-from actorlib._ref import BorrowedRef, ObjectRef, replier_of
+from actorlib._ref import REFS, BorrowedRef, ObjectRef, replier_of
 from actorlib._telling import late_error
 from actorlib.exceptions import (
     GetTimeoutError,
@@ -24,7 +24,7 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
     from actorlib._calling import Deadline
     from actorlib._ray.home import Home
@@ -47,6 +47,11 @@ class Hearer(Protocol):
         ...
 
     @property
+    def label(self) -> str:
+        """The name of its class."""
+        ...
+
+    @property
     def is_ready(self) -> bool:
         """Whether it is known to be ready for calls."""
         ...
@@ -54,6 +59,26 @@ class Hearer(Protocol):
     def heard_of(self, error: BaseException) -> BaseException:
         """Takes note of what an error says of it, and gives the error back."""
         ...
+
+
+class Asked(NamedTuple):
+    """What is known of a call of an actor that has no answer.
+
+    Attributes:
+        method: What was called.
+        sent_at: When it was sent, if later calls of its actor wait for it; never, if
+            that depends on its arguments.
+        waits: What its arguments come from, as far as that is known here.
+    """
+
+    method: str
+    sent_at: float | None
+    waits: tuple[Task, ...]
+
+    @property
+    def keeps_order(self) -> bool:
+        """Whether later calls of its actor wait for it."""
+        return self.sent_at is not None
 
 
 class Task:
@@ -68,11 +93,12 @@ class Task:
         where: What was called, for messages.
         actor: Whose method it is, if it is one's.
         read: Makes of an answer what the ref gets, if it is not the answer itself.
-        sent_at: When it was sent, if later calls of its actor wait for it; never, if
-            that depends on its arguments.
+        asked: What is known of it, if it is a call of an actor.
 
     Attributes:
         ray_ref: What Ray calls it.
+        actor: Whose method it is; None when it was answered.
+        asked: The same.
     """
 
     def __init__(
@@ -82,13 +108,13 @@ class Task:
         where: str,
         actor: Hearer | None = None,
         read: Callable[[Any], Any] | None = None,
-        sent_at: float | None = None,
+        asked: Asked | None = None,
     ) -> None:
         self.ray_ref = ray_ref
-        self._sent_at = sent_at
+        self.asked = asked
         self._home = home
         self._where = where
-        self._actor = actor
+        self.actor = actor
         self._read = read
         self._held: ObjectRef[Any] | None = None
         self._weak: weakref.ref[ObjectRef[Any]] | None = None
@@ -119,7 +145,7 @@ class Task:
         """The ref of something that is not Ray's to bring; ``settle`` does."""
         ref: ObjectRef[Any] = ObjectRef(loop=self._home.loop)
         self._bind(ref)
-        self._home.pending.add(self)
+        self._home.pending[self] = None
         return ref
 
     def filled(self, answer: Any) -> ObjectRef[Any]:
@@ -137,16 +163,16 @@ class Task:
         """Has Ray bring the answer."""
         if self._held is None and self._weak is not None:
             self._held, self._weak = self._weak(), None
-        self._home.pending.add(self)
+        self._home.pending[self] = None
         way = client.bring if self._home.is_far else bring
         way(self.ray_ref, self._came)
 
     def settle(self, answer: Any) -> None:
         """Gives the ref what has come, where refs are filled."""
-        self._home.pending.discard(self)
-        ref, read, actor = self._mine(), self._read, self._actor
+        self._home.pending.pop(self, None)
+        ref, read, actor = self._mine(), self._read, self.actor
         # A result keeps no actor alive.
-        self._held = self._weak = self._read = self._actor = None
+        self._held = self._weak = self._read = self.actor = None
         if read is not None:
             answer = read(answer)
         if isinstance(answer, _RAY_ERROR):
@@ -163,7 +189,7 @@ class Task:
 
     def fail(self, error: BaseException) -> None:
         """Gives the ref an error that is no answer; nobody has to look at it."""
-        self._home.pending.discard(self)
+        self._home.pending.pop(self, None)
         ref = self._mine()
         self._held = self._weak = None
         if ref is not None and not ref.done():
@@ -200,14 +226,14 @@ class Task:
         """Stops the call; see Replier."""
         del call
         self._held = None
-        self._home.pending.discard(self)
-        if self._sent_at is None:
+        self._home.pending.pop(self, None)
+        if self.asked is None or self.asked.sent_at is None:
             self._stop(recursive=recursive)
             return
         # An actor that keeps order would wait for the number of a call that was taken
         # back before it left, and then count as unavailable.
-        wait = self._sent_at + _SURELY_SENT - time.monotonic()
-        if wait <= _SURELY_SENT and (self._actor is None or self._actor.is_ready):
+        wait = self.asked.sent_at + _SURELY_SENT - time.monotonic()
+        if wait <= _SURELY_SENT and (self.actor is None or self.actor.is_ready):
             stop = partial(self._stop, recursive=recursive)
             self._home.after(max(wait, 0.0), stop)
 
@@ -322,7 +348,7 @@ class Force(Task):
         """Ends the process that runs it."""
         del call
         self._held = None
-        self._home.pending.discard(self)
+        self._home.pending.pop(self, None)
         ray.cancel(self.ray_ref, force=True)
 
 
@@ -344,17 +370,13 @@ def ray_ref_of(ref: ObjectRef[Any]) -> Any:
     )
 
 
-def check_travelling(what: str) -> None:
-    """Refuses what is pickled for something else than Ray, which would not count it.
-
-    Raises:
-        TypeError: It is.
-    """
-    if not (sealing.get() or travels_now()):
-        raise TypeError(
-            f"{what} travels only as an argument or a result of an actor's method: "
-            "pickled otherwise, what it stands for could be gone when it is loaded"
-        )
+def tasks_among(values: Iterable[object]) -> Iterator[Task]:
+    """What refs among some values come from, as far as that is known here."""
+    for value in values:
+        if type(value) in REFS:
+            task = replier_of(cast("ObjectRef[Any]", value))
+            if isinstance(task, Task):
+                yield task
 
 
 def _loaded(answer: Sealed, where: str) -> Any:
