@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import logging
 import threading
 import time
 from typing import TYPE_CHECKING, final
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, final
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+_log = logging.getLogger("actorlib")
 _FEW = 64
 
 
@@ -103,7 +105,10 @@ class Alarm:
     def _watch(self) -> None:
         while (due := self._due()) is not None:
             for callback in due:
-                callback()
+                try:
+                    callback()
+                except Exception:  # noqa: BLE001  # it must not silence the others
+                    _log.exception("a call could not be ended in time")
 
     def _due(self) -> list[Callable[[], object]] | None:
         """Waits for the next moment; None at the end."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from actorlib._ray.library import ray, undelivered
 from actorlib._ray.sealed import Sealed, opened, seal
-from actorlib.exceptions import UnsupportedOptionError
+from actorlib.exceptions import ClusterError, UnsupportedOptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 PREFIX = "ray://"
 """How the addresses of client servers begin."""
+_PATIENCE = 60.0
+"""Seconds that a worker is given, which may have to be started."""
 
 
 def bring(ray_ref: Any, then: Callable[[Any], None]) -> None:
@@ -91,12 +93,22 @@ class Asking:
         Args:
             function: The function.
             *args: What it is given: plain data.
+
+        Raises:
+            ClusterError: No worker has answered in time.
         """
         if not self._is_far:
             return function(*args)
         if self._asked is None:
             self._asked = ray.remote(num_cpus=0)(_answered)
-        answer: R = opened(ray.get(self._asked.remote(function, *args)))
+        try:
+            came = ray.get(self._asked.remote(function, *args), timeout=_PATIENCE)
+        except ray.exceptions.GetTimeoutError as error:
+            raise ClusterError(
+                f"no worker of the cluster has answered within {_PATIENCE:g} s: look "
+                "at its machines with 'ray status', and whether workers can start there"
+            ) from error
+        answer: R = opened(came)
         return answer
 
 

@@ -60,7 +60,7 @@ async def connect(options: RuntimeOptions, address: str | None) -> None:
     except BaseException as error:
         await asyncio.wait([connecting])  # a thread cannot be called back
         await disconnect()  # it may be half connected
-        if isinstance(error, Exception):
+        if isinstance(error, Exception) and not isinstance(error, ClusterError):
             raise _refusal(address, error) from error
         raise
 

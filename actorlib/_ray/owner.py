@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 from actorlib._ray.cluster import connect, disconnect
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from actorlib._options import ActorOptions
     from actorlib._runtime_options import RuntimeOptions
     from actorlib._snapshot import CallInfo
+
+
+_log = logging.getLogger("actorlib")
 
 
 class OwnerEngine(RayEngine):
@@ -45,6 +49,8 @@ class OwnerEngine(RayEngine):
             ending = [self.end(key) for key in living]
             if ending:
                 await asyncio.wait(ending, timeout=self._grace)
+        except ConnectionError as error:  # its server's end is that of its actors
+            _log.warning("the runtime ends without its cluster: %s", error)
         finally:
             self.close()
             await disconnect()

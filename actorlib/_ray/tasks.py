@@ -208,7 +208,7 @@ class Task:
         self._deadline = deadline
         late = partial(self._home.post, self.expire)
         ring = self._home.alarm.add(deadline[0], late)
-        ref.add_done_callback(lambda _: self._home.alarm.discard(ring))
+        self._home.watch(ref, partial(self._home.alarm.discard, ring))
 
     def expire(self) -> None:
         """Its time is over; where refs are filled."""
@@ -217,8 +217,9 @@ class Task:
         ref, error = self._mine(), late_error(self._where, self._deadline)
         self.cancel(0, recursive=False)
         self._weak = None
-        if ref is not None and not ref.done():
-            ref.set_exception(error)
+        if ref is not None:
+            with suppress(asyncio.InvalidStateError):  # it is just being answered
+                ref.set_exception(error)
 
     # The replier of the ref.
 

@@ -54,3 +54,18 @@ def test_alarm_when_most_is_discarded_then_little_is_kept(alarm: Alarm) -> None:
         alarm.discard(alarm.add(when, threading.Event().set))
 
     assert len(alarm) < 100
+
+
+def test_alarm_when_a_callback_fails_then_the_others_are_called(
+    alarm: Alarm, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> None:
+        raise LookupError("lost")
+
+    rung: queue.SimpleQueue[str] = queue.SimpleQueue()
+    now = time.monotonic()
+    alarm.add(now, fail)
+    alarm.add(now + 0.01, lambda: rung.put("next"))
+
+    assert rung.get() == "next"
+    assert "LookupError: lost" in caplog.text
