@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import pytest_asyncio
 from helpers.actors import AsyncCaller, Caller, Echo, Gate, Log, MixedLog, Stop
+from helpers.calls import raised
 from helpers.on_ray import NEEDS_RAY, shared_on_ray
 
 import actorlib
-from actorlib.exceptions import ActorlibError, DeadlineExceededError
+from actorlib.exceptions import ActorlibError, DeadlineExceededError, TaskCancelledError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -211,6 +212,16 @@ async def test_deadline_when_inside_then_it_says_what_is_left() -> None:
     left = await worker.left.options(timeout=NEVER).remote()
     assert left is not None
     assert 0 < left < NEVER
+
+
+async def test_cancel_when_a_plain_method_waits_then_it_is_told_as_anybody() -> None:
+    front, gate = await actorlib.remote(Worker).remote(), await Gate.remote()
+    ref = front.ask.remote(gate, "wait")
+    await gate.reached.remote()
+    actorlib.cancel(ref)
+
+    assert isinstance(await raised(ref), TaskCancelledError)
+    assert await front.seen.remote() == ["TaskCancelledError"]
 
 
 async def test_deadline_when_its_own_is_sooner_then_it_counts() -> None:

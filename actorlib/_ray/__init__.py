@@ -18,6 +18,7 @@ In reading order:
 * ``crossing``: what crosses between a caller and a host besides values
 * ``translate``: Ray's errors in our words
 * ``home``: where answers become values of refs
+* ``asked``: what is known of it until it is answered
 * ``tasks``: what stands behind a ref
 * ``stream``: a stream as it is read in this process
 * ``actors``: what a process knows of the actors it can call

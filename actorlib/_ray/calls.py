@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from actorlib._calling import deadline_of
 from actorlib._ray import client
+from actorlib._ray.asked import Asked
 from actorlib._ray.sending import on_its_way, packed, said, unsendable
 from actorlib._ray.stream import Stream
-from actorlib._ray.tasks import Asked, Failed, Task, tasks_among
+from actorlib._ray.tasks import Failed, Task, tasks_among
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

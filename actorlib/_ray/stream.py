@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._ray.library import bring, error_class, peek, ray, read
-from actorlib._ray.tasks import Asked, Failed, Task
+from actorlib._ray.tasks import Failed, Task
 from actorlib._ref import ObjectRef
 from actorlib.exceptions import DeadlineExceededError, TaskCancelledError
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from actorlib._calling import Deadline
     from actorlib._ray.actors import Actor
+    from actorlib._ray.asked import Asked
     from actorlib._ray.home import Home
 
 _RAY_ERROR = error_class()

@@ -9,7 +9,7 @@ import time
 import weakref
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._ray import client
 from actorlib._ray.library import bring, error_class, is_client, ray
@@ -20,6 +20,7 @@ from actorlib._telling import late_error
 from actorlib.exceptions import (
     GetTimeoutError,
     SerializationError,
+    TaskCancelledError,
     UnsupportedOptionError,
 )
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from actorlib._calling import Deadline
+    from actorlib._ray.asked import Asked, Hearer
     from actorlib._ray.home import Home
 
 TOO_LATE = "the result did not come in time; the call goes on"
@@ -36,49 +38,6 @@ _SURELY_SENT = 1.0
 _ON_ITS_WAY = 1.0
 """Seconds that a result which Ray has is given to come here, if no time is left."""
 _numbers = itertools.count(1)
-
-
-class Hearer(Protocol):
-    """Who is told what calls came to."""
-
-    @property
-    def hex(self) -> str:
-        """Its id in hex."""
-        ...
-
-    @property
-    def label(self) -> str:
-        """The name of its class."""
-        ...
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether it is known to be ready for calls."""
-        ...
-
-    def heard_of(self, error: BaseException) -> BaseException:
-        """Takes note of what an error says of it, and gives the error back."""
-        ...
-
-
-class Asked(NamedTuple):
-    """What is known of a call of an actor that has no answer.
-
-    Attributes:
-        method: What was called.
-        sent_at: When it was sent, if later calls of its actor wait for it; never, if
-            that depends on its arguments.
-        waits: What its arguments come from, as far as that is known here.
-    """
-
-    method: str
-    sent_at: float | None
-    waits: tuple[Task, ...]
-
-    @property
-    def keeps_order(self) -> bool:
-        """Whether later calls of its actor wait for it."""
-        return self.sent_at is not None
 
 
 class Task:
@@ -177,6 +136,9 @@ class Task:
             answer = read(answer)
         if isinstance(answer, _RAY_ERROR):
             answer = Failed(self._translated(answer, actor))
+        if self._deadline is not None and self._limit(None) == 0:
+            # It came too late, before the alarm could say so.
+            answer = Failed(late_error(self._where, self._deadline))
         if ref is None:
             return
         if type(answer) is Sealed:
@@ -282,7 +244,7 @@ class Task:
         if is_whole and not home.is_owner:
             # Ray is told that this worker waits, and lends its CPUs to others.
             limit = self._limit(timeout)
-            ready, _ = ray.wait([self.ray_ref], timeout=limit, fetch_local=False)
+            ready = self._is_there(limit)
             if not ready and limit == timeout:
                 raise GetTimeoutError(TOO_LATE)
             if home.is_here:
@@ -298,6 +260,23 @@ class Task:
             left = max(left, _ON_ITS_WAY)
         if not done.wait(left):
             raise GetTimeoutError(TOO_LATE)
+
+    def _is_there(self, timeout: float | None) -> bool:
+        """Whether it is done within some seconds, as far as Ray is concerned.
+
+        Raises:
+            TaskCancelledError: The method whose code waits was cancelled.
+        """
+        try:
+            ready, _ = ray.wait([self.ray_ref], timeout=timeout, fetch_local=False)
+        except KeyboardInterrupt:
+            # Ray interrupts waits of a cancelled call so, and of methods nothing else.
+            if ray.get_runtime_context().get_actor_id() is None:
+                raise
+            if self._limit(None) != 0:
+                raise TaskCancelledError("the call that waits was cancelled") from None
+            return False
+        return bool(ready)
 
     def _limit(self, timeout: float | None) -> float | None:
         """How long it is waited for: until the call's own time is over, if sooner."""
