@@ -71,7 +71,10 @@ def undelivered(error: BaseException) -> BaseException:
 
 
 def is_rays(value: object) -> bool:
-    """Whether it is what Ray counts: a ref, or a handle of an actor."""
+    """Whether it is what Ray counts: a ref, or a handle of an actor.
+
+    A client's handle is known by its name, as its module would load all of gRPC.
+    """
     return isinstance(value, _COUNTED) or type(value).__name__ == "ClientActorHandle"
 
 

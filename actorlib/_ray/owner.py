@@ -70,9 +70,10 @@ class OwnerEngine(RayEngine):
         )
 
     def calls(self) -> list[CallInfo]:
-        """The calls that this program waits for; those of actors, Ray shows; see Owner.
+        """The calls of actors that this program waits for; see Owner.
 
-        ``ray list tasks`` does, where the cluster has its dashboard.
+        Of those that actors have made, ``ray list tasks`` tells, where the cluster has
+        its dashboard.
         """
         return list(unanswered(self.home.pending))
 
