@@ -53,8 +53,8 @@ def refusal(address: str | None, said: str, version: str, python: str) -> Cluste
 def _refused_client(where: str, text: str) -> ClusterError:
     if "requires pip package" in text:
         return ClusterError(
-            f"the address {where} is for Ray's client, which this Ray has not: pip "
-            "install 'actorlib[ray]' here"
+            "'ray://' addresses need Ray's client, which is not installed here: pip "
+            "install 'actorlib[ray]'"
         )
     if "No module named 'actorlib" in text:
         return ClusterError(
