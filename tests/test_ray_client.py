@@ -265,7 +265,7 @@ async def test_function_when_forced_to_end_then_its_ref_says_so() -> None:
 async def test_deadline_when_a_client_s_call_is_late_then_it_fails_and_stops() -> None:
     gate = await Gate.remote()
     with pytest.raises(DeadlineExceededError, match=r"Gate\.wait"):
-        await gate.wait.options(timeout=1.0).remote("a")
+        await gate.wait.options(timeout=2.0).remote("a")
 
     assert await gate.wait.remote("a") == "a"  # opened by who gave up
     assert await gate.left.remote() == ["a"]
