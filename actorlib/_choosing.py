@@ -76,6 +76,6 @@ async def started(options: RuntimeOptions, engine: str, address: str | None) -> 
         launch = InlineLauncher
     machine = await Machine.open(options, launch)
     # By now it is loaded: the machine used the time that the template took.
-    from actorlib._local.crossing import engine_for
+    from actorlib._local.which import engine_for
 
     return engine_for(machine, options)

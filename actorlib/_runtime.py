@@ -90,7 +90,8 @@ class Runtime:
         """The calls that have no answer yet, and what each waits for.
 
         What was answered is not kept. Calls of actors are told of too, except those
-        that wait in the calling actor for their arguments.
+        that wait in the calling actor for their arguments, and except on Ray, whose
+        ``ray list tasks`` tells of all.
 
         Raises:
             RuntimeError: It is not running.
@@ -120,7 +121,9 @@ class Runtime:
 
         Given a class, also one with other options (``A.options(num_gpus=0.5)``),
         nothing is placed: the answer says which devices an actor of it would get now,
-        or what stands in its way, device by device.
+        or what stands in its way, device by device. Ray tells neither what something
+        waits for nor which devices it has; there the answer says what is asked, and
+        what each machine has.
 
         Args:
             actor: A handle, an actor class, or a placement group: why that one waits,

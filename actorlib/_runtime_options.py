@@ -50,7 +50,8 @@ class RuntimeOptions:
             ``start_method``, ``mask_form``, ``object_store_full`` and ``share_above``
             do nothing, and what a cluster has that runs already is what it says.
         address: Where the cluster is, for ``"ray"``: ``"auto"`` for the one of this
-            machine, or ``"10.0.0.5:6379"``. None takes what the variable
+            machine, or ``"10.0.0.5:6379"``; from a machine that is none of the cluster
+            ``"ray://10.0.0.5:10001"``, its client server. None takes what the variable
             ``ACTORLIB_ADDRESS`` says, else a cluster is started on this machine, which
             ends with the runtime.
         num_cpus: CPUs to give out, or None for those this process may use.

@@ -3,6 +3,8 @@
 python examples/on_a_cluster.py
 ACTORLIB_ENGINE=ray python examples/on_a_cluster.py
 ACTORLIB_ENGINE=ray ACTORLIB_ADDRESS=10.0.0.5:6379 python examples/on_a_cluster.py
+
+From a machine that is none of the cluster, ACTORLIB_ADDRESS=ray://10.0.0.5:10001.
 """
 
 import asyncio

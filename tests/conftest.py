@@ -19,7 +19,7 @@ import pytest
 import pytest_asyncio
 from helpers.actors import LENT, Stop, running, shared
 from helpers.machines import Pretend, pretender
-from helpers.on_ray import cluster
+from helpers.on_ray import Addresses, cluster
 from hypothesis import settings
 
 from actorlib._engine import find_engine, set_engine
@@ -73,10 +73,22 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session")
-def ray_cluster() -> Iterator[str]:
-    """The address of a real cluster of two machines, for all tests that ask for it."""
-    with cluster() as address:
-        yield address
+def ray_addresses() -> Iterator[Addresses]:
+    """Where a real cluster of two machines is, for all tests that ask for it."""
+    with cluster() as addresses:
+        yield addresses
+
+
+@pytest.fixture(scope="session")
+def ray_cluster(ray_addresses: Addresses) -> str:
+    """The address of that cluster."""
+    return ray_addresses.cluster
+
+
+@pytest.fixture(scope="session")
+def ray_client(ray_addresses: Addresses) -> str:
+    """The address of its client server."""
+    return ray_addresses.client
 
 
 @pytest.fixture(scope="session", autouse=True)

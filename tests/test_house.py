@@ -216,6 +216,7 @@ PURE = [
     "_wire.lanes",
     "_local.asked",
     "_local.deadlines",
+    "_local.timeline",
     "_local.waits",
     "_window",
     "_wire.blocks",
@@ -223,6 +224,7 @@ PURE = [
     "_local.ahead",
     "_worker.tempo",
     "_spelling",
+    "_ray.deadlines",
     "_ray.options",
     "_ray.refusal",
     "_ray.translate",
@@ -359,8 +361,8 @@ def test_engine_when_named_then_in_one_place_and_nothing_else_of_the_wings() -> 
 
     assert named <= {
         "_inline.launcher",
-        "_local.crossing",
         "_local.machine",
+        "_local.which",
         "_ray.owner",
     }
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.actors import Gate
+from helpers.actors import Counter, Gate
 from helpers.calls import raised
-from helpers.on_ray import NEEDS_RAY
+from helpers.on_ray import NEEDS_CLIENT, NEEDS_RAY
 
 import actorlib
-from actorlib.exceptions import ActorDiedError, ClusterError, UnsupportedOptionError
+from actorlib.exceptions import ActorDiedError, ClusterError
 
 pytestmark = [pytest.mark.process, pytest.mark.ray, NEEDS_RAY]
 
@@ -85,6 +87,8 @@ async def test_program_when_the_environment_says_so_then_it_runs_on_the_cluster(
     [
         ("127.0.0.1:1", "ray start --head"),
         ("nowhere", "10.0.0.5:6379"),
+        ("ray://127.0.0.1:1", "--ray-client-server-port"),
+        ("ray://nowhere", "ray://10.0.0.5:10001"),
     ],
 )
 async def test_address_when_nobody_answers_then_the_error_says_what_to_write(
@@ -94,18 +98,58 @@ async def test_address_when_nobody_answers_then_the_error_says_what_to_write(
         await actorlib.init(engine="ray", address=address)
 
 
-async def test_address_when_of_a_client_server_then_it_is_refused_by_name() -> None:
-    with pytest.raises(UnsupportedOptionError, match="ray job submit"):
-        await actorlib.init(engine="ray", address="ray://127.0.0.1:10001")
-
-
-async def test_cluster_when_of_another_ray_then_the_error_says_what_to_install(
+@NEEDS_CLIENT
+@pytest.mark.filterwarnings("ignore:Ray Client connection timed out")
+async def test_address_when_of_no_client_server_then_the_error_comes_in_time(
     ray_cluster: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("INITIAL_TIMEOUT_SEC", "MAX_TIMEOUT_SEC"):  # 30 s in all otherwise
+        monkeypatch.setattr(f"ray.util.client.worker.{name}", 0.1)
+
+    with pytest.raises(ClusterError, match="no client server answers"):
+        await actorlib.init(engine="ray", address=f"ray://{ray_cluster}")
+    assert not actorlib.is_initialized()
+
+
+@pytest.mark.parametrize(
+    "way", ["ray_cluster", pytest.param("ray_client", marks=NEEDS_CLIENT)]
+)
+async def test_cluster_when_of_another_ray_then_the_error_says_what_to_install(
+    way: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ray = pytest.importorskip("ray")
     there = ray.__version__
     monkeypatch.setattr(ray, "__version__", "1.0.0")
 
     with pytest.raises(ClusterError, match=re.escape(f"ray=={there}")):
-        await actorlib.init(engine="ray", address=ray_cluster)
+        await actorlib.init(engine="ray", address=request.getfixturevalue(way))
     assert not actorlib.is_initialized()
+
+
+@NEEDS_CLIENT
+async def test_client_server_when_it_is_gone_then_everything_says_so(
+    ray_cluster: str, ray_client: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_CLIENT_RECONNECT_GRACE_PERIOD", "1")  # 30 s otherwise
+    async with actorlib.init(engine="ray", address=ray_client, log_to_driver=False):
+        gate = Gate.remote()
+        ref = gate.wait.remote("a")
+        await gate.reached.remote("a")
+        for server in client_servers(ray_cluster):
+            os.kill(server, signal.SIGKILL)
+
+        assert isinstance(await raised(ref), ClusterError)
+        for ask in (gate.reached.remote, actorlib.put, Counter.remote):
+            with pytest.raises(ClusterError, match="lost"):
+                ask("a")
+
+
+def client_servers(cluster: str) -> list[int]:
+    """The servers of single clients, each a process of its own."""
+    found: list[int] = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended
+            words = (process / "cmdline").read_text().split("\0")
+            if {f"--address={cluster}", "--mode=specific-server"} <= set(words):
+                found.append(int(process.name))
+    return found

@@ -54,4 +54,6 @@ What decides is pure and what acts is thin. In reading order:
 * ``sending``, ``explaining``: the owner's calls on their way out; where an actor is.
 * ``wakeup``: that no signal waits until the loop happens to wake.
 * ``engine``, ``crossing``: the verbs; and the same from threads beside the loop's.
+* ``timeline``, ``recording``: what was done and when; an engine that writes that down.
+* ``which``: which of these engines it is.
 """

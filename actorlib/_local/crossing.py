@@ -9,14 +9,12 @@ of a thread keep their order, whichever way they go.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import weakref
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from actorlib._apart import Apart
 from actorlib._engine import ActorId, Hold
 from actorlib._local.engine import LocalEngine
 from actorlib._local.group_verbs import GroupVerbs
@@ -27,8 +25,10 @@ from actorlib._telling import tell
 from actorlib._wire.payload import decode_call, encode_plain_call
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Mapping
 
+    from actorlib._apart import Apart
     from actorlib._bundles import GroupId, GroupSpec
     from actorlib._engine import ActorSpec, LoanId
     from actorlib._function_options import FunctionSpec
@@ -293,17 +293,6 @@ class CrossingEngine(LocalEngine):
 
         self._about(actor, lambda: ask(actor).add_done_callback(tell))
         return ref
-
-
-def engine_for(machine: Machine, options: RuntimeOptions) -> LocalEngine:
-    """The engine on the loop that is running: one that has a thread to itself, or not.
-
-    Args:
-        machine: What there is.
-        options: How the runtime behaves.
-    """
-    is_apart = isinstance(asyncio.get_running_loop(), Apart)
-    return (CrossingEngine if is_apart else LocalEngine)(machine, options)
 
 
 class _CrossingGroups(GroupVerbs):

@@ -195,7 +195,7 @@ class Dispatch:
         if number in mailbox.kept:
             self._settle_kept(frame)
             return
-        sent = mailbox.sent.pop(number, None)
+        sent = mailbox.sent.pop(number, None)  # as mailbox.settle(), at hand
         reply = None if sent is None else sent[0]
         if type(reply) is ObjectRef and frame[0] == RESULT and frame[2] is None:
             try:

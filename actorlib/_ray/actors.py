@@ -6,10 +6,12 @@ import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actorlib._engine import ActorId
+from actorlib._ray.client import taught
 from actorlib._ray.crossing import Again, Retried
+from actorlib._ray.host import AsyncHost, Host
 from actorlib._ray.library import id_of
 from actorlib._ray.options import call_options
-from actorlib._ray.tasks import check_travelling
+from actorlib._ray.sealed import check_travelling
 from actorlib.exceptions import ActorDiedError, ActorUnavailableError
 
 if TYPE_CHECKING:
@@ -54,6 +56,7 @@ class Actor:
         incarnation: The process that it was in when it was asked last.
         died: How it ended, if that is known here.
         is_own: Whether this process has made it, and it ends with it.
+        asks: What it was made to hold, if this process has made it.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class Actor:
         self.incarnation = ""
         self.died: ActorDiedError | None = None
         self.is_own = False
+        self.asks = ""
         self._calls: dict[str, tuple[Method, Any]] = {}
 
     @property
@@ -139,9 +143,14 @@ def key_of(actor: Actor, arrivals: Arrivals) -> ActorId:
 
 
 class Known:
-    """The actors of a process, each once while anybody holds it."""
+    """The actors of a process, each once while anybody holds it.
 
-    def __init__(self) -> None:
+    Args:
+        is_far: Whether this process is a client; then what comes to it knows no method.
+    """
+
+    def __init__(self, *, is_far: bool = False) -> None:
+        self._is_far = is_far
         self._actors: weakref.WeakValueDictionary[bytes, Actor] = (
             weakref.WeakValueDictionary()
         )
@@ -151,6 +160,8 @@ class Known:
         key = id_of(handle)
         actor = self._actors.get(key)
         if actor is None:
+            if self._is_far:
+                handle = taught(handle, AsyncHost if traits.is_async else Host)
             actor = self._actors[key] = Actor(handle, key, traits)
         return actor
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import platform
 import re
 import sys
 from typing import TYPE_CHECKING, Any
 
-from actorlib._ray.library import job_config, ray
+from actorlib._ray.client import PREFIX, Asking
+from actorlib._ray.library import connect_client, job_config, ray
 from actorlib._ray.refusal import refusal
 from actorlib._resources import MEMORY
-from actorlib.exceptions import ClusterError, UnsupportedOptionError
+from actorlib.exceptions import ClusterError
 
 if TYPE_CHECKING:
     from actorlib._runtime_options import RuntimeOptions
@@ -21,7 +23,6 @@ _log = logging.getLogger("actorlib")
 _PATIENCE = 5.0
 """Seconds that a machine is given to answer at all."""
 _HOST = re.compile(r"(?P<host>\[.*\]|[^:/]+):(?P<port>\d+)")
-_CLIENT = "ray://"
 _HERE = "local"
 """What Ray calls a cluster that is to be started on this machine."""
 _DECLARED = ("num_cpus", "num_gpus", "memory", "resources", "object_store_memory")
@@ -36,7 +37,6 @@ async def connect(options: RuntimeOptions, address: str | None) -> None:
 
     Raises:
         ClusterError: There is none, it does not let us in, or it is another Ray's.
-        UnsupportedOptionError: It is the address of a client server.
         RuntimeError: This process is connected by Ray itself.
     """
     if ray.is_initialized():
@@ -60,7 +60,7 @@ async def connect(options: RuntimeOptions, address: str | None) -> None:
     except BaseException as error:
         await asyncio.wait([connecting])  # a thread cannot be called back
         await disconnect()  # it may be half connected
-        if isinstance(error, Exception):
+        if isinstance(error, Exception) and not isinstance(error, ClusterError):
             raise _refusal(address, error) from error
         raise
 
@@ -74,18 +74,12 @@ async def _check_answer(address: str) -> None:
     """Looks whether anybody listens there: Ray itself would try for a long time."""
     if address == "auto":
         return
-    if address.startswith(_CLIENT):
-        raise UnsupportedOptionError(
-            f"address={address!r} is that of a client server, through which Ray passes "
-            "neither streams nor answers that are awaited: run the program on a "
-            "machine of the cluster with address='auto', or have Ray run it there: "
-            "ray job submit -- python program.py"
-        )
-    found = _HOST.fullmatch(address)
+    found = _HOST.fullmatch(address.removeprefix(PREFIX))
     if found is None:
         raise ClusterError(
             f"address={address!r} is none: write 'auto' for the cluster of this "
-            "machine, or a host and a port ('10.0.0.5:6379')"
+            "machine, a host and a port ('10.0.0.5:6379'), or from a machine that is "
+            "none of the cluster those of a client server ('ray://10.0.0.5:10001')"
         )
     host, port = found["host"].strip("[]"), int(found["port"])
     try:
@@ -103,6 +97,30 @@ def _refusal(address: str | None, error: Exception) -> ClusterError:
 
 
 def _init(options: RuntimeOptions, address: str | None) -> None:
+    theirs = logging.getLogger("ray")
+    level = theirs.level
+    theirs.setLevel(logging.ERROR)  # it warns of the thread that it is called from
+    try:
+        if address is not None and address.startswith(PREFIX):
+            _init_client(options, address)
+        else:
+            _init_driver(options, address)
+    finally:
+        theirs.setLevel(level)
+
+
+def _init_client(options: RuntimeOptions, address: str) -> None:
+    connect_client(
+        address,
+        job_config(own_path()),
+        options.namespace,
+        {"log_to_driver": options.log_to_driver},
+    )
+    # Whether the cluster has actorlib is not seen before somebody there needs it.
+    Asking(is_far=True)(os.getpid)
+
+
+def _init_driver(options: RuntimeOptions, address: str | None) -> None:
     keywords: dict[str, Any] = {
         "namespace": options.namespace,
         "log_to_driver": options.log_to_driver,
@@ -121,13 +139,7 @@ def _init(options: RuntimeOptions, address: str | None) -> None:
         }
     else:
         keywords["address"] = address
-    theirs = logging.getLogger("ray")
-    level = theirs.level
-    theirs.setLevel(logging.ERROR)  # it warns of the thread that it is called from
-    try:
-        ray.init(**keywords)
-    finally:
-        theirs.setLevel(level)
+    ray.init(**keywords)
 
 
 def own_path() -> list[str]:

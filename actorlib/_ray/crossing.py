@@ -7,6 +7,8 @@ import os
 import traceback
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from actorlib._calling import deadline_of, is_late, running
+from actorlib._telling import enter_variables, late_error
 from actorlib._wire.answers import parts_of, remake
 from actorlib._wire.payload import decode, dump
 
@@ -31,6 +33,7 @@ class Sent(NamedTuple):
             gives the values in this order.
         told: What the caller says of this call alone, or None; see ``_telling``.
         retried: The exceptions after which it is to be made again.
+        is_far: Whether its answer is sealed, as it came from a client.
     """
 
     name: str
@@ -39,6 +42,7 @@ class Sent(NamedTuple):
     places: tuple[int | str, ...] = ()
     told: Mapping[str, Any] | None = None
     retried: Retried = False
+    is_far: bool = False
 
     @property
     def batch(self) -> tuple[int, int] | None:
@@ -134,6 +138,34 @@ def raised(error: BaseException, where: str, retried: Retried) -> Raised:
     is_again = retried if isinstance(retried, bool) else isinstance(error, retried)
     kind = Again if is_again else Raised
     return kind(summary, text, where, _sendable(error))
+
+
+def enter(number: int, sent: Sent, label: str) -> None:
+    """Makes a call the one whose code is running here.
+
+    Args:
+        number: Its number in this process.
+        sent: The call.
+        label: What it is called in messages.
+
+    Raises:
+        DeadlineExceededError: Its time was over before it was its turn.
+    """
+    running.set((number, sent.name, sent.told))
+    if sent.told is not None:
+        refuse_late(sent, label)
+        enter_variables(sent.told)
+
+
+def refuse_late(sent: Sent, label: str) -> None:
+    """Refuses a call whose time is over: it may have waited for its turn.
+
+    Raises:
+        DeadlineExceededError: It is.
+    """
+    deadline = deadline_of(sent.told)
+    if deadline is not None and is_late(sent.told):
+        raise late_error(label, deadline)
 
 
 def where(instance: object, label: str, method: str) -> str:

@@ -54,7 +54,11 @@ class Endings:
         """Ends the actor behind what it was sent; see Engine."""
         if actor.handle is None:
             return self._task(actor).filled(None)
-        ray_ref = actor.handle.__ray_terminate__.remote()
+        # A client's handles have no other way than what the host itself has.
+        way = (
+            actor.handle.leave if self._home.is_far else actor.handle.__ray_terminate__
+        )
+        ray_ref = way.remote()
         return Task(self._home, ray_ref, actor.label, actor, _gone).ref()
 
     def kill(self, actor: Actor, *, restart: bool) -> ObjectRef[None]:

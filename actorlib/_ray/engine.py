@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-import math
 import os
-import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from actorlib._engine import ActorExit, ActorId, ActorSpec, Hold
 from actorlib._pending import PendingCalls
+from actorlib._ray import client
 from actorlib._ray.actors import Actor, Known, Traits, key_of
+from actorlib._ray.calls import Calls
+from actorlib._ray.directory import Directory
 from actorlib._ray.endings import Endings
 from actorlib._ray.functions import Functions
 from actorlib._ray.groups import Groups
-from actorlib._ray.infos import infos_of
-from actorlib._ray.library import class_of, inside, ray
+from actorlib._ray.library import id_of, inside, ray
 from actorlib._ray.making import Classes, birth_of, traits_of
 from actorlib._ray.nodes import Nodes
 from actorlib._ray.options import actor_options
-from actorlib._ray.sending import packed, said, unsendable
-from actorlib._ray.stream import Stream
-from actorlib._ray.tasks import Failed, Task, check_travelling
+from actorlib._ray.sealed import check_travelling, seal
+from actorlib._ray.sending import (
+    disconnected,
+    on_its_way,
+    packed,
+    unsendable,
+)
+from actorlib._ray.tasks import Task
 from actorlib._wire.blame import Sources
 from actorlib.exceptions import (
     ActorAlreadyExistsError,
@@ -39,7 +44,7 @@ if TYPE_CHECKING:
     from actorlib._engine import LoanId, ObjectId
     from actorlib._function_options import FunctionSpec
     from actorlib._interface import Interface, Method
-    from actorlib._ray.crossing import Birth, House, Retried, Sent
+    from actorlib._ray.crossing import Birth, House, Sent
     from actorlib._ray.home import Home
     from actorlib._reading import Reading
     from actorlib._ref import ObjectRef
@@ -60,6 +65,8 @@ class RayEngine:
         home: The same.
         context: The same.
         house: The same.
+        asking: How it asks what Ray knows.
+        nodes: What the machines have.
         face: The face of the actor whose process this is.
         traits: What its callers have to know.
     """
@@ -72,11 +79,14 @@ class RayEngine:
         self.traits: Traits | None = None
         self.pending = PendingCalls()
         self.groups = Groups(home)
-        self._known = Known()
+        self._known = Known(is_far=home.is_far)
+        self.asking = client.Asking(is_far=home.is_far)
+        self._directory = Directory(self.asking)
         self._classes = Classes()
-        self._nodes = Nodes()
+        self.nodes = Nodes()
         self._sources = Sources()
-        self._functions = Functions(home, lambda: self.house, self._nodes)
+        self._calls = Calls(home)
+        self._functions = Functions(home, lambda: self.house, self.nodes)
         self._endings = Endings(home)
         self._is_closed = False
 
@@ -90,7 +100,7 @@ class RayEngine:
         traits = traits_of(spec)
         sent, given = packed("__init__", spec.args, spec.kwargs)
         source = self._sources.dumped(label, spec.source, spec.source)
-        why = None if self.house.waits else self._nodes.fault(label, options)
+        why = None if self.house.waits else self.nodes.fault(label, options)
         if why is not None:
             stillborn = Actor(None, os.urandom(16), traits, why)
             return key_of(stillborn, self.home.arrivals)
@@ -108,6 +118,7 @@ class RayEngine:
         handle = self._made(spec, keywords, birth, sent, given)
         actor = self._known.of(handle, traits)
         actor.readiness = self._endings.asked_ready(actor)
+        actor.asks = str(options.request)
         # One that was there already is another's.
         actor.is_own = not (options.is_detached or options.get_if_exists)
         return key_of(actor, self.home.arrivals)
@@ -123,7 +134,9 @@ class RayEngine:
         label = spec.interface.class_name
         made = self._classes.of(spec).options(**keywords)
         try:
-            return made.remote(birth, sent, *given)
+            going = on_its_way(sent, is_far=self.home.is_far)
+            handle = made.remote(birth, going, *given)
+            id_of(handle)  # a client server says only now whether it was made
         except ray.exceptions.ActorAlreadyExistsError:
             where = spec.options.namespace or self.context.namespace
             raise ActorAlreadyExistsError(
@@ -132,6 +145,7 @@ class RayEngine:
             ) from None
         except Exception as error:
             raise unsendable(f"{label}()", sent, error) from error
+        return handle
 
     def obtain(self, spec: ActorSpec) -> Hold:
         """The actor that has a name, or a new one; see Engine."""
@@ -145,33 +159,19 @@ class RayEngine:
         """The actor of a name; see Engine."""
         self._check()
         where = namespace or self.context.namespace
-        try:
-            handle = ray.get_actor(name, where)
-        except ValueError:
-            raise ActorNotFoundError(
-                f"no living actor is called {name!r} in the namespace {where!r}; there "
-                f"are {self._others(where)}"
-            ) from None
-        made = class_of(handle)
-        face = getattr(made, "face", None)
-        if face is None:
-            raise ActorNotFoundError(
-                f"the actor {name!r} in the namespace {where!r} is one of Ray's own, "
-                "not made by actorlib: call it by ray.get_actor()"
-            )
-        return self._hold(self.key_of(handle, made.traits), face)
+        found = self._directory.find(name, where)
+        return self._hold(self.key_of(found.handle, found.traits), found.face)
 
     def names(self) -> list[tuple[str, str]]:
         """Who answers to a name; see Engine."""
         self._check()
-        rows = ray.util.list_named_actors(all_namespaces=True)
-        return [(row["namespace"], row["name"]) for row in rows]
+        return self._directory.names()
 
     def actors(self) -> list[ActorInfo]:
         """What is known of each actor; see Engine."""
         self._check()
         held = {actor.hex for actor in self._known}
-        return infos_of(self.context.job_id, held)
+        return self._directory.infos(self.context.job_id, held)
 
     def interface(self) -> Interface:
         """The face of this actor; see Engine."""
@@ -197,10 +197,9 @@ class RayEngine:
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
         """Sends a call; see Engine."""
-        called, where, ray_ref, sent_at = self._sent(actor, method, args, kwargs)
-        if ray_ref is None:
-            return self._failed(called)
-        return Task(self.home, ray_ref, where, called, None, sent_at).ref()
+        self._check()
+        label = self.context.class_name
+        return self._calls.call(self.actor(actor), method, args, kwargs, label)
 
     def stream(
         self,
@@ -213,41 +212,10 @@ class RayEngine:
     ) -> Reading:
         """Sends a call of a generator; see Engine."""
         del is_capped  # Ray counts what is unread
-        called, where, generator, sent_at = self._sent(actor, method, args, kwargs)
-        if generator is None:
-            raise called.why or RuntimeError(where)
-        stream = Stream(self.home, generator, where, called, sent_at)
-        return cast("Reading", stream)
-
-    def _sent(
-        self,
-        actor: ActorId,
-        method: Method,
-        args: tuple[object, ...],
-        kwargs: Mapping[str, object],
-    ) -> tuple[Actor, str, Any, float | None]:
         self._check()
-        called = self._actor(actor)
-        label = called.label
-        where = f"{label}.{method.name}"
-        listed = method.options.retry_exceptions
-        sent, given = packed(
-            method.name,
-            args,
-            kwargs,
-            said(method, self.context.class_name),
-            cast("Retried", called.traits.retried if listed is None else listed),
-        )
-        if called.why is not None:
-            return called, where, None, None
-        call = called.call_of(method)
-        sent_at = None
-        if method.keeps_order:
-            sent_at = math.inf if given else time.monotonic()
-        try:
-            return called, where, call.remote(sent, *given), sent_at
-        except Exception as error:
-            raise unsendable(where, sent, error) from error
+        label = self.context.class_name
+        stream = self._calls.stream(self.actor(actor), method, args, kwargs, label)
+        return cast("Reading", stream)
 
     def run(
         self,
@@ -273,7 +241,9 @@ class RayEngine:
         """Has Ray keep a value; see Engine."""
         self._check()
         try:
-            ray_ref = ray.put(value)
+            ray_ref = ray.put(seal(value) if self.home.is_far else value)
+        except ConnectionError as error:
+            raise disconnected("the value", error) from error
         except Exception as error:
             raise SerializationError(
                 f"the value, a {type(value).__qualname__}, cannot be sent to another "
@@ -292,17 +262,17 @@ class RayEngine:
     def ready(self, actor: ActorId) -> ObjectRef[Any]:
         """Done when the actor is ready; see Engine."""
         self._check()
-        return self._endings.ready(self._actor(actor))
+        return self._endings.ready(self.actor(actor))
 
     def end(self, actor: ActorId) -> ObjectRef[None]:
         """Ends the actor behind what it was sent; see Engine."""
         self._check()
-        return self._endings.end(self._actor(actor))
+        return self._endings.end(self.actor(actor))
 
     def kill(self, actor: ActorId, *, restart: bool = False) -> ObjectRef[None]:
         """Ends the actor at once; see Engine."""
         self._check()
-        return self._endings.kill(self._actor(actor), restart=restart)
+        return self._endings.kill(self.actor(actor), restart=restart)
 
     # Counting is Ray's.
 
@@ -341,7 +311,7 @@ class RayEngine:
 
     # Within.
 
-    def _actor(self, actor: ActorId) -> Actor:
+    def actor(self, actor: ActorId) -> Actor:
         found = getattr(actor, "actor", None)
         if not isinstance(found, Actor):
             raise ActorHandleNotFoundError(
@@ -352,16 +322,6 @@ class RayEngine:
 
     def _hold(self, key: ActorId, face: Interface) -> Hold:
         return Hold(cast("Any", self), key, face)
-
-    def _task(self, actor: Actor) -> Task:
-        return Task(self.home, None, actor.label, actor)
-
-    def _failed(self, actor: Actor) -> ObjectRef[Any]:
-        return self._task(actor).filled(Failed(cast("Exception", actor.why)))
-
-    def _others(self, namespace: str) -> str:
-        there = [repr(name) for where, name in self.names() if where == namespace]
-        return ", ".join(sorted(there)) or "none"
 
     def _check(self) -> None:
         if self._is_closed:
@@ -384,6 +344,7 @@ class RayEngine:
         self._is_closed = True
         for task in list(self.home.pending):
             task.fail(_shut_down())
+        self.home.alarm.stop()
 
 
 def _shut_down() -> ActorDiedError:

@@ -8,14 +8,15 @@ import weakref
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from actorlib._calling import running
-from actorlib._ray.crossing import Again, House, Sent, raised
+from actorlib._calling import deadline_of, running
+from actorlib._ray import client
+from actorlib._ray.crossing import Again, House, Sent, enter, raised
 from actorlib._ray.library import inside, ray
 from actorlib._ray.options import function_options
-from actorlib._ray.sending import packed, said, unsendable
+from actorlib._ray.sealed import Sealed, answered, received
+from actorlib._ray.sending import on_its_way, packed, said, unsendable
 from actorlib._ray.stream import Stream
 from actorlib._ray.tasks import Failed, Force, Task
-from actorlib._telling import enter_variables
 from actorlib._wire.blame import Sources
 from actorlib._wire.payload import decode
 from actorlib.exceptions import TaskUnschedulableError
@@ -23,6 +24,7 @@ from actorlib.exceptions import TaskUnschedulableError
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
 
+    from actorlib._calling import Deadline
     from actorlib._function_options import FunctionSpec
     from actorlib._ray.home import Home
     from actorlib._ray.nodes import Nodes
@@ -59,8 +61,12 @@ class Functions:
         error = self._unschedulable(spec)
         if error is not None:
             return Task(self._home, None, spec.label).filled(Failed(error))
-        called = self._called(spec, args, kwargs)
-        return Force(self._home, called, spec.label).ref()
+        called, deadline = self._called(spec, args, kwargs)
+        task = Force(self._home, called, spec.label)
+        ref = task.ref()
+        if deadline is not None:
+            task.is_due(deadline)
+        return ref
 
     def run_stream(
         self,
@@ -72,12 +78,18 @@ class Functions:
 
         Raises:
             TaskUnschedulableError: It can run nowhere.
+            UnsupportedOptionError: This process is a client.
         """
         error = self._unschedulable(spec)
         if error is not None:
             raise error
-        generator = self._called(spec, args, kwargs)
-        return Stream(self._home, generator, spec.label, None)
+        if self._home.is_far:
+            raise client.refuse_stream(spec.label)
+        generator, deadline = self._called(spec, args, kwargs)
+        stream = Stream(self._home, generator, spec.label, None)
+        if deadline is not None:
+            stream.is_due(deadline)
+        return stream
 
     def _unschedulable(self, spec: FunctionSpec) -> TaskUnschedulableError | None:
         """Why a function can run nowhere, if that is so."""
@@ -91,8 +103,8 @@ class Functions:
         spec: FunctionSpec,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
-    ) -> Any:
-        """What Ray gives for a call."""
+    ) -> tuple[Any, Deadline | None]:
+        """What Ray gives for a call, and when its time is over."""
         label = spec.label
         told = said(spec, label)
         sent, given = packed(label, args, kwargs, told, spec.options.retried)
@@ -102,9 +114,11 @@ class Functions:
         source = self._sources.dumped(label, spec.source, spec.source)
         try:
             begin = self._home.arrivals.function
-            return call.remote(begin, self._house(), source, sent, *given)
+            going = on_its_way(sent, is_far=self._home.is_far)
+            called = call.remote(begin, self._house(), source, going, *given)
         except Exception as error:
             raise unsendable(label, sent, error) from error
+        return called, deadline_of(told)
 
 
 def _made(spec: FunctionSpec, label: str) -> Any:
@@ -129,7 +143,7 @@ def run_function(
     begin: Callable[[House], None],
     house: House,
     source: bytes,
-    sent: Sent,
+    sent: Sent | Sealed,
     *values: Any,
 ) -> Any:
     """Calls the user's function in a worker of Ray's.
@@ -142,9 +156,9 @@ def run_function(
         *values: The values of the refs among them.
     """
     begin(house)
-    with _entered(source, sent) as function:
-        args, kwargs = sent.filled(values)
-        return function(*args, **kwargs)
+    asked, args, kwargs = received(sent, values)
+    with _entered(source, asked) as function:
+        return answered(asked, function(*args, **kwargs))
 
 
 def yield_function(
@@ -156,22 +170,21 @@ def yield_function(
 ) -> Iterator[Any]:
     """The same for a function that yields; see ``run_function``."""
     begin(house)
-    with _entered(source, sent) as function:
-        args, kwargs = sent.filled(values)
+    asked, args, kwargs = received(sent, values)
+    with _entered(source, asked) as function:
         yield from function(*args, **kwargs)
 
 
 @contextmanager
 def _entered(source: bytes, sent: Sent) -> Generator[Callable[..., Any]]:
     """The user's function, where it is being called."""
-    token = running.set((next(_numbers), sent.name, sent.told))
+    before = running.get()
     try:
-        if sent.told is not None:
-            enter_variables(sent.told)
+        enter(next(_numbers), sent, sent.name)
         found = decode(source)
         yield getattr(found, "__wrapped__", found)
     except Exception as error:  # noqa: BLE001  # the user's code
         where = f"{sent.name} (pid={os.getpid()})"
         raise raised(error, where, sent.retried) from None
     finally:
-        running.reset(token)
+        running.set(before)

@@ -68,6 +68,7 @@ class Groups:
 
     def find(self, name: str) -> GroupSpec:
         """The group of a name; see Reservations."""
+        self._home.check()
         row = self._row_of(name)
         if row is None:
             raise PlacementGroupNotFoundError(f"no placement group is called {name!r}")

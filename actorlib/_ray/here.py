@@ -17,7 +17,13 @@ from actorlib._handle import ActorHandle
 from actorlib._ray.crossing import House
 from actorlib._ray.engine import RayEngine
 from actorlib._ray.home import Arrivals, Home
-from actorlib._ray.library import install_serializers, is_worker, ray, visibility
+from actorlib._ray.library import (
+    install_serializers,
+    is_client,
+    is_worker,
+    ray,
+    visibility,
+)
 from actorlib._remote import class_of
 from actorlib._wire.payload import decode
 
@@ -62,7 +68,7 @@ def engine_here() -> RayEngine:
 def context_here(namespace: str = "default") -> RuntimeContext:
     """What Ray knows of this process."""
     context = ray.get_runtime_context()
-    ids: dict[str, list[Any]] = context.get_accelerator_ids()
+    ids: dict[str, list[Any]] = {} if is_client() else context.get_accelerator_ids()
     return RuntimeContext(
         namespace=namespace,
         job_id=context.get_job_id(),

@@ -10,11 +10,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable  # noqa: TC003  # in a named tuple
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
+from actorlib._ray.alarm import Alarm
+from actorlib._ray.library import is_client
 from actorlib._unlooped import unlooped
+from actorlib.exceptions import ClusterError
 
 if TYPE_CHECKING:
     from actorlib._ref import ObjectRef
@@ -54,12 +58,16 @@ class Home:
         arrivals: How others find again what is sent from here.
         loop: The loop of its user's code, or None while there is none.
         is_owner: Whether it is the user's program, whose loop nobody may block.
+        is_far: Whether it is a client, and a client server stands between it and the
+            cluster.
 
     Attributes:
         arrivals: The same.
         loop: What refs take for their loop.
         is_owner: The same.
-        pending: What has been asked and has no answer.
+        is_far: The same.
+        pending: What has been asked and has no answer, in that order.
+        alarm: Calls back when the time of a call is over.
     """
 
     def __init__(
@@ -68,11 +76,14 @@ class Home:
         loop: asyncio.AbstractEventLoop | None,
         *,
         is_owner: bool = False,
+        is_far: bool = False,
     ) -> None:
         self.arrivals = arrivals
         self.loop = unlooped(_report) if loop is None else loop
         self.is_owner = is_owner
-        self.pending: set[Pending] = set()
+        self.is_far = is_far
+        self.pending: dict[Pending, None] = {}
+        self.alarm = Alarm()
         self._thread = None if loop is None else threading.get_ident()
 
     @property
@@ -97,10 +108,8 @@ class Home:
         """Calls back in so many seconds; from any thread."""
         if self._thread is not None:
             self.post(self.loop.call_later, wait, callback)
-            return
-        timer = threading.Timer(wait, callback)
-        timer.daemon = True
-        timer.start()
+        else:
+            self.alarm.add(time.monotonic() + wait, callback)
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
         """Calls back once when a ref is done; from any thread."""
@@ -114,12 +123,24 @@ class Home:
         else:
             ref.add_done_callback(done)
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether it was a client, and no server knows it any more."""
+        return self.is_far and not is_client()
+
     def check(self) -> None:
         """Refuses another thread of the user's program than that of its loop.
 
         Raises:
             RuntimeError: This is another one.
+            ClusterError: There is no client server any more. Ray would start a cluster
+                on this machine and go on there.
         """
+        if self.is_lost:
+            raise ClusterError(
+                "the connection to the client server was lost, and with it every actor "
+                "and every result of this runtime: shut it down and start another"
+            )
         if self.is_owner and not self.is_here:
             raise RuntimeError(
                 "actors are called from the thread of the event loop that the runtime "

@@ -16,18 +16,18 @@ from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from actorlib._calling import running
 from actorlib._chunks import await_each, call_each
 from actorlib._engine import ActorExit
 from actorlib._interface import CALL, READY
-from actorlib._ray.crossing import raised, where
+from actorlib._ray.crossing import enter, raised, refuse_late, where
 from actorlib._ray.library import leave, ray
-from actorlib._telling import enter_variables
+from actorlib._ray.sealed import answered, received
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
     from actorlib._ray.crossing import Birth, Sent
+    from actorlib._ray.sealed import Sealed
 
 _END = object()
 
@@ -41,26 +41,34 @@ class _Hosting:
         *values: The values of the refs among them.
     """
 
-    def __init__(self, birth: Birth, sent: Sent, *values: Any) -> None:
+    def __init__(self, birth: Birth, sent: Sent | Sealed, *values: Any) -> None:
         self._label = birth.label
         self._numbers = itertools.count(1)
-        self._cancelled: set[int] = set()
         self._instance = self._born(birth, sent, values)
 
-    def _born(self, birth: Birth, sent: Sent, values: tuple[Any, ...]) -> object:
+    def _born(
+        self, birth: Birth, sent: Sent | Sealed, values: tuple[Any, ...]
+    ) -> object:
         try:
             make, self._home = birth.begin(birth, self)
-            args, kwargs = sent.filled(values)
+            _, args, kwargs = received(sent, values)
             return make(*args, **kwargs)
         except Exception as error:  # noqa: BLE001  # the user's code
             raise raised(error, f"{self._label}()", retried=False) from None
+
+    def leave(self) -> None:
+        """Ends the actor behind what it was sent.
+
+        Raises:
+            SystemExit: Always.
+        """
+        ray.actor.exit_actor()
 
     # What may be asked of the process; see ``_context.Process``.
 
     def was_canceled(self, call: int) -> bool:
         """Whether a call that runs was cancelled; see Process."""
-        if call in self._cancelled:
-            return True
+        del call
         return bool(ray.get_runtime_context().is_canceled())
 
     def function_name(self, method: str) -> str:
@@ -86,10 +94,11 @@ class _Hosting:
     def _enter(self, sent: Sent) -> int:
         """The call's place in its context; gives its number here."""
         number = next(self._numbers)
-        running.set((number, sent.name, sent.told))
-        if sent.told is not None:
-            enter_variables(sent.told)
+        enter(number, sent, self._called(sent))
         return number
+
+    def _called(self, sent: Sent) -> str:
+        return f"{self._label}.{sent.name}"
 
     def _raised(self, error: BaseException, sent: Sent) -> BaseException:
         """What is raised in the place of what the user's code has raised."""
@@ -112,14 +121,14 @@ class Host(_Hosting):
         """Which process it is, to whoever waits for it."""
         return _worker_id()
 
-    def call(self, sent: Sent, *values: Any) -> Any:
+    def call(self, sent: Sent | Sealed, *values: Any) -> Any:
         """Calls a method."""
-        args, kwargs = sent.filled(values)
-        return copy_context().run(self._call, sent, args, kwargs)
+        asked, args, kwargs = received(sent, values)
+        return copy_context().run(self._call, asked, args, kwargs)
 
     def stream(self, sent: Sent, *values: Any) -> Iterator[Any]:
         """Calls a generator."""
-        args, kwargs = sent.filled(values)
+        sent, args, kwargs = received(sent, values)
         context = copy_context()
         try:
             context.run(self._enter, sent)
@@ -138,8 +147,8 @@ class Host(_Hosting):
             self._enter(sent)
             method = self._method(sent.name)
             if sent.batch is not None:
-                return call_each(method, sent.batch, args)
-            return method(*args, **kwargs)
+                return answered(sent, call_each(method, sent.batch, args))
+            return answered(sent, method(*args, **kwargs))
         except BaseException as error:  # noqa: BLE001  # the user's code
             raise self._raised(error, sent) from None
 
@@ -147,38 +156,45 @@ class Host(_Hosting):
 class AsyncHost(_Hosting):
     """An actor with ``async def`` methods: Ray's loop, and a thread beside it."""
 
-    def __init__(self, birth: Birth, sent: Sent, *values: Any) -> None:
+    def __init__(self, birth: Birth, sent: Sent | Sealed, *values: Any) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=birth.label)
         self._gates = {
             group: asyncio.Semaphore(limit) for group, limit in birth.limits.items()
         }
         self._groups = birth.groups
         self._is_moved = False
+        self._cancelled: set[int] = set()
         super().__init__(birth, sent, *values)
 
-    def _born(self, birth: Birth, sent: Sent, values: tuple[Any, ...]) -> object:
+    def _born(
+        self, birth: Birth, sent: Sent | Sealed, values: tuple[Any, ...]
+    ) -> object:
         born = super()._born
         return self._thread.submit(born, birth, sent, values).result()
+
+    def was_canceled(self, call: int) -> bool:
+        """Whether a call that runs was cancelled; Ray would not say; see Process."""
+        return call in self._cancelled
 
     async def ready(self) -> str:
         """Which process it is, to whoever waits for it."""
         return _worker_id()
 
-    async def call(self, sent: Sent, *values: Any) -> Any:
+    async def call(self, sent: Sent | Sealed, *values: Any) -> Any:
         """Calls a method, when there is room for it."""
         self._move()
-        args, kwargs = sent.filled(values)
-        gate = self._gate(sent)
+        asked, args, kwargs = received(sent, values)
+        gate = self._gate(asked)
         if gate is None:
-            return await self._call(sent, args, kwargs, _NO_LIMIT)
+            return await self._call(asked, args, kwargs, _NO_LIMIT)
         async with gate:
             places = partial(_taken, gate), gate.release
-            return await self._call(sent, args, kwargs, places)
+            return await self._call(asked, args, kwargs, places)
 
     async def stream(self, sent: Sent, *values: Any) -> AsyncIterator[Any]:
         """Calls a generator, when there is room for it."""
         self._move()
-        args, kwargs = sent.filled(values)
+        sent, args, kwargs = received(sent, values)
         gate = self._gate(sent)
         if gate is not None:
             await gate.acquire()
@@ -220,31 +236,32 @@ class AsyncHost(_Hosting):
             is_async = inspect.iscoroutinefunction(method)
             if sent.batch is not None:
                 if is_async:
-                    return await await_each(method, sent.batch, args, places)
-                each = partial(call_each, method, sent.batch, args)
-                return await self._beside(number, each, (), {})
+                    each = await await_each(method, sent.batch, args, places)
+                    return answered(sent, each)
+                calling = partial(call_each, method, sent.batch, args)
+                return answered(sent, await self._beside(sent, number, calling))
             if is_async:
-                return await method(*args, **kwargs)
-            return await self._beside(number, method, args, kwargs)
+                return answered(sent, await method(*args, **kwargs))
+            calling = partial(method, *args, **kwargs)
+            return answered(sent, await self._beside(sent, number, calling))
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # noqa: BLE001  # the user's code
             raise self._raised(error, sent) from None
 
     async def _beside(
-        self,
-        number: int,
-        method: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-    ) -> Any:
+        self, sent: Sent, number: int, calling: Callable[[], object]
+    ) -> object:
         """Runs a plain method on the thread of the constructor."""
         context = copy_context()
-        loop = asyncio.get_running_loop()
+
+        def run() -> object:
+            refuse_late(sent, self._called(sent))
+            return context.run(calling)
+
         try:
-            return await loop.run_in_executor(
-                self._thread, lambda: context.run(method, *args, **kwargs)
-            )
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._thread, run)
         except asyncio.CancelledError:
             self._cancelled.add(number)  # it runs on, and may ask
             raise

@@ -33,6 +33,15 @@ def infos_of(job: str, held: Container[str]) -> list[ActorInfo]:
     ]
 
 
+def state_of(row: Mapping[str, Any]) -> str:
+    """What we call the state of an actor.
+
+    Args:
+        row: What Ray tells of it.
+    """
+    return _STATES.get(row["State"], "pending")
+
+
 def info_of(actor: str, row: Mapping[str, Any]) -> ActorInfo:
     """One of them.
 
@@ -44,7 +53,7 @@ def info_of(actor: str, row: Mapping[str, Any]) -> ActorInfo:
     return ActorInfo(
         actor_id=actor,
         class_name=row["ActorClassName"],
-        state=_STATES.get(row["State"], "pending"),
+        state=state_of(row),
         pid=int(row.get("Pid") or 0),
         resources={},
         devices={},

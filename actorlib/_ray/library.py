@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 ray: Any = _ray
+_COUNTED = (ray.ObjectRef, ray.actor.ActorHandle)
 
 
 def error_class() -> type[Exception]:
@@ -44,15 +45,6 @@ def travels_now() -> bool:
     return bool(_serialization().is_in_band_serialization())
 
 
-def check_sendable(value: object) -> None:
-    """Pickles a value as Ray does.
-
-    Raises:
-        Exception: It cannot be sent.
-    """
-    _serialization().serialize(value)
-
-
 def class_of(handle: Any) -> Any:
     """The class of an actor that somebody else has made, as the cluster keeps it."""
     manager = _worker().function_actor_manager
@@ -67,9 +59,28 @@ def bring(ray_ref: Any, then: Callable[[Any], None]) -> None:
     ray_ref._on_completed(then)  # noqa: SLF001  # as Ray's own futures do
 
 
+class Undelivered(ray.exceptions.RayError):  # type: ignore[misc]  # Ray is Any
+    """What became of something that a client server could not pass on."""
+
+
+def undelivered(error: BaseException) -> BaseException:
+    """What is reported instead of a value: Ray's own errors are that already."""
+    if isinstance(error, error_class()):
+        return error
+    return Undelivered(f"{type(error).__name__}: {error}")
+
+
+def is_rays(value: object) -> bool:
+    """Whether it is what Ray counts: a ref, or a handle of an actor.
+
+    A client's handle is known by its name, as its module would load all of gRPC.
+    """
+    return isinstance(value, _COUNTED) or type(value).__name__ == "ClientActorHandle"
+
+
 def id_of(handle: Any) -> bytes:
     """The id of an actor."""
-    number: bytes = handle._ray_actor_id.binary()  # noqa: SLF001  # its public form is hex
+    number: bytes = handle._actor_id.binary()  # noqa: SLF001  # its public form is hex
     return number
 
 
@@ -119,12 +130,39 @@ def actor_table() -> Mapping[str, Mapping[str, Any]]:
     return table
 
 
+def free_by_node() -> Mapping[str, Mapping[str, float]]:
+    """What nobody holds on each machine, by its id, when it told last."""
+    free: Mapping[str, Mapping[str, float]] = (
+        ray._private.state.available_resources_per_node()  # noqa: SLF001  # there is no other way
+    )
+    return free
+
+
 def job_config(path: list[str]) -> Any:
     """What is said of this program to every worker: where its modules are found."""
     config = ray.job_config.JobConfig()
     # Each is inserted at the front, so the first one comes last.
     config._py_driver_sys_path.extend(reversed(path))  # noqa: SLF001  # its public form is for other languages
     return config
+
+
+def connect_client(
+    address: str, config: Any, namespace: str, keywords: dict[str, Any]
+) -> None:
+    """Connects this process to a client server; it is Ray's client from now on.
+
+    Args:
+        address: Where.
+        config: What ``job_config`` gives; ``ray.init`` does not take one here.
+        namespace: Where names are looked for that say nothing else.
+        keywords: What the server gives ``ray.init`` besides.
+    """
+    builder = ray.client(
+        address.removeprefix("ray://"), _deprecation_warn_enabled=False
+    )
+    builder._job_config = config  # noqa: SLF001  # as above
+    builder._init_args(namespace=namespace, **keywords)  # noqa: SLF001  # as ray.init() does
+    builder.connect()
 
 
 def visibility(given: Mapping[str, list[str]]) -> list[str]:
@@ -136,6 +174,11 @@ def visibility(given: Mapping[str, list[str]]) -> list[str]:
         if not given.get(manager.get_resource_name())
     ]
     return [name for name in names if name]
+
+
+def is_client() -> bool:
+    """Whether a client server stands between this process and the cluster."""
+    return bool(ray.util.client.ray.is_connected())
 
 
 def is_worker() -> bool:

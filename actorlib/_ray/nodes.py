@@ -72,9 +72,16 @@ def granted(amounts: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
+def named(name: str, amount: float) -> str:
+    """An amount with its name, as users read it."""
+    return f"{name}={shown(name, amount)}"
+
+
+def shown(name: str, amount: float) -> str:
+    """An amount without its name."""
+    return f"{amount / 2**30:.4g} GiB" if name == MEMORY else f"{amount:g}"
+
+
 def _told(node: Mapping[str, float]) -> str:
-    shown = [
-        f"{name}={amount / 2**30:.4g} GiB" if name == MEMORY else f"{name}={amount:g}"
-        for name, amount in sorted(granted(node).items())
-    ]
-    return ", ".join(shown) or "nothing"
+    listed = [named(name, amount) for name, amount in sorted(granted(node).items())]
+    return ", ".join(listed) or "nothing"

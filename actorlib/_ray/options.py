@@ -6,7 +6,8 @@ What is translated: ``num_cpus``, ``num_gpus``, ``memory``, ``resources``,
 ``concurrency_groups``, ``max_unread_items``, ``allow_out_of_order_execution``,
 ``runtime_env``, ``accelerators``, placement groups; of calls ``name``,
 ``num_returns``, ``max_task_retries``, ``retry_exceptions``, ``concurrency_group``,
-``backpressure``. ``max_pending_calls`` is counted by the caller, as everywhere.
+``backpressure``. ``max_pending_calls`` is counted by the caller, as everywhere, and
+so is the time of a call with a ``timeout``.
 
 What is refused, by name, in the line that asks: ``REFUSED``.
 """
@@ -125,7 +126,6 @@ def function_options(
         UnsupportedOptionError: Ray cannot do what they ask.
     """
     refuse("a function", options.worker)
-    refuse_timeout(label, options.timeout)
     directory = (options.runtime_env or {}).get("working_dir")
     for name, value in (
         ("working_dir", directory),
@@ -151,20 +151,6 @@ def _env_of(env: RuntimeEnv | None) -> dict[str, Any]:
     return {"runtime_env": {"env_vars": dict(variables)}} if variables else {}
 
 
-def refuse_timeout(where: str, timeout: float | None) -> None:
-    """Refuses a deadline.
-
-    Raises:
-        UnsupportedOptionError: There is one.
-    """
-    if timeout is not None:
-        raise UnsupportedOptionError(
-            f"{where} is to have timeout={timeout:g}, and Ray has no "
-            "deadlines: write 'async with asyncio.timeout(...)' around the await, "
-            "which cancels the call too. The local engine has them"
-        )
-
-
 def call_options(label: str, method: Method, *, is_async: bool) -> dict[str, Any]:
     """The keywords of Ray's ``.options()`` for one call.
 
@@ -179,7 +165,6 @@ def call_options(label: str, method: Method, *, is_async: bool) -> dict[str, Any
     options = method.options
     where = f"{label}.{method.name}"
     translated: dict[str, Any] = {"name": options.name or where}
-    refuse_timeout(where, options.timeout)
     if options.max_task_retries is not None:
         translated["max_task_retries"] = options.max_task_retries
     if options.concurrency_group is not None and not is_async:

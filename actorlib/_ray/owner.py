@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 from actorlib._ray.cluster import connect, disconnect
@@ -10,10 +11,10 @@ from actorlib._ray.crossing import House
 from actorlib._ray.engine import RayEngine
 from actorlib._ray.here import ARRIVALS, context_here
 from actorlib._ray.home import Home
-from actorlib._ray.library import install_serializers, ray
+from actorlib._ray.library import install_serializers, is_client, ray
+from actorlib._ray.lookout import Lookout, unanswered
 from actorlib._ray.nodes import granted
 from actorlib._snapshot import Snapshot
-from actorlib.exceptions import UnsupportedOptionError
 
 if TYPE_CHECKING:
     from actorlib._bundles import GroupId
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from actorlib._options import ActorOptions
     from actorlib._runtime_options import RuntimeOptions
     from actorlib._snapshot import CallInfo
+
+
+_log = logging.getLogger("actorlib")
 
 
 class OwnerEngine(RayEngine):
@@ -31,17 +35,22 @@ class OwnerEngine(RayEngine):
     """
 
     def __init__(self, options: RuntimeOptions) -> None:
-        home = Home(ARRIVALS, asyncio.get_running_loop(), is_owner=True)
+        loop = asyncio.get_running_loop()
+        home = Home(ARRIVALS, loop, is_owner=True, is_far=is_client())
         house = House(options.namespace, options.infeasible == "wait")
         super().__init__(home, context_here(options.namespace), house)
         self._grace = options.grace
+        self._lookout = Lookout(self.asking, self.nodes)
 
     async def aclose(self) -> None:
         """Ends every actor of this program, the busy ones after a grace."""
         try:
-            ending = [self.end(key) for key in self.living()]
+            living = [] if self.home.is_lost else self.living()
+            ending = [self.end(key) for key in living]
             if ending:
                 await asyncio.wait(ending, timeout=self._grace)
+        except ConnectionError as error:  # its server's end is that of its actors
+            _log.warning("the runtime ends without its cluster: %s", error)
         finally:
             self.close()
             await disconnect()
@@ -61,31 +70,37 @@ class OwnerEngine(RayEngine):
         )
 
     def calls(self) -> list[CallInfo]:
-        """Refuses: Ray has other ways to look at calls; see Owner."""
-        raise _refused("runtime.calls()", "'ray list tasks' shows them")
+        """The calls of actors that this program waits for; see Owner.
+
+        Of those that actors have made, ``ray list tasks`` tells, where the cluster has
+        its dashboard.
+        """
+        return list(unanswered(self.home.pending))
 
     def available(self) -> dict[str, float]:
         """What nobody holds, by resource name; see Owner."""
+        self.home.check()
         return granted(ray.available_resources())
 
     def total(self) -> dict[str, float]:
         """Everything that may be granted, by resource name; see Owner."""
+        self.home.check()
         return granted(ray.cluster_resources())
 
     def explain(self, actor: ActorId) -> str:
-        """Refuses: Ray does not say why it waits; see Owner."""
-        del actor
-        raise _refused("runtime.explain()", "'ray status' shows what waits for what")
+        """Where an actor is, or what it asks; see Owner."""
+        self.home.check()
+        return self._lookout.actor(self.actor(actor))
 
     def survey(self, label: str, options: ActorOptions) -> str:
-        """Refuses, likewise."""
-        del label, options
-        raise _refused("runtime.explain()", "'ray status' shows what there is")
+        """Which machines an actor could go to now; see Owner."""
+        self.home.check()
+        return self._lookout.survey(label, options)
 
     def explain_group(self, group: GroupId) -> str:
-        """Refuses, likewise."""
-        del group
-        raise _refused("runtime.explain()", "'ray status' shows what waits for what")
+        """Where the bundles of a group are, or what it asks; see Owner."""
+        self.home.check()
+        return self._lookout.group(group.hex())
 
 
 async def start(options: RuntimeOptions, address: str | None) -> OwnerEngine:
@@ -97,9 +112,3 @@ async def start(options: RuntimeOptions, address: str | None) -> OwnerEngine:
     await connect(options, address)
     install_serializers()
     return OwnerEngine(options)
-
-
-def _refused(what: str, instead: str) -> UnsupportedOptionError:
-    return UnsupportedOptionError(
-        f"the Ray engine has no {what}: {instead}; the local engine has it"
-    )

@@ -41,8 +41,28 @@ def refusal(address: str | None, said: str, version: str, python: str) -> Cluste
         )
     if address is None:
         return ClusterError(f"Ray could not be started on this machine: {text}")
+    if address.startswith("ray://"):
+        return _refused_client(where, text)
     return ClusterError(
         f"no cluster answers {where}: {text}. Write the address that 'ray start "
         "--head' has printed there (address='10.0.0.5:6379'), or address='auto' on one "
         "of its machines"
+    )
+
+
+def _refused_client(where: str, text: str) -> ClusterError:
+    if "requires pip package" in text:
+        return ClusterError(
+            "'ray://' addresses need Ray's client, which is not installed here: pip "
+            "install 'actorlib[ray]'"
+        )
+    if "No module named 'actorlib" in text:
+        return ClusterError(
+            f"the cluster {where} has no actorlib: install it on every machine there, "
+            "for the Python that Ray was started with"
+        )
+    return ClusterError(
+        f"no client server answers {where}: {text}. 'ray start --head' starts one on "
+        "port 10001 of its machine, where --ray-client-server-port does not say "
+        "another; on a machine of the cluster write address='auto' instead"
     )

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, cast
 
-from actorlib._calling import running
+from actorlib._calling import deadline_of, running
 from actorlib._propagation import MARKED
 from actorlib._ray.crossing import Retried, Sent
-from actorlib._ray.library import check_sendable
+from actorlib._ray.deadlines import leaving
+from actorlib._ray.sealed import Sealed, seal
 from actorlib._ray.tasks import ray_ref_of
 from actorlib._ref import REFS
 from actorlib._telling import tell
-from actorlib.exceptions import SerializationError
+from actorlib.exceptions import ActorlibError, ClusterError, SerializationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from actorlib._ref import ObjectRef
     from actorlib._telling import Called
 
-_SAID = ("batch", "group", "name", "variables")
+_SAID = ("batch", "deadline", "group", "name", "variables")
 """What a host has to know of what is said of a call; the rest Ray is told."""
 
 
@@ -65,13 +67,39 @@ def said(method: Called, label: str) -> dict[str, Any] | None:
         method: The method or the function that is called.
         label: The class of the actor that calls, if one does.
     """
-    if method.told is None and not MARKED:
+    asking = running.get()
+    is_silent = method.told is None and not MARKED
+    if is_silent and (asking is None or deadline_of(asking[2]) is None):
         return None
-    told = tell(method, running.get(), label) or {}
+    told = tell(method, asking, label) or {}
     return {name: told[name] for name in _SAID if name in told} or None
 
 
-def unsendable(where: str, sent: Sent, error: Exception) -> SerializationError:
+def on_its_way(sent: Sent, *, is_far: bool) -> Sent | Sealed:
+    """A call as Ray is given it.
+
+    Args:
+        sent: What is sent.
+        is_far: Whether a client server stands between.
+
+    Raises:
+        Exception: An argument cannot be sent.
+    """
+    if sent.told is not None:
+        told = leaving(sent.told, time.monotonic(), time.time())
+        sent = sent._replace(told=told)
+    return seal(sent._replace(is_far=True)) if is_far else sent
+
+
+def disconnected(where: str, error: Exception) -> ClusterError:
+    """What is told of something that no client server took any more."""
+    return ClusterError(
+        f"{where} was not sent: the connection to the client server is lost, and with "
+        f"it this runtime: {' '.join(str(error).split())}"
+    )
+
+
+def unsendable(where: str, sent: Sent, error: Exception) -> ActorlibError:
     """Says which argument of a call Ray cannot send, and why.
 
     Args:
@@ -79,12 +107,14 @@ def unsendable(where: str, sent: Sent, error: Exception) -> SerializationError:
         sent: Its arguments.
         error: What came of the attempt to send all of them.
     """
+    if isinstance(error, ConnectionError):
+        return disconnected(where, error)
     for place, value in (*enumerate(sent.args), *sent.kwargs.items()):
         label = f"argument {place}="
         if isinstance(place, int):
             label = f"argument {place + 1}"
         try:
-            check_sendable(value)
+            seal(value)
         except Exception as own:  # noqa: BLE001  # any reason will do
             return SerializationError(
                 f"{label} of {where}, a {type(value).__qualname__}, cannot be sent to "

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any, cast
 from actorlib._ray.library import bring, error_class, peek, ray, read
 from actorlib._ray.tasks import Failed, Task
 from actorlib._ref import ObjectRef
-from actorlib.exceptions import TaskCancelledError
+from actorlib.exceptions import DeadlineExceededError, TaskCancelledError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from actorlib._calling import Deadline
     from actorlib._ray.actors import Actor
+    from actorlib._ray.asked import Asked
     from actorlib._ray.home import Home
 
 _RAY_ERROR = error_class()
@@ -35,7 +37,7 @@ class Stream:
         generator: Ray's.
         where: What was called, for messages.
         actor: Whose method it is, if it is one's.
-        sent_at: When it was sent, if later calls of its actor wait for it; see Task.
+        asked: What is known of the call; see Task.
 
     Attributes:
         completed: The whole call: its value is the number of items.
@@ -47,7 +49,7 @@ class Stream:
         generator: Any,
         where: str,
         actor: Actor | None,
-        sent_at: float | None = None,
+        asked: Asked | None = None,
     ) -> None:
         self._home = home
         self._generator = generator
@@ -62,7 +64,7 @@ class Stream:
         self._has_failed = False
         self._count = 0
         self._whole = Task(
-            home, generator.completed(), where, actor, self._completed, sent_at
+            home, generator.completed(), where, actor, self._completed, asked
         )
         self.completed: ObjectRef[int] = self._whole.ref()
         self.completed.bind(self, 0)
@@ -119,11 +121,25 @@ class Stream:
         """Stops the call; what was not taken is gone; see Replier."""
         del call
         self._whole.cancel(0, recursive=recursive)
+        self._give_up(TaskCancelledError("the call was cancelled"))
+
+    def is_due(self, deadline: Deadline) -> None:
+        """Ends the call when its time is over; see Task."""
+        self._whole.is_due(deadline)
+        self.completed.add_done_callback(self._late)
+
+    def _late(self, completed: ObjectRef[int]) -> None:
+        if not completed.cancelled():
+            error = completed.exception()
+            if isinstance(error, DeadlineExceededError) and not self._is_over:
+                self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        """What was not taken is gone; the end says why."""
         with self._lock:
             self._unfetched.clear()
             items, self._items = self._items, deque()
             self._is_over = True
-            error = TaskCancelledError("the call was cancelled")
             self._items.append(self._failed(error))
         del items
         self._arrived()

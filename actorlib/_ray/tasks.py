@@ -9,16 +9,26 @@ import time
 import weakref
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, cast
 
-from actorlib._ray.library import bring, error_class, ray, travels_now
+from actorlib._ray import client
+from actorlib._ray.library import bring, error_class, is_client, ray
+from actorlib._ray.sealed import Sealed, check_travelling, opened, seal
 from actorlib._ray.translate import translated
-from actorlib._ref import BorrowedRef, ObjectRef, replier_of
-from actorlib.exceptions import GetTimeoutError, UnsupportedOptionError
+from actorlib._ref import REFS, BorrowedRef, ObjectRef, replier_of
+from actorlib._telling import late_error
+from actorlib.exceptions import (
+    GetTimeoutError,
+    SerializationError,
+    TaskCancelledError,
+    UnsupportedOptionError,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
+    from actorlib._calling import Deadline
+    from actorlib._ray.asked import Asked, Hearer
     from actorlib._ray.home import Home
 
 TOO_LATE = "the result did not come in time; the call goes on"
@@ -28,24 +38,6 @@ _SURELY_SENT = 1.0
 _ON_ITS_WAY = 1.0
 """Seconds that a result which Ray has is given to come here, if no time is left."""
 _numbers = itertools.count(1)
-
-
-class Hearer(Protocol):
-    """Who is told what calls came to."""
-
-    @property
-    def hex(self) -> str:
-        """Its id in hex."""
-        ...
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether it is known to be ready for calls."""
-        ...
-
-    def heard_of(self, error: BaseException) -> BaseException:
-        """Takes note of what an error says of it, and gives the error back."""
-        ...
 
 
 class Task:
@@ -60,11 +52,12 @@ class Task:
         where: What was called, for messages.
         actor: Whose method it is, if it is one's.
         read: Makes of an answer what the ref gets, if it is not the answer itself.
-        sent_at: When it was sent, if later calls of its actor wait for it; never, if
-            that depends on its arguments.
+        asked: What is known of it, if it is a call of an actor.
 
     Attributes:
         ray_ref: What Ray calls it.
+        actor: Whose method it is; None when it was answered.
+        asked: The same.
     """
 
     def __init__(
@@ -74,18 +67,19 @@ class Task:
         where: str,
         actor: Hearer | None = None,
         read: Callable[[Any], Any] | None = None,
-        sent_at: float | None = None,
+        asked: Asked | None = None,
     ) -> None:
         self.ray_ref = ray_ref
-        self._sent_at = sent_at
+        self.asked = asked
         self._home = home
         self._where = where
-        self._actor = actor
+        self.actor = actor
         self._read = read
         self._held: ObjectRef[Any] | None = None
         self._weak: weakref.ref[ObjectRef[Any]] | None = None
         self._is_named = False
         self._is_borrowed = False
+        self._deadline: Deadline | None = None
 
     def __repr__(self) -> str:
         return f"<Task {self._where}>"
@@ -110,7 +104,7 @@ class Task:
         """The ref of something that is not Ray's to bring; ``settle`` does."""
         ref: ObjectRef[Any] = ObjectRef(loop=self._home.loop)
         self._bind(ref)
-        self._home.pending.add(self)
+        self._home.pending[self] = None
         return ref
 
     def filled(self, answer: Any) -> ObjectRef[Any]:
@@ -128,21 +122,27 @@ class Task:
         """Has Ray bring the answer."""
         if self._held is None and self._weak is not None:
             self._held, self._weak = self._weak(), None
-        self._home.pending.add(self)
-        bring(self.ray_ref, self._came)
+        self._home.pending[self] = None
+        way = client.bring if self._home.is_far else bring
+        way(self.ray_ref, self._came)
 
     def settle(self, answer: Any) -> None:
         """Gives the ref what has come, where refs are filled."""
-        self._home.pending.discard(self)
-        ref, read, actor = self._mine(), self._read, self._actor
+        self._home.pending.pop(self, None)
+        ref, read, actor = self._mine(), self._read, self.actor
         # A result keeps no actor alive.
-        self._held = self._weak = self._read = self._actor = None
+        self._held = self._weak = self._read = self.actor = None
         if read is not None:
             answer = read(answer)
         if isinstance(answer, _RAY_ERROR):
             answer = Failed(self._translated(answer, actor))
+        if self._deadline is not None and self._limit(None) == 0:
+            # It came too late, before the alarm could say so.
+            answer = Failed(late_error(self._where, self._deadline))
         if ref is None:
             return
+        if type(answer) is Sealed:
+            answer = _loaded(answer, self._where)
         with suppress(asyncio.InvalidStateError):  # it was cancelled
             if isinstance(answer, Failed):
                 ref.set_exception(answer.error)
@@ -151,12 +151,37 @@ class Task:
 
     def fail(self, error: BaseException) -> None:
         """Gives the ref an error that is no answer; nobody has to look at it."""
-        self._home.pending.discard(self)
+        self._home.pending.pop(self, None)
         ref = self._mine()
         self._held = self._weak = None
         if ref is not None and not ref.done():
             ref.set_exception(error)
             ref.exception()
+
+    def is_due(self, deadline: Deadline) -> None:
+        """Ends the call when its time is over, wherever it is by then.
+
+        Args:
+            deadline: Its deadline; what it has made has inherited that.
+        """
+        ref = self._mine()
+        if ref is None or ref.done():
+            return
+        self._deadline = deadline
+        late = partial(self._home.post, self.expire)
+        ring = self._home.alarm.add(deadline[0], late)
+        self._home.watch(ref, partial(self._home.alarm.discard, ring))
+
+    def expire(self) -> None:
+        """Its time is over; where refs are filled."""
+        if self not in self._home.pending or self._deadline is None:
+            return  # it was answered
+        ref, error = self._mine(), late_error(self._where, self._deadline)
+        self.cancel(0, recursive=False)
+        self._weak = None
+        if ref is not None:
+            with suppress(asyncio.InvalidStateError):  # it is just being answered
+                ref.set_exception(error)
 
     # The replier of the ref.
 
@@ -164,14 +189,14 @@ class Task:
         """Stops the call; see Replier."""
         del call
         self._held = None
-        self._home.pending.discard(self)
-        if self._sent_at is None:
+        self._home.pending.pop(self, None)
+        if self.asked is None or self.asked.sent_at is None:
             self._stop(recursive=recursive)
             return
         # An actor that keeps order would wait for the number of a call that was taken
         # back before it left, and then count as unavailable.
-        wait = self._sent_at + _SURELY_SENT - time.monotonic()
-        if wait <= _SURELY_SENT and (self._actor is None or self._actor.is_ready):
+        wait = self.asked.sent_at + _SURELY_SENT - time.monotonic()
+        if wait <= _SURELY_SENT and (self.actor is None or self.actor.is_ready):
             stop = partial(self._stop, recursive=recursive)
             self._home.after(max(wait, 0.0), stop)
 
@@ -218,11 +243,15 @@ class Task:
         deadline = None if timeout is None else time.monotonic() + timeout
         if is_whole and not home.is_owner:
             # Ray is told that this worker waits, and lends its CPUs to others.
-            ready, _ = ray.wait([self.ray_ref], timeout=timeout, fetch_local=False)
-            if not ready:
+            limit = self._limit(timeout)
+            ready = self._is_there(limit)
+            if not ready and limit == timeout:
                 raise GetTimeoutError(TOO_LATE)
             if home.is_here:
-                self.settle(self._fetched())
+                if ready:
+                    self.settle(self._fetched())
+                else:
+                    self.expire()
                 return
         done = threading.Event()
         home.watch(ref, done.set)
@@ -231,6 +260,30 @@ class Task:
             left = max(left, _ON_ITS_WAY)
         if not done.wait(left):
             raise GetTimeoutError(TOO_LATE)
+
+    def _is_there(self, timeout: float | None) -> bool:
+        """Whether it is done within some seconds, as far as Ray is concerned.
+
+        Raises:
+            TaskCancelledError: The method whose code waits was cancelled.
+        """
+        try:
+            ready, _ = ray.wait([self.ray_ref], timeout=timeout, fetch_local=False)
+        except KeyboardInterrupt:
+            # Ray interrupts waits of a cancelled call so, and of methods nothing else.
+            if ray.get_runtime_context().get_actor_id() is None:
+                raise
+            if self._limit(None) != 0:
+                raise TaskCancelledError("the call that waits was cancelled") from None
+            return False
+        return bool(ready)
+
+    def _limit(self, timeout: float | None) -> float | None:
+        """How long it is waited for: until the call's own time is over, if sooner."""
+        if self._deadline is None:
+            return timeout
+        left = max(0.0, self._deadline[0] - time.monotonic())
+        return left if timeout is None else min(left, timeout)
 
     def _bind(self, ref: ObjectRef[Any]) -> None:
         ref.bind(self, 0)
@@ -275,7 +328,7 @@ class Force(Task):
         """Ends the process that runs it."""
         del call
         self._held = None
-        self._home.pending.discard(self)
+        self._home.pending.pop(self, None)
         ray.cancel(self.ray_ref, force=True)
 
 
@@ -289,23 +342,29 @@ def ray_ref_of(ref: ObjectRef[Any]) -> Any:
     if isinstance(task, Task) and task.is_of(ref) and task.ray_ref is not None:
         return task.ray_ref
     if ref.done():
-        return ray.put(ref.result())
+        value = ref.result()
+        return ray.put(seal(value) if is_client() else value)
     raise UnsupportedOptionError(
         f"{ref!r} is a part of a result, or of a stream, that is not there yet, and "
         "the Ray engine sends whole results alone: await it first"
     )
 
 
-def check_travelling(what: str) -> None:
-    """Refuses what is pickled for something else than Ray, which would not count it.
+def tasks_among(values: Iterable[object]) -> Iterator[Task]:
+    """What refs among some values come from, as far as that is known here."""
+    for value in values:
+        if type(value) in REFS:
+            task = replier_of(cast("ObjectRef[Any]", value))
+            if isinstance(task, Task):
+                yield task
 
-    Raises:
-        TypeError: It is.
-    """
-    if not travels_now():
-        raise TypeError(
-            f"{what} travels only as an argument or a result of an actor's method: "
-            "pickled otherwise, what it stands for could be gone when it is loaded"
+
+def _loaded(answer: Sealed, where: str) -> Any:
+    try:
+        return opened(answer)
+    except Exception as error:  # noqa: BLE001  # the user's classes
+        return Failed(
+            SerializationError(f"the answer of {where} cannot be loaded here: {error}")
         )
 
 

@@ -171,6 +171,15 @@ def _cancelled(error: Any, text: str, where: str, actor_id: str) -> BaseExceptio
     return ours.TaskCancelledError("the call was cancelled")
 
 
+def _undelivered(error: Any, text: str, where: str, actor_id: str) -> BaseException:
+    del error, actor_id
+    if "Connection" in text:
+        return ours.ClusterError(
+            f"{where}: the connection to the client server was lost: {text}"
+        )
+    return ours.ActorlibError(f"{where}: the client server did not pass it on: {text}")
+
+
 _MADE: dict[str, Callable[..., BaseException]] = {
     "ActorDiedError": _died,
     "ActorUnavailableError": _unavailable,
@@ -187,6 +196,7 @@ _MADE: dict[str, Callable[..., BaseException]] = {
     "ObjectStoreFullError": _plain(ours.ObjectStoreFullError),
     "OutOfDiskError": _plain(ours.ObjectStoreFullError),
     "ObjectLostError": _plain(ours.ObjectLostError),
+    "Undelivered": _undelivered,
     "PendingCallsLimitExceeded": _plain(ours.PendingCallsLimitExceeded),
 }
 """How each of Ray's errors is said here; of one with several bases the first."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import importlib.util
+import socket
+import warnings
 from contextlib import (
     AbstractAsyncContextManager,
     asynccontextmanager,
@@ -12,7 +14,7 @@ from contextlib import (
     suppress,
 )
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pytest
 
@@ -31,18 +33,34 @@ NEEDS_RAY = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None,
     reason="Ray is not installed: pip install -e '.[test,ray]'",
 )
+NEEDS_CLIENT = pytest.mark.skipif(
+    None in map(importlib.util.find_spec, ("ray", "grpc")),
+    reason="Ray's client is not installed: pip install -e '.[test,ray]'",
+)
 PATIENCE = 60.0
 """Seconds after which a test is taken to hang: each actor is an interpreter."""
 STORE = 100 * 1024 * 1024
 """Bytes of shared memory on each machine."""
 
 
+class Addresses(NamedTuple):
+    """Where a cluster is.
+
+    Attributes:
+        cluster: For its own machines.
+        client: For others: that of its client server.
+    """
+
+    cluster: str
+    client: str
+
+
 @contextmanager
-def cluster() -> Generator[str]:
+def cluster() -> Generator[Addresses]:
     """A cluster of two machines, of which the second has no GPU but is ``far``.
 
     Yields:
-        Its address.
+        Its addresses.
     """
     # No token is written to the home directory of whoever runs the tests.
     quiet = {"RAY_AUTH_MODE": "disabled", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
@@ -59,9 +77,17 @@ def cluster() -> Generator[str]:
         try:
             common: dict[str, Any] = {"num_cpus": 8, "object_store_memory": STORE}
             head: dict[str, Any] = {"include_dashboard": False, "temp_dir": folder}
-            made.add_node(num_gpus=2, **head, **common)
+            with socket.create_server(("", 0)) as server:
+                port: int = server.getsockname()[1]
+            head["ray_client_server_port"] = port
+            with warnings.catch_warnings():
+                # Ray leaves the files of its client server to the garbage collector.
+                warnings.simplefilter("ignore", ResourceWarning)
+                made.add_node(num_gpus=2, **head, **common)
+                gc.collect()
             made.add_node(num_gpus=0, resources={"far": 4}, **common)
-            yield made.address
+            host = made.address.rpartition(":")[0]
+            yield Addresses(made.address, f"ray://{host}:{port}")
         finally:
             made.shutdown()
 

@@ -15,7 +15,6 @@ from actorlib._ray.options import (
     call_options,
     function_options,
 )
-from actorlib._remote import plan_of
 from actorlib.exceptions import UnsupportedOptionError
 
 
@@ -127,14 +126,6 @@ def test_call_when_of_a_generator_then_it_streams() -> None:
     assert options["_generator_backpressure_num_objects"] == 2
     with pytest.raises(UnsupportedOptionError, match="backpressure=2"):
         call("items", is_async=True)
-
-
-def test_call_when_it_has_a_timeout_then_it_is_refused_with_what_to_write() -> None:
-    interface, _ = plan_of(actorlib.remote(concurrency_groups={"io": 2})(Model))
-    late = interface.with_options(interface.methods["ping"], {"timeout": 1})
-
-    with pytest.raises(UnsupportedOptionError, match=r"asyncio\.timeout"):
-        call_options("Model", late, is_async=False)
 
 
 def test_function_when_it_asks_for_nothing_then_it_holds_a_cpu() -> None:

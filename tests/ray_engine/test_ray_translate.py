@@ -127,6 +127,9 @@ def test_end_when_a_method_left_then_it_is_named() -> None:
     assert (how.code, how.method, how.pid) == (3, "go", 12)
 
 
+CLIENT = "ray://10.0.0.5:10001"
+
+
 @pytest.mark.parametrize(
     ("address", "said", "expected"),
     [
@@ -140,6 +143,9 @@ def test_end_when_a_method_left_then_it_is_named() -> None:
         ("10.0.0.5:6379", "refused", "no cluster answers at '10.0.0.5:6379'"),
         ("10.0.0.5:6379", "InvalidAuthToken: authentication", "RAY_AUTH_TOKEN"),
         (None, "no space left", "could not be started on this machine"),
+        (CLIENT, "Ray Client requires pip package", "pip install 'actorlib[ray]'"),
+        (CLIENT, "No module named 'actorlib'", "install it on every machine there"),
+        (CLIENT, "ray client connection timeout", "port 10001"),
     ],
 )
 def test_cluster_when_it_cannot_be_had_then_the_error_says_what_to_write(

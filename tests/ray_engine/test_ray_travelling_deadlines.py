@@ -1,0 +1,36 @@
+"""Deadlines on their way between machines, whose clocks may not agree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actorlib._ray.deadlines import arriving, leaving
+
+TOLD: dict[str, Any] = {"name": "nightly", "deadline": (105.0, 10.0, "Desk.answer")}
+
+
+@pytest.mark.parametrize(
+    ("clock", "when"),
+    [
+        pytest.param(2_003.0, 52.0, id="three seconds on the way count"),
+        pytest.param(1_990.0, 55.0, id="a clock that is slow gives no time"),
+        pytest.param(2_008.0, 47.0, id="over before it came"),
+    ],
+)
+def test_deadline_when_it_arrives_then_it_is_a_moment_there(
+    clock: float, when: float
+) -> None:
+    sent = leaving(TOLD, now=100.0, clock=2_000.0)
+
+    came = arriving(sent, now=50.0, clock=clock)
+
+    assert came == {"name": "nightly", "deadline": (when, 10.0, "Desk.answer")}
+
+
+def test_call_when_it_has_no_deadline_then_what_is_said_stays_as_it_is() -> None:
+    told = {"name": "nightly"}
+
+    assert leaving(told, now=1.0, clock=2.0) is told
+    assert arriving(told, now=1.0, clock=2.0) is told
