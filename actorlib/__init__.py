@@ -45,6 +45,7 @@ from actorlib._waiting import wait
 
 if typing.TYPE_CHECKING:
     from actorlib._flow import map_unordered
+    from actorlib._inspection import inspect_serializability
     from actorlib._pool import ActorPool
     from actorlib._queue import Queue
     from actorlib._results import as_completed
@@ -67,6 +68,7 @@ _LATE = {
     "Queue": "_queue",
     "Snapshot": "_snapshot",
     "as_completed": "_results",
+    "inspect_serializability": "_inspection",
     "map_unordered": "_flow",
 }
 """What is loaded when somebody asks for it."""
@@ -109,6 +111,7 @@ __all__ = [
     "get_placement_group",
     "get_runtime_context",
     "init",
+    "inspect_serializability",
     "is_initialized",
     "kill",
     "list_actors",

@@ -81,6 +81,7 @@ ARROWS: dict[str, str] = {
     "accelerators": "accelerators _kinds exceptions",
     "_enforcement": "_enforcement accelerators _kinds _resources exceptions",
     "_code": "_engine _wire exceptions",
+    "_inspection": "_checks _wire",
     "_values": "_engine _ref _wire _interface",
     # What both wings do with the arguments of a call.
     "_arguments": "_engine _ref _wire exceptions _values",
@@ -147,14 +148,14 @@ ARROWS: dict[str, str] = {
         "exceptions _actor_method _batch _flow _handle _lookup _method "
         "_placement_group _pool _queue _ref "
         "_remote _results _runtime _snapshot _waiting _context _propagation "
-        "_generator _function _serializers"
+        "_generator _function _serializers _inspection"
     ),
     "blocking": (
         " blocking accelerators exceptions _actor_method _apart _bundles _checks "
         "_choosing _context _engine _spelling "
-        "_flow _function _generator _handle _local _method _naming _placement_group "
-        "_ref _remote _results _runtime _runtime_env _runtime_options _serializers "
-        "_snapshot _streams _waiting"
+        "_flow _function _generator _handle _inspection _local _method _naming "
+        "_placement_group _ref _remote _results _runtime _runtime_env _runtime_options "
+        "_serializers _snapshot _streams _waiting"
     ),
     "_demo": "_handle _remote _runtime",
     "_cli": " _demo accelerators",

@@ -10,7 +10,6 @@ In the order in which to read it:
 """
 
 import importlib
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 from actorlib._serializers import deregister_serializer, register_serializer
@@ -27,6 +26,7 @@ from actorlib.blocking.util.placement_group import (
 from actorlib.blocking.util.state import list_named_actors
 
 if TYPE_CHECKING:
+    from actorlib._inspection import inspect_serializability
     from actorlib.blocking.util import accelerators
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "deregister_serializer",
     "get_current_placement_group",
     "get_placement_group",
+    "inspect_serializability",
     "list_named_actors",
     "map_unordered",
     "placement_group",
@@ -48,7 +49,9 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> ModuleType:
-    if name != "accelerators":  # only who names a model pays for the vendors
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return importlib.import_module(f"{__name__}.{name}")
+def __getattr__(name: str) -> object:
+    if name == "accelerators":  # only who names a model pays for the vendors
+        return importlib.import_module(f"{__name__}.{name}")
+    if name == "inspect_serializability":  # likewise for what pickles
+        return importlib.import_module("actorlib._inspection").inspect_serializability
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
