@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from actorlib._ray.client import PREFIX, Asking
 from actorlib._ray.library import connect_client, job_config, ray
-from actorlib._ray.refusal import refusal
+from actorlib._ray.refusal import is_passing, refusal
 from actorlib._resources import MEMORY
 from actorlib.exceptions import ClusterError
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("actorlib")
 _PATIENCE = 5.0
 """Seconds that a machine is given to answer at all."""
+_TRIES = 5
 _HOST = re.compile(r"(?P<host>\[.*\]|[^:/]+):(?P<port>\d+)")
 _HERE = "local"
 """What Ray calls a cluster that is to be started on this machine."""
@@ -110,12 +111,19 @@ def _init(options: RuntimeOptions, address: str | None) -> None:
 
 
 def _init_client(options: RuntimeOptions, address: str) -> None:
-    connect_client(
-        address,
-        job_config(own_path()),
-        options.namespace,
-        {"log_to_driver": options.log_to_driver},
-    )
+    for left in reversed(range(_TRIES)):
+        try:
+            connect_client(
+                address,
+                job_config(own_path()),
+                options.namespace,
+                {"log_to_driver": options.log_to_driver},
+            )
+            break
+        except Exception as error:
+            if not left or not is_passing(error):
+                raise
+            ray.shutdown()  # it may be half connected
     # Whether the cluster has actorlib is not seen before somebody there needs it.
     Asking(is_far=True)(os.getpid)
 

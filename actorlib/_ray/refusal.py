@@ -50,6 +50,16 @@ def refusal(address: str | None, said: str, version: str, python: str) -> Cluste
     )
 
 
+def is_passing(error: Exception) -> bool:
+    """Whether a refusal may be another one at the next try.
+
+    A client server forks a process for each client while threads of its own speak with
+    others, and one in four of those died before they said anything (Ray 2.60; none
+    where the cluster was started with GRPC_ENABLE_FORK_SUPPORT=false).
+    """
+    return "Starting Ray client server failed" in str(error)
+
+
 def _refused_client(where: str, text: str) -> ClusterError:
     if "requires pip package" in text:
         return ClusterError(

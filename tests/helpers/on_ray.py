@@ -63,7 +63,12 @@ def cluster() -> Generator[Addresses]:
         Its addresses.
     """
     # No token is written to the home directory of whoever runs the tests.
-    quiet = {"RAY_AUTH_MODE": "disabled", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+    quiet = {
+        "RAY_AUTH_MODE": "disabled",
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        # With it, one in four of the processes that a client server forks dies at once.
+        "GRPC_ENABLE_FORK_SUPPORT": "false",
+    }
     # Sockets lie in the folder, whose name may not be long.
     with (
         pytest.MonkeyPatch.context() as patch,

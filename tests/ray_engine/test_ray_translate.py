@@ -8,7 +8,7 @@ import pytest
 
 from actorlib import exceptions as ours
 from actorlib._ray.crossing import Raised, raised
-from actorlib._ray.refusal import refusal
+from actorlib._ray.refusal import is_passing, refusal
 from actorlib._ray.translate import exit_of, translated
 
 
@@ -155,3 +155,22 @@ def test_cluster_when_it_cannot_be_had_then_the_error_says_what_to_write(
 
     assert isinstance(error, ConnectionError)
     assert expected in str(error)
+
+
+@pytest.mark.parametrize(
+    ("said", "tries"),
+    [
+        (
+            "Initialization failure from server:\nTraceback (most recent call last):\n"
+            "RuntimeError: Starting Ray client server failed. See "
+            "ray_client_server_23000.err for detailed logs.",
+            "again",
+        ),
+        ("ray client connection timeout", "once"),
+        ("No module named 'actorlib'", "once"),
+    ],
+)
+def test_refusal_when_the_server_of_this_client_died_then_it_is_tried_again(
+    said: str, tries: str
+) -> None:
+    assert is_passing(ConnectionAbortedError(said)) is (tries == "again")
