@@ -463,7 +463,8 @@ async def test_actor_when_made_right_after_the_template_was_killed_lives(
     own_runtime: Runtime,
 ) -> None:
     del own_runtime
-    home = await Serial.remote().household.remote()
+    actor = Serial.remote()  # held: it would end at once
+    home = await actor.household.remote()
     os.kill(home["template"], signal.SIGKILL)
     new = [Serial.remote() for _ in range(3)]
     async with asyncio.timeout(PROMPTLY):

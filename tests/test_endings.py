@@ -465,7 +465,8 @@ async def test_shutdown_when_the_template_is_stopped_still_ends(
     monkeypatch.setattr("actorlib._local.engine._PATIENCE", 0.1)
     async with asyncio.timeout(PROMPTLY):
         async with actorlib.init(grace=0.1):
-            home = await Serial.remote().household.remote()
+            actor = Serial.remote()  # held: it would end at once
+            home = await actor.household.remote()
             watched = Watched(home.values())
             os.kill(home["template"], signal.SIGSTOP)
     with watched:
@@ -475,7 +476,8 @@ async def test_shutdown_when_the_template_is_stopped_still_ends(
 async def test_shutdown_when_the_template_was_killed_leaves_nothing() -> None:
     async with asyncio.timeout(PROMPTLY):
         async with actorlib.init(grace=0.1):
-            home = await Serial.remote().household.remote()
+            actor = Serial.remote()  # held: it would end at once
+            home = await actor.household.remote()
             watched = Watched(home.values())
             os.kill(home["template"], signal.SIGKILL)
     with watched:
