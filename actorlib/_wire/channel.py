@@ -113,30 +113,20 @@ class Channel:
         if type(data) is bytes:
             self.put(data)
             return
-        is_first = not self._gathering
         for piece in cast("list[Buffer]", data):
-            self._gathered.append(piece)
-            self._size += len(piece)
-        if is_first:
-            self._gather()
-        if is_first or self._size >= _BURST:
-            self._write_gathered()
+            self.put(piece)
 
-    def put(self, data: bytes) -> None:
-        """Sends the bytes of a frame, behind the earlier ones; see ``send``."""
+    def put(self, data: Buffer) -> None:
+        """Sends bytes of a frame, behind the earlier ones; see ``send``."""
         if self._gathering:
             self._gathered.append(data)
             self._size += len(data)
             if self._size >= _BURST:
                 self._write_gathered()
             return
-        self._gather()
-        self._write(data)
-
-    def _gather(self) -> None:
-        """From now to the end of this turn what is sent is gathered."""
         self._loop.call_soon(self._flush)
         self._gathering = True
+        self._write(data)
 
     def read_until(self, until: Callable[[], bool]) -> None:
         """Blocks the loop and reads, writing what is left, until a condition holds.
