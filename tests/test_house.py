@@ -495,12 +495,7 @@ def test_import_when_in_a_fresh_interpreter_then_it_keeps_to_its_budget(
     assert loaded_by(statement) & set(forbidden.split()) == set()
 
 
-# Walls and maps.
-
-
-@pytest.mark.parametrize("name", FILES, ids=lambda name: name or "actorlib")
-def test_file_when_counted_then_at_most_400_lines(name: str) -> None:
-    assert len(FILES[name].read_text(encoding="utf-8").splitlines()) <= 400
+# Maps.
 
 
 def test_packages_when_listed_then_these() -> None:
