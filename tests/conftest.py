@@ -19,7 +19,7 @@ import pytest
 import pytest_asyncio
 from helpers.actors import LENT, Stop, running, shared
 from helpers.machines import Pretend, pretender
-from helpers.on_ray import Addresses, cluster
+from helpers.on_ray import Addresses, cluster, shared_on_ray
 from hypothesis import settings
 
 from actorlib._engine import find_engine, set_engine
@@ -145,9 +145,21 @@ def machine() -> str:
     return ""
 
 
+@pytest.fixture(scope="module")
+def address() -> str:
+    """The address of the cluster that the module's runtime is on, if any."""
+    return ""
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def lend(machine: str, runtime_options: RuntimeKeywords) -> AsyncIterator[Lend]:
+async def lend(
+    machine: str, address: str, runtime_options: RuntimeKeywords
+) -> AsyncIterator[Lend]:
     """What lends the module's runtime to one test after the other."""
+    if address:
+        async with shared_on_ray(address) as lend:
+            yield lend
+        return
     with pytest.MonkeyPatch.context() as patch:
         if machine:
             pretender(patch)(machine)
@@ -156,10 +168,12 @@ async def lend(machine: str, runtime_options: RuntimeKeywords) -> AsyncIterator[
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def runtime(lend: Lend) -> AsyncIterator[Runtime]:
+async def runtime(lend: Lend, address: str) -> AsyncIterator[Runtime]:
     """The module's runtime, without the actors of other tests."""
     async with lend() as runtime:
         yield runtime
+    if address:
+        return  # a cluster tells what is free in its own time
     # All processes are gone by now, and so is what they held.
     assert runtime.available_resources() == runtime.cluster_resources()
     assert runtime.snapshot().waiting == ()

@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from helpers import deadlines
 from helpers.actors import (
     AsyncCaller,
     Caller,
@@ -20,6 +21,7 @@ from helpers.actors import (
     Stop,
     running,
 )
+from helpers.deadlines import late, until_canceled
 
 import actorlib
 from actorlib._local.timekeeper import Clock, Timekeeper
@@ -45,37 +47,13 @@ process = [
 ]
 
 
-def until_canceled() -> str:
-    """What a plain method does that looks whether anybody still waits."""
-    context = actorlib.get_runtime_context()
-    while not context.is_canceled():
-        pass
-    return "stopped by itself"
-
-
-class Worker(Log):
-    """Works until nobody waits for it."""
-
-    def work(self) -> str:
-        """Notes how it ended."""
-        return self.note(until_canceled())
+class Worker(deadlines.Worker):
+    """Works until nobody waits for it, in more ways."""
 
     @actorlib.method(timeout=SOON)
     def hurry(self) -> str:
         """Has a time of its own."""
         return self.note(until_canceled())
-
-    def ask(self, handle: ActorHandle[Any], method: str, *args: Any) -> Any:
-        """Asks another actor, and notes what came of it."""
-        try:
-            return actorlib.get(getattr(handle, method).remote(*args))
-        except ActorlibError as error:
-            self.note(type(error).__name__)
-            raise
-
-    def left(self) -> float | None:
-        """What is left of its time."""
-        return actorlib.get_runtime_context().time_left()
 
     def hold(self, gate: ActorHandle[Any], echo: ActorHandle[Any]) -> Any:
         """Waits for a call that waits for its argument."""
@@ -105,12 +83,6 @@ KINDS = {
     "looped": actorlib.remote(MixedWorker),
 }
 each_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-
-
-async def late(ref: Any) -> DeadlineExceededError:
-    with pytest.raises(DeadlineExceededError) as caught:
-        await ref
-    return caught.value
 
 
 class TestOwner:

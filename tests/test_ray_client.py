@@ -8,10 +8,9 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import pytest_asyncio
 from helpers.actors import Caller, Counter, Echo, Gate, Keeper
 from helpers.calls import raised
-from helpers.on_ray import NEEDS_CLIENT, shared_on_ray
+from helpers.on_ray import NEEDS_CLIENT
 
 import actorlib
 from actorlib.exceptions import (
@@ -26,7 +25,7 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
@@ -44,16 +43,9 @@ pytestmark = [
 request_id = actorlib.propagate(ContextVar("far_request_id", default="none"))
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def lend(ray_client: str) -> AsyncIterator[Lend]:
-    async with shared_on_ray(ray_client) as lend:
-        yield lend
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def runtime(lend: Lend) -> AsyncIterator[Runtime]:
-    async with lend() as runtime:
-        yield runtime
+@pytest.fixture(scope="module")
+def address(ray_client: str) -> str:
+    return ray_client
 
 
 class Weights:

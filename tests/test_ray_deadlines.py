@@ -6,16 +6,17 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import pytest_asyncio
+from helpers import deadlines
 from helpers.actors import AsyncCaller, Caller, Echo, Gate, Log, MixedLog, Stop
 from helpers.calls import raised
-from helpers.on_ray import NEEDS_RAY, shared_on_ray
+from helpers.deadlines import late, until_canceled
+from helpers.on_ray import NEEDS_RAY
 
 import actorlib
-from actorlib.exceptions import ActorlibError, DeadlineExceededError, TaskCancelledError
+from actorlib.exceptions import TaskCancelledError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractAsyncContextManager
 
     from actorlib import Runtime
@@ -37,40 +38,13 @@ SOON_ENOUGH = 2.0
 NEVER = 60.0
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def lend(ray_cluster: str) -> AsyncIterator[Lend]:
-    async with shared_on_ray(ray_cluster) as lend:
-        yield lend
+@pytest.fixture(scope="module")
+def address(ray_cluster: str) -> str:
+    return ray_cluster
 
 
-@pytest_asyncio.fixture(loop_scope="module")
-async def runtime(lend: Lend) -> AsyncIterator[Runtime]:
-    async with lend() as runtime:
-        yield runtime
-
-
-def until_canceled() -> str:
-    context = actorlib.get_runtime_context()
-    while not context.is_canceled():
-        pass
-    return "stopped by itself"
-
-
-class Worker(Log):
-    """Works until nobody waits for it."""
-
-    def work(self) -> str:
-        return self.note(until_canceled())
-
-    def ask(self, handle: Any, method: str, *args: Any) -> Any:
-        try:
-            return actorlib.get(getattr(handle, method).remote(*args))
-        except ActorlibError as error:
-            self.note(type(error).__name__)
-            raise
-
-    def left(self) -> float | None:
-        return actorlib.get_runtime_context().time_left()
+class Worker(deadlines.Worker):
+    """Works until nobody waits for it, in more ways."""
 
     def endless(self) -> Iterator[str]:
         yield "first"
@@ -92,12 +66,6 @@ each_kind = pytest.mark.parametrize(
 @actorlib.remote(timeout=SOON_ENOUGH, max_retries=0)
 def pass_through(gate: Any, name: str) -> None:
     actorlib.get(gate.wait.remote(name))
-
-
-async def late(ref: Any) -> DeadlineExceededError:
-    with pytest.raises(DeadlineExceededError) as caught:
-        await ref
-    return caught.value
 
 
 # Wherever the call is.

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import pytest_asyncio
 from helpers.actors import AsyncCaller, Caller, Counter, Echo, Gate, Keeper, Log
 from helpers.calls import raised
-from helpers.on_ray import NEEDS_RAY, shared_on_ray
+from helpers.on_ray import NEEDS_RAY
 
 import actorlib
 from actorlib.exceptions import (
@@ -44,16 +43,9 @@ pytestmark = [
 request_id = actorlib.propagate(ContextVar("cluster_request_id", default="none"))
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def lend(ray_cluster: str) -> AsyncIterator[Lend]:
-    async with shared_on_ray(ray_cluster) as lend:
-        yield lend
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def runtime(lend: Lend) -> AsyncIterator[Runtime]:
-    async with lend() as runtime:
-        yield runtime
+@pytest.fixture(scope="module")
+def address(ray_cluster: str) -> str:
+    return ray_cluster
 
 
 @actorlib.remote

@@ -6,15 +6,14 @@ import asyncio
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-import pytest_asyncio
 from helpers.actors import Caller, Echo, Gate, Stop
 from helpers.calls import raised
-from helpers.on_ray import NEEDS_CLIENT, NEEDS_RAY, shared_on_ray
+from helpers.on_ray import NEEDS_CLIENT, NEEDS_RAY
 
 import actorlib
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractAsyncContextManager
 
     from actorlib import Runtime
@@ -35,18 +34,6 @@ pytestmark = [
 )
 def address(request: pytest.FixtureRequest) -> str:
     return cast("str", request.getfixturevalue(request.param))
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def lend(address: str) -> AsyncIterator[Lend]:
-    async with shared_on_ray(address) as lend:
-        yield lend
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def runtime(lend: Lend) -> AsyncIterator[Runtime]:
-    async with lend() as runtime:
-        yield runtime
 
 
 @actorlib.remote

@@ -3,5 +3,6 @@
 * ``host``: a recorded machine.
 * ``nvml``: NVML as it answers there.
 * ``engine``: an engine without processes.
+* ``deadlines``: actors that work until their time is over.
 * ``turns``: turns of the event loop, counted instead of slept.
 """
