@@ -247,14 +247,15 @@ def _ending(summary: Summary) -> str:
 
 def _advice(summary: Summary, declarable: int | None) -> str:
     if declarable == 0:
-        variables = {
-            family["variable"] or ""
+        masks = {
+            family["said"]
             for family in summary["families"]
             if family["kind"] == "GPU" and family["outer"] == []
         }
         return (
-            f"{' and '.join(sorted(variables))} leaves no GPU, not even one to be "
-            "declared: unset it, or let it name some."
+            f"No GPU is left, not even one to be declared, by "
+            f"{' and by '.join(sorted(masks))}: unset what hides them, or let it name "
+            "some."
         )
     count = _EXAMPLE if declarable is None else min(declarable, _EXAMPLE)
     return (

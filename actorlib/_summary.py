@@ -62,12 +62,16 @@ class NotOffered(TypedDict):
 
 
 class FamilyFound(TypedDict):
-    """What one family has; its variable's value is the owner's, null if unset."""
+    """What one family has; its variable's value is the owner's, null if unset.
+
+    ``said`` is all of the owner's masks that count for it, as they are set.
+    """
 
     family: str
     kind: str | None
     variable: str | None
     value: str | None
+    said: str
     outer: list[str] | None
     reason: str
     devices: list[DeviceFound]
@@ -150,6 +154,7 @@ def _family(
         "kind": family.kind.name or None,
         "variable": family.visible_env or None,
         "value": environ.get(family.visible_env),
+        "said": detection.said,
         "outer": None if detection.outer is None else [*detection.outer],
         "reason": detection.reason,
         "devices": [_device(device) for device in devices],

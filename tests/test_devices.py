@@ -15,7 +15,7 @@ from helpers.nvml import Card, nvidia_host
 
 from actorlib._devices import show
 from actorlib._kinds import GPU
-from actorlib.accelerators import Accelerator, Detection, Device, Rejected
+from actorlib.accelerators import Accelerator, Detection, Device, Rejected, families
 from actorlib.accelerators.nvidia import Nvidia
 
 if TYPE_CHECKING:
@@ -132,7 +132,22 @@ def test_page_when_a_mask_hides_all_then_it_says_which_variable_does(
 
     assert "There is no accelerator here that actors could hold." in text
     assert "nvidia: CUDA_VISIBLE_DEVICES='' hides every device" in text
-    assert "CUDA_VISIBLE_DEVICES leaves no GPU, not even one to be declared" in text
+    assert (
+        "No GPU is left, not even one to be declared, by CUDA_VISIBLE_DEVICES='':"
+        in text
+    )
+    assert "num_gpus" not in text
+
+
+@pytest.mark.parametrize("machine", ["bare", "amd_mi300x"])
+def test_page_when_amds_or_intels_masks_hide_all_then_no_gpu_is_recommended(
+    shown: Shown, machine: str
+) -> None:
+    environ = {"HIP_VISIBLE_DEVICES": "", "ZE_AFFINITY_MASK": ""}
+
+    text = shown.text(RecordedHost.load(machine, environ=environ), *families())
+
+    assert "HIP_VISIBLE_DEVICES='' and by ZE_AFFINITY_MASK='': unset" in text
     assert "num_gpus" not in text
 
 

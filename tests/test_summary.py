@@ -94,6 +94,7 @@ def test_family_when_it_left_something_out_then_that_is_told() -> None:
 
     assert found["kind"] == "TPU"
     assert (found["variable"], found["value"]) == ("CHIPS", "1,7")
+    assert found["said"] == "CHIPS='1,7'"
     assert found["outer"] == ["1"]
     assert found["reason"] == (
         "so, so; CHIPS='1,7' ends before '7': there is no such device"

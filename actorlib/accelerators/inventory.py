@@ -217,13 +217,20 @@ def _declaring(
 ) -> list[Accelerator]:
     """Whose devices those may be that were declared and are not there.
 
-    They are of the families that are here; where none is, of the one whose mask says
-    that there is something, and else of NVIDIA or the only one of its kind.
+    They are of the families that are here, if only behind a mask that hides all they
+    have. Where none is, they are of the one whose mask says that there is something.
+    Masks that leave nothing then mean that there is to be nothing, whichever family's
+    they are; and without any mask it is NVIDIA or the only one of its kind.
     """
     usual = sorted(rivals, key=lambda family: family.family != _STAND_IN)
-    here = [family for family in rivals if found[family.family].devices]
-    named = [family for family in usual if found[family.family].outer]
-    return here or [*named, *usual][:1]
+    closed = [family for family in usual if found[family.family].outer == ()]
+    return (
+        [family for family in rivals if found[family.family].devices]
+        or [family for family in closed if found[family.family].rejected]
+        or [family for family in usual if found[family.family].outer][:1]
+        or closed
+        or usual[:1]
+    )
 
 
 def _declared(
@@ -236,16 +243,17 @@ def _declared(
     """
     rooms = {family: _room(found[family.family]) for family in declaring}
     if len(declaring) > 1 and missing > sum(rooms.values()):
-        names = "; ".join(
+        # Two families may read the same variable, which is named once.
+        names = dict.fromkeys(
             f"{found[family.family].said or family.visible_env} names "
-            f"{','.join(found[family.family].outer or ())}"
+            f"{','.join(found[family.family].outer or ()) or 'none'}"
             for family in declaring
         )
         have = sum(len(found[family.family].devices) for family in declaring)
         most = have + int(sum(rooms.values()))
         raise ValueError(
             f"{have + missing} {declaring[0].kind.name} declared, but the visibility "
-            f"variables let this process use {most}: {names}. "
+            f"variables let this process use {most}: {'; '.join(names)}. "
             f"Declare at most {most}, or set the variables to more"
         )
     offered: dict[str, tuple[Device, ...]] = {}

@@ -215,7 +215,6 @@ def test_inventory_when_the_machine_is_bare_then_logical_gpus_are_nvidias() -> N
     [
         ({"RED_VISIBLE": "3,5"}, [("red", "3", True)]),
         ({"RED_VISIBLE": "3", MASK: "2"}, [("nvidia", "2", True)]),
-        ({"RED_VISIBLE": ""}, [("nvidia", "0", True)]),
         ({"RED_VISIBLE": "3", MASK: ""}, [("red", "3", True)]),
     ],
 )
@@ -224,6 +223,24 @@ def test_inventory_when_only_masks_are_there_then_they_name_the_logical_gpus(
 ) -> None:
     known = draw_up(Red(), Nvidia(), environ=environ, GPU=1)
     assert gpus(known) == expected
+
+
+def test_inventory_when_masks_leave_nothing_then_refuses_and_names_each() -> None:
+    environ = {"RED_VISIBLE": "", "BLUE_VISIBLE": "-1"}
+
+    with pytest.raises(ValueError, match="RED_VISIBLE='' lets this process use 0"):
+        draw_up(Red(), Nvidia(), Blue(), environ={"RED_VISIBLE": ""}, GPU=1)
+    with pytest.raises(ValueError, match=r"0: RED.*'' names none; BLUE.*'-1' names"):
+        draw_up(Red(), Nvidia(), Blue(), environ=environ, GPU=1)
+
+
+def test_inventory_when_a_mask_hides_what_is_here_then_no_other_family_stands_in() -> (
+    None
+):
+    environ = {"RED_VISIBLE": "", MASK: "0"}
+
+    with pytest.raises(ValueError, match="RED_VISIBLE='' lets this process use 0"):
+        draw_up(Red("0"), Nvidia(), environ=environ, GPU=1)
 
 
 @pytest.mark.parametrize(
