@@ -4,6 +4,14 @@ Every amount is an ``int``: bytes for ``"memory"``, and 1/10 000 of one
 (a *unit*) for everything else. Floats appear only at the two ends, where a user
 writes ``num_gpus=0.5`` and where a message is printed. Sums of floats drift until
 the last tenth of a device can no longer be given; sums of integers do not.
+
+What is no whole number of units is rounded *down*. It is the one rule by which amounts
+whose true sum fits always fit: the sum of the rounded ones is never more. So k shares
+of 1/k are on one device for every k up to 10 000; rounded to the nearest, as Ray does,
+six sixths are 10 002 of 10 000. What it costs is below one unit each: beside six sixths
+0.0004 of a device stay free, and above k = 100 that may be room for another 1/k. A
+decimal of up to four places is a whole number of units,
+and stays it after some additions of floats (``1 - 0.9``).
 """
 
 from __future__ import annotations
@@ -11,7 +19,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Real
+from fractions import Fraction
+from numbers import Rational, Real
 from types import MappingProxyType
 
 from actorlib._kinds import GPU, KINDS, NEURON_CORES, UNITS
@@ -110,18 +119,19 @@ def totals(
 
 
 def units_of(label: str, value: object) -> int:
-    """A user's amount in units.
+    """A user's amount in units, rounded down.
 
     Args:
         label: How messages name the amount, for example ``num_gpus``.
-        value: What the user gave.
+        value: What the user gave. Integers and fractions are taken exactly, floats as
+            the decimal that is meant.
 
     Raises:
         TypeError: It is no real number.
         ValueError: It is negative, not finite, or finer than one unit.
     """
     number = _number(label, value)
-    units = round(number * UNITS)
+    units = _rounded_down(number * UNITS)
     if number and not units:
         raise ValueError(
             f"{label}={value!r} is below the smallest share, {1 / UNITS:.4f} of one"
@@ -137,6 +147,14 @@ def bytes_of(label: str, value: object) -> int:
         ValueError: It is negative or not finite.
     """
     return int(_number(label, value))
+
+
+def counted(amounts: Mapping[str, int]) -> dict[str, float]:
+    """Amounts as a user counts them: bytes of memory, and numbers of the rest."""
+    return {
+        name: amount if name == MEMORY else amount / UNITS
+        for name, amount in amounts.items()
+    }
 
 
 def format_amount(name: str, amount: int) -> str:
@@ -184,7 +202,18 @@ def _amounts(
     return amounts
 
 
-def _number(label: str, value: object) -> float:
+def _rounded_down(units: Fraction | float) -> int:
+    if not isinstance(units, float):
+        return int(units)
+    nearest = round(units)
+    # A decimal has no exact float, and sums of floats are a few last places off. Both
+    # bounds are far below the 0.0004 units by which 1/5001 misses its next whole one.
+    if math.isclose(units, nearest, rel_tol=1e-15, abs_tol=1e-6):
+        return nearest
+    return int(units)
+
+
+def _number(label: str, value: object) -> Fraction | float:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(
             f"{label} takes a number >= 0, not {value!r} ({type(value).__name__})"
@@ -195,7 +224,19 @@ def _number(label: str, value: object) -> float:
         number = math.inf
     if not math.isfinite(number) or number < 0:
         raise ValueError(f"{label} takes a finite number >= 0, not {value!r}")
-    return number
+    if isinstance(value, int):
+        return value
+    if isinstance(value, Rational):
+        return Fraction(value)
+    return number if isinstance(value, float) else _as_printed(value, number)
+
+
+def _as_printed(value: Real, number: float) -> float:
+    """What is meant by a float of less precision: 0.7, and not 0.699999988."""
+    try:
+        return float(str(value))
+    except ValueError:
+        return number
 
 
 def _custom(resources: object) -> dict[str, object]:

@@ -4,10 +4,11 @@ import math
 import pickle
 from decimal import Decimal
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from actorlib._kinds import UNITS
@@ -21,6 +22,9 @@ from actorlib._resources import (
     totals,
     units_of,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MIB = 1024**2
 NOT_NUMBERS = ["1", None, 1j, Decimal(1), [1], True, False, np.bool_(True)]  # noqa: FBT003  # a value that is no number
@@ -54,12 +58,69 @@ def test_units_of_when_given_any_real_number_then_it_is_taken(value: object) -> 
     assert units_of("num_cpus", value) == 5_000
 
 
-@given(st.integers(1, 100))
-def test_units_of_when_a_device_is_cut_in_equal_parts_then_they_never_exceed_it(
-    parts: int,
+@pytest.mark.parametrize(
+    "share", [lambda k: 1 / k, lambda k: Fraction(1, k), lambda k: np.float64(1) / k]
+)
+def test_units_of_when_a_device_is_cut_in_equal_parts_then_all_fit_on_it(
+    share: Callable[[int], object],
 ) -> None:
-    rounding = parts / 2
-    assert abs(units_of("num_gpus", 1 / parts) * parts - UNITS) <= rounding
+    too_large = [
+        parts
+        for parts in range(1, UNITS + 1)
+        if not 1 <= units_of("num_gpus", share(parts)) <= UNITS // parts
+    ]
+
+    assert too_large == []
+
+
+@given(st.integers(1, 64), st.lists(st.integers(1, 9_999), min_size=1, max_size=200))
+def test_units_of_when_true_sums_fit_then_what_is_counted_fits(
+    whole: int, weights: list[int]
+) -> None:
+    """Not only equal parts: any that add up to no more than there is."""
+    parts = [whole * weight / sum(weights) for weight in weights]
+
+    granted = [units_of("num_cpus", part) for part in parts if part >= 1 / UNITS]
+
+    assert sum(granted) <= whole * UNITS
+
+
+@given(st.integers(1, 64), st.integers(1, UNITS))
+def test_units_of_when_given_a_part_of_several_then_it_is_the_units_that_are_whole(
+    whole: int, parts: int
+) -> None:
+    assume(whole * UNITS >= parts)
+    assert units_of("num_cpus", whole / parts) == whole * UNITS // parts
+
+
+@given(st.integers(0, 10**7))
+def test_units_of_when_a_decimal_is_written_then_no_unit_is_lost(number: int) -> None:
+    written = f"{number // UNITS}.{number % UNITS:04d}"
+
+    assert units_of("num_cpus", float(written)) == number
+
+
+@given(st.integers(1, 9), st.integers(1, 9))
+def test_units_of_when_decimals_were_summed_as_floats_then_no_unit_is_lost(
+    one: int, other: int
+) -> None:
+    assert units_of("lane", one / 10 + other / 10) == (one + other) * 1_000
+    assert units_of("lane", 2 - one / 10) == 20_000 - one * 1_000
+
+
+@given(st.integers(1, UNITS))
+def test_units_of_when_given_less_precision_then_it_is_the_decimal_that_it_prints_as(
+    number: int,
+) -> None:
+    assert units_of("num_gpus", np.float32(number / UNITS)) == number
+
+
+@given(st.integers(0, 10**30))
+def test_units_of_when_given_an_integer_of_any_size_then_it_is_exact(
+    number: int,
+) -> None:
+    assert units_of("lane", number) == number * UNITS
+    assert bytes_of("memory", number) == number
 
 
 @pytest.mark.parametrize("value", NOT_NUMBERS, ids=repr)
@@ -81,7 +142,9 @@ def test_units_of_when_given_what_is_no_amount_then_value_error_names_the_option
         units_of("num_cpus", value)
 
 
-@pytest.mark.parametrize("value", [0.00001, 0.00004, Fraction(1, 10**9), 5e-324])
+@pytest.mark.parametrize(
+    "value", [0.00001, 0.00004, 0.00009, Fraction(1, 10**9), 5e-324]
+)
 def test_units_of_when_below_the_smallest_share_then_value_error(value: object) -> None:
     with pytest.raises(ValueError, match=r"smallest share, 0\.0001"):
         units_of("num_gpus", value)

@@ -18,8 +18,8 @@ from actorlib._local.group_reasons import (
     member_refusal,
     member_shortage,
 )
-from actorlib._local.machine import Machine, counted
 from actorlib._local.moments import Moment
+from actorlib._resources import counted
 from actorlib._snapshot import BundleInfo, GroupInfo
 from actorlib.exceptions import (
     ActorUnschedulableError,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from actorlib._bundles import GroupSpec
     from actorlib._engine import ActorId
+    from actorlib._local.machine import Machine
     from actorlib._local.where import Where
     from actorlib._resources import Resources
     from actorlib.accelerators.base import Lease

@@ -16,9 +16,9 @@ from actorlib._kinds import KINDS, UNITS
 from actorlib._local.placement import NOBODY, DevicePool
 from actorlib._local.where import ANYWHERE, Where
 from actorlib._resources import (
-    MEMORY,
     Resources,
     add,
+    counted,
     format_amount,
     format_named,
 )
@@ -178,11 +178,11 @@ class Ledger:
 
     def available(self) -> dict[str, float]:
         """What is free, as a user counts: ``{"GPU": 1.5}``, memory in whole bytes."""
-        return {n: _as_counted(n, self.free(n)) for n in self.capacity.amounts}
+        return counted({name: self.free(name) for name in self.capacity.amounts})
 
     def total(self) -> dict[str, float]:
         """What there is, as a user counts: ``{"GPU": 2.0}``, memory in whole bytes."""
-        return {n: _as_counted(n, a) for n, a in self.capacity.amounts.items()}
+        return counted(self.capacity.amounts)
 
     def check(self) -> None:
         """Raises AssertionError unless free and leased make up all there is."""
@@ -209,7 +209,3 @@ class Ledger:
         total = format_amount(name, self.capacity.amounts[name])
         each = f" [{self.pools[name].state()}]" if name in self.pools else ""
         return f"{format_named(name, self.free(name))}/{total}{each}"
-
-
-def _as_counted(name: str, amount: int) -> float:
-    return amount if name == MEMORY else amount / UNITS

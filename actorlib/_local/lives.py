@@ -22,7 +22,6 @@ from actorlib._local.demands import Demands
 from actorlib._local.directory import Directory
 from actorlib._local.dispatch import Dispatch
 from actorlib._local.holders import OWNER, RUNTIME, Holders
-from actorlib._local.machine import Machine, counted
 from actorlib._local.objects import Objects, is_object
 from actorlib._local.pool import Pool
 from actorlib._local.registry import ActorRecord, ActorState, Registry
@@ -32,6 +31,7 @@ from actorlib._local.stores import Stores, is_block, settings_of
 from actorlib._local.supervisor import Life
 from actorlib._local.terms import Terms, TermsOfFunctions
 from actorlib._local.timekeeper import Clock
+from actorlib._resources import counted
 from actorlib._snapshot import ActorInfo, CallInfo
 from actorlib._wire.frames import START, Frame
 from actorlib._wire.payload import dump
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from actorlib._local.birth import Sealed
     from actorlib._local.launcher import WorkerProcess
     from actorlib._local.loans import Loans
+    from actorlib._local.machine import Machine
     from actorlib._local.wishes import Demand
     from actorlib._options import ActorOptions
     from actorlib._runtime_options import RuntimeOptions

@@ -18,7 +18,7 @@ from actorlib._local.ledger import Ledger
 from actorlib._local.log_style import style_of
 from actorlib._local.template import SpawnLauncher, TemplateLauncher
 from actorlib._local.wishes import Catalogue, type_names
-from actorlib._resources import CPU, MEMORY, Resources
+from actorlib._resources import CPU, MEMORY, Resources, counted
 from actorlib._runtime_env import variables_of
 from actorlib._snapshot import DemandInfo
 from actorlib._streams import fill_standard_streams
@@ -246,14 +246,6 @@ def _capacity(host: Host, found: Inventory, options: RuntimeOptions) -> Resource
         there[MEMORY] = host.memory()
     types = dict.fromkeys(type_names(found.devices), UNITS)
     return Resources.of({**types, **options.capacity.amounts, **there})
-
-
-def counted(amounts: Mapping[str, int]) -> dict[str, float]:
-    """Amounts as a user counts them: bytes of memory, and numbers of the rest."""
-    return {
-        name: amount if name == MEMORY else amount / UNITS
-        for name, amount in amounts.items()
-    }
 
 
 def _oom_kills(host: Host) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 from actorlib._bundles import GroupId, GroupSpec
 from actorlib._ray.library import group_of, ray
 from actorlib._ray.tasks import Failed, Task
+from actorlib._resources import counted
 from actorlib._snapshot import BundleInfo, GroupInfo
 from actorlib.exceptions import (
     PlacementGroupAlreadyExistsError,
@@ -39,7 +40,7 @@ class Groups:
                 f"a placement group is called {spec.name!r} already: take another name"
             )
         made = ray.util.placement_group(
-            [dict(bundle) for bundle in spec.bundles],
+            [counted(bundle.amounts) for bundle in spec.amounts],
             strategy=spec.strategy,
             name=spec.name,
             lifetime=spec.lifetime,

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from actorlib._kinds import UNITS
 from actorlib._ray.actors import Traits
 from actorlib._ray.crossing import Birth
 from actorlib._ray.host import AsyncHost, Host
 from actorlib._ray.library import ray
-from actorlib._resources import MEMORY, Resources
+from actorlib._resources import counted
 from actorlib._runtime_env import inherited
 from actorlib._wire.payload import dump
 
@@ -76,7 +75,7 @@ def birth_of(
     return Birth(
         source=source,
         label=face.class_name,
-        resources=counted(options.request),
+        resources=counted(options.request.amounts),
         runtime_env=inherited(context.runtime_env, options.runtime_env) or {},
         hides=hides,
         limits=limits,
@@ -86,11 +85,3 @@ def birth_of(
         house=house,
         begin=arrivals.host,
     )
-
-
-def counted(asked: Resources) -> dict[str, float]:
-    """Amounts as a user would write them; memory in bytes."""
-    return {
-        name: float(amount) if name == MEMORY else amount / UNITS
-        for name, amount in asked.amounts.items()
-    }

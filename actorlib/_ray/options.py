@@ -16,7 +16,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from actorlib._kinds import GPU
 from actorlib._options import ActorOptions
+from actorlib._resources import CPU, MEMORY, counted
 from actorlib.exceptions import UnsupportedOptionError
 
 if TYPE_CHECKING:
@@ -65,13 +67,15 @@ def refuse(label: str, options: ActorOptions) -> None:
 def amounts(options: ActorOptions | FunctionOptions) -> dict[str, Any]:
     """What an actor or a call holds; nothing that was not asked for.
 
-    Ray would have an actor that asks for nothing hold a CPU while it is placed.
+    Ray would have an actor that asks for nothing hold a CPU while it is placed, and
+    would round a sixth of a device up, so that six do not fit.
     """
+    exact = counted(options.request.amounts)
     asked: dict[str, Any] = {
-        "num_cpus": options.num_cpus or 0,
-        "num_gpus": options.num_gpus or 0,
-        "memory": int(options.memory or 0) or None,
-        "resources": dict(options.resources or {}),
+        "num_cpus": exact.get(CPU, 0),
+        "num_gpus": exact.get(GPU.name, 0),
+        "memory": exact.get(MEMORY),
+        "resources": {n: exact[n] for n in options.resources or {} if n in exact},
         "accelerator_type": options.accelerator_type,
     }
     return {name: value for name, value in asked.items() if value is not None}
@@ -138,7 +142,6 @@ def function_options(
                 "or use the local engine"
             )
     translated = amounts(options)
-    translated["num_cpus"] = 1 if options.num_cpus is None else options.num_cpus
     translated["max_retries"] = options.max_retries
     if is_stream:
         translated |= _stream_options(label, options.backpressure, is_async=False)

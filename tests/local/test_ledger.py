@@ -74,6 +74,33 @@ def test_acquire_when_one_part_is_lacking_then_nothing_is_taken() -> None:
     assert ledger.available() == ledger.total()
 
 
+def test_acquire_when_a_device_is_cut_in_equal_parts_then_just_so_many_fit() -> None:
+    for parts in range(1, 101):
+        ledger = machine(cpus=1, devices=gpus(1), lane=1)
+        share = 1 / parts
+        part = request(num_cpus=share, num_gpus=share, resources={"lane": share})
+
+        held = [granted(ledger, part) for _ in range(parts)]
+
+        assert ledger.try_acquire(request(num_gpus=share)) is None
+        assert ledger.try_acquire(request(num_cpus=share)) is None
+        ledger.check()
+        for lease in held:
+            ledger.release(lease)
+        assert ledger.available() == ledger.total()
+
+
+def test_acquire_when_a_whole_device_was_cut_in_thirds_then_what_is_left_is_told() -> (
+    None
+):
+    ledger = machine(devices=gpus(1))
+    for _ in range(3):
+        granted(ledger, request(num_gpus=1 / 3))
+
+    assert ledger.available()["GPU"] == 0.0001
+    assert ledger.try_acquire(request(num_gpus=0.0001)) is not None
+
+
 def test_acquire_when_it_is_unknown_then_refused() -> None:
     assert machine().try_acquire(request(resources={"licence": 1})) is None
 

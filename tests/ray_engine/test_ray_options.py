@@ -54,6 +54,9 @@ def test_actor_when_it_asks_for_nothing_then_it_holds_nothing() -> None:
     ("given", "expected"),
     [
         ({"num_gpus": 0.5}, {"num_gpus": 0.5}),
+        ({"num_gpus": 1 / 6}, {"num_gpus": 0.1666}),
+        ({"num_cpus": 2 / 3, "resources": {"a": 1 / 7}}, {"resources": {"a": 0.1428}}),
+        ({"num_cpus": 2 / 3}, {"num_cpus": 0.6666}),
         ({"memory": 10.9}, {"memory": 10}),
         ({"resources": {"TPU": 4}}, {"resources": {"TPU": 4}}),
         ({"num_gpus": 1, "accelerator_type": "H100"}, {"accelerator_type": "H100"}),
