@@ -21,7 +21,7 @@ from actorlib._engine import ActorId, Hold, current_engine, travels
 from actorlib._generator import ObjectRefGenerator
 from actorlib._interface import BUILT_IN, TERMINATE
 from actorlib._parts import parted
-from actorlib._ref import watch
+from actorlib._ref import ObjectRef, watch
 from actorlib.exceptions import PendingCallsLimitExceeded
 
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
     from actorlib._call_options import CallKeywords
     from actorlib._interface import Interface, Method
-    from actorlib._ref import ObjectRef
+    from actorlib._reading import Reading
 
 P = ParamSpec("P")
 R = TypeVar("R")
-C = TypeVar("C")
+C = TypeVar("C", bound="ObjectRef[Any] | Reading")
 
 
 class ActorMethod(Generic[P, R]):
@@ -217,16 +217,14 @@ class _StreamMethod(ActorMethod[P, R]):
         method.check(len(args), kwargs)
         is_capped = hold.interface.max_unread > 0
 
-        def call() -> ObjectRefGenerator[R]:
-            engine = hold.engine
-            reading = engine.stream(
+        def call() -> Reading:
+            return hold.engine.stream(
                 hold.actor_id, method, args, kwargs, is_capped=is_capped
             )
-            return ObjectRefGenerator(reading)
 
         if hold.interface.max_pending > 0:
-            return _counted(hold, method, call)
-        return call()
+            return ObjectRefGenerator(_counted(hold, method, call))
+        return ObjectRefGenerator(call())
 
 
 def _counted(hold: Hold, method: Method, call: Callable[[], C]) -> C:
@@ -245,16 +243,10 @@ def _counted(hold: Hold, method: Method, call: Callable[[], C]) -> C:
     except BaseException:
         pending.made(actor, None)
         raise
-    ref = _answer_of(made)
+    ref: ObjectRef[Any] = made if isinstance(made, ObjectRef) else made.completed
     pending.made(actor, ref)
     watch(ref, partial(pending.end, actor, weakref.ref(ref)))
     return made
-
-
-def _answer_of(made: object) -> ObjectRef[Any]:
-    if isinstance(made, ObjectRefGenerator):
-        return cast("ObjectRefGenerator[Any]", made).completed()
-    return cast("ObjectRef[Any]", made)
 
 
 class _Terminate(ActorMethod[[], None]):

@@ -21,6 +21,7 @@ from actorlib._checks import (
     said,
     text,
     times,
+    truth,
 )
 
 RAYS_NAMES = {"_generator_backpressure_num_objects": "backpressure"}
@@ -32,6 +33,7 @@ class MethodKeywords(TypedDict, total=False):
 
     backpressure: int | None
     concurrency_group: str | None
+    detach: bool | None
     max_task_retries: int | None
     num_returns: int | Literal["streaming", "dynamic"] | None
     retry_exceptions: bool | Sequence[type[Exception]] | None
@@ -53,6 +55,8 @@ class CallOptions:
             for any number. None is 256 items or 8 MiB, whichever is met first.
         concurrency_group: The group that it counts in. None is the one of the methods
             that name none.
+        detach: Of a generator: True lets it run on to its end when nobody reads it any
+            more, with its items thrown away. None is False: it is cancelled.
         max_task_retries: How often it is sent again if the actor dies; -1 always. None
             is what the actor's options say.
         name: What it is called where it runs (``get_task_name``). None is the class
@@ -69,6 +73,7 @@ class CallOptions:
 
     backpressure: int | None = None
     concurrency_group: str | None = None
+    detach: bool | None = None
     max_task_retries: int | None = None
     name: str | None = None
     num_returns: int | Literal["streaming", "dynamic"] | None = None
@@ -78,6 +83,8 @@ class CallOptions:
     def __post_init__(self) -> None:
         if self.concurrency_group is not None:
             text("concurrency_group", self.concurrency_group, "'io'")
+        if self.detach is not None:
+            truth("detach", self.detach)
         if self.max_task_retries is not None:
             times("max_task_retries", self.max_task_retries)
         if self.name is not None:
@@ -120,6 +127,14 @@ class CallOptions:
             told["retries"] = (self.max_task_retries, self.retry_exceptions)
         return told
 
+    @property
+    def of_stream(self) -> dict[str, object]:
+        """What has to be told besides with each call of a generator."""
+        told: dict[str, object] = {"stream": self.backpressure or 0}
+        if self.detach:
+            told["detach"] = True
+        return told
+
     def check(self, method: str, *, is_stream: bool) -> None:
         """Refuses what a method cannot be, generator or not.
 
@@ -137,11 +152,12 @@ class CallOptions:
             raise ValueError(
                 f'{method} is no generator: num_returns="streaming" is for what yields'
             )
-        if self.backpressure is not None:
-            raise ValueError(
-                f"{method} is no generator: backpressure={self.backpressure} is for "
-                "what yields"
-            )
+        for name in ("backpressure", "detach"):
+            value = getattr(self, name)
+            if value is not None:
+                raise ValueError(
+                    f"{method} is no generator: {name}={value} is for what yields"
+                )
 
     def updated(self, given: Mapping[str, object]) -> CallOptions:
         """These options with some of them replaced; None leaves one as it is.

@@ -43,6 +43,7 @@ class CallingKeywords(CommonKeywords, total=False):
     """The keywords of ``f.options(...)``: all but ``max_calls``."""
 
     backpressure: int | None
+    detach: bool | None
     max_retries: int
     num_returns: int | Literal["streaming", "dynamic"] | None
     timeout: float | None
@@ -93,6 +94,8 @@ class FunctionOptions:
             anyhow. None is 1.
         backpressure: Of a generator: how many items it may be ahead of its reader, -1
             for any number. None is 256 items or 8 MiB, whichever is met first.
+        detach: Of a generator: True lets it run on to its end when nobody reads it any
+            more, with its items thrown away. None is False: it is cancelled.
         timeout: Seconds from the call until it fails with DeadlineExceededError and is
             cancelled, with everything that it called. They count wherever it is: while
             it waits for its arguments, in line, and running.
@@ -119,6 +122,7 @@ class FunctionOptions:
     retry_exceptions: bool | Sequence[type[Exception]] = False
     num_returns: int | Literal["streaming", "dynamic"] | None = None
     backpressure: int | None = None
+    detach: bool | None = None
     timeout: float | None = None
     worker: ActorOptions = field(init=False, repr=False)
     calling: CallOptions = field(init=False, repr=False)
@@ -149,6 +153,7 @@ class FunctionOptions:
         object.__setattr__(self, "worker", worker)
         calling = CallOptions(
             backpressure=self.backpressure,
+            detach=self.detach,
             name=self.name,
             num_returns=self.num_returns,
             timeout=self.timeout,
@@ -226,7 +231,7 @@ class FunctionSpec:
     def __post_init__(self) -> None:
         told = self.options.calling.told
         if self.is_stream:  # the worker has to know how far each may be ahead
-            told["stream"] = self.options.backpressure or 0
+            told |= self.options.calling.of_stream
         object.__setattr__(self, "told", told or None)
 
 

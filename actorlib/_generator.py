@@ -3,10 +3,14 @@
 ``async for ref in h.items.remote(10): print(await ref)``, and in plain methods of
 actors ``for ref in gen: ref.get()``. Each step waits until the next item is there, so
 its ref is done; a ref that is kept is good for ever.
+
+It ends as a generator of one's own does: whoever breaks out of the loop, is cancelled
+in it or loses the generator ends what makes the items.
 """
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, NoReturn, Self, TypeVar
 
@@ -21,17 +25,20 @@ class ObjectRefGenerator(Generic[R]):
     """The items of one call, in order, while the method still runs.
 
     The producer is a bounded number of items ahead of what was taken
-    (``backpressure=``). When the generator is dropped, the method runs on to its end
-    and its items are thrown away where they are made; ``cancel()`` stops it.
+    (``backpressure=``). It is cancelled when the generator is closed or dropped, or a
+    wait for an item is cancelled: its ``finally`` blocks run, and its actor is free.
+    With ``detach=True`` it runs on to its end then, and what it makes is thrown away.
+    Who holds ``completed()`` holds the call.
 
     An exception of the method comes as the last ref, which raises it; so does the
     actor's death. Several may read from one generator: each item goes to one of them.
     """
 
-    __slots__ = ("__weakref__", "_reading")
+    __slots__ = ("__weakref__", "_reading", "_waits")
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
+        self._waits = 0
 
     def __iter__(self) -> Self:
         """The generator itself: for plain methods of actors."""
@@ -56,7 +63,10 @@ class ObjectRefGenerator(Generic[R]):
         return self
 
     async def __anext__(self) -> ObjectRef[R]:
-        """Waits until the next item is there; cancelled: no item is lost.
+        """Waits until the next item is there.
+
+        Cancelled: the call is cancelled too, unless it is detached or somebody else
+        waits for an item. To look again later, ask ``actorlib.wait``.
 
         Raises:
             StopAsyncIteration: There are no more.
@@ -65,12 +75,23 @@ class ObjectRefGenerator(Generic[R]):
         while (ref := reading.take()) is None:
             if reading.is_exhausted:
                 raise StopAsyncIteration
-            await reading.arrival()
+            self._waits += 1
+            try:
+                await reading.arrival()
+            except asyncio.CancelledError:
+                if self._waits == 1 and not reading.is_detached:
+                    self.cancel()
+                raise
+            finally:
+                self._waits -= 1
         return ref
 
     def completed(self) -> ObjectRef[int]:
-        """The whole call: the number of its items, or what it raised."""
-        return self._reading.completed
+        """The whole call: the number of its items, or what it raised.
+
+        Who holds it keeps the call, also when the generator itself is dropped.
+        """
+        return self._reading.whole(self)
 
     def cancel(self, *, recursive: bool = True, force: bool = False) -> bool:
         """Stops the method at its yield, or an ``async def`` at its await.
@@ -93,9 +114,15 @@ class ObjectRefGenerator(Generic[R]):
         """
         return self._reading.completed.cancel(recursive=recursive, force=force)
 
+    def close(self) -> None:
+        """Ends the method, unless it is detached; there are no more items to be read.
+
+        ``contextlib.closing(h.items.remote())`` does so where a block is left.
+        """
+        self._reading.drop()
+
     async def aclose(self) -> None:
-        """Stops the method likewise; there are no more items, for whoever reads."""
-        self.cancel()
+        """Does the same, as ``contextlib.aclosing`` asks for it."""
         self._reading.drop()
 
     def __del__(self) -> None:

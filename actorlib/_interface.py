@@ -295,7 +295,7 @@ def _told(options: CallOptions, *, is_stream: bool) -> dict[str, object]:
     """What has to be said of each call of a method."""
     told = options.told
     if is_stream:  # the worker has to know which are, and how far each may be ahead
-        told["stream"] = options.backpressure or 0
+        told |= options.of_stream
     return told
 
 

@@ -13,9 +13,10 @@ wait that is cancelled loses nothing.
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from actorlib._ref import ObjectRef
 from actorlib._window import UNREAD, Tally
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from actorlib._window import Bounds
 
+R = TypeVar("R")
 _NO_ITEM = -1
 
 
@@ -70,10 +72,13 @@ class Reading:
         feed: The engine.
         bounds: How far the producer may be ahead.
         is_capped: Whether other streams of the actor wait for what is taken here.
+        is_detached: Whether the call goes on when nobody reads any more.
 
     Attributes:
         call: The engine's number for the call.
-        completed: The whole call: its value is the number of items.
+        completed: The whole call: its value is the number of items. It is the
+            engine's; a reader gets one of his own, see ``whole``.
+        is_detached: See above.
         force: Stops the call, and ends the process that it runs in; None where that
             is an actor's.
     """
@@ -87,10 +92,13 @@ class Reading:
         bounds: Bounds,
         *,
         is_capped: bool = False,
+        is_detached: bool = False,
     ) -> None:
         self.call = 0
         self.completed: ObjectRef[int] = ObjectRef(loop=loop)
         self.completed.bind(self, 0)
+        self.is_detached = is_detached
+        self._whole: weakref.ref[ObjectRef[int]] | None = None
         self._loop = loop
         self._feed = feed
         self._is_capped = is_capped
@@ -134,18 +142,43 @@ class Reading:
                 self._arrival = arrival
         return arrival
 
+    def whole(self, reader: object) -> ObjectRef[int]:
+        """The whole call, as a ref that keeps its reader.
+
+        Whoever waits for the whole call wants it to go on, also if he takes no items.
+
+        Args:
+            reader: What ``drop`` is called for when it is gone.
+        """
+        with self._lock:
+            known = None if self._whole is None else self._whole()
+            if known is not None:
+                return known
+            whole: ObjectRef[int] = ObjectRef(loop=self._loop)
+            whole.bind(self, 0)
+            whole.reader = reader
+            self._whole = weakref.ref(whole)
+            pass_on(self.completed, whole)
+        return whole
+
     def drop(self) -> None:
-        """Nobody reads any more; the producer is told once it has sent something."""
+        """Nobody reads any more: the call is cancelled, unless it is detached.
+
+        The producer of a detached one is told once it has sent something.
+        """
         with self._lock:
             if self._is_dropped:
                 return
             self._is_dropped = True
             items, self._items = self._items, deque()
-            tells = bool(self._number) and (self._is_capped or not self._is_over)
+            is_left = self.is_detached and not self._is_over
+            tells = bool(self._number) and (self._is_capped or is_left)
         del items  # not before: it may be the end of the user's own objects
-        self._arrived()
         if tells:
             self._feed.taken(self._number, UNREAD)
+        if not self._is_over and not self.is_detached:
+            self.completed.cancel()
+        self._arrived()
 
     def drop_soon(self) -> None:
         """The same, from a destructor."""
@@ -201,6 +234,7 @@ class Reading:
         self._end(None)
         if not self.completed.done():
             self.completed.set_result(count)
+        self._pass_on()
 
     def set_exception(self, error: BaseException) -> None:
         """The stream ends with an error, behind the items that have come."""
@@ -210,6 +244,7 @@ class Reading:
             # The last item tells of it; and what was cut off, nobody wanted any more.
             if not self._is_dropped or isinstance(error, TaskCancelledError):
                 self.completed.exception()
+        self._pass_on()
 
     def exception(self) -> None:
         """Whoever looks knows of the error: nobody has to be told of it."""
@@ -245,6 +280,15 @@ class Reading:
         self._end(TaskCancelledError("the call was cancelled"))
         for ref, _ in self._items:
             ref.exception()
+        if not self.completed.done():
+            self.completed.give_up()
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        with self._lock:
+            whole = None if self._whole is None else self._whole()
+        if whole is not None:
+            pass_on(self.completed, whole)
 
     def loosen(self, ref: ObjectRef[Any]) -> None:
         """Nothing: a stream ends by itself when nobody reads; see Replier."""
@@ -292,6 +336,21 @@ class Reading:
             arrival, self._arrival = self._arrival, None
         if arrival is not None and not arrival.done():
             arrival.set_result(None)
+
+
+def pass_on(ref: ObjectRef[R], to: ObjectRef[R]) -> None:
+    """Gives one ref what another one has, if it has it and that has nothing yet."""
+    if not ref.done() or to.done():
+        return
+    if ref.cancelled():
+        to.give_up()
+        return
+    error = ref.exception()
+    if error is None:
+        to.set_result(ref.result())
+    else:
+        to.set_exception(error)
+        to.exception()  # the last item tells of it
 
 
 def _size_of(payload: Any) -> int:

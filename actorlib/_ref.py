@@ -101,6 +101,7 @@ class ObjectRef(_Future[R]):
         kept: The value as it came, and what is in it; only if it lies in shared memory.
         object_id: What it is called in every process; only if somebody has asked.
         first: What the first wait on its own loop waits for, if there is one.
+        reader: The generator whose whole call it is; who waits for it reads on.
     """
 
     __slots__ = ("_engine", "call", "kept", "object_id")
@@ -111,6 +112,7 @@ class ObjectRef(_Future[R]):
     _engine: Replier
     # No slot: few are awaited themselves, and none pays for it before.
     first: asyncio.Future[None] | None = None
+    reader: object = None
 
     def bind(self, engine: Replier, call: int) -> None:
         """Tells the ref who will fill it, and by which number it is called there."""

@@ -5,6 +5,7 @@ Most calls say nothing, and then nothing of this runs. What is said travels as a
 * ``batch``: that it is many calls: how many arguments each has, and the number of the
   first one.
 * ``group``: the concurrency group that the caller has named.
+* ``detach``: that a stream runs on when nobody reads it; for the owner alone.
 * ``deadline``: when its time is over; see ``_calling.Deadline``.
 * ``name``: what the call is called where it runs.
 * ``retries``: how often and after what it is sent again; for the owner alone.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import sys
@@ -233,26 +234,72 @@ async def test_stream_when_it_waits_for_its_reader_then_it_holds_no_cpu(
         assert await all_of(other) == ["first", "last"]
 
 
-async def test_gen_010_a_stream_that_is_dropped_runs_to_its_end(stop: Stop) -> None:
-    @actorlib.remote(backpressure=1)
+async def test_gen_010_a_detached_stream_that_is_dropped_runs_to_its_end(
+    stop: Stop,
+) -> None:
+    @actorlib.remote(backpressure=1, detach=True)
     def ends(place: Place) -> Iterator[int]:
         yield from range(10)
         place.stop_here()
 
     stream = ends.remote(stop.place)
     await anext(stream)
-    whole = stream.completed()
     del stream
     await stop.reached()
     stop.release()
-    assert await whole == 10
 
 
-async def test_gen_018_a_reader_that_dies_leaves_the_producer_running(
+async def test_stream_when_only_its_whole_call_is_awaited_then_it_runs() -> None:
+    assert await items.options(backpressure=-1).remote(10).completed() == 10
+
+
+@pytest.mark.parametrize("how", ["read", "unseen"])
+async def test_stream_when_dropped_then_it_ends_and_its_cpu_is_free(
+    how: str, runtime: Runtime, tmp_path: Path
+) -> None:
+    stream = noted.options(num_cpus=2).remote(tmp_path / "ends")
+    if how == "read":
+        await anext(stream)
+    del stream
+
+    await idle()
+    assert runtime.calls() == []
+
+
+async def test_stream_when_left_by_a_worker_then_it_ends(tmp_path: Path) -> None:
+    def reads_one(path: Path) -> int:
+        stream = noted.options(backpressure=1).remote(path)
+        return next(stream).get()
+
+    def dies(path: Path) -> None:
+        reads_one(path)
+        stream = noted.options(backpressure=1).remote(path)
+        next(stream).get()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    path = tmp_path / "ends"
+    assert await actorlib.remote(reads_one).remote(path) == 0
+    assert await behind(path) == "x"
+    reader = actorlib.remote(max_retries=0)(dies)
+    assert type(await raised(reader.remote(path))) is WorkerCrashedError
+    assert await behind(path) == "xxx"
+
+
+@actorlib.remote
+def noted(path: Path) -> Iterator[int]:
+    """Endless; writes down its end."""
+    try:
+        yield from itertools.count()
+    finally:
+        with path.open("a") as file:
+            file.write("x")
+
+
+async def test_gen_018_a_reader_that_dies_leaves_a_detached_producer_running(
     stop: Stop,
 ) -> None:
     def read_and_die(place: Place) -> None:
-        @actorlib.remote(backpressure=1)
+        @actorlib.remote(backpressure=1, detach=True)
         def ends(place: Place) -> Iterator[int]:
             yield from range(10)
             place.stop_here()

@@ -100,7 +100,7 @@ async def test_end_when_a_dropped_stream_has_no_end_then_it_is_cut_off(
     kind: str,
 ) -> None:
     async with running(grace=0.1), KINDS[kind].remote() as source:
-        items = source.endless.remote()
+        items = source.endless.options(detach=True).remote()
         await anext(items)
         del items
 

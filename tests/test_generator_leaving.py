@@ -33,9 +33,11 @@ pytestmark = [
 
 
 @kinds()
-async def test_gen_010_a_dropped_generator_runs_on_to_its_end(kind: str) -> None:
+async def test_gen_010_a_detached_generator_that_is_dropped_runs_on_to_its_end(
+    kind: str,
+) -> None:
     source = made(kind)
-    items = source.items.options(backpressure=1).remote(2_000)
+    items = source.items.options(backpressure=1, detach=True).remote(2_000)
     await anext(items)
     del items
 
@@ -44,27 +46,69 @@ async def test_gen_010_a_dropped_generator_runs_on_to_its_end(kind: str) -> None
 
 
 @kinds()
-async def test_stream_when_dropped_and_endless_then_the_actor_serves_others(
-    kind: str,
+@pytest.mark.parametrize("how", ["break", "cancelled"])
+async def test_stream_when_left_then_it_ends_where_it_is(kind: str, how: str) -> None:
+    source = made(kind)
+
+    async def read() -> None:
+        async for ref in source.items.options(backpressure=2).remote(1_000):
+            if await ref == 1 and how == "break":
+                break
+            if how == "cancelled":
+                reading.cancel()
+
+    reading = asyncio.ensure_future(read())
+    await asyncio.wait([reading])
+
+    assert (await ended(source))[-1] == "finally"
+    assert await source.ping.remote() < 10
+
+
+@kinds()
+async def test_stream_when_dropped_and_endless_then_the_actor_is_free(
+    kind: str, runtime: Runtime
 ) -> None:
     source = made(kind)
     items = source.endless.remote()
     await anext(items)
-    completed = items.completed()
+    del items
+
+    assert await all_of(source.yields.remote(1, 2)) == [1, 2]
+    assert runtime.calls() == []
+    at_rest = await source.ping.remote()
+    assert await source.ping.remote() == at_rest
+
+
+@kinds()
+async def test_stream_when_detached_and_endless_then_the_actor_serves_others(
+    kind: str,
+) -> None:
+    source = made(kind)
+    items = source.endless.options(detach=True).remote()
+    await anext(items)
     del items
 
     before = await source.ping.remote()
     while await source.ping.remote() < before + 300:
         pass
     assert await all_of(source.yields.remote(1, 2)) == [1, 2]
-    assert not completed.done()
+    await actorlib.kill(source)
+
+
+@kinds("serial", "async")
+async def test_stream_when_only_its_whole_call_is_awaited_then_it_runs(
+    kind: str,
+) -> None:
+    source = made(kind)
+
+    assert await source.items.options(backpressure=-1).remote(5_000).completed() == 5000
 
 
 @kinds("serial", "async")
 async def test_stream_when_dropped_unseen_then_nothing_is_left(kind: str) -> None:
     source = made(kind)
 
-    source.items.remote(5_000)
+    source.items.options(detach=True).remote(5_000)
 
     assert await ended(source) == ["finally"]
     del source

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 from typing import TYPE_CHECKING, Any
 
@@ -47,8 +48,11 @@ class Plain:
 TWO = Bounds(2, -1)
 
 
-async def reading(engine: FakeEngine, bounds: Bounds = TWO) -> Reading:
-    made = Reading(asyncio.get_running_loop(), engine, bounds)
+async def reading(
+    engine: FakeEngine, bounds: Bounds = TWO, *, is_detached: bool = False
+) -> Reading:
+    loop = asyncio.get_running_loop()
+    made = Reading(loop, engine, bounds, is_detached=is_detached)
     made.bind(engine, 7)
     engine._refs[7] = made.completed  # it knows of the call
     return made
@@ -134,6 +138,21 @@ def test_gen_016_dynamic_is_streaming_with_a_warning() -> None:
     assert options.num_returns == "streaming"
 
 
+@pytest.mark.parametrize(("detach", "told"), [(True, {"detach": True}), (False, {})])
+def test_options_when_a_stream_is_detached_then_its_call_says_so(
+    *, detach: bool, told: dict[str, object]
+) -> None:
+    face = interface_of(Source)
+
+    said = face.with_options(face.methods["bounded"], {"detach": detach}).told
+
+    assert said == {"stream": 8, **told}
+    with pytest.raises(ValueError, match="no_stream is no generator: detach="):
+        face.with_options(face.methods["no_stream"], {"detach": detach})
+    with pytest.raises(TypeError, match="detach"):
+        face.with_options(face.methods["bounded"], {"detach": 1})
+
+
 # The reader's end.
 
 
@@ -166,9 +185,9 @@ async def test_ret_011_an_index_that_was_there_is_passed_over_and_told_anew() ->
     assert [ref.result() for ref in iter(items.take, None)] == [1, 2, 3]
 
 
-async def test_reading_when_dropped_before_an_item_then_told_with_the_first() -> None:
+async def test_reading_when_detached_and_dropped_then_told_with_the_first() -> None:
     engine = FakeEngine()
-    items = await reading(engine)
+    items = await reading(engine, is_detached=True)
 
     items.drop()
     assert engine.told == []
@@ -178,16 +197,93 @@ async def test_reading_when_dropped_before_an_item_then_told_with_the_first() ->
     assert items.take() is None
 
 
-async def test_generator_when_garbage_then_its_stream_is_dropped() -> None:
+@pytest.mark.parametrize("is_detached", [True, False])
+async def test_generator_when_garbage_then_its_call_is_cancelled_or_told(
+    *, is_detached: bool
+) -> None:
     engine = FakeEngine()
-    items = await reading(engine)
+    items = await reading(engine, is_detached=is_detached)
     put(items, 0)
 
     ObjectRefGenerator(items)
     gc.collect()
     await next_turn()
 
-    assert engine.told == [(7, UNREAD)]
+    assert engine.cancelled == ([] if is_detached else [7])
+    assert engine.told == ([(7, UNREAD)] if is_detached else [])
+
+
+async def test_generator_when_closed_then_its_call_is_cancelled_once() -> None:
+    engine = FakeEngine()
+    with contextlib.closing(ObjectRefGenerator[int](await reading(engine))) as items:
+        pass
+    await items.aclose()
+    with pytest.raises(StopAsyncIteration):
+        await anext(items)
+
+    assert engine.cancelled == [7]
+
+
+async def test_generator_when_over_then_dropping_it_cancels_nothing() -> None:
+    engine = FakeEngine()
+    items = await reading(engine)
+    put(items, 0)
+    items.set_result(1)
+
+    ObjectRefGenerator(items)
+    gc.collect()
+    await next_turn()
+
+    assert engine.cancelled == engine.told == []
+
+
+async def test_generator_when_its_whole_call_is_held_then_it_goes_on() -> None:
+    engine = FakeEngine()
+    items = await reading(engine)
+
+    whole = ObjectRefGenerator[int](items).completed()
+    gc.collect()
+    await next_turn()
+    assert engine.cancelled == []
+    items.set_result(3)
+
+    assert await whole == 3
+
+
+async def test_generator_when_its_whole_call_is_let_go_then_it_is_cancelled() -> None:
+    engine = FakeEngine()
+    whole = ObjectRefGenerator[int](await reading(engine)).completed()
+
+    del whole
+    gc.collect()
+    await next_turn()
+
+    assert engine.cancelled == [7]
+
+
+@pytest.mark.parametrize("is_detached", [True, False])
+async def test_generator_when_its_wait_is_cancelled_then_its_call_is_unless_detached(
+    *, is_detached: bool
+) -> None:
+    engine = FakeEngine()
+    items = await reading(engine, is_detached=is_detached)
+    generator: ObjectRefGenerator[int] = ObjectRefGenerator(items)
+    first, last = (asyncio.ensure_future(_step(generator)) for _ in range(2))
+    await asyncio.sleep(0)
+
+    first.cancel()
+    await asyncio.wait([first])
+    assert engine.cancelled == []  # somebody else waits for the item
+    last.cancel()
+    await asyncio.wait([last])
+
+    assert engine.cancelled == ([] if is_detached else [7])
+    put(items, 0)
+    if is_detached:
+        assert await (await anext(generator)) == 0
+    else:
+        with pytest.raises(TaskCancelledError):
+            await (await anext(generator))
 
 
 async def test_generator_when_cancelled_then_one_ref_tells_and_it_ends() -> None:

@@ -156,10 +156,10 @@ async def test_stream_when_many_read_then_each_item_goes_to_one() -> None:
     assert sorted(i for part in parts for i in part) == list(range(1000))
 
 
-async def test_stream_when_a_wait_is_cancelled_then_no_item_is_lost(
+async def test_stream_when_a_detached_one_is_not_waited_for_then_no_item_is_lost(
     stop: Stop,
 ) -> None:
-    items = made("serial").stops.remote(stop.place)
+    items = made("serial").stops.options(detach=True).remote(stop.place)
     await anext(items)
     waits = [asyncio.ensure_future(anext(items)) for _ in range(3)]
     await stop.reached()

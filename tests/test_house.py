@@ -111,7 +111,7 @@ ARROWS: dict[str, str] = {
     "_method": "_actor_method _call_options _handle _interface _generator",
     "_actor_method": (
         "_batch _checks _call_options _engine _interface _parts _ref exceptions "
-        "_generator"
+        "_generator _reading"
     ),
     "_handle": "_actor_method _engine _interface _spelling",
     "_function": (

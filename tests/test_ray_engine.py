@@ -86,6 +86,12 @@ class Source:
 class AsyncSource:
     """Makes items on its loop."""
 
+    def __init__(self) -> None:
+        self.ended = asyncio.Event()
+
+    async def left(self) -> bool:
+        return await self.ended.wait()
+
     async def items(self, count: int) -> AsyncIterator[int]:
         for number in range(count):
             await asyncio.sleep(0)
@@ -95,8 +101,11 @@ class AsyncSource:
         yield from range(count)
 
     async def endless(self) -> AsyncIterator[int]:
-        yield 0
-        await asyncio.Event().wait()
+        try:
+            yield 0
+            await asyncio.Event().wait()
+        finally:
+            self.ended.set()
 
 
 @actorlib.remote
@@ -164,6 +173,23 @@ async def test_stream_when_cancelled_then_its_end_says_so() -> None:
     stream.cancel()
 
     assert isinstance(await raised(await anext(stream)), TaskCancelledError)
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_stream_when_dropped_then_it_ends_where_it_is() -> None:
+    source = AsyncSource.remote()
+    stream = source.endless.remote()
+    assert await (await anext(stream)) == 0
+    del stream
+
+    assert await source.left.remote()
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_stream_when_detached_and_dropped_then_its_end_is_awaited_still() -> None:
+    source = Source.remote()
+
+    assert await source.items.options(detach=True).remote(5).completed() == 5
 
 
 @pytest.mark.usefixtures("runtime")

@@ -149,7 +149,9 @@ class LocalEngine:
         pool = self.lives.pool
         feed = OwnerFeed(self.loop, pool, pool)
         bounds = bounds_of(spec.options.backpressure or 0)
-        reading = Reading(self.loop, feed, bounds)
+        reading = Reading(
+            self.loop, feed, bounds, is_detached=bool(spec.options.detach)
+        )
         reading.may_force(pool.force)
         self._runs.run(reading, spec, args, kwargs)
         return reading
@@ -176,7 +178,10 @@ class LocalEngine:
         life = self._life(actor)
         feed = OwnerFeed(self.loop, life.dispatch, life.dispatch.streams)
         bounds = bounds_of(method.options.backpressure or 0)
-        reading = Reading(self.loop, feed, bounds, is_capped=is_capped)
+        is_detached = bool(method.options.detach)
+        reading = Reading(
+            self.loop, feed, bounds, is_capped=is_capped, is_detached=is_detached
+        )
         told = tell(method)
         self._sending.send(life, reading, method, args, kwargs, told)
         return reading

@@ -203,7 +203,14 @@ class Relay:
         if told is not None and "stream" in told:
             is_capped = life.record.interface.max_unread > 0
             streams = life.dispatch.streams
-            reply = Reader(asker, self.answer_loans, session, call, streams)
+            reply = Reader(
+                asker,
+                self.answer_loans,
+                session,
+                call,
+                streams,
+                is_detached="detach" in told,
+            )
             self._readers.add(reply, is_capped=is_capped)
         number = life.dispatch.send(reply, method, loans, payload, told)
         if number:
@@ -219,8 +226,10 @@ class Relay:
         asker = Waiting(self, session, call)
         asker.asking, asker.pool = asking, pool
 
-        def read() -> Reader:
-            reader = Reader(asker, self.answer_loans, session, call, pool)
+        def read(*, is_detached: bool) -> Reader:
+            reader = Reader(
+                asker, self.answer_loans, session, call, pool, is_detached=is_detached
+            )
             self._readers.add(reader, is_capped=False)
             return reader
 
@@ -356,7 +365,9 @@ class Relay:
         self.introductions.forget(session)
         self._creations.forget(session.prefix)
         self._deadlocks.forget(session.actor)
-        self._readers.forget(session.number)
+        for reader in self._readers.forget(session.number):
+            self.answered(session, reader.call)
+            reader.leave()
         self._actors.pool.plans.forget(session.number)
 
 

@@ -131,7 +131,7 @@ def ask(
     pool: Pool,
     session: int,
     asker: Waiting,
-    read: Callable[[], Reader],
+    read: Callable[..., Reader],
     number: int,
     face: bytes,
     loans: tuple[LoanId, ...] | None,
@@ -144,7 +144,8 @@ def ask(
         pool: Where it goes.
         session: The number of the worker's session.
         asker: Gets the answer.
-        read: Makes whoever gets the items instead, if it yields.
+        read: Makes whoever gets the items instead, if it yields; is told whether the
+            call is detached.
         number: The function's number there.
         face: What is known of it; see Plans.
         loans: What is in the arguments and counted.
@@ -157,5 +158,7 @@ def ask(
     if loans:
         # The worker still holds them; this process does too, until it is answered.
         pool.loans.arrived(loans, OWNER)
-    reply = read() if plan.is_stream else asker
+    reply: Waiting | Reader = asker
+    if plan.is_stream:
+        reply = read(is_detached=bool(told and "detach" in told))
     return pool.post(reply, plan, loans, payload, told)

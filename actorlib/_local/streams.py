@@ -180,6 +180,10 @@ class Answering(Protocol):
         """Tells that there will be none."""
         ...
 
+    def drop(self) -> None:
+        """Cancels the call."""
+        ...
+
 
 class Reader:
     """A worker that reads the stream of an actor, or of a function; see Asker.
@@ -190,6 +194,7 @@ class Reader:
         session: The worker.
         call: What it calls the stream.
         source: Where the items come from.
+        is_detached: Whether the call goes on when the worker is gone.
 
     Attributes:
         session: The worker.
@@ -199,6 +204,7 @@ class Reader:
 
     __slots__ = (
         "_asker",
+        "_is_detached",
         "_is_gone",
         "_lend",
         "_number",
@@ -215,11 +221,14 @@ class Reader:
         session: Worker,
         call: int,
         source: Source,
+        *,
+        is_detached: bool,
     ) -> None:
         self.session = session
         self.call = call
         self.over: Callable[[], None] | None = None
         self._is_gone = False
+        self._is_detached = is_detached
         self._asker = asker
         self._lend = lend
         self._source = source
@@ -242,6 +251,12 @@ class Reader:
         self._is_gone = self._is_gone or count == UNREAD
         if self._number:
             self._source.taken(self._number, count)
+
+    def leave(self) -> None:
+        """The worker is gone: its call is cancelled, unless it is detached."""
+        self.took(UNREAD)
+        if not self._is_detached:
+            self._asker.drop()
 
     def answer(self, frame: Frame) -> None:
         """Passes the end on."""
@@ -292,10 +307,9 @@ class Readers:
             if not readers:
                 del self._open[session]
 
-    def forget(self, session: int) -> None:
-        """A worker is gone, and nobody reads its streams any more."""
-        for reader in self._open.pop(session, {}).values():
-            reader.took(UNREAD)
+    def forget(self, session: int) -> list[Reader]:
+        """A worker is gone; gives what it read, to be left."""
+        return list(self._open.pop(session, {}).values())
 
 
 _READERS = (Reading, Reader)

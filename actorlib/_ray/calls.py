@@ -95,7 +95,14 @@ class Calls:
         going = self._sent(actor, method, args, kwargs, label)
         if going is None:
             raise cast("Exception", actor.why)
-        stream = Stream(self._home, going.result, going.where, actor, going.asked)
+        stream = Stream(
+            self._home,
+            going.result,
+            going.where,
+            actor,
+            going.asked,
+            is_detached=bool(method.options.detach),
+        )
         if going.deadline is not None:
             stream.is_due(going.deadline)
         return stream

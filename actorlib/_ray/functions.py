@@ -86,7 +86,10 @@ class Functions:
         if self._home.is_far:
             raise client.refuse_stream(spec.label)
         generator, deadline = self._called(spec, args, kwargs)
-        stream = Stream(self._home, generator, spec.label, None)
+        is_detached = bool(spec.options.detach)
+        stream = Stream(
+            self._home, generator, spec.label, None, is_detached=is_detached
+        )
         if deadline is not None:
             stream.is_due(deadline)
         return stream

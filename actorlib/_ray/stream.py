@@ -8,12 +8,14 @@ be there, and calls back when it is.
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._ray.library import bring, error_class, peek, ray, read
 from actorlib._ray.tasks import Failed, Task
+from actorlib._reading import pass_on
 from actorlib._ref import ObjectRef
 from actorlib.exceptions import DeadlineExceededError, TaskCancelledError
 
@@ -38,9 +40,11 @@ class Stream:
         where: What was called, for messages.
         actor: Whose method it is, if it is one's.
         asked: What is known of the call; see Task.
+        is_detached: Whether the call goes on when nobody reads any more.
 
     Attributes:
         completed: The whole call: its value is the number of items.
+        is_detached: See above.
     """
 
     def __init__(
@@ -50,7 +54,11 @@ class Stream:
         where: str,
         actor: Actor | None,
         asked: Asked | None = None,
+        *,
+        is_detached: bool = False,
     ) -> None:
+        self.is_detached = is_detached
+        self._known: weakref.ref[ObjectRef[int]] | None = None
         self._home = home
         self._generator = generator
         self._where = where
@@ -69,6 +77,7 @@ class Stream:
         self.completed: ObjectRef[int] = self._whole.ref()
         self.completed.bind(self, 0)
         self.completed.add_done_callback(_look)  # the last item tells of an error
+        self.completed.add_done_callback(self._pass_on)
 
     # For readers.
 
@@ -97,8 +106,31 @@ class Stream:
                 self._ask()
         return arrival
 
+    def whole(self, reader: object) -> ObjectRef[int]:
+        """The whole call, as a ref that keeps its reader; see Reading."""
+        with self._lock:
+            known = None if self._known is None else self._known()
+            if known is not None:
+                return known
+            whole: ObjectRef[int] = ObjectRef(loop=self._home.loop)
+            whole.bind(self, 0)
+            whole.reader = reader
+            self._known = weakref.ref(whole)
+            pass_on(self.completed, whole)
+        return whole
+
+    def _pass_on(self, completed: ObjectRef[int]) -> None:
+        whole = None if self._known is None else self._known()
+        if whole is not None:
+            pass_on(completed, whole)
+
     def drop(self) -> None:
-        """Nobody reads any more; what comes is thrown away by Ray."""
+        """Nobody reads any more: the call is cancelled, unless it is detached.
+
+        What a detached one makes is thrown away by Ray.
+        """
+        if not self._is_over and not self.is_detached:
+            self.completed.cancel()
         with self._lock:
             self._generator = None
             self._unfetched.clear()

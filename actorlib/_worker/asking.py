@@ -99,7 +99,13 @@ class Asking:
 
         def new() -> Reading:
             bounds = bounds_of(method.options.backpressure or 0)
-            reading = Reading(self._loop, self._engine, bounds, is_capped=is_capped)
+            reading = Reading(
+                self._loop,
+                self._engine,
+                bounds,
+                is_capped=is_capped,
+                is_detached=bool(method.options.detach),
+            )
             self._refs.add(reading)
             return reading
 

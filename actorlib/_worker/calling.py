@@ -115,7 +115,8 @@ class Calling:
         """Calls a function that yields; see Engine."""
         face, arguments, told = self._prepared(spec, args, kwargs)
         bounds = bounds_of(spec.options.backpressure or 0)
-        reading = Reading(self._loop, self._link, bounds)
+        is_detached = bool(spec.options.detach)
+        reading = Reading(self._loop, self._link, bounds, is_detached=is_detached)
         reading.may_force(self.force)
         self._refs.add(reading)
         self._ask(reading.call, spec, face, arguments, told)
