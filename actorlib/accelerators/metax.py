@@ -13,7 +13,7 @@ MetaX's library adds exact names, UUIDs and memory. None of it was tried on a ca
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 from actorlib._kinds import GPU
 from actorlib.accelerators.base import Accelerator, Detection, Device, Rejected
@@ -23,6 +23,7 @@ from actorlib.accelerators.pci import read_pci
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from types import ModuleType
 
     from actorlib.accelerators.host import Host
 
@@ -104,16 +105,25 @@ def _told(host: Host) -> tuple[dict[str | None, Device], str]:
             at = library.mxSmlExDeviceGetPciInfo(handle)
             pci = f"{at.domain:04x}:{at.bus:02x}:{at.device:02x}.0"
             model = library.mxSmlExDeviceGetName(handle)
+            memory = _ask(library, "mxSmlExDeviceGetMemoryInfo", handle)
             told[pci] = replace(
                 _BARE,
-                uuid=library.mxSmlExDeviceGetUUID(handle),
+                uuid=_ask(library, "mxSmlExDeviceGetUUID", handle),
                 pci=pci,
                 model=model,
                 type=model,
-                memory=library.mxSmlExDeviceGetMemoryInfo(handle).total,
+                memory=memory and memory.total,
                 source="MXSML",
             )
         library.mxSmlExShutdown()
     except library.MXSMLEXError as error:
         return told, f"MetaX's library fails: {error}"
     return told, "MetaX's library knows none"
+
+
+def _ask(library: ModuleType, question: str, handle: object) -> Any:
+    """What a card can do without: an answer, or None where the library has none."""
+    try:
+        return getattr(library, question)(handle) or None
+    except library.MXSMLEXError:
+        return None

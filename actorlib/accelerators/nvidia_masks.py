@@ -43,7 +43,8 @@ def formed(devices: Sequence[Device], form: str | None) -> tuple[Device, ...]:
 
     By index if all are of one model, the owner named none by UUID, and none is missing:
     then CUDA counts as we do, and programs that read a number find one. What the owner
-    called by its UUID is otherwise written in the same words.
+    called by its UUID is otherwise written in the same words. One card without a UUID
+    has all written by index, as a mask of CUDA's ends where its kind changes.
 
     Args:
         devices: All that may be granted.
@@ -52,9 +53,11 @@ def formed(devices: Sequence[Device], form: str | None) -> tuple[Device, ...]:
     Raises:
         ValueError: A device has no such name, or it is not known.
     """
-    models = {device.model for device in devices if not device.logical}
+    real = [device for device in devices if not device.logical]
+    models = {device.model for device in real}
+    is_any_nameless = any(device.uuid is None for device in real)
     plain = all(device.id.isdecimal() and not device.entry for device in devices)
-    best = "index" if plain and len(models) <= 1 else "uuid"
+    best = "index" if is_any_nameless or (plain and len(models) <= 1) else "uuid"
     written: list[Device] = []
     for device in devices:
         entry = _entry(device, form or best)

@@ -2,7 +2,8 @@
 
 A card in MIG mode is no device: CUDA sees the instances on it, or nothing. What is
 wrong with one card costs that card alone. Its number stays taken, but CUDA may count on
-without it, so then the others are written by UUID.
+without it, so then the others are written by UUID. Where NVML has no UUID to tell, as
+on a Jetson or under WSL, a card is none the worse: its number is its name.
 """
 
 from __future__ import annotations
@@ -52,17 +53,29 @@ def _ask(nvml: ModuleType, question: str, *about: object) -> Any:
         return None
 
 
+def _supported(nvml: ModuleType, question: str, *about: object) -> Any:
+    """An answer, or None where NVML does not support the question on that card.
+
+    Raises:
+        NVMLError: The card is lost, or may not be asked.
+    """
+    try:
+        return getattr(nvml, question)(*about) or None
+    except nvml.NVMLError_NotSupported:
+        return None
+
+
 def _described(nvml: ModuleType, handle: object, card: Device) -> Device:
     # The second version of the memory call differs in what it says is used, not in the
     # total. Cards that share the machine's memory (GB10) support neither.
     memory = _ask(nvml, "nvmlDeviceGetMemoryInfo", handle)
-    model = nvml.nvmlDeviceGetName(handle)
+    model = _supported(nvml, "nvmlDeviceGetName", handle)
     at = _ask(nvml, "nvmlDeviceGetPciInfo", handle)
     return replace(
         card,
-        uuid=nvml.nvmlDeviceGetUUID(handle),
+        uuid=_supported(nvml, "nvmlDeviceGetUUID", handle),
         model=model,
-        type=of_nvidia(model),
+        type=model and of_nvidia(model),
         memory=memory and memory.total,
         pci=f"{at.domain:04x}:{at.bus:02x}:{at.device:02x}.0" if at else card.pci,
     )

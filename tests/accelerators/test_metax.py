@@ -32,8 +32,10 @@ class FakeMxSml(ModuleType):
 
     MXSMLEXError = MxSmlError
 
-    def __init__(self, *addresses: str, broken: str = "") -> None:
+    def __init__(self, *addresses: str, broken: str = "", mute: bool = False) -> None:
+        """Makes the module; a mute one supports neither UUIDs nor sizes."""
         super().__init__("pymxsml.mxsml_extension")
+        self._mute = mute
         self._addresses = addresses
         self._broken = broken
 
@@ -44,8 +46,8 @@ class FakeMxSml(ModuleType):
             "mxSmlExDeviceGetCount": lambda: len(self._addresses),
             "mxSmlExDeviceGetHandleByIndex": self._addresses.__getitem__,
             "mxSmlExDeviceGetName": lambda _: "MXC500",
-            "mxSmlExDeviceGetUUID": lambda pci: f"GPU-mx{pci[5:7]}",
-            "mxSmlExDeviceGetMemoryInfo": lambda _: SimpleNamespace(total=64 * GIB),
+            "mxSmlExDeviceGetUUID": self._uuid,
+            "mxSmlExDeviceGetMemoryInfo": self._memory_info,
             "mxSmlExDeviceGetPciInfo": self._pci_info,
         }
         if name not in answers:
@@ -55,6 +57,18 @@ class FakeMxSml(ModuleType):
     def _init(self) -> None:
         if self._broken:
             raise MxSmlError(self._broken)
+
+    def _uuid(self, pci: str) -> str:
+        self._support()
+        return f"GPU-mx{pci[5:7]}"
+
+    def _memory_info(self, _: str) -> SimpleNamespace:
+        self._support()
+        return SimpleNamespace(total=64 * GIB)
+
+    def _support(self) -> None:
+        if self._mute:
+            raise MxSmlError("not supported")
 
     def _pci_info(self, pci: str) -> SimpleNamespace:
         domain, bus, rest = pci.split(":")
@@ -102,6 +116,15 @@ def test_detect_when_the_library_is_there_then_it_adds_what_sysfs_lacks() -> Non
 def test_detect_when_the_library_knows_one_card_then_sysfs_tells_the_other() -> None:
     found = detect("metax_c500", library=FakeMxSml(C500[1]))
     assert [d.memory for d in found.devices] == [None, 64 * GIB]
+
+
+def test_detect_when_the_library_has_no_uuid_then_the_cards_are_there_without() -> None:
+    found = detect("metax_c500", library=FakeMxSml(*C500, mute=True))
+
+    assert ids(found) == [("0", C500[0]), ("1", C500[1])]
+    assert [(d.uuid, d.memory, d.source) for d in found.devices] == [
+        (None, None, "MXSML")
+    ] * 2
 
 
 def test_detect_when_the_library_fails_then_sysfs_is_enough() -> None:

@@ -696,6 +696,54 @@ def test_detect_when_it_is_a_jetson_then_its_own_gpu_is_offered() -> None:
     assert device.model == "NVIDIA Jetson AGX Orin Developer Kit"
 
 
+def test_detect_when_nvml_has_no_uuid_then_the_card_is_named_by_its_index() -> None:
+    found = Nvidia().detect(nvidia_machine("nvidia_jetson_nvml"))
+
+    (device,) = found.devices
+    assert (device.id, device.uuid, device.pci) == ("0", None, None)
+    assert (device.model, device.source) == ("Orin (nvgpu)", "NVML")
+    assert found.rejected == ()
+    assert written(found) == ["0"]
+    with pytest.raises(ValueError, match="GPU 0 has no uuid that is known here"):
+        written(found, "uuid")
+
+
+def test_detect_when_nvml_has_no_name_then_the_card_is_there_without() -> None:
+    (device,) = detect(Card(uuid="GPU-aaa", name=None)).devices
+    assert (device.uuid, device.model, device.type) == ("GPU-aaa", None, None)
+
+
+def test_detect_when_one_of_several_has_no_uuid_then_all_are_written_by_index() -> None:
+    bare = Card(uuid=None, name="NVIDIA L4", pci=(0, 0x41, 0))
+
+    found = detect(A, bare)
+
+    assert [device.key for device in found.devices] == ["GPU-aaa", "1"]
+    assert found.devices[1].pci == "0000:41:00.0"
+    # A mask of CUDA's is all of one kind: it would end before the other one.
+    assert written(found) == ["0", "1"]
+    assert change(found.devices, {}) == {MASK: "0,1", ORDER: "PCI_BUS_ID"}
+    assert written(detect(A, bare, Card(uuid="GPU-x", lost=True))) == ["0", "1"]
+
+
+def test_detect_when_nvml_fails_over_a_uuid_then_the_card_is_rejected() -> None:
+    host = nvidia_host(A, B)
+    nvml = host.sdk("pynvml")
+    answer = nvml.nvmlDeviceGetUUID
+
+    def fail(handle: Card) -> str:
+        if handle is A:
+            raise nvml.NVMLError(nvml.NVML_ERROR_GPU_IS_LOST)
+        return str(answer(handle))
+
+    nvml.nvmlDeviceGetUUID = fail  # type: ignore[method-assign]  # it falls off now
+
+    found = Nvidia().detect(host)
+
+    assert ids(found) == [("1", "GPU-bbb")]
+    assert why_not(found) == {"GPU 0": "GPU is lost"}
+
+
 def test_detect_when_a_jetsons_gpu_may_not_be_opened_then_it_is_rejected() -> None:
     found = Nvidia().detect(RecordedHost(devices={"/dev/nvhost-gpu": False}))
 

@@ -45,9 +45,9 @@ class Card:
     """One GPU as NVML describes it.
 
     Attributes:
-        uuid: With its ``GPU-``.
-        name: The product name.
-        memory: Bytes, or None where NVML says that it is not supported.
+        uuid: With its ``GPU-``, or None where NVML says that it is not supported.
+        name: The product name, or None where that is not supported.
+        memory: Bytes, or None where that is not supported.
         lost: Whether it has fallen off the bus.
         minor: The number of its device file, or None where that is not supported.
         pci: Domain, bus and device, or None where that is not supported.
@@ -56,8 +56,8 @@ class Card:
         linked: The UUIDs of the cards that it reaches over NVLink.
     """
 
-    uuid: str
-    name: str = "NVIDIA H100 80GB HBM3"
+    uuid: str | None
+    name: str | None = "NVIDIA H100 80GB HBM3"
     memory: int | None = 80 * GIB
     lost: bool = False
     minor: int | None = None
@@ -138,10 +138,10 @@ class FakeNvml(ModuleType):
         return self._answering(self._cards[index])
 
     def _uuid(self, handle: Card | Part) -> str:
-        return self._answering(handle).uuid
+        return _supported(self._answering(handle).uuid)
 
     def _name(self, handle: Card | Part) -> str:
-        return self._answering(handle).name
+        return _supported(self._answering(handle).name)
 
     def _memory_info(
         self, handle: Card | Part, version: int | None = None
@@ -213,7 +213,8 @@ def nvidia_machine(
 ) -> RecordedHost:
     """A recorded machine together with the NVML that was recorded there.
 
-    Its file has one table ``[[nvml]]`` per card: ``uuid``, ``name``, ``mib`` of memory,
+    Its file has one table ``[[nvml]]`` per card, where what is missing is what NVML
+    does not support: ``uuid``, ``name``, ``mib`` of memory,
     ``minor``, ``pci``, ``lost``, ``mig``, ``linked`` (the places of other cards in the
     file) and ``parts`` with ``uuid``, ``name``, ``mib``, ``slot``, ``gi`` and ``ci``.
     ``nvml_broken`` says why NVML does not start; without either, its library is not
@@ -235,8 +236,8 @@ def _card(table: Mapping[str, Any], tables: Sequence[Mapping[str, Any]]) -> Card
     parts: list[dict[str, Any]] = table.get("parts", [])
     linked: list[int] = table.get("linked", [])
     return Card(
-        uuid=table["uuid"],
-        name=table["name"],
+        uuid=table.get("uuid"),
+        name=table.get("name"),
         memory=table["mib"] * MIB if "mib" in table else None,
         lost=table.get("lost", False),
         minor=table.get("minor"),
