@@ -20,6 +20,7 @@ from actorlib.accelerators.base import Accelerator, Detection, Device, Rejected
 from actorlib.accelerators.files import closed, why_none
 from actorlib.accelerators.masks import CUDA, Mask, read_mask
 from actorlib.accelerators.pci import read_pci
+from actorlib.accelerators.types import of_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -111,7 +112,7 @@ def _told(host: Host) -> tuple[dict[str | None, Device], str]:
                 uuid=_ask(library, "mxSmlExDeviceGetUUID", handle),
                 pci=pci,
                 model=model,
-                type=model,
+                type=of_name(model),
                 memory=memory and memory.total,
                 source="MXSML",
             )

@@ -27,6 +27,7 @@ from actorlib.accelerators.base import Accelerator, Detection, Device
 from actorlib.accelerators.files import find_files, why_none
 from actorlib.accelerators.masks import Mask, read_mask
 from actorlib.accelerators.pci import read_pci
+from actorlib.accelerators.types import of_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -89,7 +90,7 @@ def _card(host: Host, place: int, number: int, path: str) -> Device:
         id=str(place),
         pci=read_pci(host, f"{folder}/device").address,
         model=model,
-        type=model,
+        type=of_name(model),
         memory=host.read_number(f"{folder}/dram_total"),
         source=path,
     )

@@ -147,7 +147,7 @@ def _linked(found: list[_Found]) -> tuple[Device, ...]:
 def _device(host: Host, facts: dict[str, int], folder: str, family: str) -> Device:
     version, spot = facts.get("gfx_target_version", 0), facts.get("location_id", 0)
     target = f"gfx{version // 10_000}{version // 100 % 100:x}{version % 100:x}"
-    kind = _TYPES.get(facts.get("device_id", 0), target)
+    kind = _TYPES.get(facts.get("device_id", 0), target if version else None)
     drm = f"/sys/class/drm/renderD{facts.get('drm_render_minor', 0)}/device"
     name = host.read_word(f"{drm}/product_name")
     memory = _memory(host, folder, drm)
@@ -160,7 +160,7 @@ def _device(host: Host, facts: dict[str, int], folder: str, family: str) -> Devi
         uuid=f"GPU-{unique:016x}" if (unique := facts.get("unique_id", 0)) else None,
         pci=f"{facts.get('domain', 0):04x}:{spot >> 8 & 0xFF:02x}"
         f":{spot >> 3 & 0x1F:02x}.{spot & 7}",
-        model=name or kind.replace("-", " "),
+        model=name or (kind and kind.replace("-", " ")),
         type=kind,
         memory=memory,
         integrated=not memory or target in _APUS or bool(facts.get("cpu_cores_count")),

@@ -11,6 +11,7 @@ PyTorch/XLA, which take a TPU unasked, are sent to the CPU as well.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, final
 
@@ -31,6 +32,8 @@ _PLACES = {"/dev/accel": _ACCEL, "/dev/accel/accel": _ACCEL, "/dev/vfio/": _VFIO
 # By PCI device id; by subsystem id for the first two, which share a device id.
 _OLDER = {"0x004e": "V2", "0x004f": "V3", "0x005e": "V4", "0x0062": "V5P"}
 _TYPES = _OLDER | {"0x0063": "V5LITEPOD", "0x006f": "V6E", "0x0076": "V7X"}
+_GENERATION = re.compile(r"(?:v|tpu)(\d{1,3}[a-z]{0,15})-\d+", re.IGNORECASE | re.ASCII)
+"""``v6e-16`` or ``tpu7x-8``: how GKE tells a generation, and how many chips."""
 _BOUNDS = {1: "1,1,1", 2: "1,2,1", 4: "2,2,1", 8: "2,4,1"}
 _CHIPS = ("TPU_CHIPS_PER_HOST_BOUNDS", "TPU_CHIPS_PER_PROCESS_BOUNDS")
 _ALIAS = "TPU_VISIBLE_DEVICES"
@@ -108,11 +111,11 @@ def _look(host: Host, path: str, behind: str) -> Device | Rejected:
         told = _TYPES.get(pci.subsystem if pci.device == "0x0027" else pci.device)
         # A newer chip is told from Google's network cards by the driver that has it.
         if pci.maker == "Google" and (told or behind.startswith("/sys/class/accel")):
-            gke = host.environ.get("TPU_ACCELERATOR_TYPE", "").partition("-")[0]
-            name = told or gke.upper().replace("TPU", "V")
+            gke = _GENERATION.fullmatch(host.environ.get("TPU_ACCELERATOR_TYPE", ""))
+            name = told or (gke and f"V{gke[1].upper()}")
             bare = Device(family=Tpu.family, kind=TPU.name, index=0, id="", source=path)
             kind = f"TPU-{name}" if name else None
-            model = kind and f"TPU {name.lower()}"
+            model = name and f"TPU {name.lower()}"
             return replace(bare, pci=pci.address, model=model, type=kind)
     makers = ", ".join(sorted({pci.maker for pci in found} - {""}))
     why = f"no TPU: it is of {makers}" if makers else "its PCI vendor cannot be read"

@@ -172,6 +172,10 @@ _OTHER_NAMES = {
 _SERIES = {"rtx": "rtx-", "titan": "titan-", "ascend910b": "ascend910b"}
 """How the types begin that a wish for several of them means."""
 
+_NAME = re.compile(r"[A-Za-z][\w.+()/-]{1,63}", re.ASCII)
+_NO_NAMES = frozenset({"graphics-device", "n/a", "none", "not-supported", "unknown"})
+"""What drivers call a model that they do not know."""
+
 _SIZED = re.compile(r"(.+)-(\d+)gb?", re.IGNORECASE)
 
 
@@ -229,7 +233,18 @@ def of_nvidia(model: str) -> str | None:
             return "-".join(loud)
         if loud[-1] != word:
             break
-    return "-".join(model.removeprefix("NVIDIA ").split()) or None
+    return of_name(model.removeprefix("NVIDIA "))
+
+
+def of_name(name: str | None) -> str | None:
+    """The type of a model that a driver or a variable calls so; None for no name.
+
+    What is asked for by ``accelerator_type`` is a plain word: what is none, or says
+    that the model is unknown, must not become one.
+    """
+    word = "-".join((name or "").split())
+    is_name = _NAME.fullmatch(word) and word.lower() not in _NO_NAMES
+    return word if is_name else None
 
 
 def _plain(name: str) -> str:

@@ -86,6 +86,7 @@ def test_detect_when_kfd_tells_nonsense_then_the_gpus_are_there_all_the_same() -
     )
     (gpu,) = Amd().detect(host).devices
     assert (gpu.uuid, gpu.memory, gpu.peers) == (None, None, frozenset())
+    assert (gpu.model, gpu.type) == (None, None)
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,13 @@ def test_detect_when_files_are_damaged_then_nobody_raises_and_the_rest_is_fit(
         ids = {device.id for device in devices}
         assert len(ids) == len(devices)
         assert all(ids)
+        assert all(_is_fit(device.type) for device in devices)
         shown = family.formed(devices, None)
         written = {device.written for device in shown}
         assert len(written) == len(devices)
         family.environment(shown, host.environ, shown)
+
+
+def _is_fit(kind: str | None) -> bool:
+    """Whether a type can be asked for: a plain word, or None for unknown."""
+    return kind is None or bool(re.fullmatch(r"[A-Za-z][\w.+()/-]+", kind, re.ASCII))

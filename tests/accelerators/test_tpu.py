@@ -67,6 +67,27 @@ def test_detect_when_a_generation_is_unknown_then_the_chip_counts_without_type()
 
 
 @pytest.mark.parametrize(
+    "told", ["banana", "banana-8", "tpu", "v-8", "v8", "-8", "v6e,x-8", "v6e-", "8-8"]
+)
+def test_detect_when_the_environment_tells_nonsense_then_the_type_stays_unknown(
+    told: str,
+) -> None:
+    found = detect("tpu_gke", {"TPU_ACCELERATOR_TYPE": told})
+    assert [(chip.model, chip.type) for chip in found.devices] == [(None, None)] * 4
+
+
+@pytest.mark.parametrize(
+    ("told", "kind"),
+    [("tpu7x-8", "TPU-V7X"), ("v8p-16", "TPU-V8P"), ("V5LitePod-4", "TPU-V5LITEPOD")],
+)
+def test_detect_when_the_environment_tells_a_newer_generation_then_it_is_the_type(
+    told: str, kind: str
+) -> None:
+    found = detect("tpu_gke", {"TPU_ACCELERATOR_TYPE": told})
+    assert {chip.type for chip in found.devices} == {kind}
+
+
+@pytest.mark.parametrize(
     ("name", "file", "pci"),
     [
         ("tpu_v4", "/dev/accel1", "0000:00:05.0"),

@@ -138,9 +138,29 @@ def test_matcher_when_a_device_is_tried_then_its_type_and_size_count(
         ("NVIDIA TITAN V", "TITAN-V"),
         ("Orin (nvgpu)", "Orin-(nvgpu)"),
         ("", None),
+        ("Unknown", None),
+        ("NVIDIA Graphics Device", None),
     ],
 )
 def test_of_nvidia_when_a_card_says_its_name_then_it_is_rays_type(
     model: str, type_: str | None
 ) -> None:
     assert types.of_nvidia(model) == type_
+
+
+@pytest.mark.parametrize(
+    ("told", "type_"),
+    [
+        ("RBLN-CA22", "RBLN-CA22"),
+        (" MXC500\n", "MXC500"),
+        ("GeForce RTX 3070", "GeForce-RTX-3070"),
+        ("Orin (nvgpu)", "Orin-(nvgpu)"),
+        *((nothing, None) for nothing in (None, "", " ", "-1", "0x", "4095", "?")),
+        *((nothing, None) for nothing in ("Unknown", "N/A", "none", "Graphics Device")),
+        *((nothing, None) for nothing in ("GPU-,", "\ufffd\ufffd", "../\0", "a" * 99)),
+    ],
+)
+def test_of_name_when_a_driver_tells_a_name_then_nonsense_is_no_type(
+    told: str | None, type_: str | None
+) -> None:
+    assert types.of_name(told) == type_
