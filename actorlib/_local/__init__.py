@@ -33,8 +33,10 @@ What decides is pure and what acts is thin. In reading order:
 * ``session``: one incarnation of a worker, from its first frame to its end.
 * ``postmortem``: how it ended, in words.
 * ``restarts``: whether and when an actor that died is started anew.
-* ``surroundings``, ``moments``, ``place``, ``supervisor``: what a life needs; what
-  others wait for; its share; the life of one actor, top to bottom.
+* ``surroundings``, ``moments``, ``place``: what a life needs; what others wait for; its
+  share.
+* ``teardown``, ``supervisor``: the steps of an end, each of which is done; the life of
+  one actor, top to bottom.
 * ``asked``, ``waiting``: which calls workers have asked for, and how they are answered.
 * ``waits``, ``deadlocks``: who waits for which of them, and who waits in vain.
 * ``relay``, ``creations``, ``outcomes``: what rises from workers: calls to other

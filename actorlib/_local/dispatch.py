@@ -7,6 +7,7 @@ worker are passed on to it without being decoded.
 from __future__ import annotations
 
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._apart import block
@@ -17,6 +18,7 @@ from actorlib._local.holders import OWNER
 from actorlib._local.mailbox import Mailbox
 from actorlib._local.reply import Asker, Reply, fail_reply, is_answer_retried
 from actorlib._local.streams import Streams
+from actorlib._local.teardown import tear_down
 from actorlib._local.timekeeper import Timed, Timekeeper
 from actorlib._reading import Reading
 from actorlib._ref import ObjectRef
@@ -244,17 +246,23 @@ class Dispatch:
     def interrupted(self) -> None:
         """The actor died and is restarted: calls on their way fail or wait for it."""
         self._channel = self.streams.channel = None
-        self._give_up(*self._mailbox.interrupted(), self._unavailable)
-        self.callers.lost(self._unavailable)
-        self._timekeeper.keep(self._has)
+        tear_down(
+            self,
+            lambda: self._give_up(*self._mailbox.interrupted(), self._unavailable),
+            lambda: self.callers.lost(self._unavailable),
+            lambda: self._timekeeper.keep(self._has),
+        )
 
     def over(self) -> None:
         """The actor is gone: every call without an answer fails, and every new one."""
         self._is_closed = True
         self._channel = self.streams.channel = None
-        self._give_up(*self._mailbox.closed(), self._died)
-        self.callers.lost(self._died)
-        self._timekeeper.keep(self._has)
+        tear_down(
+            self,
+            lambda: self._give_up(*self._mailbox.closed(), self._died),
+            lambda: self.callers.lost(self._died),
+            lambda: self._timekeeper.keep(self._has),
+        )
 
     # Calls that may be sent again: this process holds the handles in them meanwhile.
 
@@ -295,10 +303,11 @@ class Dispatch:
         frames: list[Frame],
         why: Callable[[], BaseException],
     ) -> None:
-        for frame in frames:
-            self._return(frame)
-        for reply in replies:
-            fail_reply(reply, why())
+        tear_down(
+            self,
+            *(partial(self._return, frame) for frame in frames),
+            *(partial(_fail, reply, why) for reply in replies),
+        )
 
     def _return(self, frame: Frame | None) -> None:
         """Gives up the handles in a frame that is not sent any more."""
@@ -397,3 +406,7 @@ class Dispatch:
             fill(ref, frame)
         if loans:  # also if nobody wants it any more: it is in nobody's hands now
             self._loans.returned(loans, OWNER)
+
+
+def _fail(reply: Reply, why: Callable[[], BaseException]) -> None:
+    fail_reply(reply, why())  # an error of its own for each: it keeps their frames

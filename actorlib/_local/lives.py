@@ -11,6 +11,7 @@ import asyncio
 import itertools
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,7 @@ from actorlib._local.relay import Relay
 from actorlib._local.session import Session
 from actorlib._local.stores import Stores, is_block, settings_of
 from actorlib._local.supervisor import Life
+from actorlib._local.teardown import tear_down
 from actorlib._local.terms import Terms, TermsOfFunctions
 from actorlib._local.timekeeper import Clock
 from actorlib._resources import counted
@@ -316,17 +318,30 @@ class Lives:
 
     def close_session(self, session: Session) -> None:
         """Forgets what a worker held; see Surroundings."""
-        self._relay.forget(session)
-        self.objects.lost(session.prefix)
-        for actor in self.holders.forget(session.number):
-            self._unheld(actor)
+        number, prefix = session.number, session.prefix
+        tear_down(
+            session,
+            lambda: self._relay.forget(session),
+            lambda: self.objects.lost(prefix),
+            lambda: self._forget_holder(number),
+            lambda: self._note_what_ran(session),
+            lambda: self.stores.leave(session),
+            lambda: self._end_made(number),
+            lambda: self.groups.orphan(number),
+        )
+
+    def _forget_holder(self, session: int) -> None:
+        unheld = self.holders.forget(session)
+        tear_down(session, *(partial(self._unheld, loan) for loan in unheld))
+
+    def _note_what_ran(self, session: Session) -> None:
         mark, life = self.stores.mark(session.prefix), self.by_id[session.actor]
         life.dispatch.callers.note(mark, life.record.interface.methods)
         self.pool.workers.left(session.actor, mark)
-        self.stores.leave(session)
-        for actor in self._made_by.pop(session.number, ()):
+
+    def _end_made(self, session: int) -> None:
+        for actor in self._made_by.pop(session, ()):
             self.by_id[actor].stop("the actor that made it ended")
-        self.groups.orphan(session.number)
 
     def is_memory_short(self) -> bool:
         """Whether the kernel has killed for lack of memory; see Surroundings."""

@@ -16,6 +16,7 @@ from actorlib._apart import block
 from actorlib._engine import OBJECT_ID, LoanId, ObjectId
 from actorlib._local.holders import OWNER
 from actorlib._local.loans import Loans
+from actorlib._local.teardown import tear_down
 from actorlib._ref import BorrowedRef, ObjectRef
 from actorlib._values import (
     BorrowedRefs,
@@ -212,17 +213,20 @@ class Objects:
 
     def lost(self, prefix: bytes) -> None:
         """A worker is gone: what it has not passed on will never come."""
-        for object_id, entry in list(self._theirs.items()):
-            if object_id.startswith(prefix) and entry.answer is None:
-                self._fill(entry, _failure(ObjectLostError(_LOST)))
+        lost = [
+            entry
+            for object_id, entry in self._theirs.items()
+            if object_id.startswith(prefix) and entry.answer is None
+        ]
+        failure = _failure(ObjectLostError(_LOST))
+        tear_down(self, *(partial(self._fill, entry, failure) for entry in lost))
 
     def _fill(self, entry: Kept, answer: Frame) -> None:
         entry.answer = answer
         if entry.debts is not None:
             entry.debts.less()
         waiting, entry.waiting = entry.waiting, []
-        for then in waiting:
-            then(answer)
+        tear_down(self, *(partial(then, answer) for then in waiting))
 
     def _tell(self, ref: ObjectRef[Any], then: Callable[[Frame], None]) -> None:
         """Gives the answer that a ref of the owner's was filled with."""

@@ -19,6 +19,7 @@ from actorlib._local.holders import OWNER
 from actorlib._local.introductions import OF_LINKS, Introductions
 from actorlib._local.outcomes import answer_when
 from actorlib._local.streams import Reader, Readers
+from actorlib._local.teardown import tear_down
 from actorlib._local.terms import opened
 from actorlib._local.timekeeper import Clock, Timed, Timekeeper
 from actorlib._local.waiting import IS_CANCELLED, Waiting
@@ -362,13 +363,22 @@ class Relay:
 
     def forget(self, session: Session) -> None:
         """A worker is gone: what it has not given will never come."""
-        self.introductions.forget(session)
-        self._creations.forget(session.prefix)
-        self._deadlocks.forget(session.actor)
-        for reader in self._readers.forget(session.number):
-            self.answered(session, reader.call)
-            reader.leave()
-        self._actors.pool.plans.forget(session.number)
+        tear_down(
+            session,
+            lambda: self.introductions.forget(session),
+            lambda: self._creations.forget(session.prefix),
+            lambda: self._deadlocks.forget(session.actor),
+            lambda: self._forget_readers(session),
+            lambda: self._actors.pool.plans.forget(session.number),
+        )
+
+    def _forget_readers(self, session: Session) -> None:
+        readers = self._readers.forget(session.number)
+        tear_down(session, *(partial(self._leave_stream, session, r) for r in readers))
+
+    def _leave_stream(self, session: Session, reader: Reader) -> None:
+        self.answered(session, reader.call)
+        reader.leave()
 
 
 def _unreadable(method: str, error: Exception) -> SerializationError:

@@ -20,6 +20,7 @@ from actorlib._local.place import Place
 from actorlib._local.postmortem import Remains, died, exit_of, unavailable
 from actorlib._local.registry import ActorState
 from actorlib._local.restarts import GiveUp, Restarts
+from actorlib._local.teardown import tear_down
 from actorlib.exceptions import ActorUnschedulableError, Exit, TemplateError
 
 if TYPE_CHECKING:
@@ -289,6 +290,19 @@ class Life:
         except (OSError, TemplateError) as error:
             self._cause = error
             return Exit(cause="failed to start", reason=str(error))
+        try:
+            return await self._serve(process, lease, arguments)
+        except Exception:
+            # A bug of ours: the share is not given back before the process is gone.
+            process.kill()
+            process.sock.close()
+            await asyncio.wait({process.exited}, timeout=surroundings.grace)
+            raise
+
+    async def _serve(
+        self, process: WorkerProcess, lease: Lease, arguments: Sealed
+    ) -> Exit:
+        surroundings = self._surroundings
         session = self._session = surroundings.open_session(self, process)
         try:
             if self.restarts.are_over:
@@ -296,6 +310,7 @@ class Life:
             start = surroundings.start_frame(self, session, lease, arguments)
             ended = await session.run(start, surroundings.grace)
         finally:
+            session.channel.close()
             surroundings.close_session(session)
         return self._explain(session, process, ended)
 
@@ -350,23 +365,33 @@ class Life:
         )
 
     def _be_dead(self, how: Exit) -> None:
-        record, due = self.record, self._due
+        tear_down(
+            self.record,
+            self._take_due,
+            lambda: self._be_recorded(how),
+            self.place.given_up,
+            self.dispatch.over,
+            lambda: self._ready.happens(self.died),
+            self.place.give_back,
+            self._session_over.happens,
+            lambda: self.ended.set_result(None),
+            lambda: self._surroundings.buried(self),
+            lambda: self._report(f"is dead{self.restarts.given_up}", how),
+        )
+
+    def _take_due(self) -> None:
+        due = self._due
         if due is not None and not due.cancel() and not due.cancelled():
             # They came, and it was ended before it took them.
             self.unsent = due.result() if due.exception() is None else None
+
+    def _be_recorded(self, how: Exit) -> None:
+        record = self.record
         record.exit = how
         record.ended_at = time.time()
         if record.state in (ActorState.STARTING, ActorState.ALIVE):
             record.move(ActorState.DRAINING)
         record.move(ActorState.DEAD)
-        self.place.given_up()
-        self.dispatch.over()
-        self._ready.happens(self.died)
-        self.place.give_back()
-        self._session_over.happens()
-        self.ended.set_result(None)
-        self._surroundings.buried(self)
-        self._report(f"is dead{self.restarts.given_up}", how)
 
     def _report(self, what: str, how: Exit) -> None:
         """Logs an end that nobody asked for."""

@@ -1,0 +1,231 @@
+"""Workers without processes: what each of them sends is said by the test.
+
+They live on the owner's loop and speak over real socket pairs, so a runtime of theirs
+does everything that one of processes does, thousands of times a minute.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, final
+
+import pytest
+
+import actorlib
+from actorlib._inline import launcher as inline
+from actorlib._local.launcher import ProcessExit
+from actorlib._wire.channel import Channel
+from actorlib._wire.codec import FrameDecoder
+from actorlib._wire.frames import (
+    CALL,
+    CALL_WITH,
+    READY,
+    RESULT,
+    START,
+    STOP,
+    Frame,
+)
+from actorlib._wire.memory import Memory
+from actorlib._wire.payload import encode
+from actorlib._wire.showing import Showing
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import AsyncGenerator, Callable
+
+    from actorlib._runtime_options import RuntimeOptions
+
+    Behaviour = Callable[["ScriptedWorker", Frame], None]
+
+KILLED = 9
+
+
+@final
+class ScriptedWorker:
+    """A worker that does what it is told; see WorkerProcess.
+
+    Args:
+        loop: The owner's loop.
+        name: The name of its actor's class.
+        behave: What it does with each frame that comes.
+
+    Attributes:
+        name: The same.
+        frames: What has come, in order.
+        setup: What START has told it.
+        showing: Shared memory as the owner has told it of.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, name: str, behave: Behaviour
+    ) -> None:
+        self.name = name
+        self.pid = os.getpid()
+        self.exited: asyncio.Future[ProcessExit] = loop.create_future()
+        self.sock, self._theirs = socket.socketpair()
+        self.frames: list[Frame] = []
+        self.setup: dict[str, Any] = {}
+        self.showing = Showing(Memory())
+        self.error: Exception | None = None
+        self._behave = behave
+        self._loop = loop
+        self._channel: Channel | None = None
+        self._theirs.setblocking(False)  # noqa: FBT003  # the socket API
+        loop.add_reader(self._theirs.fileno(), self._first)
+
+    @property
+    def prefix(self) -> bytes:
+        """How the ids of what it makes begin."""
+        prefix: bytes = self.setup["prefix"]
+        return prefix
+
+    @property
+    def session(self) -> int:
+        """The number of its session."""
+        return int.from_bytes(self.prefix[4:])
+
+    def send(self, *frames: Frame) -> None:
+        """Sends frames, if it is there still."""
+        for frame in frames:
+            if self._channel is not None and self._channel.is_open:
+                self._channel.send(frame)
+
+    def put(self, data: bytes) -> None:
+        """Sends bytes, whatever they are."""
+        if self._channel is not None and self._channel.is_open:
+            self._channel.put(data)
+
+    def leave(self, how: ProcessExit) -> None:
+        """Ends, as a process does."""
+        if self._channel is not None:
+            self._channel.close()
+        elif not self.exited.done():
+            self._loop.remove_reader(self._theirs.fileno())
+            self._theirs.close()
+        if not self.exited.done():
+            self.exited.set_result(how)
+
+    # WorkerProcess.
+
+    def kill(self) -> None:
+        """Ends it at once."""
+        self._loop.call_soon(self.leave, ProcessExit(signal=KILLED))
+
+    def log_tail(self) -> str:
+        """Nothing: it prints nothing."""
+        return ""
+
+    def _first(self) -> None:
+        try:
+            data = self.showing.read_first(self._theirs, 64 * 1024)
+        except OSError:
+            data = b""
+        self._loop.remove_reader(self._theirs.fileno())
+        decoder = FrameDecoder(self.showing)
+        self._channel = Channel(
+            self._loop,
+            self._theirs,
+            self._receive,
+            self._lost,
+            showing=self.showing,
+            decoder=decoder,
+        )
+        if data:
+            self._receive(decoder.feed(data))
+        else:
+            self._lost(None)
+
+    def _receive(self, frames: list[Frame]) -> None:
+        for frame in frames:
+            self.frames.append(frame)
+            if frame[0] == START:
+                self.setup = frame[1]
+            self._behave(self, frame)
+
+    def _lost(self, error: Exception | None) -> None:
+        self.error = error
+        self.leave(ProcessExit(code=0))
+
+
+@final
+class ScriptedLauncher:
+    """Starts such workers; see Launcher.
+
+    Args:
+        loop: The owner's loop.
+        behaviours: What the workers of an actor do, by the name of its class; all
+            others are polite.
+
+    Attributes:
+        workers: Those that were started, in order.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, behaviours: dict[str, Behaviour]
+    ) -> None:
+        self.environment: dict[str, str | None] = {}
+        self.workers: list[ScriptedWorker] = []
+        self._loop = loop
+        self._behaviours = behaviours
+
+    async def start(self) -> None:
+        """Nothing has to be made ready; see Launcher."""
+
+    def launch(self, name: str, *, has_devices: bool) -> ScriptedWorker:
+        """Starts a worker; see Launcher."""
+        del has_devices
+        behave = self._behaviours.get(name, be_polite)
+        worker = ScriptedWorker(self._loop, name, behave)
+        self.workers.append(worker)
+        return worker
+
+    async def aclose(self) -> None:
+        """Ends them all; see Launcher."""
+        for worker in self.workers:
+            worker.leave(ProcessExit(signal=KILLED))
+        for worker in self.workers:
+            if worker.showing.memory.budget is not None:
+                worker.showing.memory.close()
+
+
+def be_polite(worker: ScriptedWorker, frame: Frame) -> None:
+    """Answers every call with None, and leaves when it is told to."""
+    if frame[0] == START:
+        worker.send((READY,))
+    elif frame[0] in (CALL, CALL_WITH):
+        worker.send((RESULT, frame[1], None, encode(None)))
+    elif frame[0] == STOP:
+        worker.leave(ProcessExit(code=0))
+
+
+def be_silent(worker: ScriptedWorker, frame: Frame) -> None:
+    """Is ready, and says nothing more but what the test has it say."""
+    if frame[0] == START:
+        worker.send((READY,))
+
+
+@asynccontextmanager
+async def scripted(
+    behaviours: dict[str, Behaviour], **options: Any
+) -> AsyncGenerator[ScriptedLauncher]:
+    """A runtime of such workers around a test.
+
+    Args:
+        behaviours: See ScriptedLauncher.
+        **options: As for ``init()``.
+    """
+    made: list[ScriptedLauncher] = []
+
+    def launch(
+        loop: asyncio.AbstractEventLoop, given: RuntimeOptions
+    ) -> ScriptedLauncher:
+        del given
+        made.append(ScriptedLauncher(loop, behaviours))
+        return made[0]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(inline, "InlineLauncher", launch)
+        async with actorlib.init(engine="inline", grace=0.05, **options):
+            yield made[0]
