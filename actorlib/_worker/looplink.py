@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
+    from actorlib._engine import LoanId
     from actorlib._ref import ObjectRef
     from actorlib._wire.channel import Channel
     from actorlib._wire.frames import Frame
@@ -68,6 +69,19 @@ class LoopedUplink(Uplink):
             self.channel.read_until(ref.done)
         else:
             self.wait(ref, None)
+
+    def release(self, actor: LoanId) -> None:
+        """Counts a holder less, behind what its thread has posted; see Engine.
+
+        The note goes the way of the frames. Another one's look at the notes could
+        otherwise give a loan back before the frame has left that carries it on.
+        """
+        if not self._is_forsaken:
+            self.later(partial(self._release, actor))
+
+    def _release(self, actor: LoanId) -> None:
+        self.loans.release(actor)
+        self._return_loans()
 
     def return_loans_soon(self) -> None:
         """Gives loans back from the loop's thread; see Uplink."""
