@@ -207,10 +207,9 @@ class _Functions:
         elif is_stream(frame):
             self._pipe.flush()
             self._marker[0] = call = frame[1]
-            answer = self._yielding.serve(frame)
+            self._yielding.serve(frame)
             running.set(None)
             self._inbox.cancelled.discard(call)
-            self._pipe.send(answer)
         else:
             self._run_one(frame)
 
@@ -225,6 +224,7 @@ class _Functions:
         started = time.perf_counter()
         running.set((call, name.partition(":")[2], told[0] if told else None))
         value: object = None
+        raised: BaseException | None = None
         try:
             try:
                 args, kwargs = self._uplink.arguments(loans, payload)
@@ -237,6 +237,7 @@ class _Functions:
             finally:
                 self.current = 0
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  # the user's code
+            raised = error
             answer = self.interrupted(call, name, error)
         except BaseException:  # it ends the process, behind what was answered before
             pipe.flush()
@@ -249,8 +250,10 @@ class _Functions:
         news = self._tempo.ran(name, took) if name != LEARN else None
         if news is not None:
             pipe.gather((PACE, name, news))
-        # The value is still held here: a handle in it is given back after it was sent.
+        # What it gave or raised is still held here: a handle in it is given back after
+        # it was sent.
         pipe.gather(answer)
+        del raised  # its traceback holds this frame
         self._gathered += 1
         if not self._pace.ran(name, took):
             self._inbox.read_what_is_there(self._uplink.settle)

@@ -133,6 +133,7 @@ class PlainMethods:
             self._uplink,
             self._streams,
             self._send_item,
+            self._send_last,
             lambda: not jobs.empty() or self._has_line(),
             self._cancelled,
         )
@@ -150,15 +151,16 @@ class PlainMethods:
         self._wait_until_answered()
         call = frame[1]
         try:
-            answer = self._producer.serve(frame)
+            is_over = self._producer.serve(frame)
         except ActorExit:
             self._uplink.post((LEAVE, call))
             return
-        if answer is None:
+        if not is_over:
             self._loop.call_soon_threadsafe(self._set_aside, call)
-        else:
-            self._unanswered = True
-            self._loop.call_soon_threadsafe(self._answered, answer)
+
+    def _send_last(self, answer: Frame) -> None:
+        self._unanswered = True
+        self._loop.call_soon_threadsafe(self._answered, replies.kept(answer))
 
     def _send_item(self, frame: Frame) -> None:
         self._uplink.post(replies.kept(frame))
@@ -174,6 +176,7 @@ class PlainMethods:
             self._wait_until_answered()
         started = time.perf_counter()
         running.set((call, name, told[0] if told else None))
+        raised: Exception | None = None
         try:
             args, kwargs = self._uplink.arguments(loans, payload)
             method = getattr(self._instance, name)
@@ -182,7 +185,7 @@ class PlainMethods:
             else:
                 value = method(*args, **kwargs)
         except Exception as error:  # noqa: BLE001  # the user's code
-            where = self._where(name)
+            raised, where = error, self._where(name)
             answer = replies.failure(self._uplink, call, error, where)
         except ActorExit:
             self._uplink.post((LEAVE, call))
@@ -192,10 +195,10 @@ class PlainMethods:
                 self._uplink, call, value, lambda: self._where(name)
             )
         running.set(None)
-        # The value is still held here: a handle in it is given back after it was sent.
-        self._unanswered = True
-        whole = replies.kept(answer)
-        self._loop.call_soon_threadsafe(self._answered, whole)
+        # What it gave or raised is still held here: a handle in it is given back after
+        # it was sent.
+        self._send_last(answer)
+        del raised  # its traceback holds this frame
         self._pace.ran(name, time.perf_counter() - started)
 
     def _wait_until_answered(self) -> None:

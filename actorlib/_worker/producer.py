@@ -40,6 +40,7 @@ class Producer:
         uplink: The engine.
         streams: Where it is said how far each may go.
         send: Sends an item, now.
+        answer: Sends the last frame of a stream, behind its items.
         others_wait: Whether a call waits for this thread.
         cancelled: The calls that were cancelled before they began.
         look: Reads what has come, if nobody else does.
@@ -52,6 +53,7 @@ class Producer:
         uplink: Uplink,
         streams: Streams,
         send: Callable[[Frame], None],
+        answer: Callable[[Frame], None],
         others_wait: Callable[[], bool],
         cancelled: set[int],
         look: Callable[[], None] = _nothing,
@@ -61,18 +63,19 @@ class Producer:
         self._uplink = uplink
         self._streams = streams
         self._send = send
+        self._answer = answer
         self._others_wait = others_wait
         self._cancelled = cancelled
         self._look = look
 
-    def serve(self, frame: Frame) -> Frame | None:
+    def serve(self, frame: Frame) -> bool:
         """Begins a stream, or goes on with one that was woken.
 
         Args:
             frame: Its call, or what woke it.
 
         Returns:
-            Its last frame; None if it is to be set aside.
+            Whether it is over, and its last frame sent; else it is to be set aside.
 
         Raises:
             BaseException: What ends the actor.
@@ -92,11 +95,20 @@ class Producer:
                 stream.step = stepper(told, stream.source)
             answer = self._run(stream)
         except Exception as error:  # noqa: BLE001  # the user's code
-            answer = replies.failure(self._uplink, call, error, self._where(name))
+            # While the error is held: a handle in it is given back after it was sent.
+            failed = replies.failure(self._uplink, call, error, self._where(name))
+            self._end(call, failed)
+            return True
+        if answer is None:
+            running.set(None)
+            return False
+        self._end(call, answer)
+        return True
+
+    def _end(self, call: int, answer: Frame) -> None:
         running.set(None)
-        if answer is not None:
-            self._streams.end(call)
-        return answer
+        self._streams.end(call)
+        self._answer(answer)
 
     def close(self) -> None:
         """The actor ends: the ``finally`` blocks of those that were set aside run."""

@@ -161,6 +161,7 @@ class _Serial:
             uplink,
             inbox.streams,
             pipe.send,
+            pipe.send,
             cast("Callable[[], bool]", inbox.calls.__len__),
             inbox.cancelled,
             lambda: inbox.read_what_is_there(uplink.settle),
@@ -220,6 +221,7 @@ class _Serial:
             guests.began(call, name)
         started = time.perf_counter()
         running.set((call, name, told[0] if told else None))
+        raised: Exception | None = None
         try:
             args, kwargs = self._uplink.arguments(loans, payload)
             method = getattr(self._instance, name)
@@ -228,7 +230,7 @@ class _Serial:
             else:
                 value = method(*args, **kwargs)
         except Exception as error:  # noqa: BLE001  # the user's code
-            where = self._where(name)
+            raised, where = error, self._where(name)
             answer = replies.failure(self._uplink, call, error, where)
         except BaseException:  # it ends the actor, behind what was answered before
             self._flush()
@@ -238,12 +240,14 @@ class _Serial:
                 self._uplink, call, value, lambda: self._where(name)
             )
         running.set(None)
-        # The value is still held here: a handle in it is given back after it was sent.
+        # What it gave or raised is still held here: a handle in it is given back after
+        # it was sent.
         if call < LINKED:
             self._pipe.gather(answer)
         else:
             guests.gather(answer)
             self._inbox.cancelled.discard(call)
+        del raised  # its traceback holds this frame
         if not self._pace.ran(name, time.perf_counter() - started):
             # Calls that wait may have been cancelled meanwhile.
             self._inbox.read_what_is_there(self._uplink.settle)
@@ -255,10 +259,7 @@ class _Serial:
 
     def _serve_stream(self, frame: Frame) -> None:
         self._flush()
-        answer = self._producer.serve(frame)
-        if answer is not None:
-            self._pipe.send(answer)
-        else:
+        if not self._producer.serve(frame):
             self._inbox.streams.set_aside(self._inbox.streams.of(frame[1]))
 
     def _where(self, method: str) -> str:

@@ -74,6 +74,7 @@ class _Threaded:
             uplink,
             inbox.streams,
             pipe.send,
+            pipe.send,
             lambda: not self._gates.are_empty,
             inbox.cancelled,
         )
@@ -181,6 +182,7 @@ class _Threaded:
         if call >= LINKED:
             self._uplink.guests.began(call, name)
         running.set((call, name, told[0] if told else None))
+        raised: Exception | None = None
         try:
             args, kwargs = self._uplink.arguments(loans, payload)
             method = getattr(self._instance, name)
@@ -189,24 +191,24 @@ class _Threaded:
             else:
                 value = method(*args, **kwargs)
         except Exception as error:  # noqa: BLE001  # the user's code
+            raised = error
             answer = replies.failure(self._uplink, call, error, self._where(name))
         else:
             answer = replies.result(
                 self._uplink, call, value, lambda: self._where(name)
             )
         running.set(None)
-        # The value is still held here: a handle in it is given back after it was sent.
+        # What it gave or raised is still held here: a handle in it is given back after
+        # it was sent.
         if call < LINKED:
             self._pipe.send(answer)
         else:
             self._uplink.guests.answer(answer)
+        del raised  # its traceback holds this frame
 
     def _serve_stream(self, frame: Frame) -> None:
         streams = self._inbox.streams
-        answer = self._producer.serve(frame)
-        if answer is not None:
-            self._pipe.send(answer)
-        else:
+        if not self._producer.serve(frame):
             streams.set_aside(streams.of(frame[1]))
 
     def _tidy(self) -> None:

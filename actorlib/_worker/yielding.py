@@ -84,19 +84,21 @@ class Yielding:
         self._runner = runner
         self._inbox = inbox
         self._settle = uplink.settle
+        self._send = pipe.send
         self._producer = Producer(
             self._find,
             runner.where,
             uplink,
             inbox.streams,
             pipe.send,
+            pipe.send,
             lambda: False,  # nobody waits: no call is sent behind one of these
             inbox.cancelled,
             lambda: inbox.read_what_is_there(self._settle),
         )
 
-    def serve(self, frame: Frame) -> Frame:
-        """Runs a call to its end; gives its last frame.
+    def serve(self, frame: Frame) -> None:
+        """Runs a call to its end, and sends its last frame.
 
         Raises:
             BaseException: What ends the process.
@@ -104,14 +106,12 @@ class Yielding:
         _, call, name, *_ = frame
         streams = self._inbox.streams
         try:
-            answer = self._producer.serve(frame)
-            while answer is None:
+            while not self._producer.serve(frame):
                 self._wait_for_reader(call)
-                answer = self._producer.serve(streams.of(call).wake)
+                frame = streams.of(call).wake
         except KeyboardInterrupt as error:
             streams.end(call)
-            return self._runner.interrupted(call, name, error)
-        return answer
+            self._send(self._runner.interrupted(call, name, error))
 
     def _find(self, name: str) -> Callable[..., Steps]:
         function = self._runner.functions[name]
