@@ -134,8 +134,8 @@ def ask(
     read: Callable[..., Reader],
     number: int,
     face: bytes,
-    loans: tuple[LoanId, ...] | None,
     told: dict[str, Any] | None,
+    loans: tuple[LoanId, ...] | None,
     payload: Payload,
 ) -> int:
     """Takes a call that a worker makes; gives its number.
@@ -148,8 +148,8 @@ def ask(
             call is detached.
         number: The function's number there.
         face: What is known of it; see Plans.
-        loans: What is in the arguments and counted.
         told: What the caller says of this call alone.
+        loans: What is in the arguments and counted.
         payload: The arguments.
     """
     plan = pool.plans.asked(session, number, face)

@@ -11,7 +11,10 @@ is ``Shared``: it lies in memory that both processes have, and the frame says wh
 The last field of any other frame is no tuple, as a tuple there means sizes.
 
 ``loans`` are the actors whose handles are inside the payload, or None: each frame that
-arrives makes its receiver a holder of them (see ``_local/holders.py``).
+arrives makes its receiver a holder of them (see ``_local/holders.py``). The field
+before the payload says whether there may be any: it is the loans, or options that are
+not None. Whoever sends a frame looks there, and nowhere else, for what lies in shared
+memory.
 
 Owner to worker, worker to owner, or both:
 
@@ -49,8 +52,8 @@ FETCH      up    id, object: answer with it
 REVOKE     up    object: cancel the call that it is the result of
 GROUP      up    id, verb, about what: a question about placement groups
 TEACH      up    a number for it, label, loans, a function: it is about to be called
-RUN        up    id, whose call it is, a function's number, options, loans, options
-                 of this call alone, arguments
+RUN        up    id, whose call it is, a function's number, options, options of
+                 this call alone, loans, arguments
 FORCE      up    id: cancel that call of a function, and end the process it runs in
 PACE       up    function, how long it takes of late
 BLOCKED    up    the function that runs waits for a result

@@ -159,7 +159,7 @@ class Calling:
             except Exception as error:  # noqa: BLE001  # it is the answer
                 refs.fail(call, error)
                 return (CANCEL, call, False)
-            return (RUN, call, asker, *face, loans, told, payload)
+            return (RUN, call, asker, *face, told, loans, payload)
 
         def held() -> Frame:
             deadline = told and told.get("deadline")

@@ -1,0 +1,57 @@
+"""Every way that a value can travel, walked whole: see ``helpers.travel``."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from helpers import travel
+from helpers.travel import ACTORS, ROLES, SHAPES, SIZES, Functions
+
+if TYPE_CHECKING:
+    from actorlib._runtime_options import RuntimeKeywords
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.usefixtures("runtime"),
+]
+
+OWNER = "the owner"
+WAYS = [
+    *itertools.product((OWNER, "plain", "async", "function"), (*ACTORS, "function")),
+    *itertools.product(("threaded", "mixed"), ("plain", "function")),
+    *itertools.product(("plain, linked", "async, linked"), ("plain", "async")),
+]
+LOADS = list(itertools.product(SHAPES, SIZES))
+
+
+@pytest.fixture(scope="module")
+def runtime_options() -> RuntimeKeywords:
+    return {"preload": ["helpers.travel"]}
+
+
+async def carried(carrier: str, target: Any, role: str) -> list[tuple[int, bool]]:
+    """What came of each load, by one carrier."""
+    if carrier == OWNER:
+        return [await travel.exchanged(target, role, *load) for load in LOADS]
+    if carrier == "function":
+        call = travel.exchange_in_function
+    else:
+        kind, _, is_linked = carrier.partition(", ")
+        actor = ACTORS[kind]()
+        if is_linked:
+            await actor.warm.remote(target)
+        call = actor.exchange
+    return [await call.remote(target, role, *load) for load in LOADS]
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize(("carrier", "kind"), WAYS)
+async def test_value_arrives_whichever_way_it_travels(
+    carrier: str, kind: str, role: str
+) -> None:
+    target = Functions if kind == "function" else ACTORS[kind]()
+    found = await carried(carrier, target, role)
+    assert found == [(nbytes, True) for _, nbytes in LOADS]
