@@ -205,6 +205,12 @@ def decorated(function: object, options: FunctionOptions) -> RemoteFunction[...,
     return _made(cast("Callable[..., Any]", function), options)
 
 
+def asked_by(function: RemoteFunction[..., Any]) -> tuple[str, FunctionOptions]:
+    """What calls of a function are called, and what each of them asks for."""
+    spec = function._new_spec()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+    return spec.label, spec.options
+
+
 def _made(
     function: Callable[P, R],
     options: FunctionOptions,

@@ -14,6 +14,7 @@ from actorlib._bundles import ANY_BUNDLE
 from actorlib._call_options import RAYS_NAMES, CallOptions
 from actorlib._checks import checked, count, exception_classes, said, text, times
 from actorlib._group_options import DEFAULT
+from actorlib._kinds import KINDS
 from actorlib._options import ActorOptions
 from actorlib._resources import Resources  # noqa: TC001  # likewise
 from actorlib._runtime_env import RuntimeEnv  # noqa: TC001  # likewise
@@ -60,7 +61,8 @@ class FunctionOptions:
     """What each call of a remote function asks for.
 
     Attributes:
-        num_cpus: CPUs it holds while it runs; 1 if not given.
+        num_cpus: CPUs it holds while it runs. If not given, none where it asks for an
+            accelerator, and 1 elsewhere.
         num_gpus: GPUs it holds while it runs, below 1 a share of one device; 0 if not
             given.
         memory: Bytes of memory it is counted with; 0 if not given.
@@ -136,7 +138,7 @@ class FunctionOptions:
         listed = exception_classes("retry_exceptions", self.retry_exceptions)
         object.__setattr__(self, "retry_exceptions", listed)
         worker = ActorOptions(
-            num_cpus=1 if self.num_cpus is None else self.num_cpus,
+            num_cpus=self.num_cpus,
             num_gpus=self.num_gpus,
             memory=self.memory,
             resources=self.resources,
@@ -150,6 +152,8 @@ class FunctionOptions:
             accelerators=self.accelerators,
             runtime_env=self.runtime_env,
         )
+        if self.num_cpus is None and KINDS.keys().isdisjoint(worker.request.amounts):
+            worker = worker.updated({"num_cpus": 1})
         object.__setattr__(self, "worker", worker)
         calling = CallOptions(
             backpressure=self.backpressure,

@@ -9,6 +9,7 @@ from actorlib._engine import Engine
 if TYPE_CHECKING:
     from actorlib._bundles import GroupId
     from actorlib._engine import ActorId
+    from actorlib._function_options import FunctionOptions
     from actorlib._options import ActorOptions
     from actorlib._snapshot import CallInfo, Snapshot
 
@@ -36,8 +37,8 @@ class Owner(Engine, Protocol):
         """Why an actor is not placed yet, or where it is."""
         ...
 
-    def survey(self, label: str, options: ActorOptions) -> str:
-        """Where an actor would go now, or what stands in its way."""
+    def survey(self, label: str, options: ActorOptions | FunctionOptions) -> str:
+        """Where an actor, or a call, would go now, or what stands in its way."""
         ...
 
     def explain_group(self, group: GroupId) -> str:

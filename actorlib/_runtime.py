@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack, cast, ov
 from actorlib._checks import checked
 from actorlib._choosing import address_of, engine_name, started
 from actorlib._engine import current_engine, find_engine, set_engine
+from actorlib._function import RemoteFunction, asked_by
 from actorlib._generator import ObjectRefGenerator
 from actorlib._handle import ActorHandle, hold_of, own_handle
 from actorlib._placement_group import PlacementGroup
@@ -115,28 +116,37 @@ class Runtime:
         return self._running().total()
 
     def explain(
-        self, actor: ActorHandle[Any] | ActorClass[..., Any] | PlacementGroup
+        self,
+        actor: (
+            ActorHandle[Any]
+            | ActorClass[..., Any]
+            | RemoteFunction[..., Any]
+            | PlacementGroup
+        ),
     ) -> str:
         """Why an actor is not placed yet, or where it is; or where one would go.
 
-        Given a class, also one with other options (``A.options(num_gpus=0.5)``),
-        nothing is placed: the answer says which devices an actor of it would get now,
-        or what stands in its way, device by device. Ray tells neither what something
+        Given a class or a remote function, also one with other options
+        (``A.options(num_gpus=0.5)``), nothing is placed: the answer says which devices
+        an actor or a call of it would get now, or what stands in its way, device by
+        device. Ray tells neither what something
         waits for nor which devices it has; there the answer says what is asked, and
         what each machine has.
 
         Args:
-            actor: A handle, an actor class, or a placement group: why that one waits,
-                or where its bundles are.
+            actor: A handle, an actor class, a remote function, or a placement group:
+                why that one waits, or where its bundles are.
 
         Raises:
             RuntimeError: The runtime is not running.
-            ValueError: It is neither.
+            ValueError: It is none of these.
         """
         engine = self._running()
         if isinstance(actor, ActorClass):
             interface, options = plan_of(actor)
             return engine.survey(interface.class_name, options)
+        if isinstance(actor, RemoteFunction):
+            return engine.survey(*asked_by(actor))
         if isinstance(actor, PlacementGroup):
             return engine.explain_group(actor.id)
         return engine.explain(hold_of(_checked(actor)).actor_id)

@@ -125,6 +125,19 @@ async def test_explain_when_nothing_is_free_then_device_by_device(
     ]
 
 
+async def test_explain_when_it_is_a_function_then_where_a_call_would_go(
+    pairs: Runtime,
+) -> None:
+    @actorlib.remote(num_gpus=0.5)
+    def train() -> list[int | str]:
+        return actorlib.get_gpu_ids()
+
+    assert "train asks GPU=0.5; it would go to GPU 0" in pairs.explain(train)
+    other = pairs.explain(train.options(num_gpus=2, name="fit")).splitlines()
+    assert other[0] == "fit asks GPU=2; it would go to GPU 0 and GPU 2"
+    assert "this machine has GPU=4" in pairs.explain(train.options(num_gpus=5))
+
+
 async def test_explain_when_someone_is_ahead_in_line_then_says_who(
     pairs: Runtime,
 ) -> None:

@@ -54,7 +54,16 @@ def test_options_when_documented_then_every_one_is_in_the_docstring() -> None:
 def test_tsk_001_a_call_holds_one_cpu_by_default() -> None:
     assert str(FunctionOptions().request) == "CPU=1"
     assert str(FunctionOptions(num_cpus=0).request) == "nothing"
-    assert str(FunctionOptions(num_gpus=0.25).request) == "CPU=1, GPU=0.25"
+    assert str(FunctionOptions(resources={"x": 2}).request) == "CPU=1, x=2"
+
+
+def test_request_when_an_accelerator_and_no_cpus_are_asked_then_no_cpu() -> None:
+    assert str(FunctionOptions(num_gpus=0.25).request) == "GPU=0.25"
+    assert str(FunctionOptions(resources={"TPU": 4}).request) == "TPU=4"
+    assert str(FunctionOptions(num_cpus=2, num_gpus=1).request) == "CPU=2, GPU=1"
+    # Nothing of an accelerator is asked here, only where one is, or none at all.
+    assert str(FunctionOptions(num_gpus=0).request) == "CPU=1"
+    assert "CPU=1" in str(FunctionOptions(accelerator_type="H100").request)
 
 
 def test_tsk_002_calling_it_directly_names_remote() -> None:
@@ -85,7 +94,7 @@ async def test_function_when_called_then_the_engine_knows_all_it_takes(
 
     ((spec, args, kwargs),) = engine.runs
     assert (spec.source, spec.label, args, kwargs) == (add, "sum", (1,), {"scale": 2})
-    assert str(spec.options.request) == "CPU=1, GPU=0.5"
+    assert str(spec.options.request) == "GPU=0.5"
 
 
 def test_function_when_no_runtime_is_there_then_runtime_error() -> None:
@@ -204,7 +213,7 @@ def test_opt_004_a_wrong_value_is_refused_where_it_is_written(options: Any) -> N
 def test_options_when_chained_then_what_was_given_before_stays() -> None:
     function = add.options(num_gpus=0.5).options(max_retries=0)
 
-    assert str(function._options.request) == "CPU=1, GPU=0.5"
+    assert str(function._options.request) == "GPU=0.5"
     assert function._options.max_retries == 0
     assert str(add._options.request) == "CPU=1"
 

@@ -316,9 +316,23 @@ async def test_gpu_001_a_call_knows_its_devices() -> None:
         None,
         [0, 1],
         "0,1",
-        {"CPU": 1, "GPU": 2},
+        {"GPU": 2},
     )
     assert await look.remote() == (None, [], "", {"CPU": 1})
+
+
+async def test_gpu_calls_when_more_than_there_are_cpus_then_all_run_at_once(
+    runtime: Runtime, stop: Stop
+) -> None:
+    trial = halt.options(num_gpus=0.5)
+    refs = [trial.remote(stop.place, number) for number in range(4)]
+    for _ in refs:
+        await stop.reached()
+    available = runtime.available_resources()
+    assert (available["CPU"], available["GPU"]) == (2, 0)
+    for _ in refs:
+        stop.release()
+    assert await asyncio.gather(*refs) == [0, 1, 2, 3]
 
 
 async def test_res_014_functions_and_actors_share_no_whole_device() -> None:

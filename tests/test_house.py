@@ -55,7 +55,8 @@ ARROWS: dict[str, str] = {
     "_serializers": "",
     "_naming": "_runtime_env",
     "_function_options": (
-        "_checks _options _resources _runtime_env _bundles _call_options _group_options"
+        "_checks _kinds _options _resources _runtime_env _bundles _call_options "
+        "_group_options"
     ),
     "_options": ("_bundles _checks _group_options _kinds _resources _runtime_env"),
     "_runtime_options": "_checks _resources",
@@ -75,7 +76,7 @@ ARROWS: dict[str, str] = {
         "_bundles _interface _options _pending _ref _reservations _snapshot _context "
         "_reading _function_options"
     ),
-    "_owner": "_bundles _engine _options _snapshot",
+    "_owner": "_bundles _engine _function_options _options _snapshot",
     # The agreements: with another process, with hardware, and how a lease is kept.
     "_wire": "_wire exceptions _serializers",
     "accelerators": "accelerators _kinds exceptions",
@@ -141,8 +142,8 @@ ARROWS: dict[str, str] = {
     "_queue": "_checks _desk _handle _queue_actor _ref _remote _waiting exceptions",
     "_choosing": "_checks _inline _local _owner _ray _runtime_options",
     "_runtime": (
-        "_checks _engine _handle _placement_group _ref _remote _runtime_options "
-        "_snapshot _streams _context _generator _choosing _owner"
+        "_checks _engine _function _handle _placement_group _ref _remote "
+        "_runtime_options _snapshot _streams _context _generator _choosing _owner"
     ),
     "": (
         "exceptions _actor_method _batch _flow _handle _lookup _method "

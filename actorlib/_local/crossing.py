@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from actorlib._apart import Apart
     from actorlib._bundles import GroupId, GroupSpec
     from actorlib._engine import ActorSpec, LoanId
-    from actorlib._function_options import FunctionSpec
+    from actorlib._function_options import FunctionOptions, FunctionSpec
     from actorlib._interface import Method
     from actorlib._local.machine import Machine
     from actorlib._local.supervisor import Life
@@ -250,8 +250,8 @@ class CrossingEngine(LocalEngine):
         """Why an actor is not placed yet, or where it is."""
         return self._across(partial(super().explain, actor))
 
-    def survey(self, label: str, options: ActorOptions) -> str:
-        """Where an actor would go now, or what stands in its way."""
+    def survey(self, label: str, options: ActorOptions | FunctionOptions) -> str:
+        """Where an actor, or a call, would go now, or what stands in its way."""
         return self._across(partial(super().survey, label, options))
 
     def _heir_of(self, spec: FunctionSpec) -> FunctionSpec:

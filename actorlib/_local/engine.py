@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from actorlib._bundles import GroupId
 from actorlib._context import RuntimeContext
 from actorlib._engine import ActorId, ActorSpec, Hold, LoanId, ObjectId
+from actorlib._function_options import FunctionOptions
 from actorlib._local.birth import Birth
 from actorlib._local.explaining import explain
 from actorlib._local.group_verbs import GroupVerbs
@@ -357,9 +358,11 @@ class LocalEngine:
         """Why an actor is not placed yet, or where it is."""
         return explain(self._life(actor), self.lives.demands, self.loop.time())
 
-    def survey(self, label: str, options: ActorOptions) -> str:
-        """Where an actor would go now, or what stands in its way, device by device."""
+    def survey(self, label: str, options: ActorOptions | FunctionOptions) -> str:
+        """Where an actor, or a call, would go now, or what stands in its way."""
         self._check_thread()
+        if isinstance(options, FunctionOptions):
+            options = self.lives.pool.plans.settled(options).worker
         return self.lives.demands.survey(label, options)
 
 

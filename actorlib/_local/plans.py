@@ -15,6 +15,7 @@ from actorlib._local.reasons import refusal
 from actorlib._local.seats import GroupSeats, MachineSeats
 from actorlib._local.tasks import Code, Plan
 from actorlib._local.wishes import Demand
+from actorlib._resources import CPU
 from actorlib._runtime_env import refuse_own
 from actorlib._wire.payload import decode
 from actorlib.exceptions import ActorUnschedulableError, TaskUnschedulableError
@@ -154,6 +155,19 @@ class Plans:
             return Plan(code, label, options, None, TaskUnschedulableError(str(error)))
         return Plan(code, label, options, crew, is_stream=is_stream)
 
+    def settled(self, options: FunctionOptions) -> FunctionOptions:
+        """The options of a function on this machine.
+
+        Who asks for a device and names no CPUs holds none, and the kinds of devices
+        that others have added are known here alone.
+        """
+        asked = options.request.amounts
+        if options.num_cpus is not None or CPU not in asked:
+            return options
+        if self._machine.ledger.pools.keys().isdisjoint(asked):
+            return options
+        return options.updated({"num_cpus": 0})
+
     def _crew(self, label: str, options: FunctionOptions) -> Crew:
         """Who runs functions of this shape.
 
@@ -163,7 +177,8 @@ class Plans:
         crew = self._crews.get(options.shape)
         if crew is not None:
             return crew
-        machine = self._machine
+        machine, shape = self._machine, options.shape
+        options = self.settled(options)
         demand = machine.catalogue.demand(label, options.worker)
         seats: Seats
         if options.worker.group is not None:
@@ -180,7 +195,7 @@ class Plans:
             )
         pools = machine.ledger.pools
         is_on_device = any(name in pools for name in demand.request.amounts)
-        crew = self._crews[options.shape] = Crew(
+        crew = self._crews[shape] = Crew(
             self._staff,
             seats,
             demand,

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from actorlib._function_options import FunctionOptions
 from actorlib._ray.cluster import connect, disconnect
 from actorlib._ray.crossing import House
 from actorlib._ray.engine import RayEngine
@@ -92,10 +93,11 @@ class OwnerEngine(RayEngine):
         self.home.check()
         return self._lookout.actor(self.actor(actor))
 
-    def survey(self, label: str, options: ActorOptions) -> str:
-        """Which machines an actor could go to now; see Owner."""
+    def survey(self, label: str, options: ActorOptions | FunctionOptions) -> str:
+        """Which machines an actor, or a call, could go to now; see Owner."""
         self.home.check()
-        return self._lookout.survey(label, options)
+        asked = options.worker if isinstance(options, FunctionOptions) else options
+        return self._lookout.survey(label, asked)
 
     def explain_group(self, group: GroupId) -> str:
         """Where the bundles of a group are, or what it asks; see Owner."""

@@ -10,7 +10,13 @@ from actorlib.blocking._session import SESSION
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from actorlib import ActorClass, ActorHandle, PlacementGroup, Snapshot
+    from actorlib import (
+        ActorClass,
+        ActorHandle,
+        PlacementGroup,
+        RemoteFunction,
+        Snapshot,
+    )
     from actorlib._snapshot import ActorInfo, CallInfo, Filter
 
 __all__ = ["explain", "list_actors", "list_named_actors", "list_tasks", "snapshot"]
@@ -60,14 +66,21 @@ def snapshot() -> Snapshot:
     return SESSION.read(lambda runtime: runtime.snapshot())
 
 
-def explain(actor: ActorHandle[Any] | ActorClass[..., Any] | PlacementGroup) -> str:
+def explain(
+    actor: (
+        ActorHandle[Any]
+        | ActorClass[..., Any]
+        | RemoteFunction[..., Any]
+        | PlacementGroup
+    ),
+) -> str:
     """Why an actor is not placed yet, or where it is; see ``actorlib.Runtime``.
 
     Args:
-        actor: A handle, an actor class, or a placement group.
+        actor: A handle, an actor class, a remote function, or a placement group.
 
     Raises:
         RuntimeNotStartedError: No runtime is running, or this is an actor's code.
-        ValueError: It is neither.
+        ValueError: It is none of these.
     """
     return SESSION.read(lambda runtime: runtime.explain(actor))
