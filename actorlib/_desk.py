@@ -16,7 +16,7 @@ from actorlib._engine import ActorId, Hold, collecting
 from actorlib._handle import ActorHandle, hold_of
 from actorlib._interface import READY, Interface
 from actorlib._ref import ObjectRef, replier_of, watch
-from actorlib._waiting import refuse_loop
+from actorlib._waiting import Several, refuse_loop
 from actorlib._wire.payload import decode, encode, kept
 from actorlib.exceptions import (
     ActorDiedError,
@@ -278,7 +278,9 @@ class Desk:
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Blocks this thread until it is done; see Replier."""
         refuse_loop(ref)
-        replier_of(cast("Reply[Any]", ref).under).wait(ref, timeout)
+        given = ref.refs if isinstance(ref, Several) else (ref,)
+        under = next(reply.under for reply in given if isinstance(reply, Reply))
+        replier_of(under).wait(ref, timeout)
 
 
 def unheard(ref: asyncio.Future[Any]) -> None:

@@ -11,6 +11,10 @@ result and the work is in another process:
   h.slow.remote()`` stops the remote work; with ``ref = h.slow.remote()`` outside, it
   goes on.
 
+``gather``, and ``wait_for`` of Python 3.11, cancel the very future that they were given
+when they are cancelled or time out: that is asyncio's rule, and cancels the call.
+``asyncio.shield(ref)`` keeps it.
+
 For the second, the engine's table holds the ref strongly until a wait is cancelled
 and weakly from then on, so the check costs nothing while nothing is cancelled.
 
@@ -94,7 +98,9 @@ class ObjectRef(_Future[R]):
     """The result of a call, now or later.
 
     Await it as often and from as many tasks of the loop as you like: every wait gets
-    the result, or raises what the method raised.
+    the result, or raises what the method raised. A cancelled ``await`` spoils nothing,
+    while ``gather``, and ``wait_for`` of Python 3.11, cancel the ref and its call with
+    themselves, as they do with any future: ``asyncio.shield(ref)`` keeps it.
 
     Attributes:
         call: The engine's number for the call.
@@ -309,12 +315,12 @@ class BorrowedRef(ObjectRef[R]):
         self, fn: Callable[[Self], object], /, *, context: Context | None = None
     ) -> None:
         """Calls back when it is done, and asks for its value; see asyncio.Future."""
-        self._ask()
+        self.ask()
         super().add_done_callback(fn, context=context)
 
     def get(self, timeout: float | None = None) -> R:
         """Blocks this thread until the result is there; see ObjectRef."""
-        self._ask()
+        self.ask()
         return super().get(timeout)
 
     def cancel(
@@ -325,7 +331,8 @@ class BorrowedRef(ObjectRef[R]):
             at_home(self, self.revoke)
         return super().cancel(msg, recursive=recursive, force=force)
 
-    def _ask(self) -> None:
+    def ask(self) -> None:
+        """Asks for the value, if nobody has."""
         want, self.want = self.want, None
         if want is not None:
             at_home(self, want)
@@ -333,7 +340,7 @@ class BorrowedRef(ObjectRef[R]):
     def __await__(self) -> Generator[Any, None, R]:
         """Waits for the result, and asks for it; see ObjectRef."""
         if not self.done():
-            self._ask()
+            self.ask()
         return super().__await__()
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
-from collections.abc import Coroutine, Generator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack, cast, overload
 
@@ -20,8 +18,10 @@ from actorlib._ref import ObjectRef
 from actorlib._remote import ActorClass, plan_of
 from actorlib._runtime_options import RuntimeKeywords, RuntimeOptions
 from actorlib._streams import fill_standard_streams
+from actorlib._waiting import get_all
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine, Generator, Sequence
     from types import TracebackType
 
     from actorlib._context import RuntimeContext
@@ -295,20 +295,11 @@ def get(refs: object, *, timeout: float | None = None) -> object:
         TypeError: It is neither a ref nor a list of refs.
         GetTimeoutError: They did not come in time; the calls go on.
         RuntimeError: This thread runs the event loop.
-        Exception: What the first failed one raised.
+        Exception: What one of them raised, as soon as it did.
     """
     if isinstance(refs, ObjectRef):
         return cast("ObjectRef[Any]", refs).get(timeout)
-    if not isinstance(refs, Sequence) or not all(
-        isinstance(ref, ObjectRef) for ref in cast("Sequence[object]", refs)
-    ):
-        raise TypeError(f"get() takes a ref or a list of refs, not {refs!r}")
-    deadline = None if timeout is None else time.monotonic() + timeout
-    values: list[object] = []
-    for ref in cast("Sequence[ObjectRef[Any]]", refs):
-        left = None if deadline is None else max(0.0, deadline - time.monotonic())
-        values.append(ref.get(left))
-    return values
+    return get_all(refs, timeout)
 
 
 def put(value: T) -> ObjectRef[T]:

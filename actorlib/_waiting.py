@@ -11,15 +11,19 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Callable, Generator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 from actorlib._apart import Apart
 from actorlib._checks import count, seconds
-from actorlib._ref import ObjectRef, loosen, replier_of, wake
+from actorlib._ref import BorrowedRef, ObjectRef, loosen, replier_of, wake
 
 T = TypeVar("T")
+
+_LOOKS = 8
+"""How often all of many refs are looked at before each is watched: that costs more."""
 
 
 class Bell:
@@ -264,6 +268,56 @@ async def _elsewhere(loop: asyncio.AbstractEventLoop, wish: Wish) -> None:
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
 
 
+def get_all(refs: object, timeout: float | None) -> list[Any]:
+    """The values of refs, in their order; blocks this thread.
+
+    It ends as soon as one has failed, wherever in the list that is.
+
+    Args:
+        refs: A list of refs; one may be there twice.
+        timeout: Seconds to wait for all of them, or None.
+
+    Raises:
+        TypeError: It is no list of refs.
+        GetTimeoutError: They did not come in time; the calls go on.
+        RuntimeError: This thread runs the event loop.
+        Exception: What a failed one raised.
+    """
+    if isinstance(refs, str) or not isinstance(refs, Sequence):
+        raise TypeError(f"get() takes a ref or a list of refs, not {refs!r}")
+    given = list(cast("Sequence[ObjectRef[Any]]", refs))
+    for ref in cast("list[object]", given):
+        if not isinstance(ref, ObjectRef):
+            raise TypeError(
+                f"get() takes refs, not {ref!r} ({type(ref).__name__}): "
+                "handle.method.remote() gives one"
+            )
+    pending = [ref for ref in dict.fromkeys(given) if not ref.done()]
+    if not pending:
+        return [ref.get(0) for ref in given]
+    if not any(ref.done() and _has_failed(ref) for ref in given):
+        _until_over(_All(pending), timeout)
+    for ref in given:
+        if ref.done() and _has_failed(ref):
+            ref.get(0)
+    return [ref.get(0) for ref in given]
+
+
+def _until_over(every: _All, timeout: float | None) -> None:
+    deadline = None if timeout is None else time.monotonic() + timeout
+    try:
+        while not every.is_over():
+            every.wait(timeout)
+            if deadline is not None:
+                timeout = max(0.0, deadline - time.monotonic())
+    finally:
+        every.forget()
+
+
+def _has_failed(ref: asyncio.Future[Any]) -> bool:
+    return ref.cancelled() or ref.exception() is not None
+
+
 def _here(refs: Sequence[ObjectRef[Any]], number: int, timeout: float | None) -> None:
     refuse_loop(refs[0])
     enough = _Enough(refs, number)
@@ -275,32 +329,31 @@ def _here(refs: Sequence[ObjectRef[Any]], number: int, timeout: float | None) ->
         enough.forget()
 
 
-class _Enough(ObjectRef[None]):
-    """Done when enough of some refs are: what an engine lets a thread wait for."""
+class Several(ObjectRef[None], ABC):
+    """Done when some refs are as is wanted: what an engine lets a thread wait for.
 
-    __slots__ = ("_number", "_refs", "_then")
+    An engine looks at it, or has itself called back from where it fills refs; either
+    will do.
 
-    _then: Callable[[object], object]
+    Attributes:
+        refs: The refs.
+    """
 
-    def __init__(self, refs: Sequence[ObjectRef[Any]], number: int) -> None:
+    __slots__ = ("_is_watched", "_then", "refs")
+
+    def __init__(self, refs: Sequence[ObjectRef[Any]]) -> None:
         super().__init__(loop=refs[0].get_loop())
-        self.call = 0  # any of several may end the wait, so it is for no call's sake
-        self._refs = refs
-        self._number = number
+        self.refs = refs
+        self._then: Callable[[object], object] | None = None
+        self._is_watched = False
 
     def wait(self, timeout: float | None) -> None:
         """Blocks this thread until it is done."""
-        replier_of(self._refs[0]).wait(self, timeout)
+        replier_of(self.refs[0]).wait(self, timeout)
 
+    @abstractmethod
     def done(self) -> bool:
-        """Whether enough of them are, looked at now."""
-        left = self._number
-        for ref in self._refs:
-            if ref.done():
-                left -= 1
-                if not left:
-                    return True
-        return False
+        """Whether it is, looked at now."""
 
     def add_done_callback(  # type: ignore[override]
         self, fn: Callable[[Any], object], /, *, context: object = None
@@ -308,20 +361,123 @@ class _Enough(ObjectRef[None]):
         """Calls back when it is done; from the thread that fills the refs."""
         del context
         self._then = fn
-        for ref in self._refs:
-            ref.add_done_callback(self._one_done)
-        self._one_done(None)
-
-    def _one_done(self, _: object) -> None:
+        self._watch()
         if self.done():
+            fn(self)
+
+    def _watch(self) -> None:
+        if not self._is_watched:
+            self._is_watched = True
+            for ref in self.refs:
+                ref.add_done_callback(self._one_done)
+
+    def _one_done(self, ref: asyncio.Future[Any]) -> None:
+        del ref  # all are looked at
+        if self._then is not None and self.done():
             self._then(self)
 
     def forget(self) -> None:
         """Takes back what may have been left on the refs: each of them may wait on."""
-        loop = cast("object", self.get_loop())
-        if isinstance(loop, asyncio.AbstractEventLoop):  # else nothing ever is
-            loop.call_soon_threadsafe(self._take_back)
+        if not self._is_watched or all(ref.done() for ref in self.refs):
+            return
+        if has_loop(self.refs[0]):
+            self.get_loop().call_soon_threadsafe(self._take_back)
+        else:
+            self._take_back()
 
     def _take_back(self) -> None:
-        for ref in self._refs:
+        for ref in self.refs:
             ref.remove_done_callback(self._one_done)
+
+
+class _Enough(Several):
+    """Done when so many of some refs are."""
+
+    __slots__ = ("_number",)
+
+    def __init__(self, refs: Sequence[ObjectRef[Any]], number: int) -> None:
+        super().__init__(refs)
+        self.call = 0  # any of several may end the wait, so it is for no call's sake
+        self._number = number
+        ask(refs)
+
+    def done(self) -> bool:
+        """Whether enough of them are, looked at now."""
+        left = self._number
+        for ref in self.refs:
+            if ref.done():
+                left -= 1
+                if not left:
+                    return True
+        return False
+
+
+class _All(Several):
+    """Done when all refs have a value, or one has failed.
+
+    Whoever has to say which call a thread waits for, since it has waited for long, asks
+    for ``call``: that of the first one that is not there. It is done then as well when
+    that has come, so that the next one can be told of.
+    """
+
+    __slots__ = ("_at", "_failed", "_looks", "_told")
+
+    def __init__(self, refs: Sequence[ObjectRef[Any]]) -> None:
+        super().__init__(refs)
+        self._at = 0
+        self._failed = False
+        self._told: int | None = None
+        self._looks = 0
+        ask(refs)
+
+    @property
+    def call(self) -> int:  # type: ignore[override]
+        """The call of the first ref that is not done."""
+        self.is_over()
+        self._told = at = self._at
+        return self.refs[at].call if at < len(self.refs) else 0
+
+    def wait(self, timeout: float | None) -> None:
+        """Blocks this thread until it is done."""
+        self._told = None
+        super().wait(timeout)
+
+    def done(self) -> bool:
+        """Whether to look again, looked at now."""
+        return self.is_over() or (self._told is not None and self._told < self._at)
+
+    def is_over(self) -> bool:
+        """Whether they are all done, or one has failed."""
+        if self._failed:
+            return True
+        # Several threads may look: each finds its own place, and an older one is one
+        # from which the next look finds it again.
+        at, refs = self._at, self.refs
+        while at < len(refs) and refs[at].done():
+            self._failed = self._failed or _has_failed(refs[at])
+            at += 1
+        self._at = at
+        if not self._is_watched:
+            self._failed |= any(ref.done() and _has_failed(ref) for ref in refs[at:])
+            self._looks += 1
+            if self._looks == _LOOKS and not has_loop(refs[0]):
+                self._watch()
+        return self._failed or at == len(refs)
+
+    def _one_done(self, ref: asyncio.Future[Any]) -> None:
+        if _has_failed(ref):
+            self._failed = True
+        if self._then is not None and self.done():
+            self._then(self)
+
+
+def ask(refs: Iterable[ObjectRef[Any]]) -> None:
+    """Asks for the values of those that came from elsewhere: none comes unasked."""
+    for ref in refs:
+        if isinstance(ref, BorrowedRef):
+            ref.ask()
+
+
+def has_loop(ref: asyncio.Future[Any]) -> bool:
+    """Whether a loop calls back when a ref is done; else that is done at once."""
+    return isinstance(cast("object", ref.get_loop()), asyncio.AbstractEventLoop)

@@ -46,6 +46,11 @@ class Node:
         me = actorlib.get_runtime_context().current_actor
         return actorlib.get(getattr(me, method).options(**options).remote())
 
+    def among_others(self, gate: ActorHandle[Any]) -> Any:
+        """Waits for another one and for itself, in one go."""
+        me = actorlib.get_runtime_context().current_actor
+        return actorlib.get([gate.wait.remote(), me.ping.remote(), me.ping.remote()])
+
     def in_time(self) -> str:
         """Asks itself, and waits for a moment."""
         me = actorlib.get_runtime_context().current_actor
@@ -141,6 +146,20 @@ async def test_deadlock_when_an_actor_waits_for_itself_then_an_error_says_so(
     )
     assert isinstance(caught.value, RuntimeError)
     assert await node.ran.remote() == []
+
+
+@each_single
+async def test_deadlock_when_it_waits_for_several_then_the_first_that_never_comes(
+    kind: Any,
+) -> None:
+    node, gate = kind.remote(), Gate.remote()
+    ref = node.among_others.remote(gate)
+    await gate.reached.remote()
+
+    await gate.open.remote()
+
+    with pytest.raises(DeadlockError, match=r"Node\.among_others waits for \w+\.ping"):
+        await ref
 
 
 @each_single

@@ -116,6 +116,19 @@ async def arrived(log: Any) -> None:
         await log.seen_now.remote()
 
 
+@actorlib.remote(max_concurrency=2)
+class Threaded(Caller.__wrapped__):  # type: ignore[misc]  # the plain class
+    """Calls others from several threads."""
+
+
+@actorlib.remote
+class Mixed(Caller.__wrapped__):  # type: ignore[misc]  # the plain class
+    """Calls others beside an event loop."""
+
+    async def idle(self) -> None:
+        """Does nothing."""
+
+
 @actorlib.remote
 class Mortal:
     """Ends in several ways.
@@ -369,6 +382,34 @@ async def test_wait_when_given_up_and_nobody_has_the_ref_then_so_is_the_call() -
 
     assert await gate.wait.remote("a") == "a"  # opened by who gave up
     assert await gate.left.remote() == ["a"]
+
+
+@pytest.mark.usefixtures("runtime")
+@pytest.mark.parametrize("is_done", [False, True], ids=["fails later", "has failed"])
+@pytest.mark.parametrize("caller", [Caller, AsyncCaller, Threaded, Mixed])
+async def test_get_when_one_fails_then_it_waits_for_no_other(
+    caller: Any,
+    is_done: bool,  # noqa: FBT001  # a parameter of the test
+) -> None:
+    gate, echo, actor = Gate.remote(), Echo.remote(), caller.remote()
+
+    def get_both(gate: Any, echo: Any) -> Any:
+        slow, bad = gate.wait.remote("slow"), echo.fail.remote(ValueError("no"))
+        if is_done:
+            actorlib.wait([bad]).get()
+        return actorlib.get([slow, bad])
+
+    async def get_both_later(gate: Any, echo: Any) -> Any:
+        slow, bad = gate.wait.remote("slow"), echo.fail.remote(ValueError("no"))
+        if is_done:
+            await actorlib.wait([bad])
+        return await asyncio.gather(slow, bad)
+
+    function = get_both_later if caller is AsyncCaller else get_both
+    error = await raised(actor.run.remote(function, gate, echo))
+
+    assert isinstance(error, ValueError)
+    await gate.open.remote("slow")
 
 
 # Names.

@@ -141,6 +141,34 @@ call = actorlib.remote(after)
 # Calls.
 
 
+@pytest.mark.parametrize("is_done", [False, True], ids=["fails later", "has failed"])
+async def test_get_when_one_fails_then_it_waits_for_no_other(
+    is_done: bool,  # noqa: FBT001  # a parameter of the test
+) -> None:
+    gate = Gate.remote()
+
+    @actorlib.remote
+    def both(gate: Any) -> Any:
+        slow, bad = gate.wait.remote("slow"), fail.remote(ValueError("no"))
+        if is_done:
+            actorlib.wait([bad]).get()
+        return actorlib.get([slow, bad])
+
+    assert isinstance(await raised(both.remote(gate)), TaskError)
+    await gate.open.remote("slow")
+
+
+async def test_wait_when_refs_come_in_a_list_then_their_values_are_asked_for() -> None:
+    refs = [add.remote(1, 2), actorlib.put(3)]
+
+    @actorlib.remote
+    def ready(refs: list[Any]) -> list[Any]:
+        done, left = actorlib.wait(refs, num_returns=2, timeout=NEVER).get()
+        return [actorlib.get(done), left]
+
+    assert await ready.remote(refs) == [[3, 3], []]
+
+
 async def test_call_when_made_then_its_result() -> None:
     assert await add.remote(1, second=2, scale=3) == 9
     assert await asyncio.gather(*map(add.remote, range(50))) == list(range(50))

@@ -104,7 +104,7 @@ ARROWS: dict[str, str] = {
         "_ray _bundles _calling _chunks _context _engine _function_options _handle "
         "_interface _kinds _options _pending _propagation _reading _ref _remote "
         "_resources _runtime_env _runtime_options _serializers _snapshot _telling "
-        "_unlooped _wire exceptions"
+        "_unlooped _waiting _wire exceptions"
     ),
     # The owner's side and a worker's in one process: the pipe is between them still.
     "_inline": "_inline _engine _runtime_options _local _wire _worker",
@@ -143,7 +143,8 @@ ARROWS: dict[str, str] = {
     "_choosing": "_checks _inline _local _owner _ray _runtime_options",
     "_runtime": (
         "_checks _engine _function _handle _placement_group _ref _remote "
-        "_runtime_options _snapshot _streams _context _generator _choosing _owner"
+        "_runtime_options _snapshot _streams _context _generator _choosing _owner "
+        "_waiting"
     ),
     "": (
         "exceptions _actor_method _batch _flow _handle _lookup _method "

@@ -11,6 +11,7 @@ from helpers.engine import FakeEngine
 from helpers.turns import in_time, next_turn
 
 import actorlib
+from actorlib.exceptions import TaskCancelledError
 
 if TYPE_CHECKING:
     from actorlib import ObjectRef
@@ -34,6 +35,13 @@ async def started(awaitable: Any) -> asyncio.Task[Any]:
 
 def refs_of(engine: FakeEngine, number: int) -> list[ObjectRef[Any]]:
     return [engine.new_ref() for _ in range(number)]
+
+
+class Noted:
+    """A callback of the test's own."""
+
+    def __call__(self, _: object) -> None:
+        """Does nothing."""
 
 
 # wait
@@ -192,6 +200,60 @@ async def test_wait_when_awaited_on_another_loop_then_it_works_there(
     await asyncio.to_thread(other.join)
 
     assert found == [([b], [a])]
+
+
+# get
+
+
+async def test_get_when_a_later_one_fails_then_it_waits_for_no_earlier_one(
+    engine: FakeEngine,
+) -> None:
+    slow, bad = refs_of(engine, 2)
+    blocked = asyncio.create_task(asyncio.to_thread(actorlib.get, [slow, bad]))
+
+    engine.fail(bad, ValueError("no"))
+
+    with pytest.raises(ValueError, match="no"):
+        await blocked
+    assert not slow.done()
+
+
+async def test_get_when_one_has_failed_before_then_it_waits_for_nothing(
+    engine: FakeEngine,
+) -> None:
+    failed, slow, cancelled = refs_of(engine, 3)
+    failed.set_exception(ValueError("no"))
+    cancelled.cancel()
+
+    for refs in ([slow, failed], [failed, slow]):
+        with pytest.raises(ValueError, match="no"):
+            actorlib.get(refs)
+    with pytest.raises(TaskCancelledError):
+        actorlib.get([slow, cancelled])
+
+
+async def test_get_when_they_come_in_any_order_then_values_in_that_of_the_list(
+    engine: FakeEngine,
+) -> None:
+    a, b, c = refs_of(engine, 3)
+    blocked = asyncio.create_task(asyncio.to_thread(actorlib.get, [a, b, c, b]))
+    for place, ref in enumerate((c, a, b)):
+        engine.answer(ref, place)
+
+    assert await blocked == [1, 2, 0, 2]
+
+
+async def test_get_when_it_is_over_then_nothing_of_it_stays_on_the_refs(
+    engine: FakeEngine,
+) -> None:
+    slow = engine.new_ref()
+    slow.add_done_callback(noted := Noted())
+    with pytest.raises(TimeoutError):
+        await asyncio.to_thread(actorlib.get, [slow, engine.new_ref()], timeout=0.01)
+    await next_turn()
+
+    assert slow.remove_done_callback(noted) == 1
+    assert not slow._callbacks  # type: ignore[attr-defined]
 
 
 # as_completed

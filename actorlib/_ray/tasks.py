@@ -17,6 +17,7 @@ from actorlib._ray.sealed import Sealed, check_travelling, opened, seal
 from actorlib._ray.translate import translated
 from actorlib._ref import REFS, BorrowedRef, ObjectRef, replier_of
 from actorlib._telling import late_error
+from actorlib._waiting import Several
 from actorlib.exceptions import (
     GetTimeoutError,
     SerializationError,
@@ -37,6 +38,9 @@ _SURELY_SENT = 1.0
 """Seconds after which a call to an actor that is ready has left this process."""
 _ON_ITS_WAY = 1.0
 """Seconds that a result which Ray has is given to come here, if no time is left."""
+_WOULD_BLOCK = (
+    "get() would block the event loop that this thread runs: await the ref instead"
+)
 _numbers = itertools.count(1)
 
 
@@ -136,7 +140,7 @@ class Task:
             answer = read(answer)
         if isinstance(answer, _RAY_ERROR):
             answer = Failed(self._translated(answer, actor))
-        if self._deadline is not None and self._limit(None) == 0:
+        if self._deadline is not None and self.time_left(None) == 0:
             # It came too late, before the alarm could say so.
             answer = Failed(late_error(self._where, self._deadline))
         if ref is None:
@@ -233,17 +237,17 @@ class Task:
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Blocks this thread until a ref is done; see Replier."""
+        if isinstance(ref, Several):
+            self._wait_for_several(ref, timeout)
+            return
         home = self._home
         is_whole = self.is_of(ref) and self.ray_ref is not None
         if home.is_here and (home.is_owner or not is_whole):
-            raise RuntimeError(
-                "get() would block the event loop that this thread runs: await the ref "
-                "instead"
-            )
+            raise RuntimeError(_WOULD_BLOCK)
         deadline = None if timeout is None else time.monotonic() + timeout
         if is_whole and not home.is_owner:
             # Ray is told that this worker waits, and lends its CPUs to others.
-            limit = self._limit(timeout)
+            limit = self.time_left(timeout)
             ready = self._is_there(limit)
             if not ready and limit == timeout:
                 raise GetTimeoutError(TOO_LATE)
@@ -261,24 +265,36 @@ class Task:
         if not done.wait(left):
             raise GetTimeoutError(TOO_LATE)
 
+    def _wait_for_several(self, several: Several, timeout: float | None) -> None:
+        """Blocks this thread until some refs are as somebody waits for them."""
+        home = self._home
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not several.done():
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            pending = {_whole(ref): ref for ref in several.refs if not ref.done()}
+            if None not in pending and not home.is_owner:
+                first = _first_of(cast("Iterable[Task]", pending), left)
+                if not first:
+                    raise GetTimeoutError(TOO_LATE)
+                for task in first:
+                    task.wait(pending[task], left)
+                continue
+            if home.is_here:
+                raise RuntimeError(_WOULD_BLOCK)
+            done = threading.Event()
+            home.watch(several, done.set)
+            if not done.wait(left):
+                raise GetTimeoutError(TOO_LATE)
+
     def _is_there(self, timeout: float | None) -> bool:
         """Whether it is done within some seconds, as far as Ray is concerned.
 
         Raises:
             TaskCancelledError: The method whose code waits was cancelled.
         """
-        try:
-            ready, _ = ray.wait([self.ray_ref], timeout=timeout, fetch_local=False)
-        except KeyboardInterrupt:
-            # Ray interrupts waits of a cancelled call so, and of methods nothing else.
-            if ray.get_runtime_context().get_actor_id() is None:
-                raise
-            if self._limit(None) != 0:
-                raise TaskCancelledError("the call that waits was cancelled") from None
-            return False
-        return bool(ready)
+        return bool(_ready_of([self], timeout))
 
-    def _limit(self, timeout: float | None) -> float | None:
+    def time_left(self, timeout: float | None) -> float | None:
         """How long it is waited for: until the call's own time is over, if sooner."""
         if self._deadline is None:
             return timeout
@@ -306,6 +322,41 @@ class Task:
         if actor is None:
             return translated(error, self._where)
         return actor.heard_of(translated(error, self._where, actor.hex))
+
+
+def _whole(ref: ObjectRef[Any]) -> Task | None:
+    """What a ref is the whole of, if Ray knows it."""
+    task = replier_of(ref)
+    is_whole = isinstance(task, Task) and task.is_of(ref) and task.ray_ref is not None
+    return cast("Task", task) if is_whole else None
+
+
+def _first_of(tasks: Iterable[Task], timeout: float | None) -> list[Task]:
+    """Those that are done first, or whose own time is over; none if it takes longer."""
+    given = list(tasks)
+    limits = [task.time_left(timeout) for task in given]
+    limit = min((limit for limit in limits if limit is not None), default=None)
+    ready = _ready_of(given, limit)
+    return ready or [task for task in given if task.time_left(None) == 0]
+
+
+def _ready_of(tasks: list[Task], timeout: float | None) -> list[Task]:
+    """Which of them are done as soon as one is, as far as Ray is concerned.
+
+    Raises:
+        TaskCancelledError: The method whose code waits was cancelled.
+    """
+    by_ref = {task.ray_ref: task for task in tasks}
+    try:
+        ready, _ = ray.wait([*by_ref], timeout=timeout, fetch_local=False)
+    except KeyboardInterrupt:
+        # Ray interrupts waits of a cancelled call so, and of methods nothing else.
+        if ray.get_runtime_context().get_actor_id() is None:
+            raise
+        if all(task.time_left(None) != 0 for task in tasks):
+            raise TaskCancelledError("the call that waits was cancelled") from None
+        return []
+    return [by_ref[ref] for ref in ready]
 
 
 class Failed:

@@ -147,7 +147,7 @@ class Uplink(ABC):
         finally:
             if went is not None:
                 self.post((CANCEL, call, False))
-                if ref.done():  # the owner may have said why there is no answer
+                if call not in self._refs:  # the owner may have said why there is none
                     self.peers.cancel(call, recursive=True)
 
     @abstractmethod

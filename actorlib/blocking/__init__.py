@@ -9,7 +9,7 @@ In the order in which to read it:
 
 * ``_session``: the thread, its loop, and the runtime on it.
 * ``_options``, ``_init``: what ``init()`` may be told, and starting and ending.
-* ``_verbs``, ``_getting``: get, put, wait, and what else blocks.
+* ``_verbs``: get, put, wait, and what else blocks.
 * ``util``, ``actor``, ``exceptions``: where scripts look for the rest.
 """
 

@@ -9,11 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 import actorlib
 from actorlib import _remote, _runtime, _waiting
-from actorlib._apart import Apart
 from actorlib._engine import current_engine
-from actorlib._ref import ObjectRef
 from actorlib._remote import found_by
-from actorlib.blocking._getting import get_all
 from actorlib.blocking._session import SESSION
 from actorlib.exceptions import UnsupportedOptionError
 
@@ -25,6 +22,7 @@ if TYPE_CHECKING:
     from actorlib._function import RemoteFunction
     from actorlib._generator import ObjectRefGenerator
     from actorlib._handle import ActorHandle
+    from actorlib._ref import ObjectRef
 
 T = TypeVar("T")
 
@@ -69,11 +67,7 @@ def get(refs: object, *, timeout: float | None = None) -> object:
         KeyboardInterrupt: Ctrl-C; the calls go on.
         Exception: What one of them raised, as soon as it did.
     """
-    engine = SESSION.engine()
-    if isinstance(refs, ObjectRef):
-        return cast("ObjectRef[Any]", refs).get(timeout)
-    if isinstance(getattr(engine, "loop", None), Apart):
-        return get_all(refs, timeout)
+    SESSION.engine()
     return _runtime.get(cast("Sequence[ObjectRef[Any]]", refs), timeout=timeout)
 
 

@@ -69,6 +69,16 @@ def test_get_when_one_has_failed_then_it_waits_for_no_other(ray: Any) -> None:
     assert not waiting.done()
 
 
+def test_get_when_one_had_failed_before_then_it_waits_for_no_other(ray: Any) -> None:
+    gate, echo = Gate.remote(), Echo.remote()
+    waiting, failed = gate.wait.remote(), echo.fail.remote(ValueError("no"))
+    ray.wait([failed])
+    for refs in ([failed, waiting], [waiting, failed]):
+        with pytest.raises(ValueError, match="no"):
+            ray.get(refs)
+    assert not waiting.done()
+
+
 @pytest.mark.parametrize("given", [3, "text", [3], None])
 def test_get_when_it_is_no_ref_then_refused(ray: Any, given: object) -> None:
     with pytest.raises(TypeError, match=r"get\(\) takes a ref or|get\(\) takes refs"):

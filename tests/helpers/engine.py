@@ -299,6 +299,12 @@ class FakeEngine:
             ref.set_result(value)
             self._answered.notify_all()
 
+    def fail(self, ref: ObjectRef[Any], error: Exception) -> None:
+        """Gives a ref its error and wakes the threads that wait for one."""
+        with self._answered:
+            ref.set_exception(error)
+            self._answered.notify_all()
+
     def _done(self) -> asyncio.Future[None]:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         done.set_result(None)
