@@ -208,6 +208,78 @@ async def main():
         assert_clean_end(owner, silent=False)
 
 
+FORKED = """
+def forked(leave):
+    pid = os.fork()
+    if not pid:
+        leave()
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+def fail():
+    raise LookupError("in the fork")
+"""
+
+
+@pytest.mark.parametrize(
+    ("leave", "code"), [("lambda: sys.exit(3)", 3), ("fail", 1)], ids=["exit", "error"]
+)
+@pytest.mark.parametrize("run", ["asyncio.run", "actorlib.run"])
+@pytest.mark.parametrize("engine", ["local", "inline"])
+def test_fork_of_the_owner_when_it_leaves_then_its_parents_runtime_goes_on(
+    engine: str, run: str, leave: str, code: int, tmp_path: Path
+) -> None:
+    program = f"""{HEAD}{FORKED}
+import warnings
+warnings.simplefilter("ignore", DeprecationWarning)
+
+async def main():
+    async with actorlib.init(engine="{engine}"):
+        actor = Serial.remote()
+        looped = Looped.remote()
+        waiting = [Serial.remote() for _ in range(2)]
+        await asyncio.gather(actor, looped)
+        code = forked({leave})
+        echoes = [await actor.echo.remote(1), await looped.echo.remote(2)]
+        echoes += await asyncio.gather(*[late.echo.remote(3) for late in waiting])
+        # What threads have done wakes the loop, and so do the actors' ends.
+        echoes.append(await asyncio.to_thread(lambda: 4))
+        await actorlib.kill(actor)
+    tell([code, echoes])
+
+{run}(main())
+"""
+    with Owner(program, "template", folder=tmp_path) as owner:
+        assert owner.told() == [code, [1, 2, 3, 3, 4]]
+        assert owner.end() == 0
+    assert_clean_end(owner, silent=leave != "fail")
+
+
+@pytest.mark.parametrize(
+    ("leave", "code"), [("lambda: sys.exit(3)", 3), ("fail", 1)], ids=["exit", "error"]
+)
+def test_fork_of_a_script_when_it_leaves_then_its_parents_runtime_goes_on(
+    leave: str, code: int, tmp_path: Path
+) -> None:
+    program = f"""{HEAD}{FORKED}
+import warnings
+warnings.simplefilter("ignore", DeprecationWarning)
+import actorlib.blocking as ray
+
+ray.init()
+actor = Serial.remote()
+ray.get(actor.echo.remote(0))
+pid = os.fork()
+if not pid:
+    ({leave})()
+code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+tell([code, ray.get(actor.echo.remote(1))])
+"""
+    with Owner(program, "template", folder=tmp_path) as owner:
+        assert owner.told() == [code, 1]
+        assert owner.end() == 0
+    assert_clean_end(owner, silent=leave != "fail")
+
+
 @pytest.mark.parametrize(
     ("forks", "number"),
     [

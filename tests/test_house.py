@@ -52,6 +52,7 @@ ARROWS: dict[str, str] = {
     "_snapshot": "",
     "_calling": "",
     "_streams": "",
+    "_forking": "",
     "_serializers": "",
     "_naming": "_runtime_env",
     "_function_options": (
@@ -92,13 +93,14 @@ ARROWS: dict[str, str] = {
         "_local _bundles _engine _pending _ref _arguments _snapshot _streams "
         "_interface _options _runtime_options _kinds _resources _runtime_env "
         "exceptions _wire accelerators _enforcement _calling _context _propagation "
-        "_telling _reading _window _values _code _function_options _spelling _apart"
+        "_telling _reading _window _values _code _function_options _spelling _apart "
+        "_forking"
     ),
     "_worker": (
         "_chunks _worker _bundles _calling _engine _pending _ref _arguments _interface "
         "_options _runtime_env _snapshot exceptions _wire _remote _context "
         "_propagation _telling _reading _window _values _code _function_options "
-        "_streams _unlooped"
+        "_forking _streams _unlooped"
     ),
     "_ray": (
         "_ray _bundles _calling _chunks _context _engine _function_options _handle "

@@ -70,6 +70,11 @@ class InlineLauncher:
         worker.start()
         return worker
 
+    def forsake(self) -> None:
+        """In a fork, which has none of the threads; see Launcher."""
+        for worker in self._workers:
+            worker.forsake()
+
     async def aclose(self) -> None:
         """Ends every thread that can be ended; see Launcher."""
         left = list(self._workers)

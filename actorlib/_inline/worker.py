@@ -73,6 +73,11 @@ class InlineWorker:
                 self._theirs.shutdown(socket.SHUT_RDWR)
             self._patience = self._loop.call_later(self._grace, self._abandon)
 
+    def forsake(self) -> None:
+        """In a fork: closes its copies of the pipe, and leaves that to its parent."""
+        self._theirs.close()
+        self.sock.close()
+
     def log_tail(self) -> str:
         """Nothing: what it prints is printed by this process."""
         return ""

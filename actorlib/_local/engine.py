@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from actorlib._bundles import GroupId
 from actorlib._context import RuntimeContext
 from actorlib._engine import ActorId, ActorSpec, Hold, LoanId, ObjectId
+from actorlib._forking import part_loop
 from actorlib._function_options import FunctionOptions
 from actorlib._local.birth import Birth
 from actorlib._local.explaining import explain
@@ -261,6 +262,10 @@ class LocalEngine:
     def forsake(self) -> None:
         """Refuses everything from now on; see Engine."""
         self._is_forsaken = self._is_closed = True
+        part_loop(self.loop)
+        for life in self.lives:
+            life.forsake()
+        self.machine.forsake()
 
     async def aclose(self) -> None:
         """Ends every actor, the busy ones after a grace, and leaves no process."""

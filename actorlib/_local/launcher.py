@@ -93,6 +93,10 @@ class Launcher(Protocol):
         """
         ...
 
+    def forsake(self) -> None:
+        """In a fork of this process: leaves what was launched to its parent."""
+        ...
+
     async def aclose(self) -> None:
         """Ends everything that was launched and is still there; leaves nothing."""
         ...

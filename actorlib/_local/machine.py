@@ -203,6 +203,10 @@ class Machine:
             return self._host.memory() * 3 // 10
         return int(options.object_store_memory)
 
+    def forsake(self) -> None:
+        """In a fork: what was launched is its parent's."""
+        self._launcher.forsake()
+
     async def aclose(self) -> None:
         """Ends everything that still runs and leaves nothing."""
         await self._launcher.aclose()

@@ -74,6 +74,13 @@ class OutputPipe:
         self._read_end = -1
         self.close_write_end()
 
+    def forsake(self) -> None:
+        """Closes a fork's copies: what comes is for its parent to read."""
+        if self._read_end >= 0:
+            os.close(self._read_end)
+            self._read_end = -1
+        self.close_write_end()
+
     def _read(self) -> bool:
         try:
             data = os.read(self._read_end, _READ)

@@ -73,6 +73,13 @@ class LaunchedWorker:
         if not self.exited.done():
             self.exited.set_result(how)
 
+    def forsake(self) -> None:
+        """In a fork: closes its copies of what its parent holds."""
+        self.sock.close()
+        self._theirs.close()
+        for output in self._outputs or ():
+            output.forsake()
+
     def kill_group(self) -> None:
         """Ends what is left of it when the template is no longer there to do so."""
         if self.pid:

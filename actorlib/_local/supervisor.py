@@ -229,6 +229,11 @@ class Life:
         if self._ends_for and not self._asked and self.dispatch.is_over():
             self.stop(self._ends_for)
 
+    def forsake(self) -> None:
+        """In a fork: the worker is its parent's."""
+        if self._session is not None:
+            self._session.channel.forsake()
+
     # The life.
 
     async def _live(

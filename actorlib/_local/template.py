@@ -158,6 +158,16 @@ class TemplateLauncher:
         elif worker.number in self._workers:
             self._request(REQUEST.pack(KILL, 9, worker.number), [])
 
+    def forsake(self) -> None:
+        """In a fork: the template is its parent's; see Launcher."""
+        if self._channel is not None:
+            self._channel.forsake()
+        self._process = None
+        self._requests.clear()
+        for worker in self._workers.values():
+            worker.forsake()
+        self._workers.clear()
+
     async def aclose(self) -> None:
         """Ends the template, and with it whatever is still there."""
         if self._restarting is not None and not self._restarting.done():

@@ -186,6 +186,14 @@ class Channel:
             self._readable()
         return bool(ready)
 
+    def forsake(self) -> None:
+        """Closes a fork's copy of this end; what its parent has stays as it is."""
+        if self._is_open:
+            self._is_open = False
+            self._sock.close()
+            if self._showing is not None:
+                self._showing.close()
+
     def close(self) -> None:
         """Closes this end after trying once to send what is left."""
         if self._is_open:

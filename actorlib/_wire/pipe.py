@@ -160,6 +160,14 @@ class Pipe:
         finally:
             self._writing.release()
 
+    def forsake(self) -> None:
+        """Closes a fork's copy of this end; what its parent has stays as it is."""
+        self._writing = threading.Lock()  # a thread that is not here may have held it
+        self._gathered, self._size = [], 0
+        self.sock.close()
+        if self.showing is not None:
+            self.showing.close()
+
     @property
     def has_gathered(self) -> bool:
         """Whether a frame waits for ``flush``."""

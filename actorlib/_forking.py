@@ -1,0 +1,91 @@
+"""What a fork of a process must not go on sharing with it: an event loop's descriptors.
+
+A loop's selector is one object in the kernel for both. A fork that leaves by
+``sys.exit`` closes its copy of the loop, and with that takes the parent's registrations
+out, those of its wake-up among them, so that the parent never hears of a thread again.
+So the fork gets a selector and wake-ups of its own behind the same numbers. What else
+the parent watches it does not watch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import re
+import select
+import signal
+import socket
+from collections import deque
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    import asyncio
+
+
+def part_loop(loop: asyncio.AbstractEventLoop) -> None:
+    """Takes a loop apart from that of the parent, in a fork; harmless if it is closed.
+
+    Args:
+        loop: The copy of the parent's loop, asyncio's or uvloop's.
+    """
+    if loop.is_closed() or not hasattr(select, "epoll"):
+        return  # kqueue's are not inherited
+    with contextlib.suppress(ValueError):  # a thread that became the main one may
+        signal.set_wakeup_fd(-1)
+    own = select.epoll()
+    try:
+        shared = _selector_of(loop)
+        for wakeup in _new_wakeups(loop, shared):
+            own.register(wakeup, select.EPOLLIN)
+        os.dup2(own.fileno(), shared, inheritable=False)
+    finally:
+        own.close()
+
+
+def forget_callbacks(loop: asyncio.AbstractEventLoop) -> None:
+    """Forgets what a loop was to call next: in a fork, its parent does that."""
+    # uvloop shows its queue to nobody else.
+    held = vars(loop).values() if hasattr(loop, "__dict__") else gc.get_referents(loop)
+    for queue in held:
+        if isinstance(queue, deque):
+            cast("deque[object]", queue).clear()
+
+
+def _selector_of(loop: asyncio.AbstractEventLoop) -> int:
+    known: Any = loop
+    if hasattr(known, "_get_backend_id"):  # uvloop
+        return int(known._get_backend_id())  # noqa: SLF001  # nothing public tells
+    return int(known._selector.fileno())  # noqa: SLF001  # likewise
+
+
+def _new_wakeups(loop: asyncio.AbstractEventLoop, selector: int) -> list[int]:
+    """Replaces what threads and signals wake a loop by; gives what it reads of that."""
+    known: Any = loop
+    if hasattr(known, "_ssock"):  # asyncio's
+        read, write = known._ssock, known._csock  # noqa: SLF001  # likewise
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            ours.setblocking(False)  # noqa: FBT003  # the socket API
+            theirs.setblocking(False)  # noqa: FBT003
+            os.dup2(ours.fileno(), read.fileno(), inheritable=False)
+            os.dup2(theirs.fileno(), write.fileno(), inheritable=False)
+        return [read.fileno()]
+    events = [fd for fd in _watched(selector) if _is_event(fd)]
+    for fd in events:
+        fresh = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        os.dup2(fresh, fd, inheritable=False)
+        os.close(fresh)
+    return events
+
+
+def _watched(selector: int) -> list[int]:
+    with open(f"/proc/self/fdinfo/{selector}", encoding="ascii") as told:  # noqa: PTH123  # a file of the kernel's
+        return [int(fd) for fd in re.findall(r"(?m)^tfd: *(\d+)", told.read())]
+
+
+def _is_event(fd: int) -> bool:
+    with contextlib.suppress(OSError):
+        link = os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115  # no pathlib in workers
+        return link == "anon_inode:[eventfd]"
+    return False
