@@ -144,6 +144,11 @@ class Interface(NamedTuple):
         """Whether any method is an ``async def``: the actor then has an event loop."""
         return any(method.is_async for method in self.methods.values())
 
+    def awaits(self, method: str) -> bool:
+        """Whether a method is an ``async def`` that gives one value."""
+        known = self.methods.get(method)
+        return known is not None and known.is_async and not known.is_stream
+
     def under(self, options: ActorOptions) -> Interface:
         """The face of actors with these options.
 

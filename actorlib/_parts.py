@@ -40,10 +40,11 @@ class _Parts:
         if getattr(engine, "force", None) is not None:
             self.force = self._force
 
-    def cancel(self, call: int, *, recursive: bool = True) -> None:
+    def cancel(self, call: int, *, recursive: bool = True) -> bool:
         """Stops the call that all parts are of."""
         del call
         self._whole.cancel(recursive=recursive)
+        return not self._whole.done()
 
     def _force(self, call: int) -> None:
         """Stops it, and ends the process that it runs in."""

@@ -41,12 +41,16 @@ _future: Any = asyncio.Future  # at hand for every answer
 class Replier(Protocol):
     """What a ref needs of the engine that will fill it."""
 
-    def cancel(self, call: int, *, recursive: bool = True) -> None:
+    def cancel(self, call: int, *, recursive: bool = True) -> bool | None:
         """Stops the call; its answer, if one still comes, is dropped.
 
         Args:
             call: Its number.
             recursive: Whether the calls that it has made are stopped too.
+
+        Returns:
+            True if its code may run on for a while, as an ``async def`` that cleans up,
+            and the ref is told when that is over; else it is cancelled now.
         """
         ...
 
@@ -202,8 +206,9 @@ class ObjectRef(_Future[R]):
     ) -> bool:
         """Cancels the call, waiting or running; False if it is done already.
 
-        A running ``async def`` gets ``CancelledError`` at its await; a running plain
-        method is not interrupted, its result is dropped.
+        A running ``async def`` gets ``CancelledError`` at its await, and the ref is
+        cancelled when the method has cleaned up and ended, as a task is; a running
+        plain method is not interrupted, its result is dropped.
 
         Args:
             msg: As for any future.
@@ -236,8 +241,8 @@ class ObjectRef(_Future[R]):
             return False
         if stop is not None:
             stop(self.call)
-        else:
-            self._engine.cancel(self.call, recursive=recursive)
+        elif self._engine.cancel(self.call, recursive=recursive):
+            return True  # it is told when it has ended
         self.give_up(msg)
         return True
 

@@ -42,8 +42,8 @@ class Waited(Asker, Made, Protocol):
     number: int
     has_end: bool
 
-    def drop(self) -> None:
-        """Cancels it."""
+    def drop(self) -> bool:
+        """Cancels it; True if it is told when it has ended."""
         ...
 
 

@@ -16,7 +16,13 @@ from actorlib._local.debts import Debts
 from actorlib._local.held import Held
 from actorlib._local.holders import OWNER
 from actorlib._local.mailbox import Mailbox
-from actorlib._local.reply import Asker, Reply, fail_reply, is_answer_retried
+from actorlib._local.reply import (
+    Asker,
+    Reply,
+    Stopped,
+    fail_reply,
+    is_answer_retried,
+)
 from actorlib._local.streams import Streams
 from actorlib._local.teardown import tear_down
 from actorlib._local.timekeeper import Timed, Timekeeper
@@ -323,8 +329,26 @@ class Dispatch:
 
     # The replier of the owner's refs.
 
-    def cancel(self, call: int, *, recursive: bool = True) -> None:
-        """Stops a call; see Replier."""
+    def cancel(self, call: int, *, recursive: bool = True) -> bool:
+        """Stops a call; True if it is told when it has ended; see Replier."""
+        number = self._mailbox.current(call)
+        reply, method = self._mailbox.sent.get(number, (None, ""))
+        if reply is None or self._channel is None or not self._terms.ends_later(method):
+            self._drop(call, recursive=recursive)
+            return False
+        if type(reply) is not Stopped:
+            self._mailbox.replace(number, Stopped(reply, self._discard))
+            self._channel.send((CANCEL, number))
+            if recursive:
+                self._terms.cancel_made(self._session, number)
+            self._return(self._mailbox.release(number))  # it does not go again
+        return True
+
+    def _discard(self, frame: Frame) -> None:
+        self._fill(None, frame)
+
+    def _drop(self, call: int, *, recursive: bool) -> None:
+        """Forgets a call, and stops it if it was sent."""
         self._held.drop(call)
         number = self._mailbox.current(call)
         self._timekeeper.discard(number)
@@ -338,7 +362,7 @@ class Dispatch:
     def _late(self, call: int, timed: Timed) -> None:
         """Stops a call whose time is over; what it made has inherited that."""
         reply = self._held.reply(call) or self._mailbox.reply(call)
-        self.cancel(call, recursive=False)
+        self._drop(call, recursive=False)
         if reply is not None:
             fail_reply(reply, self._terms.late(timed))
 
@@ -365,6 +389,8 @@ class Dispatch:
             # A destructor may run anywhere, also in the middle of a write.
             loop.call_soon(self.cancel, call)
 
+        if type(self._mailbox.reply(self._mailbox.current(call))) is Stopped:
+            return
         loose = weakref.ref(ref, gone)
         self._held.loosen(call, loose)
         self._mailbox.replace(call, loose)

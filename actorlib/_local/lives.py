@@ -154,7 +154,8 @@ class Lives:
     def _dispatch_of(self, life: Life) -> Dispatch:
         record, cancel_made = life.record, self._relay.cancel_made
         kind = Terms if record.is_actor else TermsOfFunctions
-        terms = kind(self.clock, record.label, record.options, cancel_made)
+        ends_later = record.interface.awaits
+        terms = kind(self.clock, record.label, record.options, ends_later, cancel_made)
         return Dispatch(self, life.died, life.unavailable, life.idle, terms)
 
     def create_for(

@@ -18,11 +18,12 @@ from actorlib._local.group_verbs import serve as serve_group
 from actorlib._local.holders import OWNER
 from actorlib._local.introductions import OF_LINKS, Introductions
 from actorlib._local.outcomes import answer_when
+from actorlib._local.reply import IS_CANCELLED
 from actorlib._local.streams import Reader, Readers
 from actorlib._local.teardown import tear_down
 from actorlib._local.terms import opened
 from actorlib._local.timekeeper import Clock, Timed, Timekeeper
-from actorlib._local.waiting import IS_CANCELLED, Waiting
+from actorlib._local.waiting import Waiting
 from actorlib._telling import late_error
 from actorlib._wire.frames import (
     ASK,
@@ -40,6 +41,7 @@ from actorlib._wire.frames import (
     HELD,
     KEEP,
     LEAVE,
+    LINKED,
     LOOK,
     RESULT,
     RETURN,
@@ -289,15 +291,18 @@ class Relay:
     def _cancelled(self, session: Session, call: int) -> None:
         """Somebody else who has the ref of a worker's call has cancelled it."""
         asked = self._asked.get(session.number, call)
-        if asked is not None:
-            asked.drop()
+        if asked is not None and not asked.drop():
             asked.answer(IS_CANCELLED)
 
     def _cancel(self, session: Session, call: int, recursive: bool) -> None:  # noqa: FBT001  # a field of the frame
         self._readers.end(session.number, call)
-        asked = self.answered(session, call)
-        if asked is not None:
-            asked.drop(recursive=recursive)
+        asked = self._asked.get(session.number, call)
+        if asked is None or asked.drop(recursive=recursive):
+            return
+        if asked.life is not None and 0 < asked.number < LINKED:
+            asked.answer(IS_CANCELLED)  # the worker may wait for its end
+        else:
+            self.answered(session, call)
 
     def cancel_made(self, session: int, asking: int) -> None:
         """Cancels the calls that a call has made, and theirs.
@@ -309,8 +314,8 @@ class Relay:
         for call in self._asked.made(session, asking):
             asked = self._asked.get(session, call)
             self._readers.end(session, call)
-            if asked is not None:
-                asked.drop()  # first: whoever waits may be the one to run it
+            # First: whoever waits may be the one to run it.
+            if asked is not None and not asked.drop():
                 asked.answer(IS_CANCELLED)
         self.introductions.cancel_made(session, asking)
 

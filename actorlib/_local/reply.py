@@ -9,11 +9,11 @@ from actorlib._local.retries import Retries, is_retried
 from actorlib._reading import Reading
 from actorlib._ref import ObjectRef
 from actorlib._wire.answers import error_of
-from actorlib._wire.frames import FAILURE, RAISED
+from actorlib._wire.frames import CANCELLED, FAILURE, RAISED, Frame
 from actorlib.exceptions import ActorDiedError, ActorUnavailableError
 
 if TYPE_CHECKING:
-    from actorlib._wire.frames import Frame
+    from collections.abc import Callable
 
 
 class Asker(Protocol):
@@ -28,7 +28,42 @@ class Asker(Protocol):
         ...
 
 
+IS_CANCELLED: Frame = (FAILURE, 0, CANCELLED, "", "", "", None, b"")
 Reply: TypeAlias = ObjectRef[Any] | weakref.ref[ObjectRef[Any]] | Reading | Asker
+
+
+class Stopped:
+    """Who asked, and has cancelled the call since: is told when that has ended.
+
+    Args:
+        reply: Who it is.
+        drop: Gives back what is in an answer that nobody wants.
+    """
+
+    __slots__ = ("_drop", "_reply")
+
+    def __init__(self, reply: Reply, drop: Callable[[Frame], None]) -> None:
+        self._reply = reply
+        self._drop = drop
+
+    def answer(self, frame: Frame) -> None:
+        """It has ended, in whatever way; see Asker."""
+        self._drop(frame)
+        self._tell()
+
+    def fail(self, error: BaseException) -> None:
+        """It has ended with its actor; see Asker."""
+        del error  # whoever cancelled it knows enough
+        self._tell()
+
+    def _tell(self) -> None:
+        reply = self._reply
+        ref = reply() if isinstance(reply, weakref.ref) else reply
+        if isinstance(ref, ObjectRef):
+            if not ref.done():
+                ref.give_up()
+        elif ref is not None and not isinstance(ref, Reading):
+            ref.answer(IS_CANCELLED)
 
 
 def fail_reply(reply: Reply, error: BaseException) -> None:

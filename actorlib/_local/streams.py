@@ -180,8 +180,8 @@ class Answering(Protocol):
         """Tells that there will be none."""
         ...
 
-    def drop(self) -> None:
-        """Cancels the call."""
+    def drop(self) -> bool:
+        """Cancels the call; True if it is told when that has ended."""
         ...
 
 

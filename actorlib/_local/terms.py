@@ -40,11 +40,14 @@ class Terms:
         clock: Says whose time is over.
         label: What the actor is called.
         options: The actor's.
+        ends_later: Whether a call of a method that is cancelled while it runs ends
+            later, and says when, by the method's name.
         cancel_made: Cancels what a call of the actor has made, by the number of the
             session and its own.
 
     Attributes:
         clock: See above.
+        ends_later: See above.
         usual: How often a call is sent again of which nothing is said.
         cancel_made: See above.
     """
@@ -54,9 +57,11 @@ class Terms:
         clock: Clock,
         label: str,
         options: ActorOptions,
+        ends_later: Callable[[str], bool],
         cancel_made: Callable[[int, int], None],
     ) -> None:
         self.clock = clock
+        self.ends_later = ends_later
         self.usual = retries_of(options)
         self.cancel_made = cancel_made
         self._label = label

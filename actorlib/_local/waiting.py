@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from actorlib._values import Lent
-from actorlib._wire.frames import CANCELLED, DIED, FAILURE, RESULT, Frame
+from actorlib._wire.frames import CANCELLED, DIED, FAILURE, RESULT
 from actorlib._wire.payload import dump
 from actorlib.exceptions import DeadlineExceededError
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from actorlib._local.pool import Pool
     from actorlib._local.session import Session
     from actorlib._local.supervisor import Life
+    from actorlib._wire.frames import Frame
 
 
 class Answered(Protocol):
@@ -30,9 +31,6 @@ class Answered(Protocol):
     def give_up(self, loans: tuple[LoanId, ...] | None) -> None:
         """What a frame brought goes nowhere."""
         ...
-
-
-IS_CANCELLED: Frame = (FAILURE, 0, CANCELLED, "", "", "", None, b"")
 
 
 class Waiting:
@@ -91,14 +89,15 @@ class Waiting:
             return self.method
         return f"{self.life.record.label}.{self.method}"
 
-    def drop(self, *, recursive: bool = True) -> None:
-        """Cancels the call, if it was made."""
+    def drop(self, *, recursive: bool = True) -> bool:
+        """Cancels the call, if it was made; True if it answers when it has ended."""
         if not self.number:
-            return
+            return False
         if self.life is not None:
-            self.life.dispatch.cancel(self.number, recursive=recursive)
-        elif self.pool is not None:
+            return self.life.dispatch.cancel(self.number, recursive=recursive)
+        if self.pool is not None:
             self.pool.cancel(self.number, recursive=recursive)
+        return False
 
     def answer(self, frame: Frame) -> None:
         session = self._session

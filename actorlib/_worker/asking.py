@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from actorlib._context import RuntimeContext
     from actorlib._engine import ActorId
     from actorlib._interface import Method
+    from actorlib._ref import Replier
     from actorlib._worker.outbox import Outbox
     from actorlib._worker.peers import Peers
     from actorlib._worker.refs import Refs
@@ -42,6 +43,27 @@ class Asker(Sharing, Feed, Protocol):
     outbox: Outbox
 
 
+class Lasting:
+    """The replier of refs of ``async def`` methods, whose end a cancellation awaits.
+
+    Args:
+        engine: That of the worker, which does everything else that a replier does.
+        stop: Cancels a call; True if it is answered when it has ended.
+    """
+
+    def __init__(self, engine: Replier, stop: Callable[..., bool]) -> None:
+        self._stop = stop
+        self.loosen = engine.loosen
+        self.watch = engine.watch
+        self.wait = engine.wait
+        self.name = engine.name
+        self.travel = engine.travel
+
+    def cancel(self, call: int, *, recursive: bool = True) -> bool:
+        """Stops a call; see Replier."""
+        return self._stop(call, recursive=recursive)
+
+
 class Asking:
     """Makes the frames of calls, and chooses which way they go.
 
@@ -50,11 +72,15 @@ class Asking:
         refs: What it has asked and has no answer to.
         peers: Whom it calls over links.
         loop: What streams take for their loop.
+
+    Attributes:
+        held: The calls that wait here for their arguments.
     """
 
     def __init__(
         self, engine: Asker, refs: Refs, peers: Peers, loop: asyncio.AbstractEventLoop
     ) -> None:
+        self.held: set[int] = set()
         self._loop = loop
         self._engine = engine
         self._refs = refs
@@ -134,9 +160,12 @@ class Asking:
         def held() -> Frame:
             nonlocal was_told_of
             was_told_of = True
+            self.held.add(call)
             return (HELD, call, asker, actor, told and told.get("deadline"), name)
 
         def frame() -> Frame | None:
+            if was_told_of:
+                self.held.discard(call)
             if call not in self._refs:  # cancelled while it waited
                 return None
             try:

@@ -168,7 +168,9 @@ class _Looped:
             elif kind in (RESULT, FAILURE):
                 self._uplink.settle(frame)
             elif kind == CANCEL:
-                self._cancel(frame[1])
+                # It may come by two ways, and would end the cleaning up.
+                if frame[1] not in self._cancelled:
+                    self._cancel(frame[1])
             elif kind == STOP and not self._uplink.is_leaving:
                 self._receive(self._uplink.guests.part())
                 self._stopping = self._loop.create_task(self._stop())
@@ -294,7 +296,11 @@ class _Looped:
             if self._uplink.is_leaving or self._streams.are_ending:
                 answer = None
         except Exception as error:  # noqa: BLE001  # the user's code
-            answer = replies.failure(self._uplink, call, error, self._where(name))
+            answer = (
+                replies.cancelled(call)
+                if call in self._cancelled
+                else replies.failure(self._uplink, call, error, self._where(name))
+            )
         except ActorExit:
             answer = None
         except BaseException as error:  # noqa: BLE001  # it ends the actor, from the main thread
@@ -303,8 +309,12 @@ class _Looped:
             self.plain.end(error)
             return
         else:
-            answer = replies.result(
-                self._uplink, call, value, lambda: self._where(name)
+            answer = (
+                replies.cancelled(call)
+                if call in self._cancelled  # and it went on to its end all the same
+                else replies.result(
+                    self._uplink, call, value, lambda: self._where(name)
+                )
             )
         del self._tasks[call]
         if answer is None:
@@ -329,8 +339,11 @@ class _Looped:
             self._cancelled.add(call)
             task.cancel()
             task.add_done_callback(lambda _: self._never_began(frame, gate))
+        elif self._streams.cancel(call):
+            pass  # a plain one that has begun: closed when its turn comes
         elif (waiting := self._gates.drop(call)) is not None:
             self._give_up(waiting)
+            self._send(replies.cancelled(call))
             self._tell_emptied()
         else:
             self.plain.cancel(call)

@@ -231,6 +231,18 @@ class Peers:
         self._cancel(call, straight[0], recursive=recursive)
         return True
 
+    def stop(self, call: int, *, recursive: bool) -> bool:
+        """Cancels a call that will be answered; False if it went over no link."""
+        straight = self._open.get(call)
+        if straight is None:
+            return False
+        with self._engine.outbox.ordering:
+            self._flush(straight[0])
+            if call not in self._open:  # it had no room, and has gone to the owner
+                return False
+            self._cancel(call, straight[0], recursive=recursive)
+        return True
+
     def _cancel(self, call: int, peer: Peer, *, recursive: bool) -> None:
         number = self._base + call
         with self._engine.outbox.ordering:

@@ -43,10 +43,16 @@ class Refs:
         """Whether somebody waits for a call."""
         return call in self._entries
 
-    def new(self) -> ObjectRef[Any]:
-        """A ref with the number under which its answer will come."""
+    def new(self, replier: Replier | None = None) -> ObjectRef[Any]:
+        """A ref with the number under which its answer will come.
+
+        Args:
+            replier: Who fills it; None for whoever fills most of them.
+        """
         ref: ObjectRef[Any] = ObjectRef(loop=self._loop)
         self.adopt(ref)
+        if replier is not None:
+            ref.bind(replier, ref.call)
         return ref
 
     def unasked(self, cls: type[ObjectRef[Any]]) -> ObjectRef[Any]:

@@ -34,7 +34,7 @@ from actorlib._wire.frames import (
     Frame,
 )
 from actorlib._wire.payload import decode_call
-from actorlib._worker.asking import Asking
+from actorlib._worker.asking import Asking, Lasting
 from actorlib._worker.birth import interface_in
 from actorlib._worker.calling import Calling
 from actorlib._worker.groups import GroupQuestions
@@ -99,6 +99,7 @@ class Uplink(ABC):
         self.peers = Peers(self, host, session, showing)
         self.guests = Guests(self, host, session, showing)
         self._asking = Asking(self, self._refs, self.peers, loop)
+        self._lasting = Lasting(self, self.stop)
         self._objects = Objects(self, start.prefix, self._refs.unasked)
         self._making = Making(self, start)
         calling = Calling(
@@ -235,7 +236,8 @@ class Uplink(ABC):
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
         """Sends a call to another actor; see Engine."""
-        return self._asking.call(actor, method, args, kwargs, self._new_ref)
+        new = self._new_lasting_ref if method.is_async else self._new_ref
+        return self._asking.call(actor, method, args, kwargs, new)
 
     def stream(
         self,
@@ -287,6 +289,15 @@ class Uplink(ABC):
             return
         if not self.peers.cancel(call, recursive=recursive):
             self.post((CANCEL, call, recursive))
+
+    def stop(self, call: int, *, recursive: bool) -> bool:
+        """Cancels a call of an ``async def`` method; True if its end is awaited."""
+        if call not in self._refs or call in self._asking.held:
+            self.cancel(call, recursive=recursive)
+            return False
+        if not self.peers.stop(call, recursive=recursive):
+            self.post((CANCEL, call, recursive))
+        return True
 
     def loosen(self, ref: ObjectRef[Any]) -> None:
         """From now on the call is cancelled if nobody holds the ref any more."""
@@ -377,6 +388,10 @@ class Uplink(ABC):
     def _new_ref(self) -> ObjectRef[Any]:
         self._check_parent()
         return self._refs.new()
+
+    def _new_lasting_ref(self) -> ObjectRef[Any]:
+        self._check_parent()
+        return self._refs.new(self._lasting)
 
     def _check_parent(self) -> None:
         if self._is_forsaken:
