@@ -224,3 +224,84 @@ async def test_lif_014_of_a_dead_actor_nothing_happens() -> None:
     counter = Counter.remote()
     for _ in range(2):
         assert await counter.__ray_terminate__.remote() is None
+
+
+# __ray_shutdown__.
+
+
+class Cleaning:
+    """Says in a file that it has cleaned up."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __ray_shutdown__(self) -> None:
+        with open(self._path, "a") as seen:  # noqa: PTH123  # in the actor
+            seen.write("once ")
+
+    def run(self, function: Any) -> Any:
+        return function()
+
+
+class CleaningOnItsLoop(Cleaning):
+    """Does so on the loop that its methods run on."""
+
+    async def loop(self) -> None:
+        self._loop = asyncio.get_running_loop()
+
+    async def __ray_shutdown__(self) -> None:
+        assert asyncio.get_running_loop() is self._loop
+        super().__ray_shutdown__()
+
+
+def cleaning(kind: str, path: Any) -> Any:
+    if kind == "loop":
+        actor = actorlib.remote(CleaningOnItsLoop).remote(str(path))
+        actor.loop.remote()
+        return actor
+    threads = 2 if kind == "threads" else 1
+    cls = actorlib.remote(Cleaning).options(max_concurrency=threads)
+    return cls.remote(str(path))
+
+
+@pytest.mark.parametrize("kind", ["serial", "threads", "loop"])
+@pytest.mark.usefixtures("runtime")
+async def test_shutdown_when_an_actor_leaves_then_it_cleans_up_once(
+    kind: str, tmp_path: Any
+) -> None:
+    terminated = cleaning(kind, tmp_path / "terminated")
+    await terminated.run.remote(str)
+    await terminated.__ray_terminate__.remote()
+    assert (tmp_path / "terminated").read_text() == "once "
+
+    left = cleaning(kind, tmp_path / "left")
+    with pytest.raises(ActorDiedError):
+        await left.run.remote(actorlib.exit_actor)
+    await end_of(left)
+    assert (tmp_path / "left").read_text() == "once "
+
+    dropped = cleaning(kind, tmp_path / "dropped")
+    await dropped.run.remote(str)
+    ended = end_of(dropped)
+    del dropped
+    await ended
+    assert (tmp_path / "dropped").read_text() == "once "
+
+    killed = cleaning(kind, tmp_path / "killed")
+    await killed.run.remote(str)
+    await actorlib.kill(killed)
+    assert not (tmp_path / "killed").exists()
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_shutdown_when_it_raises_then_the_actor_leaves_all_the_same(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    class Failing:
+        def __ray_shutdown__(self) -> None:
+            raise KeyError("cleaning up")
+
+    failing = await actorlib.remote(Failing).remote()
+    await failing.__ray_terminate__.remote()
+
+    assert "KeyError: 'cleaning up'" in capfd.readouterr().err

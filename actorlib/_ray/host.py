@@ -64,6 +64,12 @@ class _Hosting:
         """
         ray.actor.exit_actor()
 
+    def __ray_shutdown__(self) -> None:
+        """Cleans up as the user's class says; Ray calls it where the actor leaves."""
+        clean_up = getattr(type(self._instance), "__ray_shutdown__", None)
+        if clean_up is not None:
+            clean_up(self._instance)
+
     # What may be asked of the process; see ``_context.Process``.
 
     def was_canceled(self, call: int) -> bool:

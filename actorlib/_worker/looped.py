@@ -37,6 +37,7 @@ from actorlib._wire.frames import (
 from actorlib._worker import replies
 from actorlib._worker.async_streams import AsyncStreams
 from actorlib._worker.birth import construct
+from actorlib._worker.built_in import shutting_down
 from actorlib._worker.carried import begun_with
 from actorlib._worker.gate import Gate, Gates
 from actorlib._worker.looplink import LoopedUplink
@@ -80,7 +81,8 @@ def serve(start: Start, pipe: Pipe, loop: asyncio.AbstractEventLoop) -> None:
     uplink.made = type(looped.instance)
     uplink.post((READY,))
     try:
-        looped.plain.run(looped.instance)
+        with shutting_down(looped.instance, loop):
+            looped.plain.run(looped.instance)
     finally:
         looped.finish(thread)
 

@@ -28,6 +28,7 @@ from actorlib._wire.frames import (
 )
 from actorlib._worker import replies
 from actorlib._worker.birth import construct
+from actorlib._worker.built_in import shutting_down
 from actorlib._worker.carried import call_with
 from actorlib._worker.inbox import Inbox
 from actorlib._worker.pace import Pace
@@ -115,7 +116,8 @@ def serve(start: Start, pipe: Pipe) -> None:
         EOFError: The owner is gone.
     """
     instance, inbox, uplink = be_born(start, pipe)
-    _Serial(start.name, instance, pipe, inbox, uplink).run()
+    with shutting_down(instance):
+        _Serial(start.name, instance, pipe, inbox, uplink).run()
 
 
 def be_born(start: Start, pipe: Pipe) -> tuple[object, Inbox, SerialUplink]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, cast
 from actorlib._calling import is_late, running
 from actorlib._wire.frames import CALL, CALL_WITH, LINKED, STOP, TAKEN, Frame
 from actorlib._worker import replies
+from actorlib._worker.built_in import shutting_down
 from actorlib._worker.carried import call_with
 from actorlib._worker.gate import Gate, Gates
 from actorlib._worker.producer import Producer
@@ -41,7 +42,8 @@ def serve(start: Start, pipe: Pipe) -> None:
         EOFError: The owner is gone.
     """
     instance, inbox, uplink = be_born(start, pipe)
-    _Threaded(start, instance, pipe, inbox, uplink).run()
+    with shutting_down(instance):
+        _Threaded(start, instance, pipe, inbox, uplink).run()
 
 
 class _Threaded:
