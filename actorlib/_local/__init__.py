@@ -4,10 +4,11 @@ What decides is pure and what acts is thin. In reading order:
 
 * ``where``, ``wishes``: which devices a request wishes for, and how the user's names
   become such a wish.
-* ``levels``, ``topology``, ``reach``, ``scopes``, ``packing``, ``arrange``,
-  ``placement``: devices by what they have free; those that belong together; those that
-  are spoken for, and those that a wish leaves; where several shares find room; what the
-  bundles of a group get; what a request gets.
+* ``levels``, ``topology``, ``reach``, ``scopes``, ``packing``, ``spreading``,
+  ``arrange``, ``placement``: devices by what they have free; those that belong
+  together; those that are spoken for, and those that a wish leaves; where several
+  shares find room, and where they lie apart; what the bundles of a group get; what a
+  request gets.
 * ``ledger``, ``line``, ``admission``: who holds what, who goes next, waiting for it.
 * ``demands``: what actors ask for as things are now, while others come and go.
 * ``reasons``: why, in sentences for the user.

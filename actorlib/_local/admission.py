@@ -126,7 +126,7 @@ class Admission:
             shape = frozenset(waiter.request.amounts.items())
             alike.setdefault((shape, waiter.where), []).append(waiter.request)
         return [
-            (asked[0], len(asked), self._ledger.feasible(asked[0], where))
+            (asked[0], len(asked), not self._ledger.never(asked[0], where))
             for (_, where), asked in alike.items()
         ]
 
@@ -167,7 +167,7 @@ class Admission:
         self, request: Resources, where: Where, promise: asyncio.Future[Lease] | None
     ) -> str:
         """Who is ahead of a request in line and wants the same, to end a sentence."""
-        if not self._ledger.feasible(request, where):
+        if self._ledger.never(request, where):
             return ""
         place = None if promise is None else self._places.get(promise)
         earlier = takewhile(lambda waiter: waiter is not place, self._line)

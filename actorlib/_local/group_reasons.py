@@ -26,6 +26,11 @@ _HINDERS = {
     STRICT_PACK: "on which they do not fit",
     STRICT_SPREAD: "which is too few",
 }
+_UNSURE = (
+    ". Whether its bundles fit on this machine at all is not known: the search for a "
+    "way to pack them was given up. It delays nobody and is tried whenever something "
+    "is given back; bundles of fewer sizes, or less in all, are easier to pack"
+)
 _INSTEAD = {STRICT_SPREAD: SPREAD}
 
 
@@ -74,6 +79,7 @@ def group_shortage(ledger: Ledger, label: str, request: Resources, where: Where)
     lacking = ledger.lacking(request, where)
     if not lacking:
         return f"{label} asks {_asked(where.gang)}; that is free"
+    unsure = "" if ledger.feasible(request, where) else _UNSURE
     each: list[str] = []
     for name in lacking:
         pool = ledger.pools.get(name)
@@ -82,7 +88,7 @@ def group_shortage(ledger: Ledger, label: str, request: Resources, where: Where)
         each.append(f"{format_named(name, ledger.free(name))} of {total}{devices}")
     return (
         f"{label} asks {_asked(where.gang)} with strategy {where.gang.strategy}; free "
-        f"is {', '.join(each)}"
+        f"is {', '.join(each)}{unsure}"
     )
 
 

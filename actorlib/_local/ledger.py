@@ -148,17 +148,26 @@ class Ledger:
         return parts
 
     def feasible(self, request: Resources, where: Where = ANYWHERE) -> bool:
-        """Whether a request could be granted if nothing else were."""
-        return not self.never(request, where)
+        """Whether it is certain that a request could be granted if nothing else were.
+
+        The bundles of a gang may fit where no way to pack them was found: then this is
+        false, and :meth:`never` has nothing to say either.
+        """
+        return all(
+            self.pools[name].could_fit(amount, where)
+            if name in self.pools
+            else amount <= self.capacity.amounts.get(name, 0)
+            for name, amount in request.amounts.items()
+        )
 
     def never(self, request: Resources, where: Where = ANYWHERE) -> dict[str, int]:
-        """What of a request could not be granted even if nothing else were."""
+        """What of a request surely could not be granted, even if nothing else were."""
         has = self.capacity.amounts
         return {
             name: amount
             for name, amount in request.amounts.items()
             if (
-                not self.pools[name].could_fit(amount, where)
+                self.pools[name].never_fits(amount, where)
                 if name in self.pools
                 else amount > has.get(name, 0)
             )

@@ -8,6 +8,8 @@ The rule: someone later may pass someone who waits only if that delays nobody.
 * What is merely counted (CPU, memory, custom): if it is enough for both, that is,
   after setting aside all that those earlier in line ask of it.
 * Who asks for what the machine can never give waits beside the line and delays nobody.
+  Who asks for bundles of which it is not known whether they can be packed delays nobody
+  either, or one group could stop everyone for ever; it is tried whenever others are.
 
 So nobody starves, and a waiting giant does not stop those who need nothing of his.
 
@@ -93,7 +95,8 @@ class Line:
         ahead = _Ahead(self._ledger)
         ahead.asked = self._asked
         for lane in self._lanes.values():
-            ahead.bar(lane)
+            if lane.is_sure:
+                ahead.bar(lane)
         return ahead.grant(request, where)
 
     def join(self, label: str, request: Resources, where: Where = ANYWHERE) -> Waiter:
@@ -120,15 +123,17 @@ class Line:
     def _stand(self, waiter: Waiter) -> OrderedDict[int, Waiter]:
         """Puts someone at the end of the lane it belongs to; gives that lane."""
         request, where = waiter.request, waiter.where
-        if not self._ledger.feasible(request, where):
+        if self._ledger.never(request, where):
             self._beside[waiter.number] = waiter
             return self._beside
         key = frozenset(request.amounts), where
         lane = self._lanes.get(key)
         if lane is None:
-            lane = self._lanes[key] = _Lane(self._ledger, *key)
+            is_sure = self._ledger.feasible(request, where)
+            lane = self._lanes[key] = _Lane(self._ledger, *key, is_sure=is_sure)
         lane.waiters[waiter.number] = waiter
-        self._asked.update(request.amounts)
+        if lane.is_sure:
+            self._asked.update(request.amounts)
         return lane.waiters
 
     def leave(self, waiter: Waiter) -> None:
@@ -140,10 +145,12 @@ class Line:
         if self._beside.pop(waiter.number, None) is not None:
             return
         key = frozenset(waiter.request.amounts), waiter.where
-        del self._lanes[key].waiters[waiter.number]
-        if not self._lanes[key].waiters:
+        lane = self._lanes[key]
+        del lane.waiters[waiter.number]
+        if not lane.waiters:
             del self._lanes[key]
-        self._asked.subtract(waiter.request.amounts)
+        if lane.is_sure:
+            self._asked.subtract(waiter.request.amounts)
 
     def serve(self) -> list[tuple[Waiter, Lease]]:
         """Lets everyone go who may.
@@ -159,7 +166,10 @@ class Line:
     def _walk(self) -> Iterator[tuple[Waiter, Lease]]:
         ahead = _Ahead(self._ledger)
         lanes = list(self._lanes.values())
+        in_vain: set[_Lane] = set()
         for _, waiter, lane in merge(*(_until(ahead, lane) for lane in lanes)):
+            if lane in in_vain:
+                continue
             if not ahead.closes(lane):
                 lease = ahead.grant(waiter.request, waiter.where)
                 if lease is not None:
@@ -167,7 +177,10 @@ class Line:
                     continue
             elif all(map(ahead.closes, lanes)):
                 return
-            ahead.add(waiter, lane)
+            if lane.is_sure:
+                ahead.add(waiter, lane)
+            else:
+                in_vain.add(lane)  # those behind it ask for the same bundles
 
 
 class _Lane:
@@ -176,14 +189,19 @@ class _Lane:
     Attributes:
         names: The resources.
         where: The wish.
+        is_sure: Whether they can be granted at all; if that is not known, they delay
+            nobody.
         reaches: By kind of device, those that they may get.
         waiters: Those in it by number. An OrderedDict, as a dict that is emptied from
             its front gets slow: it looks for its first key among those that are gone.
     """
 
-    __slots__ = ("names", "reaches", "waiters", "where")
+    __slots__ = ("is_sure", "names", "reaches", "waiters", "where")
 
-    def __init__(self, ledger: Ledger, names: frozenset[str], where: Where) -> None:
+    def __init__(
+        self, ledger: Ledger, names: frozenset[str], where: Where, *, is_sure: bool
+    ) -> None:
+        self.is_sure = is_sure
         self.names = names
         self.where = where
         self.reaches = {

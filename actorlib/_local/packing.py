@@ -1,52 +1,51 @@
-"""Where the bundles of a gang find room: a search that goes back where it is stuck.
+"""Where shares of different sizes find room: a search, device after device.
 
-Shares of different sizes on devices that have different amounts left are a packing
-problem: whoever takes the first device that fits can fail where there is room. So it is
-a search that goes back, over devices that differ: two with the same amount free are
-one choice. Machines have a few dozen devices and groups of a few sizes, for which the
-first way down is nearly always right; ``STEPS`` bounds the rest, and what is not found
-by then is taken not to be there.
+Who takes bundle after bundle fails where the last few devices have to be filled to the
+last unit, and only notices at the end. So the largest bundle that is left chooses a
+device, and that device is then filled: first with the sums that leave the least of it.
+It is filled as far as can be, which loses nothing: whoever could still join it may do
+so in any way of packing the rest.
+
+What bounds the search: equal bundles are one size and equal devices one sort, so which
+of them is where is no choice; a way is given up as soon as the remaining devices, each
+filled as well as the sums of the remaining bundles allow, cannot take them all; what
+failed once is remembered. 48 bundles in steps of a hundredth that fill 16 devices to
+the last unit take some thousand steps, 3 ms. Packing is hard in general, so ``STEPS``
+bounds the rest, and :attr:`Packing.is_certain` tells whether it was met.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol, final
-
-from actorlib._kinds import UNITS
-from actorlib._local.topology import neighbours
+from collections import Counter
+from itertools import accumulate, takewhile
+from math import gcd
+from typing import TYPE_CHECKING, NamedTuple, final
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from actorlib._kinds import Kind
-    from actorlib._local.where import Make
-    from actorlib.accelerators.base import Device
+STEPS = 60_000
+"""How many looks at a size of bundles a search takes at the most, beyond one way."""
 
-STEPS = 5_000
-"""How many placements of one bundle a search tries at the most."""
+Scope = frozenset[int]
 
 
-class Pool(Protocol):
-    """The devices of one kind."""
+@final
+class Steps:
+    """What several searches for one answer may take together.
 
-    kind: Kind
-    devices: tuple[Device, ...]
+    Attributes:
+        left: How many looks.
+    """
 
-    def of_makes(self, makes: Collection[Make] | None) -> frozenset[int] | None:
-        """The devices of some makes; None for every one."""
-        ...
+    __slots__ = ("left",)
 
-    def sets(self, count: int, free: Sequence[int]) -> Iterator[list[int]]:
-        """So many of the free devices, the best of each make and of each family."""
-        ...
-
-    def closest(self, count: int, devices: Sequence[Device]) -> Sequence[Device]:
-        """Of some devices, so many that belong together as far as can be."""
-        ...
+    def __init__(self) -> None:
+        self.left = STEPS
 
 
 class Part(NamedTuple):
-    """What one bundle asks of this kind.
+    """What one bundle asks of a kind of devices.
 
     Attributes:
         place: Which bundle.
@@ -56,181 +55,322 @@ class Part(NamedTuple):
 
     place: int
     units: int
-    open_to: frozenset[int] | None
+    open_to: Scope | None
 
 
-Found = dict[int, list[int]]
-Choice = tuple[list[int], int, int]
+class _Size(NamedTuple):
+    """Bundles that are alike: so large, and open to these devices."""
 
-_NO_CHOICE: Choice = ([], 0, 0)
+    units: int
+    open_to: Scope | None
+
+
+class _Sort(NamedTuple):
+    """Devices that are alike: so much is free, and they are open to these sizes."""
+
+    free: int
+    sizes: tuple[int, ...]
+
+
+Filled = tuple[int, tuple[tuple[int, int], ...]]
+"""A sort of device, and how many bundles of which size one of it takes."""
 
 
 @final
 class _Step:
-    """One bundle on the way: where it is, and where else it might be.
+    """One device on the way: what is tried with it.
 
     Attributes:
         state: What was there before it.
-        choices: The choices that are left.
-        opens: Devices that may still be opened.
-        joins: Bundles that may still join others.
-        chosen: Where it is now.
+        choices: What is left to try.
+        chosen: What it is filled with now, if anything.
     """
 
-    __slots__ = ("choices", "chosen", "joins", "opens", "state")
+    __slots__ = ("choices", "chosen", "state")
 
-    def __init__(
-        self,
-        state: object,
-        choices: Iterator[Choice],
-        opens: int,
-        joins: int,
-    ) -> None:
+    def __init__(self, state: object, choices: Iterator[Filled]) -> None:
         self.state = state
         self.choices = choices
-        self.opens = opens
-        self.joins = joins
-        self.chosen: list[int] = []
+        self.chosen: Filled | None = None
 
 
 @final
-class Search:
-    """Places bundle after bundle, the largest first, and goes back where it is stuck.
+class Packing:
+    """Fills device after device with bundles that may share one.
 
     Args:
-        pool: All devices of the kind.
-        parts: What the bundles ask.
+        parts: The bundles, each of at most one device.
         free: What the devices that may be used have free, by index.
-        spreads: Whether a device that no bundle is on is tried first.
+        rank: Of devices that have as much free, the one of the lowest rank is taken,
+            given those that are used.
+        steps: How many looks it may take, beyond those of one way down in each run.
+
+    Attributes:
+        is_certain: Whether what the last search did not find is not there.
     """
 
     def __init__(
         self,
-        pool: Pool,
         parts: Sequence[Part],
         free: Mapping[int, int],
-        *,
-        spreads: bool,
+        rank: Callable[[int, set[int]], int],
+        steps: Steps,
     ) -> None:
-        self._pool = pool
-        self._parts = sorted(parts, key=lambda part: (-part.units, part.place))
-        self._all_free = free
-        self._spreads = spreads
-        self._steps = STEPS
-        self._free: dict[int, int] = {}
-        self._used: dict[int, int] = {}
+        self.is_certain = True
+        self._rank = rank
+        # In the largest unit that divides all sizes, sums are fewer.
+        self._unit = gcd(*(part.units for part in parts)) or 1
+        self._parts: dict[_Size, list[int]] = {}
+        for part in sorted(parts, key=lambda part: (-part.units, part.place)):
+            size = _Size(part.units // self._unit, part.open_to)
+            self._parts.setdefault(size, []).append(part.place)
+        self._sizes = list(self._parts)
+        self._are_alike = len({size.open_to for size in self._sizes}) == 1
+        self._devices: dict[_Sort, list[int]] = {}
+        sizes_of = self._sizes_by_scope()
+        for index in sorted(free, key=lambda index: (free[index], index)):
+            sort = _Sort(free[index] // self._unit, sizes_of(index))
+            self._devices.setdefault(sort, []).append(index)
+        self._free = free
+        self._sorts = list(self._devices)
+        self._one_way = len(free) * len(self._sizes)
+        self._budget = steps
+        self._steps = 0
+        self._bundles = [len(places) for places in self._parts.values()]
+        self._left = [len(indices) for indices in self._devices.values()]
         self._failed: set[object] = set()
-        scopes = list(dict.fromkeys(part.open_to for part in parts if part.open_to))
-        # What tells two devices apart beyond what they have free.
-        self._sort = {
-            index: (
-                pool.devices[index].family,
-                pool.devices[index].model,
-                pool.devices[index].parent is None,
-                *(index in scope for scope in scopes),
-            )
-            for index in free
-        }
-        near = neighbours(
-            [pool.devices[index] for index in free], by_number=pool.kind.aligned
-        )
-        indices = list(free)
-        self._linked = {
-            indices[place]: {indices[other] for other in others}
-            for place, others in near.items()
-        }
 
-    def run(self, opens: int | None = None, joins: int | None = None) -> Found | None:
-        """The devices of each bundle, by its place, or None.
+    def _sizes_by_scope(self) -> Callable[[int], tuple[int, ...]]:
+        """What tells the sizes that a device is open to."""
+        scopes = list(dict.fromkeys(size.open_to for size in self._sizes))
+        known: dict[tuple[bool, ...], tuple[int, ...]] = {}
+
+        def sizes(index: int) -> tuple[int, ...]:
+            within = tuple(scope is None or index in scope for scope in scopes)
+            if within not in known:
+                open_to = {s for s, has in zip(scopes, within, strict=True) if has}
+                known[within] = tuple(
+                    number
+                    for number, size in enumerate(self._sizes)
+                    if size.open_to in open_to
+                )
+            return known[within]
+
+        return sizes
+
+    @property
+    def fewest(self) -> int:
+        """A number of devices below which it cannot be done."""
+        asked = sum(self._total())
+        frees = (self._free[index] // self._unit for index in self._free)
+        taken = accumulate(sorted(frees, reverse=True))
+        return 1 + sum(1 for _ in takewhile(lambda units: units < asked, taken))
+
+    def run(self, opens: int | None = None) -> dict[int, list[int]] | None:
+        """The device of each bundle, by its place, or None.
 
         Args:
-            opens: On how many devices those may be that share them; None for any.
-            joins: How many may be on one that another is on; None for any.
+            opens: On how many devices they may be; None for any number.
         """
-        self._free = dict(self._all_free)
-        self._used = {}
-        self._failed = set()
-        most = len(self._parts)
-        # Not by recursion: a group may have more bundles than Python has frames.
-        way = [self._step(most if opens is None else opens, joins=joins)]
-        while way:
-            step = way[-1]
-            each = min(self._parts[len(way) - 1].units, UNITS)
-            self._give(step.chosen, each)
-            step.chosen, opened, joined = next(step.choices, _NO_CHOICE)
-            if not step.chosen:
-                self._failed.add(step.state)
+        self._steps, self.is_certain = self._one_way + self._budget.left, True
+        found = self._searched(sum(self._left) if opens is None else opens)
+        self._budget.left = max(0, min(self._budget.left, self._steps))
+        return found
+
+    def _searched(self, opens: int) -> dict[int, list[int]] | None:
+        # Not by recursion: a machine may have more devices than Python has frames.
+        way: list[_Step] = []
+        step: _Step | None = self._step(opens)
+        while any(self._bundles):
+            if step is not None:
+                way.append(step)
+            elif not way:
+                return None
+            last = way[-1]
+            self._undo(last)
+            chosen = next(last.choices, None)
+            if self._steps < 0:
+                self.is_certain = False
+                self._unwind(way)
+                return None
+            if chosen is None:
+                self._failed.add(last.state)
                 way.pop()
+                step = None
                 continue
+            last.chosen = chosen
+            self._do(last.chosen, -1)
+            step = self._step(opens - len(way))
+        filled = [step.chosen for step in way if step.chosen is not None]
+        self._unwind(way)
+        return self._found(filled)
+
+    def _unwind(self, way: Iterable[_Step]) -> None:
+        for step in way:
+            self._undo(step)
+
+    def _undo(self, step: _Step) -> None:
+        if step.chosen is not None:
+            self._do(step.chosen, 1)
+            step.chosen = None
+
+    def _do(self, filled: Filled, sign: int) -> None:
+        sort, sizes = filled
+        self._left[sort] += sign
+        for size, count in sizes:
+            self._bundles[size] += sign * count
+
+    def _total(self) -> Iterator[int]:
+        return (s.units * n for s, n in zip(self._sizes, self._bundles, strict=True))
+
+    def _step(self, opens: int) -> _Step | None:
+        """What may be tried now; None if that has failed already, or cannot be."""
+        state = (opens, *self._bundles, *self._left)
+        if state in self._failed or not self._may_fit(opens):
+            return None
+        return _Step(state, self._choices(opens))
+
+    def _may_fit(self, opens: int) -> bool:
+        """Whether the devices that are left could take all, as far as sums tell."""
+        fills: list[tuple[int, int]] = []
+        of_scope: Counter[Scope | None] = Counter()
+        sums: dict[tuple[int, ...], int] = {}
+        for number, sort in enumerate(self._sorts):
+            if not self._left[number]:
+                continue
+            if sort.sizes not in sums:
+                sums[sort.sizes] = self._sums(sort.sizes)[0]
+            best = (sums[sort.sizes] & ((2 << sort.free) - 1)).bit_length() - 1
+            fills.append((best, self._left[number]))
+            scopes = {self._sizes[size].open_to for size in sort.sizes}
+            of_scope.update(dict.fromkeys(scopes, best * self._left[number]))
+        room = _most(sorted(fills, reverse=True), opens)
+        asked: Counter[Scope | None] = Counter()
+        for size, total in zip(self._sizes, self._total(), strict=True):
+            asked[size.open_to] += total
+        return room >= asked.total() and all(
+            of_scope[scope] >= units for scope, units in asked.items()
+        )
+
+    def _sums(self, sizes: Sequence[int]) -> list[int]:
+        """The sums that bundles make, as bits: of all sizes, all but the first, ..."""
+        self._steps -= len(sizes)
+        bits, found = 1, [1]
+        most = (2 << self._sorts[-1].free) - 1
+        for number in reversed(sizes):
+            units, left, times = self._sizes[number].units, self._bundles[number], 1
+            while left:
+                bits |= bits << (units * min(times, left)) & most
+                left -= min(times, left)
+                times *= 2
+            found.append(bits)
+        return found[::-1]
+
+    def _choices(self, opens: int) -> Iterator[Filled]:
+        """What the device of the largest bundle may be filled with, the best first."""
+        first = next(size for size, count in enumerate(self._bundles) if count)
+        largest = self._sizes[first]
+        frees = [sort.free for sort in self._sorts]
+        room = _most(zip(frees[::-1], self._left[::-1], strict=True), opens)
+        spare = room - sum(self._total())
+        for number, sort in enumerate(self._sorts):
+            if not self._left[number] or sort.free < largest.units:
+                continue
+            if first in sort.sizes:
+                for sizes in self._fills(sort, first, spare):
+                    yield number, sizes
+
+    def _fills(
+        self, sort: _Sort, first: int, spare: int
+    ) -> Iterator[tuple[tuple[int, int], ...]]:
+        """What fills a device beside a bundle of the first size, the fullest first."""
+        sizes = [size for size in sort.sizes if size >= first and self._bundles[size]]
+        self._bundles[first] -= 1
+        sums = self._sums(sizes)
+        there = list(self._bundles)
+        self._bundles[first] += 1
+        left = sort.free - self._sizes[first].units
+        open_sums = sums[0] & ((2 << left) - 1)
+        while open_sums and left + 1 - open_sums.bit_length() <= spare:
+            units = open_sums.bit_length() - 1
+            open_sums ^= 1 << units
+            for more in self._subsets(sizes, sums, there, units):
+                if self._is_full(sizes, there, more, left - units):
+                    counts = Counter({first: 1})
+                    counts.update(dict(more))
+                    yield tuple(counts.items())
+                    if self._are_alike and sum(n for _, n in more) == 1:
+                        return
+
+    def _subsets(
+        self,
+        sizes: Sequence[int],
+        sums: Sequence[int],
+        there: Sequence[int],
+        units: int,
+    ) -> Iterator[tuple[tuple[int, int], ...]]:
+        """The ways to make a sum, those with the largest bundles first."""
+        ways: list[tuple[int, int, tuple[tuple[int, int], ...]]] = [(0, units, ())]
+        while ways:
+            place, left, chosen = ways.pop()
             self._steps -= 1
             if self._steps < 0:
-                return None
-            self._take(step.chosen, each)
-            if len(way) == most:
-                found = zip(self._parts, way, strict=True)
-                return {part.place: done.chosen for part, done in found}
-            way.append(self._step(step.opens - opened, step.joins - joined, len(way)))
-        return None
+                return
+            if not left:
+                yield chosen
+                continue
+            size = sizes[place]
+            each, most = self._sizes[size].units, there[size]
+            for count in range(min(most, left // each) + 1):
+                rest = left - count * each
+                if sums[place + 1] >> rest & 1:
+                    more = ((size, count),) if count else ()
+                    ways.append((place + 1, rest, (*chosen, *more)))
 
-    def _step(self, opens: int, joins: int | None, number: int = 0) -> _Step:
-        if joins is None:
-            joins = len(self._parts)
-        state = (number, opens, joins, self._state())
-        is_new = state not in self._failed
-        choices = self._choices(self._parts[number], opens, joins)
-        return _Step(state, choices if is_new else iter(()), opens, joins)
-
-    def _choices(self, part: Part, opens: int, joins: int) -> Iterator[Choice]:
-        """Where a bundle may go, the best first; devices that it opens, and joins."""
-        roomy = [
-            index
-            for index in sorted(self._free)
-            if self._free[index] >= min(part.units, UNITS)
-            and (part.open_to is None or index in part.open_to)
-        ]
-        if part.units > UNITS:
-            for chosen in self._pool.sets(part.units // UNITS, self._whole(roomy)):
-                yield chosen, 0, 0
-            return
-        seen: set[object] = set()
-        for index in sorted(roomy, key=self._spread if self._spreads else self._pack):
-            is_used = index in self._used
-            mark = (self._free[index], is_used, self._sort[index])
-            if mark not in seen and (joins if is_used else opens):
-                seen.add(mark)
-                yield [index], not is_used, is_used
-
-    def _whole(self, indices: Sequence[int]) -> list[int]:
-        """Without parts of cards: several of them are never one bundle's."""
-        devices = self._pool.devices
-        return [index for index in indices if devices[index].parent is None]
-
-    def _pack(self, index: int) -> tuple[object, ...]:
-        """The used ones first, then the fullest, then those linked to used ones."""
-        ties = len(self._linked[index] & self._used.keys())
-        return index not in self._used, self._free[index], -ties, index
-
-    def _spread(self, index: int) -> tuple[object, ...]:
-        """The unused ones first, then the emptiest."""
-        return index in self._used, -self._free[index], index
-
-    def _take(self, chosen: Sequence[int], each: int) -> None:
-        for index in chosen:
-            self._free[index] -= each
-            self._used[index] = self._used.get(index, 0) + 1
-
-    def _give(self, chosen: Sequence[int], each: int) -> None:
-        for index in chosen:
-            self._free[index] += each
-            self._used[index] -= 1
-            if not self._used[index]:
-                del self._used[index]
-
-    def _state(self) -> tuple[object, ...]:
-        """All that tells what can still be placed; which device is which does not."""
-        each = (
-            (free, index in self._used, hash(self._sort[index]))
-            for index, free in self._free.items()
-            if free
+    def _is_full(
+        self,
+        sizes: Sequence[int],
+        there: Sequence[int],
+        chosen: Iterable[tuple[int, int]],
+        left: int,
+    ) -> bool:
+        """Whether nobody who may join has room any more."""
+        taken = dict(chosen)
+        return not any(
+            self._sizes[size].units <= left and there[size] > taken.get(size, 0)
+            for size in sizes
         )
-        return tuple(sorted(each))
+
+    def _found(self, filled: Iterable[Filled]) -> dict[int, list[int]]:
+        places = {size: list(each) for size, each in self._parts.items()}
+        devices = {sort: list(each) for sort, each in self._devices.items()}
+        used: set[int] = set()
+        found: dict[int, list[int]] = {}
+
+        def rank(index: int) -> tuple[int, int, int]:
+            return self._free[index], self._rank(index, used), index
+
+        for sort, sizes in filled:
+            indices = devices[self._sorts[sort]]
+            index = min(indices, key=rank)
+            indices.remove(index)
+            used.add(index)
+            for size, count in sizes:
+                mine = places[self._sizes[size]]
+                found.update((place, [index]) for place in mine[:count])
+                del mine[:count]
+        return found
+
+
+def _most(frees: Iterable[tuple[int, int]], opens: int) -> int:
+    """What so many devices have together at the most.
+
+    Args:
+        frees: What some have, and how many do, those with the most first.
+        opens: How many of them.
+    """
+    room = 0
+    for free, count in frees:
+        room += free * min(opens, count)
+        opens -= min(opens, count)
+    return room

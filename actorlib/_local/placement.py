@@ -21,7 +21,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, final
 
 from actorlib._kinds import UNITS
-from actorlib._local.arrange import arrange
+from actorlib._local.arrange import Arranged, arrange
 from actorlib._local.levels import Levels
 from actorlib._local.reach import Barred
 from actorlib._local.scopes import Scopes
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from actorlib.accelerators.base import Device
 
 NOBODY: frozenset[int] = frozenset()
+
+_REMEMBERED = 64
+"""Of how many gangs it is kept where they would be if nothing were taken."""
 
 LISTED = 8
 """What a message names one by one; the rest is counted."""
@@ -76,6 +79,7 @@ class DevicePool:
     __slots__ = (
         "_free",
         "_has_links",
+        "_idle",
         "_levels",
         "_levels_of",
         "_sole",
@@ -90,6 +94,7 @@ class DevicePool:
         self.kind = kind
         self.devices = tuple(devices)
         self._free = [UNITS] * len(devices)
+        self._idle: dict[Gang, Arranged] = {}
         self._has_links = any(device.peers for device in devices)
         self.scopes = Scopes(kind, self.devices)
         self._levels: dict[Make, Levels] = {}
@@ -191,8 +196,15 @@ class DevicePool:
     def could_fit(self, units: int, where: Where = ANYWHERE) -> bool:
         """Whether :meth:`take` would find room if nothing were taken."""
         if where.gang is not None:
-            return self._arranged(where.gang, is_idle=True) is not None
+            return self.idle(where.gang).devices is not None
         return not self.kind.fault(units) and self.scopes.has_room(units, where)
+
+    def never_fits(self, units: int, where: Where = ANYWHERE) -> bool:
+        """Whether it is certain that :meth:`could_fit` is right in saying no."""
+        if where.gang is not None:
+            idle = self.idle(where.gang)
+            return idle.devices is None and idle.is_certain
+        return not self.could_fit(units, where)
 
     def choose_within(
         self, units: int, free: Mapping[int, int], where: Where = ANYWHERE
@@ -230,16 +242,28 @@ class DevicePool:
             share for chosen, units in each for share in self._take_of(chosen, units)
         )
 
+    def idle(self, gang: Gang) -> Arranged:
+        """Where a gang would be if nothing were taken."""
+        known = self._idle.get(gang)
+        if known is None:
+            if len(self._idle) >= _REMEMBERED:
+                self._idle.clear()
+            every = dict.fromkeys(range(len(self.devices)), UNITS)
+            known = self._idle[gang] = arrange(self, gang, every)
+        return known
+
     def _arranged(
-        self, gang: Gang, barred: Collection[int] = NOBODY, *, is_idle: bool = False
+        self, gang: Gang, barred: Collection[int] = NOBODY
     ) -> list[list[int]] | None:
         """The devices of each bundle, or None if they do not fit."""
         free = {
-            index: UNITS if is_idle else level
+            index: level
             for index, level in enumerate(self._free)
-            if (is_idle or level) and index not in barred
+            if level and index not in barred
         }
-        return arrange(self, gang, free)
+        if sum(free.values()) == UNITS * len(self.devices):
+            return self.idle(gang).devices
+        return arrange(self, gang, free).devices
 
     def scope(self, where: Where) -> frozenset[int] | None:
         """The devices that a request may get at all; None for every one."""

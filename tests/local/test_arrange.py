@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import random
+from itertools import combinations, pairwise, permutations
 from typing import TYPE_CHECKING
 
 import pytest
@@ -7,8 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actorlib._kinds import KINDS, UNITS
+from actorlib._local.group_reasons import group_refusal, group_shortage
 from actorlib._local.ledger import Ledger
 from actorlib._local.line import Line
+from actorlib._local.packing import Packing, Part, Steps
+from actorlib._local.spreading import apart
 from actorlib._local.where import Gang, Where
 from actorlib._local.wishes import Catalogue
 from actorlib._resources import Resources, add, request, totals
@@ -330,3 +335,193 @@ def test_gang_when_compared_with_every_way_then_it_finds_the_best(
 def test_gang_when_its_kind_allows_no_such_amount_then_never(kind: str) -> None:
     assert KINDS[kind].fault(5_000)
     assert not machine(4, kind=kind).feasible(*asked([0.5, 0.5], "PACK", kind))
+
+
+# Packing that leaves nothing over, and what is not known.
+
+
+def cut(seed: int, devices: int, pieces: int, step: int = 100) -> list[int]:
+    """Devices cut at random into so many pieces each: they fit, with nothing over."""
+    rng = random.Random(seed)
+    sizes: list[int] = []
+    for _ in range(devices):
+        cuts = sorted(rng.sample(range(step, UNITS, step), pieces - 1))
+        edges = [0, *cuts, UNITS]
+        sizes += [end - start for start, end in pairwise(edges)]
+    rng.shuffle(sizes)
+    return sizes
+
+
+def units_asked(units: Sequence[int], strategy: str) -> tuple[Resources, Where]:
+    bundles = [Resources.of({"GPU": each}) for each in units]
+    return Resources.of({"GPU": sum(units)}), Where(gang=Gang(bundles, strategy))
+
+
+@pytest.mark.parametrize("strategy", ["PACK", "SPREAD", "STRICT_PACK"])
+@pytest.mark.parametrize(("devices", "pieces"), [(8, 3), (16, 3), (16, 2)], ids=str)
+def test_gang_when_its_bundles_fill_all_devices_then_they_are_found(
+    devices: int, pieces: int, strategy: str
+) -> None:
+    for seed in range(10):
+        ledger = machine(devices)
+        demand = units_asked(cut(seed, devices, pieces), strategy)
+
+        assert ledger.feasible(*demand)
+        assert ledger.try_acquire(*demand) is not None
+        ledger.check()
+        assert ledger.free("GPU") == 0
+
+
+def test_gang_when_one_unit_too_many_is_asked_then_never() -> None:
+    sizes = cut(0, 16, 3)
+    sizes[0] += 1
+
+    assert machine(16).never(*units_asked(sizes, "PACK")) == {"GPU": sum(sizes)}
+
+
+def test_gang_when_one_bundle_too_many_is_over_a_half_then_never() -> None:
+    assert machine(16).never(*asked([0.51] * 17, "SPREAD"))
+
+
+def hard() -> list[int]:
+    """64 bundles that fill 16 devices to the last unit, in a single way."""
+    return cut(1, 16, 4, step=1)
+
+
+def test_gang_when_no_way_was_found_then_it_is_neither_feasible_nor_never() -> None:
+    ledger, demand = machine(16), units_asked(hard(), "PACK")
+
+    assert not ledger.feasible(*demand)
+    assert not ledger.never(*demand)
+    assert ledger.try_acquire(*demand) is None
+
+
+def test_line_when_it_is_not_known_whether_a_group_fits_then_it_delays_nobody() -> None:
+    ledger = machine(16)
+    line = Line(ledger)
+    line.join("group", *units_asked(hard(), "PACK"))
+    line.join("group", *units_asked(hard(), "PACK"))
+
+    lease = line.pass_by(request(num_gpus=16))
+    assert lease is not None
+    line.join("actor", request(num_gpus=1))
+    ledger.release(lease)
+
+    assert [waiter.label for waiter, _ in line.serve()] == ["actor"]
+    assert [waiter.label for waiter in line] == ["group", "group"]
+
+
+def test_group_when_it_is_not_known_whether_it_fits_then_that_is_said() -> None:
+    ledger, demand = machine(16), units_asked(hard(), "PACK")
+
+    assert group_refusal(ledger, "group", *demand) is None
+    reason = group_shortage(ledger, "group", *demand)
+    assert "is not known" in reason
+    assert "delays nobody" in reason
+
+
+def test_bundle_of_several_when_another_names_a_make_then_it_takes_other_ones() -> None:
+    """The best set for three would be two of the type that the other bundle names."""
+    devices = tuple(
+        Device(family="nvidia", kind="GPU", index=i, id=str(i), type=t, model=t)
+        for i, t in enumerate(["H100", "H100", "V100", "V100"])
+    )
+    catalogue = Catalogue({"GPU": devices}, ())
+    ledger = Ledger(Resources.of({"accelerator_type:H100": UNITS}), {"GPU": devices})
+    typed = request(num_gpus=1, resources={"accelerator_type:H100": 0.001})
+
+    demand = catalogue.demand_of_group([typed, request(num_gpus=3)], "PACK")
+
+    assert not ledger.never(*demand)
+    lease = ledger.try_acquire(*demand)
+    assert lease is not None
+    assert placed(lease) == [1, 0, 2, 3] or placed(lease) == [0, 1, 2, 3]
+
+
+def test_strict_spread_when_types_cross_then_whoever_can_moves_away() -> None:
+    """The larger bundle may be anywhere, and the smaller one only on one device."""
+    old = Device(family="nvidia", kind="GPU", index=1, id="1", type="V100", model="V")
+    new = Device(family="nvidia", kind="GPU", index=0, id="0", type="H100", model="H")
+    catalogue = Catalogue({"GPU": (new, old)}, ())
+    ledger = Ledger(Resources.of({"accelerator_type:H100": UNITS}), {"GPU": (new, old)})
+    typed = request(num_gpus=0.5, resources={"accelerator_type:H100": 0.001})
+
+    demand = catalogue.demand_of_group([request(num_gpus=0.75), typed], "STRICT_SPREAD")
+
+    assert placed(ledger.try_acquire(*demand)) == [1, 0]
+
+
+def every_packing(
+    parts: Sequence[tuple[int, frozenset[int] | None]], free: tuple[int, ...]
+) -> bool:
+    if not parts:
+        return True
+    (units, scope), rest = parts[0], parts[1:]
+    return any(
+        every_packing(rest, (*free[:i], level - units, *free[i + 1 :]))
+        for i, level in enumerate(free)
+        if level >= units and (scope is None or i in scope)
+    )
+
+
+scopes = st.none() | st.frozensets(st.integers(0, 3), min_size=1)
+
+
+@given(
+    parts=st.lists(st.tuples(st.integers(1, 10), scopes), min_size=1, max_size=7),
+    free=st.tuples(*[st.integers(0, 10)] * 4),
+    opens=st.integers(1, 4),
+)
+def test_packing_when_compared_with_every_way_then_it_is_as_certain_as_that(
+    parts: list[tuple[int, frozenset[int] | None]],
+    free: tuple[int, ...],
+    opens: int,
+) -> None:
+    each = [Part(place, units, scope) for place, (units, scope) in enumerate(parts)]
+    there = {index: level for index, level in enumerate(free) if level}
+    packing = Packing(each, there, lambda *_: 0, Steps())
+
+    found, few = packing.run(), packing.run(opens)
+
+    assert packing.is_certain
+    assert (found is not None) == every_packing(parts, free)
+    fewer = [
+        tuple(level if index in chosen else 0 for index, level in enumerate(free))
+        for chosen in combinations(range(4), opens)
+    ]
+    assert (few is not None) == any(every_packing(parts, some) for some in fewer)
+    for way in filter(None, (found, few)):
+        left = list(free)
+        for part in each:
+            (index,) = way[part.place]
+            assert part.open_to is None or index in part.open_to
+            left[index] -= part.units
+        assert min(left) >= 0
+    assert packing.fewest <= opens or few is None
+
+
+@given(
+    parts=st.lists(st.tuples(st.integers(1, 5), scopes), min_size=1, max_size=4),
+    free=st.tuples(*[st.integers(0, 5)] * 4),
+)
+def test_apart_when_compared_with_every_way_then_it_is_found_if_there_is_one(
+    parts: list[tuple[int, frozenset[int] | None]], free: tuple[int, ...]
+) -> None:
+    each = [Part(place, units, scope) for place, (units, scope) in enumerate(parts)]
+
+    found = apart(each, dict(enumerate(free)))
+
+    ways = any(
+        all(
+            free[index] >= units and (scope is None or index in scope)
+            for index, (units, scope) in zip(chosen, parts, strict=True)
+        )
+        for chosen in permutations(range(4), len(parts))
+    )
+    assert (found is not None) == ways
+    if found is not None:
+        assert len({index for (index,) in found.values()}) == len(parts)
+        for part in each:
+            (index,) = found[part.place]
+            assert free[index] >= part.units
+            assert part.open_to is None or index in part.open_to

@@ -415,6 +415,9 @@ class CountingLedger:
     def feasible(self, asked: Resources, where: Where = ANYWHERE) -> bool:
         return self.ledger.feasible(asked, where)
 
+    def never(self, asked: Resources, where: Where = ANYWHERE) -> dict[str, int]:
+        return self.ledger.never(asked, where)
+
     @property
     def pools(self) -> Mapping[str, DevicePool]:
         return self.ledger.pools
