@@ -121,7 +121,8 @@ class ActorOptions:
             they came. None or 0: 1000 where a method is an ``async def``, else 1. More
             than 1 without such a method makes threads.
         concurrency_groups: Names of groups of methods, each with how many of its calls
-            run at once (``{"io": 2}``). The others share ``max_concurrency``.
+            run at once (``{"io": 2}``). The others share ``max_concurrency``. Plain
+            methods of a group run on threads of its own.
         max_pending_calls: How many calls without an answer one process may have. None,
             0 or -1: as many as it likes.
         max_unread_items: How many items of all its streams together may be unread;

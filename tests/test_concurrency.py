@@ -481,6 +481,37 @@ class Grouped:
     def plain(self) -> str:
         return "plain"
 
+    @actorlib.method(concurrency_group="io")
+    def leave(self, code: int) -> None:
+        sys.exit(code)
+
+    @actorlib.method(concurrency_group="one")
+    def mark(self, mark: str | None = None) -> list[str | None]:
+        """What this thread was marked with, and its name; the mark stays there."""
+        if mark is not None:
+            _local.mark = mark
+        return [getattr(_local, "mark", None), threading.current_thread().name]
+
+    @actorlib.method(concurrency_group="one")
+    def items(self, number: int) -> Any:
+        """The name of this thread, so often."""
+        for _ in range(number):
+            yield threading.current_thread().name
+
+    def fail(self) -> None:
+        raise ValueError("mine")
+
+
+_local = threading.local()
+
+
+class MixedGrouped(Grouped):
+    """The same beside a loop."""
+
+    @actorlib.method(concurrency_group="io")
+    async def wait(self) -> None:
+        await asyncio.Event().wait()
+
 
 class AsyncGrouped:
     """The same with coroutines."""
@@ -518,14 +549,19 @@ class AsyncGrouped:
 
 
 GROUPS = {"io": 2, "compute": 4}
+PLAIN_GROUPS = {**GROUPS, "one": 1, "other": 1}
 
 
-def grouped(**options: Any) -> Any:
-    return actorlib.remote(concurrency_groups=GROUPS, **options)(Grouped).remote()
+def grouped(cls: Any = Grouped, **options: Any) -> Any:
+    return actorlib.remote(concurrency_groups=PLAIN_GROUPS, **options)(cls).remote()
 
 
-async def test_ord_018_a_full_group_holds_up_no_other(stop: Stop) -> None:
-    actor = grouped()
+plain_and_mixed = pytest.mark.parametrize("cls", [Grouped, MixedGrouped])
+
+
+@plain_and_mixed
+async def test_ord_018_a_full_group_holds_up_no_other(cls: Any, stop: Stop) -> None:
+    actor = grouped(cls)
     refs = [actor.read.remote(stop.place, f"{number}") for number in range(3)]
     await stop.reached()
     await stop.reached()
@@ -537,6 +573,70 @@ async def test_ord_018_a_full_group_holds_up_no_other(stop: Stop) -> None:
     stop.release()
     stop.release()
     assert await asyncio.gather(*refs) == ["0", "1", "2"]
+
+
+@plain_and_mixed
+async def test_ord_018_the_threads_of_a_group_are_its_own_and_stay(cls: Any) -> None:
+    actor = grouped(cls)
+    other = actor.mark.options(concurrency_group="other")
+    many = actor.mark.options(concurrency_group="compute")
+
+    [_, name] = await actor.mark.remote("one")
+    await other.remote("other")
+    await asyncio.gather(*(many.remote("many") for _ in range(100)))
+
+    assert await actor.mark.remote() == ["one", name]
+    assert (await other.remote())[0] == "other"
+    assert name != (await other.remote())[1]
+    threads = {tuple(told) for told in await many.map([None] * 20, chunksize=1)}
+    assert {mark for mark, _ in threads} == {"many"}
+    assert len(threads) <= GROUPS["compute"]
+    items = actor.items.options(backpressure=1).remote(3)
+    assert {await ref async for ref in items} == {name}
+    assert isinstance(await raised(actor.fail.remote()), ValueError)
+
+
+@plain_and_mixed
+async def test_ord_018_an_actor_ends_behind_the_calls_of_its_groups(
+    cls: Any, stop: Stop
+) -> None:
+    async with grouped(cls) as actor:
+        ref = actor.read.remote(stop.place, "read")
+        waiting = [actor.mark.remote() for _ in range(10)]
+        await stop.reached()
+        asyncio.get_running_loop().call_soon(stop.release)
+
+    assert await ref == "read"
+    await asyncio.gather(*waiting)
+
+
+@plain_and_mixed
+async def test_err_011_leaving_by_a_group_s_thread_ends_the_actor(cls: Any) -> None:
+    actor = grouped(cls)
+
+    error = await raised(actor.leave.remote(3))
+
+    assert isinstance(error, ActorDiedError)
+    assert error.exit.code == 3
+
+
+@plain_and_mixed
+async def test_can_001_a_call_that_waits_for_its_group_never_runs(
+    cls: Any, stop: Stop
+) -> None:
+    actor = grouped(cls)
+    held = [actor.read.remote(stop.place, "held") for _ in range(2)]
+    await stop.reached()
+    await stop.reached()
+    waiting = actor.read.remote(stop.place, "never")
+    waiting.cancel()
+    assert isinstance(await raised(waiting), TaskCancelledError)
+    assert await actor.add.remote(1, 2) == 3
+    for _ in held:
+        stop.release()
+
+    assert await asyncio.gather(*held) == ["held", "held"]
+    assert await actor.plain.remote() == "plain"
 
 
 async def test_ord_021_each_group_has_its_own_limit() -> None:

@@ -101,5 +101,7 @@ def thread_of(record: ActorRecord, method: str) -> int | None:
     face = record.interface
     if face.is_async:
         found = face.methods.get(method)
-        return LOOP if found is not None and found.is_async else MAIN
+        if found is not None and found.is_async:
+            return LOOP
+        return MAIN if not record.options.concurrency_groups else None
     return None if record.options.limits(is_async=False) else MAIN

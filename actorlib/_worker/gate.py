@@ -87,6 +87,10 @@ class Gates:
         """
         return self._gates[group or self._groups.get(method, "")]
 
+    def by_group(self) -> dict[str, Gate]:
+        """All of them, by group."""
+        return self._gates
+
     def drop(self, call: int) -> Frame | None:
         """Forgets a call that waits; gives its frame, or None if it does not wait."""
         for gate in self._gates.values():

@@ -111,6 +111,7 @@ class _Looped:
         )
         uplink.reader.receive = self._receive_straight
         self._streams = Streams(self._wake, start.unread)
+        self._gates = Gates(start.limits or {"": LOOPED_LIMIT}, start.groups)
         self.plain = PlainMethods(
             start,
             loop,
@@ -119,9 +120,9 @@ class _Looped:
             self._streams,
             self._set_aside,
             lambda: not self._gates.are_empty,
+            self._gates.by_group(),
         )
         self._tasks: dict[int, tuple[asyncio.Task[None], Frame, Gate]] = {}
-        self._gates = Gates(start.limits or {"": LOOPED_LIMIT}, start.groups)
         # The default is for coroutines; plain methods are one at a time anyhow.
         self._counts_plain = bool(start.limits)
         self._items = AsyncStreams(
@@ -212,9 +213,9 @@ class _Looped:
             self._channel.send((LEAVE, waiting[1]))
         for call in self.plain.clear():
             self._channel.send((LEAVE, call))
-        running = self._running()
-        if running:
-            await asyncio.wait(running, timeout=grace)
+        alone = self._loop.create_task(self.plain.alone())
+        await asyncio.wait([*self._running(), alone], timeout=grace)
+        alone.cancel()
         self.plain.end(ActorExit())  # what runs on is cancelled by finish()
 
     def _accept(self, frame: Frame, told: Mapping[str, Any] | None = None) -> None:
@@ -254,7 +255,7 @@ class _Looped:
             return
         if gate is not None:
             self._gated[frame[1]] = gate
-        self.plain.put(frame)
+        self.plain.put(frame, gate)
 
     def _wake(self, frame: Frame) -> None:
         """A stream has room again: it stands in line for a place."""
@@ -377,6 +378,7 @@ class _Looped:
             await self._emptied
         self._items.end()
         await asyncio.gather(*self._running(), return_exceptions=True)
+        await self.plain.alone()
         self.plain.end(None)
 
     def _running(self) -> list[asyncio.Task[None]]:
@@ -409,5 +411,6 @@ class _Looped:
 
     def finish(self, thread: threading.Thread) -> None:
         """Cancels what still runs, sends what is left and ends the loop."""
+        self.plain.finish()
         self._loop.call_soon_threadsafe(self._loop.stop)
         thread.join()

@@ -1,7 +1,8 @@
-"""The plain methods of an actor with an event loop: on the main thread, one at a time.
+"""The plain methods of an actor with an event loop.
 
-The loop, in its own thread, reads the pipe and puts the calls here in order; what they
-answer leaves by way of the loop.
+They run on the main thread, one at a time; those of a concurrency group on threads of
+that group, as many at once as it says. The loop, in its own thread, reads the pipe and
+puts the calls here in order; what they answer leaves by way of the loop.
 """
 
 from __future__ import annotations
@@ -18,21 +19,29 @@ from actorlib._engine import ActorExit
 from actorlib._wire.frames import CALL, LEAVE, Frame
 from actorlib._worker import replies
 from actorlib._worker.carried import call_with
+from actorlib._worker.crew import GroupThreads
 from actorlib._worker.pace import Pace
 from actorlib._worker.producer import Producer
 from actorlib._worker.streams import is_stream
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from actorlib._worker.birth import Start
+    from actorlib._worker.gate import Gate
     from actorlib._worker.looplink import LoopedUplink
     from actorlib._worker.streams import Streams
 
 
+class _Unanswered(threading.local):
+    """Whether an answer of this thread may not have left yet."""
+
+    is_so = False
+
+
 class PlainMethods:
-    """Calls of plain methods that wait for the main thread.
+    """Calls of plain methods that wait for their thread.
 
     Args:
         start: What the worker was told first.
@@ -41,7 +50,8 @@ class PlainMethods:
         answered: Sends an answer; called from the loop's thread.
         streams: What the actor makes for readers.
         set_aside: Gives the place of a stream to others; called from there too.
-        has_line: Whether calls wait for a place; called from the main thread.
+        has_line: Whether calls wait for a place; called from any thread.
+        gates: How many calls of each group run at once.
     """
 
     _producer: Producer
@@ -55,6 +65,7 @@ class PlainMethods:
         streams: Streams,
         set_aside: Callable[[int], None],
         has_line: Callable[[], bool],
+        gates: Mapping[str, Gate],
     ) -> None:
         self._name = start.name
         self._instance: object = None
@@ -68,16 +79,34 @@ class PlainMethods:
             queue.SimpleQueue()
         )
         self._queued = 0
-        self._unanswered = False
+        self._unanswered = _Unanswered()
         self._cancelled: set[int] = set()
         self._pace = Pace()
+        # Only groups that somebody has named: all else is the main thread's.
+        self._threads = {
+            gate: GroupThreads(start.crew, f"{start.name}-{group}", self._serve_apart)
+            for group, gate in gates.items()
+            if group
+        }
+        self._apart: dict[int, GroupThreads] = {}
+        self._alone: asyncio.Future[None] | None = None
 
     # On the loop's thread.
 
-    def put(self, frame: Frame) -> None:
-        """Adds a call behind those that wait."""
+    def put(self, frame: Frame, gate: Gate | None) -> None:
+        """Adds a call behind those that wait, or has a thread of its group run it.
+
+        Args:
+            frame: The call.
+            gate: Where it has a place, if it needs one.
+        """
         self._queued += 1
-        self._jobs.put(frame)
+        threads = self._threads.get(gate) if gate is not None else None
+        if threads is None:
+            self._jobs.put(frame)
+            return
+        self._apart[frame[1]] = threads
+        threads.give(frame)
 
     def cancel(self, call: int) -> None:
         """A call is not wanted any more, if it is one of these."""
@@ -102,17 +131,47 @@ class PlainMethods:
         """Ends the main thread behind the calls that wait, with an error or without."""
         self._jobs.put(error)
 
+    async def alone(self) -> None:
+        """Waits until no thread of a group runs anything."""
+        if self._apart:
+            self._alone = self._loop.create_future()
+            await self._alone
+
+    def finish(self) -> None:
+        """Ends the threads of groups, each behind the call that it runs."""
+        for threads in self._threads.values():
+            threads.end()
+
     def _answered(self, answer: Frame) -> None:
-        self._queued -= 1
+        self._over(answer[1])
         if not self._queued:
             self._cancelled.clear()
         self._send_answer(answer)
+        self._tell_alone()
 
     def _set_aside(self, call: int) -> None:
         # Here and not where it ran: what wakes it comes through this thread.
-        self._queued -= 1
+        self._over(call)
         self._give_place(call)
         self._streams.set_aside(self._streams.of(call))
+        self._tell_alone()
+
+    def _over(self, call: int) -> None:
+        self._queued -= 1
+        if self._apart:
+            threads = self._apart.pop(call, None)
+            if threads is not None:
+                threads.rested()
+
+    def _tell_alone(self) -> None:
+        # Behind what has followed in its place.
+        if self._alone is not None and not self._apart and not self._alone.done():
+            self._alone.set_result(None)
+
+    def _left_apart(self, call: int) -> None:
+        """A call of a group has no answer: it has ended the actor."""
+        self._apart.pop(call, None)
+        self._tell_alone()
 
     # On the main thread.
 
@@ -140,12 +199,29 @@ class PlainMethods:
         while (job := self._jobs.get()) is not None:
             if isinstance(job, BaseException):
                 raise job
-            if job[0] != CALL and is_stream(job):
-                self._run_stream(job)
-            else:
-                self._run(job)
+            self._serve(job)
         self._producer.close()
         self._wait_until_all_went()
+
+    # On the main thread, or on one of a group's.
+
+    def _serve_apart(self, frame: Frame) -> None:
+        try:
+            self._serve(frame)
+        except BaseException as error:  # noqa: BLE001  # it ends the actor, from the main thread
+            self._loop.call_soon_threadsafe(self._break, error, frame[1])
+
+    def _break(self, error: BaseException, call: int) -> None:
+        # The owner sees the pipe end now, also while the main thread is busy.
+        self._uplink.channel.close()
+        self.end(error)
+        self._left_apart(call)
+
+    def _serve(self, frame: Frame) -> None:
+        if frame[0] != CALL and is_stream(frame):
+            self._run_stream(frame)
+        else:
+            self._run(frame)
 
     def _run_stream(self, frame: Frame) -> None:
         self._wait_until_answered()
@@ -154,12 +230,13 @@ class PlainMethods:
             is_over = self._producer.serve(frame)
         except ActorExit:
             self._uplink.post((LEAVE, call))
+            self._loop.call_soon_threadsafe(self._left_apart, call)
             return
         if not is_over:
             self._loop.call_soon_threadsafe(self._set_aside, call)
 
     def _send_last(self, answer: Frame) -> None:
-        self._unanswered = True
+        self._unanswered.is_so = True
         self._loop.call_soon_threadsafe(self._answered, replies.kept(answer))
 
     def _send_item(self, frame: Frame) -> None:
@@ -189,6 +266,7 @@ class PlainMethods:
             answer = replies.failure(self._uplink, call, error, where)
         except ActorExit:
             self._uplink.post((LEAVE, call))
+            self._loop.call_soon_threadsafe(self._left_apart, call)
             return
         else:
             answer = replies.result(
@@ -203,9 +281,9 @@ class PlainMethods:
 
     def _wait_until_answered(self) -> None:
         """Waits until what was answered has left: what comes next may take long."""
-        if not self._unanswered:
+        if not self._unanswered.is_so:
             return
-        self._unanswered = False
+        self._unanswered.is_so = False
         left = threading.Event()
 
         async def leave() -> None:

@@ -1,14 +1,14 @@
 """Several calls at once, on threads that are made when they are needed.
 
 The main thread ran the constructor; from then on it reads the socket and gives each
-call to a thread, in the order in which they came. There are never more threads than
-calls that may run at once. A thread that waits for another actor has the main one read
-for it, and reads itself while that one waits for the last calls.
+call to a thread of its group, in the order in which they came. There are never more
+threads of a group than calls of it that may run at once. A thread that waits for
+another actor has the main one read for it, and reads itself while that one waits for
+the last calls.
 """
 
 from __future__ import annotations
 
-import queue
 import socket
 import threading
 from contextlib import suppress
@@ -20,6 +20,7 @@ from actorlib._wire.frames import CALL, CALL_WITH, LINKED, STOP, TAKEN, Frame
 from actorlib._worker import replies
 from actorlib._worker.built_in import shutting_down
 from actorlib._worker.carried import call_with
+from actorlib._worker.crew import GroupThreads
 from actorlib._worker.gate import Gate, Gates
 from actorlib._worker.producer import Producer
 from actorlib._worker.serial import be_born
@@ -56,17 +57,20 @@ class _Threaded:
         uplink: SerialUplink,
     ) -> None:
         self._name = start.name
-        self._crew = start.crew
         self._instance = instance
         self._pipe = pipe
         self._inbox = inbox
         self._uplink = uplink
         self._gates = Gates(start.limits, start.groups)
-        self._jobs: queue.SimpleQueue[tuple[Frame, Gate] | None] = queue.SimpleQueue()
-        # One lock for the gates and the counts: threads = running + idle.
+        self._threads = {
+            gate: GroupThreads(
+                start.crew, _named(start.name, group), partial(self._serve, gate)
+            )
+            for group, gate in self._gates.by_group().items()
+        }
+        # One lock for the gates, the threads and the counts.
         self._changed = threading.Condition()
         self._running = 0
-        self._idle = 0
         self._begun: set[int] = set()
         self._is_stopping = False
         self._fatal: BaseException | None = None
@@ -105,8 +109,9 @@ class _Threaded:
                 raise self._fatal from None
             raise
         finally:
-            for _ in range(len(self._crew)):
-                self._jobs.put(None)
+            with self._changed:
+                for threads in self._threads.values():
+                    threads.end()
 
     def _accept(self, frame: Frame) -> None:
         group = frame[4].get("group") if frame[0] != CALL else None
@@ -116,12 +121,7 @@ class _Threaded:
                 return
             self._begun.add(frame[1])
             self._running += 1
-            if self._idle:
-                self._idle -= 1
-                self._jobs.put((frame, gate))
-                return
-            number = self._running
-        self._crew.start(f"{self._name}-{number}", self._work, frame, gate)
+            self._threads[gate].give(frame)
 
     def _forget_cancelled(self) -> None:
         """Drops cancellations of calls that are over: none waits any more."""
@@ -146,33 +146,29 @@ class _Threaded:
 
     # On any other.
 
-    def _work(self, frame: Frame | None, gate: Gate) -> None:
-        while True:
-            if frame is None:
-                job = self._jobs.get()
-                if job is None:
-                    return
-                frame, gate = job
-            if self._is_stopping:
-                self._inbox.read_what_is_there(self._uplink.settle)
-            try:
-                if frame[0] != CALL and is_stream(frame):
-                    self._serve_stream(frame)
-                else:
-                    self._serve_call(frame)
-                self._tidy()
-            except BaseException as error:  # noqa: BLE001  # it ends the actor, from the main thread
-                self._break(error)
-                return
-            with self._changed:
-                self._begun.discard(frame[1])
-                frame = gate.leave()
-                if frame is not None:
-                    self._begun.add(frame[1])
-                else:
-                    self._running -= 1
-                    self._idle += 1
-                    self._changed.notify_all()
+    def _serve(self, gate: Gate, frame: Frame) -> Frame | None:
+        """Runs a call; gives the one that waited for its place, if one did."""
+        if self._is_stopping:
+            self._inbox.read_what_is_there(self._uplink.settle)
+        try:
+            if frame[0] != CALL and is_stream(frame):
+                self._serve_stream(frame)
+            else:
+                self._serve_call(frame)
+            self._tidy()
+        except BaseException as error:  # noqa: BLE001  # it ends the actor, from the main thread
+            self._break(error)
+            return None
+        with self._changed:
+            self._begun.discard(frame[1])
+            following = gate.leave()
+            if following is not None:
+                self._begun.add(following[1])
+            else:
+                self._running -= 1
+                self._threads[gate].rested()
+                self._changed.notify_all()
+        return following
 
     def _serve_call(self, frame: Frame) -> None:
         _, call, name, loans, *told, payload = frame
@@ -230,3 +226,8 @@ class _Threaded:
 
     def _where(self, method: str) -> str:
         return replies.where(self._instance, self._name, method)
+
+
+def _named(name: str, group: str) -> str:
+    """What the threads of a group are called."""
+    return f"{name}-{group}" if group else name
