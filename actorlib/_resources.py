@@ -19,7 +19,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from numbers import Rational, Real
 from types import MappingProxyType
 
@@ -131,7 +130,7 @@ def units_of(label: str, value: object) -> int:
         ValueError: It is negative, not finite, or finer than one unit.
     """
     number = _number(label, value)
-    units = _rounded_down(number * UNITS)
+    units = _rounded_down(number, UNITS)
     if number and not units:
         raise ValueError(
             f"{label}={value!r} is below the smallest share, {1 / UNITS:.4f} of one"
@@ -146,7 +145,8 @@ def bytes_of(label: str, value: object) -> int:
         TypeError: It is no real number.
         ValueError: It is negative or not finite.
     """
-    return int(_number(label, value))
+    number = _number(label, value)
+    return int(number) if isinstance(number, float) else _rounded_down(number, 1)
 
 
 def counted(amounts: Mapping[str, int]) -> dict[str, float]:
@@ -202,9 +202,10 @@ def _amounts(
     return amounts
 
 
-def _rounded_down(units: Fraction | float) -> int:
-    if not isinstance(units, float):
-        return int(units)
+def _rounded_down(number: Rational | float, times: int) -> int:
+    if isinstance(number, Rational):
+        return int(number.numerator) * times // int(number.denominator)
+    units = number * times
     nearest = round(units)
     # A decimal has no exact float, and sums of floats are a few last places off. Both
     # bounds are far below the 0.0004 units by which 1/5001 misses its next whole one.
@@ -213,7 +214,7 @@ def _rounded_down(units: Fraction | float) -> int:
     return int(units)
 
 
-def _number(label: str, value: object) -> Fraction | float:
+def _number(label: str, value: object) -> Rational | float:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(
             f"{label} takes a number >= 0, not {value!r} ({type(value).__name__})"
@@ -224,10 +225,8 @@ def _number(label: str, value: object) -> Fraction | float:
         number = math.inf
     if not math.isfinite(number) or number < 0:
         raise ValueError(f"{label} takes a finite number >= 0, not {value!r}")
-    if isinstance(value, int):
-        return value
     if isinstance(value, Rational):
-        return Fraction(value)
+        return value
     return number if isinstance(value, float) else _as_printed(value, number)
 
 

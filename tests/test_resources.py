@@ -123,6 +123,10 @@ def test_units_of_when_given_an_integer_of_any_size_then_it_is_exact(
     assert bytes_of("memory", number) == number
 
 
+def test_units_of_when_given_a_small_integer_type_then_it_does_not_overflow() -> None:
+    assert units_of("num_cpus", np.int8(100)) == 100 * UNITS
+
+
 @pytest.mark.parametrize("value", NOT_NUMBERS, ids=repr)
 def test_units_of_when_given_no_number_then_type_error_names_option_and_value(
     value: object,
