@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from actorlib._ref import ObjectRef
 from actorlib._window import UNREAD, Tally
-from actorlib.exceptions import TaskCancelledError
+from actorlib.exceptions import ProtocolError, TaskCancelledError
 
 if TYPE_CHECKING:
     import asyncio
@@ -215,22 +215,42 @@ class Reading:
             if index == 0 and not self._is_over:
                 self._tell_anew()
             return
+        if index > self._received:
+            self._cut_short(index)
+            return
         ref: ObjectRef[Any] = ObjectRef(loop=self._loop)
         ref.bind(self, 0)
-        load(ref, payload)
-        with self._lock:
-            self._received += 1
-            if not self._is_over and not self._is_dropped:
-                self._items.append((ref, _size_of(payload)))
-        if self._arrival is not None:
-            self._arrived()
+        try:
+            load(ref, payload)
+        finally:  # also if loading it was interrupted: its ref says so
+            with self._lock:
+                self._received += 1
+                if not self._is_over and not self._is_dropped:
+                    self._items.append((ref, _size_of(payload)))
+            if self._arrival is not None:
+                self._arrived()
+
+    def _cut_short(self, made: int) -> None:
+        """Items are missing: the stream fails, or a reader would take it for whole."""
+        self.set_exception(
+            ProtocolError(
+                f"{made} items of a stream were made, and {self._received} have come"
+            )
+        )
 
     def done(self) -> bool:
         """Whether the end has come."""
         return self._is_over
 
     def set_result(self, count: int) -> None:
-        """All items have come."""
+        """All items have come.
+
+        Args:
+            count: How many there were.
+        """
+        if count > self._received and not self._is_dropped and not self._is_over:
+            self._cut_short(count)
+            return
         self._end(None)
         if not self.completed.done():
             self.completed.set_result(count)

@@ -9,6 +9,7 @@ wants it.
 from __future__ import annotations
 
 import pickle
+import traceback
 import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
@@ -23,11 +24,11 @@ from actorlib._engine import (
     traveller,
     travels,
 )
-from actorlib._wire.answers import fill
+from actorlib._wire.answers import fill, sendable
 from actorlib._wire.blame import encode_value
-from actorlib._wire.frames import RESULT
+from actorlib._wire.frames import DIED, FAILURE, RESULT
 from actorlib._wire.memory import shared
-from actorlib._wire.payload import decode, encode, kept
+from actorlib._wire.payload import decode, described, encode, kept
 from actorlib._wire.shared import Shared
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     from actorlib._interface import Interface
     from actorlib._ref import BorrowedRef, ObjectRef
-    from actorlib._wire.frames import Payload
+    from actorlib._wire.frames import Frame, Payload
     from actorlib._wire.memory import Memory
 
 
@@ -155,13 +156,38 @@ def encoded(engine: Sharing, value: object) -> tuple[Payload, list[LoanId]]:
 def payload_of(
     engine: Sharing, ref: ObjectRef[Any]
 ) -> tuple[Payload, Collection[LoanId] | None]:
-    """The value of a ref that has it, to be sent: as it came, if it was kept."""
+    """The value of a ref that has it, to be sent: as it came, if it was kept.
+
+    Raises:
+        SerializationError: It came, and cannot be sent on.
+        ObjectStoreFullError: It has no room, and may not go another way.
+    """
     try:
         return ref.kept
     except AttributeError:
-        value = ref.result()
-    with collecting(engine) as loans:
-        return kept(shared(engine.memory, encode(value), loans)), loans
+        return encoded(engine, ref.result())
+
+
+def encoded_error(
+    engine: Sharing, error: BaseException
+) -> tuple[Payload, list[LoanId] | None]:
+    """An exception that will load, and what is in it; or nothing, see ``sendable``."""
+    loans: list[LoanId] = []
+
+    def encode_once(value: object) -> Payload:
+        nonlocal loans
+        with collecting(engine) as loans:
+            return kept(shared(engine.memory, encode(value), loans))
+
+    payload = sendable(error, encode_once)
+    return payload, (loans or None) if payload else None
+
+
+def failure_of(engine: Sharing, error: BaseException) -> Frame:
+    """The answer that a ref with an error was filled with, whatever the error is."""
+    payload, loans = encoded_error(engine, error)
+    text = "" if payload else "".join(traceback.format_exception(error))
+    return (FAILURE, 0, DIED, described(error), text, "", loans, payload)
 
 
 def fill_kept(ref: ObjectRef[Any], payload: Payload, loans: list[LoanId]) -> None:

@@ -46,6 +46,7 @@ __all__ = [
     "TaskPlacementGroupRemoved",
     "TaskUnschedulableError",
     "TemplateError",
+    "UnserializableException",
     "UnsupportedOptionError",
     "WorkerCrashedError",
 ]
@@ -64,7 +65,7 @@ class TaskError(ActorlibError):
     its ``__cause__``.
 
     Attributes:
-        cause: The original exception, or None if it could not be carried over.
+        cause: The original exception, or an UnserializableException that tells of it.
         traceback_str: The traceback in the actor's process, as text.
         where: Which method of which actor, for example ``Model.ping (pid=123)``.
     """
@@ -80,6 +81,30 @@ class RemoteTraceback(Exception):  # noqa: N818  # it reports an error, it is no
     def __str__(self) -> str:
         """The text, set off from the traceback of this process."""
         return f'\n"""\n{self.args[0]}"""'
+
+
+class UnserializableException(ActorlibError):  # noqa: N818  # Ray's name
+    """Stands in for an exception that could not be carried over, and says what it said.
+
+    Never raised itself: it is the ``cause`` of a TaskError.
+
+    Args:
+        summary: The last line of the traceback: its class and its message.
+        traceback_str: The traceback in the other process, as text.
+
+    Attributes:
+        summary: See above.
+        traceback_str: See above.
+    """
+
+    def __init__(self, summary: str, traceback_str: str = "") -> None:
+        super().__init__(summary, traceback_str)
+        self.summary = summary
+        self.traceback_str = traceback_str
+
+    def __str__(self) -> str:
+        """Its class and its message, and its traceback."""
+        return f"{self.summary}\n{self.traceback_str}".strip()
 
 
 class TaskCancelledError(ActorlibError):

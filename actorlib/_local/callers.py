@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from actorlib._local.holders import OWNER
+from actorlib._wire.answers import dumped
 from actorlib._wire.frames import GONE, LINKED, PART, Frame
 from actorlib._wire.link import mark_of
-from actorlib._wire.payload import dump
+from actorlib._wire.payload import described
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -106,7 +107,7 @@ class Callers:
         self._has_parted = True
         if callers:
             error = why()
-            told = (GONE, self._number, str(error), dump(error))
+            told = (GONE, self._number, described(error), dumped(error))
             for caller in callers.values():
                 caller.channel.send(told)
         self._pay()

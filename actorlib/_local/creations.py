@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from actorlib._local.birth import Birth, Sealed
 from actorlib._local.holders import OWNER
-from actorlib._wire.frames import RESULT, Frame
+from actorlib._wire.answers import error_of
+from actorlib._wire.frames import DIED, RESULT, Frame
 from actorlib._wire.payload import decode, encode
 from actorlib.exceptions import ActorAlreadyExistsError, ActorDiedError, Exit
 
@@ -126,7 +127,7 @@ class Creations:
         if is_good:
             given.set_result(Sealed(payload, loans))
         else:
-            given.set_exception(decode(payload))
+            given.set_exception(error_of(DIED, "", "", "", payload))
 
     def forget(self, prefix: bytes) -> None:
         """A worker is gone: what it has not given will never come.

@@ -28,7 +28,7 @@ from actorlib._local.teardown import tear_down
 from actorlib._local.timekeeper import Timed, Timekeeper
 from actorlib._reading import Reading
 from actorlib._ref import ObjectRef
-from actorlib._wire.answers import fill
+from actorlib._wire.answers import fill, refuse
 from actorlib._wire.codec import pack
 from actorlib._wire.frames import CALL, CANCEL, LINKED, RESULT, Frame, Payload
 from actorlib._wire.payload import decode
@@ -203,18 +203,20 @@ class Dispatch:
         if number in mailbox.kept:
             self._settle_kept(frame)
             return
-        sent = mailbox.sent.pop(number, None)  # as mailbox.settle(), at hand
+        # It is there until it is answered: if that fails, its actor's end answers it.
+        sent = mailbox.sent.get(number)
         reply = None if sent is None else sent[0]
         if type(reply) is ObjectRef and frame[0] == RESULT and frame[2] is None:
             try:
                 value = decode(frame[3])
-            except Exception:  # noqa: BLE001  # told the long way
-                fill(reply, frame)
+            except BaseException as error:  # noqa: BLE001  # loading runs the user's code
+                refuse(reply, error)
             else:
                 if not reply.done():
                     reply.set_result(value)
         else:
             self._pass_on(reply, frame)
+        mailbox.sent.pop(number, None)  # as mailbox.settle(), at hand
         if not (mailbox.sent or mailbox.waiting or self._held.calls):
             self._idle()
 

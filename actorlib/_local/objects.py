@@ -22,13 +22,14 @@ from actorlib._values import (
     BorrowedRefs,
     Sharing,
     encoded,
+    failure_of,
     fill_kept,
     payload_of,
     travelling,
 )
-from actorlib._wire.answers import fill
+from actorlib._wire.answers import dumped, fill
 from actorlib._wire.frames import CANCELLED, DIED, FAILURE, RESULT, Frame
-from actorlib._wire.payload import decode, dump
+from actorlib._wire.payload import described
 from actorlib.exceptions import ObjectLostError
 
 if TYPE_CHECKING:
@@ -172,7 +173,8 @@ class Objects:
         if is_good:
             self._fill(entry, (RESULT, 0, loans, payload))
         else:
-            self._fill(entry, _failure(decode(payload)))
+            # Not loaded here: the classes in it may be known to workers alone.
+            self._fill(entry, (FAILURE, 0, DIED, "", "", "", loans, payload))
 
     def fetch(self, object_id: ObjectId, then: Callable[[Frame], None]) -> None:
         """Gives the answer that fills a ref, when it is there.
@@ -233,14 +235,11 @@ class Objects:
         if ref.cancelled():
             then((FAILURE, 0, CANCELLED, "", "", "", None, b""))
             return
-        error = ref.exception()
-        if error is not None:
-            then(_failure(error))
-            return
-        payload, loans = payload_of(self.engine, ref)
-        self._loans.arrived(loans or (), OWNER)
-        then((RESULT, 0, loans or None, payload))
-        self._loans.returned(loans or (), OWNER)
+        answer = _answer_of(self.engine, ref)
+        loans = answer[-2] or ()
+        self._loans.arrived(loans, OWNER)
+        then(answer)
+        self._loans.returned(loans, OWNER)
 
 
 _LOST = (
@@ -260,8 +259,19 @@ def _answer(made: weakref.ref[BorrowedRef[Any]], frame: Frame) -> None:
         fill(ref, frame)
 
 
+def _answer_of(engine: Sharing, ref: ObjectRef[Any]) -> Frame:
+    error = ref.exception()
+    if error is not None:
+        return failure_of(engine, error)
+    try:
+        payload, loans = payload_of(engine, ref)
+    except Exception as trouble:  # noqa: BLE001  # whoever waits for it is told
+        return failure_of(engine, trouble)
+    return (RESULT, 0, loans or None, payload)
+
+
 def _failure(error: BaseException) -> Frame:
-    return (FAILURE, 0, DIED, str(error), "", "", None, dump(error))
+    return (FAILURE, 0, DIED, described(error), "", "", None, dumped(error))
 
 
 class Lender(Loans, Protocol):

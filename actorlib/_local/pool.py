@@ -134,26 +134,34 @@ class Pool:
         """The answer of a call came from its worker; see Ended."""
         hand = task.hand
         assert hand is not None
-        task.hand = None
-        hand.tasks.pop(task, None)
-        hand.answers += 1
-        hand.is_stuck = False
         if self._timed and task.number in self._timed:
             self._look_at_clock(task)
         if frame[0] == FAILURE and task.reply is not None:
             if frame[2] == UNBEGUN:
+                self._part(task, hand)
                 self._came_back(task, hand)
                 return
             if frame[2] == RAISED and self._is_made_anew(task, frame):
-                task.retries = task.retries.one_less
                 self._verdicts.drop(frame)
+                self._part(task, hand)
+                task.retries = task.retries.one_less
                 hand.crew.post_again([task])
                 hand.crew.freed(hand)
                 return
-        reply, task.reply = task.reply, None
-        self._verdicts.give(reply, frame)
+        # It is the worker's until it is answered: should that fail, the worker's end
+        # answers it.
+        self._verdicts.give(task.reply, frame)
+        task.reply = None
+        self._part(task, hand)
         self._forget(task)
         hand.crew.freed(hand)
+
+    def _part(self, task: Task, hand: Hand) -> None:
+        """A worker has answered a call."""
+        task.hand = None
+        hand.tasks.pop(task, None)
+        hand.answers += 1
+        hand.is_stuck = False
 
     def _forget(self, task: Task) -> None:
         """A call is over."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from actorlib._values import Lent
+from actorlib._wire.answers import dumped
 from actorlib._wire.frames import CANCELLED, DIED, FAILURE, RESULT
-from actorlib._wire.payload import dump
+from actorlib._wire.payload import described, dump
 from actorlib.exceptions import DeadlineExceededError
 
 if TYPE_CHECKING:
@@ -120,4 +121,5 @@ class Waiting:
         kind = DIED
         if isinstance(error, DeadlineExceededError) and error.is_inherited:
             kind = CANCELLED  # whoever waits for the call above is told likewise
-        self.answer((FAILURE, 0, kind, str(error), "", "", None, dump(error)))
+        said = described(error)
+        self.answer((FAILURE, 0, kind, said, "", "", None, dumped(error)))

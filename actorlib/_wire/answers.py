@@ -7,26 +7,39 @@ not here), a plain ``TaskError`` carries it.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import copyreg
 import functools
 import inspect
-from typing import TYPE_CHECKING, Any, Protocol, cast
+import traceback
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, cast
 
 from actorlib._wire.frames import CANCELLED, DIED, RESULT
-from actorlib._wire.payload import decode
+from actorlib._wire.payload import decode, described, dump
 from actorlib._wire.shared import Shared
 from actorlib.exceptions import (
     RemoteTraceback,
     SerializationError,
     TaskCancelledError,
     TaskError,
+    UnserializableException,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from actorlib._wire.frames import Frame, Payload
+
+
+_ENDINGS = (
+    StopIteration,  # of a coroutine; a future refuses it
+    asyncio.CancelledError,  # of the task that waits
+    GeneratorExit,
+    KeyboardInterrupt,  # of the whole loop
+    SystemExit,
+)
+_args: Any = BaseException.args  # what a user's property of that name hides
 
 
 class Fillable(Protocol):
@@ -40,14 +53,30 @@ class Fillable(Protocol):
         """Takes why there is none."""
         ...
 
+    def done(self) -> bool:
+        """Whether it needs no answer any more: what loads may have seen to that."""
+        ...
+
 
 def fill(reply: Fillable, frame: Frame) -> None:
-    """Gives a future the value or the error of the frame that answers it."""
-    if frame[0] != RESULT:
-        _, _, kind, summary, text, where, _, payload = frame
-        reply.set_exception(error_of(kind, summary, text, where, payload))
+    """Gives a future the value or the error of the frame that answers it.
+
+    Whatever loading it does, the future is done afterwards.
+
+    Raises:
+        KeyboardInterrupt: See ``refuse``.
+    """
+    if frame[0] == RESULT:
+        load(reply, frame[3], frame[2])
         return
-    load(reply, frame[3], frame[2])
+    _, _, kind, summary, text, where, _, payload = frame
+    try:
+        error = error_of(kind, summary, text, where, payload)
+    except KeyboardInterrupt as interrupt:
+        refuse(reply, interrupt)
+    else:
+        if not reply.done():
+            reply.set_exception(error)
 
 
 def load(
@@ -59,18 +88,50 @@ def load(
         reply: The future; a ref keeps what lies in shared memory, for passing it on.
         payload: The value.
         loans: What is in it and counted.
+
+    Raises:
+        KeyboardInterrupt: See ``refuse``.
     """
     try:
         value = decode(payload)
-    except Exception as error:  # noqa: BLE001  # loading runs the user's code
-        trouble = SerializationError(f"the result cannot be loaded here: {error}")
-        trouble.__cause__ = error
-        reply.set_exception(trouble)
-    else:
         if isinstance(payload, Shared):
             payload.hold()
             cast("Any", reply).kept = payload, loans
-        reply.set_result(value)
+    except BaseException as error:  # noqa: BLE001  # loading runs the user's code
+        refuse(reply, error)
+    else:
+        if not reply.done():
+            reply.set_result(value)
+
+
+def refuse(reply: Fillable, error: BaseException) -> None:
+    """Tells a future that its value cannot be loaded here.
+
+    Args:
+        reply: The future.
+        error: What loading raised.
+
+    Raises:
+        KeyboardInterrupt: That is what loading was ended by. On an event loop it is
+            raised by itself a turn later: others may have an answer behind this one.
+    """
+    trouble = SerializationError(
+        f"the result cannot be loaded here: {described(error)}"
+    )
+    trouble.__cause__ = error
+    if not reply.done():
+        reply.set_exception(trouble)
+    if isinstance(error, Exception):
+        return
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        raise error from None
+    loop.call_soon(_raise, error)
+
+
+def _raise(error: BaseException) -> None:
+    raise error
 
 
 def parts_of(error: BaseException) -> tuple[type, tuple[Any, ...], dict[str, Any]]:
@@ -79,7 +140,7 @@ def parts_of(error: BaseException) -> tuple[type, tuple[Any, ...], dict[str, Any
     Builtin exceptions say themselves what makes them: it is not always ``args``
     (``OSError.filename``), nor is all else in ``__dict__`` (``ImportError.name``).
     """
-    arguments, state = error.args, dict(error.__dict__)
+    arguments, state = own_args(error), dict(error.__dict__)
     for name in _slots_of(type(error)):
         with contextlib.suppress(AttributeError):
             state[name] = getattr(error, name)
@@ -90,6 +151,19 @@ def parts_of(error: BaseException) -> tuple[type, tuple[Any, ...], dict[str, Any
         if rest and isinstance(rest[0], dict):
             state |= rest[0]
     return type(error), arguments, state
+
+
+def own_args(error: BaseException) -> tuple[Any, ...]:
+    """The ``args`` of an exception, also where its class has something by that name."""
+    return cast("tuple[Any, ...]", _args.__get__(error))
+
+
+def _set(error: BaseException, name: str, value: object) -> None:
+    """Sets an attribute, also where the class refuses to or only lets it be read."""
+    try:
+        object.__setattr__(error, name, value)
+    except AttributeError:
+        error.__dict__[name] = value
 
 
 def _slots_of(cls: type) -> list[str]:
@@ -119,9 +193,9 @@ def remake(
     except TypeError:  # MemoryError's own takes no other class, and keeps nothing
         error = BaseException.__new__(cls, *arguments)
     _builtin_constructor(cls)(error, *arguments)
-    object.__setattr__(error, "args", args)
+    _args.__set__(error, args)
     for name, value in state.items():
-        object.__setattr__(error, name, value)
+        _set(error, name, value)
     return error
 
 
@@ -138,27 +212,101 @@ def error_of(
         where: Which method of which actor.
         payload: The pickled exception, or empty if it could not be pickled, or there
             was none.
+
+    Raises:
+        KeyboardInterrupt: Somebody pressed Ctrl-C while it was loaded.
     """
     if kind == CANCELLED and not payload:
         return TaskCancelledError(summary or "the call was cancelled")
-    try:
-        cause = cast("BaseException | None", decode(payload) if payload else None)
-    except Exception:  # noqa: BLE001  # loading runs the user's code, and its module may be missing here
-        cause = None
-    if kind in (CANCELLED, DIED) and cause is not None:
+    cause = loaded(payload)
+    if kind in (CANCELLED, DIED) and _may_be_raised(cause):
         return cause
     return task_error(cause, summary, text, where)
+
+
+def loaded(payload: Payload) -> BaseException | None:
+    """The exception in a payload; None if there is none that can be loaded here.
+
+    Raises:
+        KeyboardInterrupt: Somebody pressed Ctrl-C meanwhile.
+    """
+    try:
+        error = decode(payload) if payload else None
+    except Exception:  # noqa: BLE001  # loading runs the user's code, and its module may be missing here
+        return None
+    return error if isinstance(error, BaseException) else None
+
+
+def _may_be_raised(error: BaseException | None) -> TypeGuard[Exception]:
+    """Whether an exception says to whoever waits for a call what it says, and no more.
+
+    Others would end or cancel the task that waits, or its loop, and a future refuses
+    StopIteration.
+    """
+    return isinstance(error, Exception) and not isinstance(error, _ENDINGS)
+
+
+def sendable(error: BaseException, encode: Callable[[object], Payload]) -> Payload:
+    """An exception that will load, or nothing: then its text has to do.
+
+    Exceptions with a constructor of their own often pickle and then do not load, as
+    Python calls it with ``args``. Those are sent in parts and made again without it.
+
+    Args:
+        error: The exception.
+        encode: Makes a payload of a value.
+    """
+    for made in (lambda: error, lambda: _Parts(error)):
+        try:
+            payload = encode(made())
+            if type(decode(payload)) is type(error):
+                return payload
+        except Exception:  # noqa: BLE001  # the user's class: there is another way
+            continue
+    return b""
+
+
+def dumped(error: BaseException) -> bytes:
+    """An exception in one piece, or what tells of it; see ``sendable``.
+
+    For answers of the runtime itself: what is counted does not go with them.
+    """
+    payload = sendable(error, dump)
+    if payload:
+        return cast("bytes", payload)
+    text = "".join(traceback.format_exception(error))
+    return dump(task_error(None, described(error), text, ""))
+
+
+class _Parts:
+    """An exception that is pickled as what it is made of."""
+
+    def __init__(self, error: BaseException) -> None:
+        cls, arguments, state = parts_of(error)
+        self._parts = cls, arguments, own_args(error), state
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return remake, self._parts
 
 
 def task_error(
     cause: BaseException | None, summary: str, text: str, where: str
 ) -> TaskError:
-    """A TaskError that is an instance of the cause's class too, if that can be."""
+    """A TaskError that is an instance of the cause's class too, if that can be.
+
+    Args:
+        cause: The exception; without one, what is known of it stands in for it.
+        summary: The last line of its traceback.
+        text: The traceback.
+        where: Which method of which actor.
+    """
     while isinstance(cause, TaskError) and cause.cause is not None:
         cause = cause.cause  # it crossed another process before; the text tells of both
-    error = _like(cause) if cause is not None else None
+    if cause is None:
+        cause = UnserializableException(summary, text)
+    error = _like(cause)
     if error is None:
-        error = TaskError(f"{where} raised {summary}")
+        error = TaskError(f"{where} raised {summary}" if where else summary)
     told = RemoteTraceback(f"In {where}:\n{text}")
     for name, value in (
         ("cause", cause),
@@ -166,8 +314,7 @@ def task_error(
         ("where", where),
         ("__cause__", told),
     ):
-        # By way of object: the user's class may refuse attributes.
-        object.__setattr__(error, name, value)
+        _set(error, name, value)
     return error
 
 
@@ -183,10 +330,12 @@ def _task_error_of(
 
 def _like(cause: BaseException) -> TaskError | None:
     """The same exception as an instance of TaskError too, if there can be one."""
+    if isinstance(cause, UnserializableException):  # nobody raised that
+        return None
     try:
         cls = _dual_class(type(cause))  # type: ignore[arg-type]  # classes are hashable
         _, arguments, state = parts_of(cause)
-        made = remake(cls, arguments, cause.args, state)
+        made = remake(cls, arguments, own_args(cause), state)
     except Exception:  # noqa: BLE001  # the user's class: it may forbid anything
         return None
     return made if isinstance(made, TaskError) else None
@@ -194,13 +343,12 @@ def _like(cause: BaseException) -> TaskError | None:
 
 @functools.cache
 def _dual_class(cls: type[BaseException]) -> type[TaskError]:
-    if issubclass(cls, StopIteration):
-        # A future refuses it: in a coroutine it would mean the end of that coroutine.
-        raise TypeError("StopIteration cannot be raised by a future")
+    if issubclass(cls, _ENDINGS):
+        raise TypeError(f"{cls.__name__} would mean something else to whoever awaits")
 
     def reduce(self: TaskError) -> tuple[object, ...]:
         summary = f"{cls.__name__}: {self}"
-        parts = self.cause and (*parts_of(self.cause), self.cause.args)
+        parts = self.cause and (*parts_of(self.cause), own_args(self.cause))
         return _task_error_of, (parts, summary, self.traceback_str, self.where)
 
     return type(

@@ -17,6 +17,8 @@ import functools
 import io
 import pickle
 import sys
+import threading
+import traceback
 from collections import ChainMap
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -25,6 +27,7 @@ import msgpack  # pyright: ignore[reportMissingTypeStubs]  # likewise
 
 from actorlib._serializers import REDUCERS
 from actorlib._wire.shared import Shared
+from actorlib.exceptions import SerializationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -58,7 +61,9 @@ def encode(value: object) -> Payload:
     """The payload of one value.
 
     Raises:
-        Exception: Whatever pickling raised; the value cannot be sent.
+        Exception: Whatever pickling raised; the value cannot be sent. What is no
+            Exception comes as a SerializationError.
+        KeyboardInterrupt: Somebody pressed Ctrl-C meanwhile.
     """
     if _is_plain(value):
         try:
@@ -95,15 +100,22 @@ def decode(payload: Payload) -> Any:
     """The value of a payload.
 
     Raises:
-        Exception: Whatever unpickling raised, for example ModuleNotFoundError.
+        Exception: Whatever unpickling raised, for example ModuleNotFoundError. It runs
+            the user's code: what is no Exception comes as a SerializationError, or it
+            would end or cancel whoever loads for others.
+        KeyboardInterrupt: Somebody pressed Ctrl-C meanwhile.
     """
-    if type(payload) is bytes:
-        if payload[:2] == _PICKLED:
-            return pickle.loads(payload)
-        return _unpack(payload, strict_map_key=False)
-    pieces = payload.buffers() if isinstance(payload, Shared) else payload
-    head, *rest = cast("Sequence[Buffer]", pieces)
-    return pickle.loads(head, buffers=rest)
+    try:
+        if type(payload) is bytes:
+            if payload[:2] == _PICKLED:
+                return pickle.loads(payload)
+            return _unpack(payload, strict_map_key=False)
+        pieces = payload.buffers() if isinstance(payload, Shared) else payload
+        head, *rest = cast("Sequence[Buffer]", pieces)
+        return pickle.loads(head, buffers=rest)
+    except BaseException as error:
+        _raise_if_harmless(error)
+        raise SerializationError(f"loading it raised {described(error)}") from error
 
 
 def decode_call(payload: Payload) -> tuple[list[Any] | tuple[Any, ...], dict[str, Any]]:
@@ -142,7 +154,29 @@ def dump(value: object) -> bytes:
     Raises:
         Exception: Whatever pickling raised.
     """
-    return cast("bytes", _cloudpickle.dumps(value, protocol=_PROTOCOL))
+    try:
+        return cast("bytes", _cloudpickle.dumps(value, protocol=_PROTOCOL))
+    except BaseException as error:
+        _raise_if_harmless(error)
+        raise SerializationError(f"pickling it raised {described(error)}") from error
+
+
+def described(error: BaseException) -> str:
+    """An exception in one line, whatever its own words do."""
+    return "".join(traceback.format_exception_only(error)).strip()
+
+
+def _raise_if_harmless(error: BaseException) -> None:
+    """Raises an exception again that may pass through whoever loads for others.
+
+    Ctrl-C comes to the main thread alone; a KeyboardInterrupt anywhere else is the
+    user's own.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if isinstance(error, Exception) or (
+        isinstance(error, KeyboardInterrupt) and is_main
+    ):
+        raise error
 
 
 def _is_plain(value: object) -> bool:
@@ -175,7 +209,11 @@ def _pickle(value: object) -> Payload:
     if not _TENSORS and _TORCH in sys.modules:
         _TENSORS.update(_tensor_reducers())
     stream = io.BytesIO()
-    _Pickler(stream, _PROTOCOL, keep_inside).dump(value)
+    try:
+        _Pickler(stream, _PROTOCOL, keep_inside).dump(value)
+    except BaseException as error:
+        _raise_if_harmless(error)
+        raise SerializationError(f"pickling it raised {described(error)}") from error
     if not buffers and stream.tell() < LARGE:
         return stream.getvalue()
     return [stream.getvalue(), *buffers]

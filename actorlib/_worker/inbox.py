@@ -22,7 +22,7 @@ from actorlib._worker.uplink import TOO_LATE
 from actorlib.exceptions import GetTimeoutError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from actorlib._wire.pipe import Pipe
     from actorlib._worker.hosts import Source
@@ -57,7 +57,7 @@ class Inbox:
         self._poller.register(pipe.sock, select.POLLIN)
         self._turn = threading.Condition()
         self._reader = 0
-        self._frames: Iterator[Frame] = iter(())
+        self._frames: deque[Frame] = deque()
         self._sources: dict[int, Source] = {}
         self._events: select.epoll | None = None
 
@@ -116,7 +116,7 @@ class Inbox:
                 return True
             self._reader = me
         try:
-            if reader and self._read_on(until, settle):
+            if self._frames and self._read_on(until, settle):
                 return True
             if self._events is not None:
                 return self._read_from_all(settle, deadline)
@@ -134,12 +134,12 @@ class Inbox:
     def _read_on(
         self, until: Callable[[], bool], settle: Callable[[Frame], None]
     ) -> bool:
-        """Goes on with what this very thread has read, before it reads more.
+        """Goes on with what was read, before more is.
 
-        It is loading a value, and the user's code that does so waits for another one.
+        This very thread is loading a value, and the user's code that does so waits for
+        another one; or what was loaded interrupted whoever read.
         """
-        for frame in self._frames:
-            self._sort(frame, settle)
+        self._sort_each((), settle)
         return until()
 
     def _let_others_read(self) -> None:
@@ -163,6 +163,7 @@ class Inbox:
                 return
             self._reader = threading.get_ident()
         try:
+            self._sort_each((), settle)
             for _ in range(_ROUNDS):
                 if self._events is None or not self._receive(0, settle):
                     break
@@ -184,9 +185,9 @@ class Inbox:
         self, frames: Iterable[Frame], settle: Callable[[Frame], None]
     ) -> None:
         # Kept where ``_read_on`` finds those that are left.
-        self._frames = iter(frames)
-        for frame in self._frames:
-            self._sort(frame, settle)
+        self._frames.extend(frames)
+        while self._frames:
+            self._sort(self._frames.popleft(), settle)
 
     def _sort(self, frame: Frame, settle: Callable[[Frame], None]) -> None:
         kind = frame[0]

@@ -10,6 +10,7 @@ from actorlib._arguments import Arguments
 from actorlib._engine import ActorId, ActorSpec, Hold
 from actorlib._runtime_env import inherited, refuse_own
 from actorlib._values import Sharing
+from actorlib._wire.answers import dumped
 from actorlib._wire.blame import Sources
 from actorlib._wire.frames import CREATE, GIVE, Frame
 from actorlib._wire.payload import dump
@@ -72,7 +73,7 @@ class Making:
             try:
                 payload, loans = arguments.payload()
             except Exception as error:  # noqa: BLE001  # a ref that failed: so does the actor
-                return (GIVE, actor, False, None, dump(error))
+                return (GIVE, actor, False, None, dumped(error))
             return (GIVE, actor, True, loans, payload)
 
         # At once, as whoever gets its handle may speak of it; the arguments may follow.

@@ -14,16 +14,17 @@ from actorlib._values import (
     BorrowedRefs,
     Sharing,
     encoded,
+    encoded_error,
     fill_kept,
     payload_of,
     travelling,
 )
+from actorlib._wire.answers import dumped
 from actorlib._wire.frames import EXPECT, FETCH, KEEP, REVOKE, Frame
-from actorlib._wire.payload import dump
 from actorlib.exceptions import TaskCancelledError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from actorlib._worker.loans import LoanBook
 
@@ -137,11 +138,19 @@ class Objects:
             error = TaskCancelledError("the call was cancelled")
         else:
             error = ref.exception()
-        if error is not None:
+        loans: Collection[bytes] | None
+        if error is None:
+            try:
+                payload, loans = payload_of(self._link, ref)
+            except Exception as trouble:  # noqa: BLE001  # whoever asks for it is told
+                error = trouble
+            else:
+                listed = [*(loans or ())] or None
+                self._link.post((KEEP, object_id, True, listed, payload))
+                return
+        else:
             # It was looked at: said once more, as a future without a loop tells its
             # callbacks before it takes note that nobody has.
             self._link.later(ref.exception)
-            self._link.post((KEEP, object_id, False, None, dump(error)))
-            return
-        payload, loans = payload_of(self._link, ref)
-        self._link.post((KEEP, object_id, True, [*(loans or ())] or None, payload))
+        payload, loans = encoded_error(self._link, error)
+        self._link.post((KEEP, object_id, False, loans, payload or dumped(error)))

@@ -12,11 +12,11 @@ import traceback
 from typing import TYPE_CHECKING
 
 from actorlib._engine import LoanId, collecting
+from actorlib._values import encoded_error
 from actorlib._wire import payload as payloads
-from actorlib._wire.answers import parts_of, remake
 from actorlib._wire.frames import CANCELLED, FAILURE, ITEM, RAISED, RESULT, Frame
 from actorlib._wire.memory import shared
-from actorlib._wire.payload import decode, encode
+from actorlib._wire.payload import described, encode
 from actorlib.exceptions import ObjectStoreFullError
 
 if TYPE_CHECKING:
@@ -91,8 +91,8 @@ def failure(engine: Sharing, call: int, error: BaseException, where: str) -> Fra
     outer = error.__traceback__
     inner = outer.tb_next if outer is not None else None
     text = "".join(traceback.format_exception(type(error), error, inner or outer))
-    summary = "".join(traceback.format_exception_only(error)).strip()
-    payload, loans = _encoded_error(engine, error)
+    summary = described(error)
+    payload, loans = encoded_error(engine, error)
     return (FAILURE, call, RAISED, summary, text, where, loans, payload)
 
 
@@ -107,34 +107,6 @@ def where(instance: object, label: str, method: str) -> str:
 def cancelled(call: int, why: str = "") -> Frame:
     """The answer of a call that was cancelled while it ran, and why if it is known."""
     return (FAILURE, call, CANCELLED, why, "", "", None, b"")
-
-
-def _encoded_error(
-    engine: Sharing, error: BaseException
-) -> tuple[Payload, list[LoanId] | None]:
-    """An exception that will load, or nothing.
-
-    Exceptions with a constructor of their own often pickle and then do not load, as
-    Python calls it with ``args``. Those are sent in parts and made again without it.
-    """
-    cls, arguments, state = parts_of(error)
-    parts = _Parts(cls, arguments, error.args, state)
-    for value in (error, parts):
-        try:
-            payload, loans = _encoded(engine, value)
-            if type(decode(payload)) is type(error):
-                return payload, loans
-        except Exception:  # noqa: BLE001  # the user's class: there is another way
-            continue
-    return b"", None
-
-
-class _Parts:
-    def __init__(self, *parts: object) -> None:
-        self._parts = parts
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return remake, self._parts
 
 
 def _encoded(engine: Sharing, value: object) -> tuple[Payload, list[LoanId] | None]:

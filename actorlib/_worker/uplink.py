@@ -339,11 +339,21 @@ class Uplink(ABC):
     def arguments(
         self, loans: Collection[LoanId] | None, payload: Payload
     ) -> tuple[list[Any] | tuple[Any, ...], dict[str, Any]]:
-        """The arguments of a call; its handles are held while they are loaded."""
-        if not loans:
-            return decode_call(payload)
-        with self.borrowing(loans):
-            return decode_call(payload)
+        """The arguments of a call; its handles are held while they are loaded.
+
+        Raises:
+            Exception: What loading them raised, with a note that it was that.
+        """
+        try:
+            if not loans:
+                return decode_call(payload)
+            with self.borrowing(loans):
+                return decode_call(payload)
+        except Exception as error:
+            asked = running.get()
+            if asked is not None:
+                error.add_note(f"while the arguments of {asked[1]} were loaded")
+            raise
 
     def forsake(self) -> None:
         """Refuses everything from now on; see Engine."""

@@ -47,14 +47,16 @@ def told(value: bytes) -> tuple[int, bool]:
 
 def got(value: Any) -> tuple[int, bool]:
     """The same of a value as it came, where code may block."""
-    value = unwrapped(value)
-    return told(value.get() if isinstance(value, actorlib.ObjectRef) else value)
+    found: Any = unwrapped(value)
+    is_ref = isinstance(found, actorlib.ObjectRef)
+    return told(cast("Any", found).get() if is_ref else found)
 
 
 async def awaited(value: Any) -> tuple[int, bool]:
     """The same where it may not."""
-    value = unwrapped(value)
-    return told(await value if isinstance(value, actorlib.ObjectRef) else value)
+    found: Any = unwrapped(value)
+    is_ref = isinstance(found, actorlib.ObjectRef)
+    return told(await cast("Any", found) if is_ref else found)
 
 
 def exchange(target: Any, role: str, shape: str, nbytes: int) -> tuple[int, bool]:

@@ -19,7 +19,7 @@ from actorlib._unlooped import unlooped
 from actorlib._wire.answers import error_of, fill, task_error
 from actorlib._wire.codec import FrameDecoder, encode
 from actorlib._wire.frames import CANCELLED, DIED, FAILURE, RAISED, RESULT
-from actorlib._wire.payload import dump
+from actorlib._wire.payload import decode, dump
 from actorlib._wire.payload import encode as encode_value
 from actorlib._worker import replies
 from actorlib.exceptions import (
@@ -29,6 +29,7 @@ from actorlib.exceptions import (
     SerializationError,
     TaskCancelledError,
     TaskError,
+    UnserializableException,
 )
 
 if TYPE_CHECKING:
@@ -101,6 +102,34 @@ class SealedOtherwise(Exception):
 class Immutable(Exception):
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("no attributes")
+
+
+class ReadOnly(Exception):
+    """It says itself what it was made with, and where."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__("made", code)
+        self.code = code
+
+    @property
+    def args(self) -> tuple[Any, ...]:  # type: ignore[override]
+        return ("shown", self.code)
+
+    @property
+    def cause(self) -> str:
+        return "its own"
+
+    @property
+    def where(self) -> str:
+        return "its own"
+
+
+class Hidden(Exception):
+    """It keeps what may not be set under a name of a property."""
+
+    @property
+    def detail(self) -> object:
+        return self.__dict__["detail"]
 
 
 class DeepError(OSError):
@@ -399,6 +428,45 @@ def test_error_when_it_has_no_words_then_a_task_error_all_the_same() -> None:
     assert isinstance(error, TaskError)
 
 
+def test_error_when_its_args_are_a_property_then_it_keeps_its_class() -> None:
+    error = arrived(ReadOnly(7))
+
+    assert isinstance(error, ReadOnly)
+    assert isinstance(error, TaskError)
+    assert error.code == 7
+    assert error.args == ("shown", 7)
+    assert isinstance(error.cause, ReadOnly)
+    assert BaseException.__str__(error) == "('made', 7)"
+
+
+def test_error_when_it_holds_what_a_property_only_shows_then_it_keeps_that() -> None:
+    made = Hidden("text")
+    made.__dict__["detail"] = 7
+    error = arrived(made)
+
+    assert isinstance(error, Hidden)
+    assert error.detail == 7
+
+
+def test_error_when_it_cannot_be_pickled_then_its_cause_says_what_it_was() -> None:
+    error = arrived(Unpicklable("no way out"))
+
+    assert isinstance(error, TaskError)
+    assert isinstance(error.cause, UnserializableException)
+    for said in ("Unpicklable: no way out", "Traceback", "in frame_of"):
+        assert said in str(error.cause)
+
+
+def test_error_when_what_stands_in_for_it_travels_on_then_it_still_says_so() -> None:
+    first = arrived(Unpicklable("no way out"))
+    error = arrived(first)
+
+    assert type(error) is TaskError
+    assert isinstance(error.cause, UnserializableException)
+    assert "Unpicklable: no way out" in error.cause.summary
+    assert "no way out" in str(error)
+
+
 def test_error_when_its_module_is_not_here_then_a_task_error_says_what_it_was() -> None:
     module = types.ModuleType("not_to_be_found")
     cls = type("Lost", (Exception,), {"__module__": module.__name__})
@@ -412,7 +480,9 @@ def test_error_when_its_module_is_not_here_then_a_task_error_says_what_it_was() 
     error = error_of(kind, summary, text, where, payload)
 
     assert type(error) is TaskError
-    assert error.cause is None
+    assert isinstance(error.cause, UnserializableException)
+    assert error.cause.summary == "not_to_be_found.Lost: text"
+    assert error.cause.traceback_str == text
     assert str(error) == "Model.ping raised not_to_be_found.Lost: text"
 
 
@@ -515,3 +585,70 @@ async def test_fill_when_there_is_no_payload_then_the_text(
 
     with pytest.raises(TaskError, match=r"^Model\.ping raised E: text$"):
         await reply
+
+
+class Interrupting:
+    """What is loading when somebody presses Ctrl-C."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _interrupt, ()
+
+
+def _interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def test_fill_when_somebody_interrupts_it_then_answered_and_the_loop_is_told() -> None:
+    loop = asyncio.new_event_loop()
+    reply, behind = loop.create_future(), loop.create_future()
+    answers = [
+        (reply, (RESULT, 1, None, dump(Interrupting()))),
+        (behind, (RESULT, 2, None, encode_value(2))),
+    ]
+    loop.call_soon(lambda: [fill(*answer) for answer in answers])
+
+    with pytest.raises(KeyboardInterrupt):
+        loop.run_forever()
+    loop.close()
+
+    assert isinstance(reply.exception(), SerializationError)
+    assert behind.result() == 2
+
+
+def test_fill_when_no_loop_runs_then_answered_and_interrupted() -> None:
+    loop = asyncio.new_event_loop()
+    reply = loop.create_future()
+
+    with pytest.raises(KeyboardInterrupt):
+        fill(reply, (RESULT, 1, None, dump(Interrupting())))
+    loop.close()
+
+    assert isinstance(reply.exception(), SerializationError)
+
+
+async def test_load_when_a_thread_is_interrupted_then_it_was_the_value_itself() -> None:
+    with pytest.raises(SerializationError, match="KeyboardInterrupt"):
+        await asyncio.to_thread(decode, dump(Interrupting()))
+
+
+async def test_fill_when_loading_answers_it_otherwise_then_it_stays_so(
+    reply: asyncio.Future[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"{__name__}.meanwhile", reply.cancel)
+    fill(reply, (RESULT, 1, None, dump(Reentrant())))
+
+    assert reply.cancelled()
+
+
+class Reentrant:
+    """What cancels the wait for it while it is loaded."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _call, (__name__,)
+
+
+meanwhile: Callable[[], object] = int
+
+
+def _call(module: str) -> object:
+    return sys.modules[module].meanwhile()

@@ -1,0 +1,186 @@
+"""What arrives and cannot be loaded: its call is told, and nobody else notices."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from helpers.actors import Keeper
+from helpers.unloadable import (
+    ACTORS,
+    EXPECTED,
+    REASONS,
+    Async,
+    Functions,
+    Plain,
+    Unloadable,
+    outcome_awaited,
+    outcome_in_function,
+)
+
+import actorlib
+from actorlib.exceptions import SerializationError, TaskError
+
+if TYPE_CHECKING:
+    from actorlib._runtime_options import RuntimeKeywords
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.usefixtures("runtime"),
+]
+
+OWNER = "the owner"
+WAYS = [
+    *itertools.product((OWNER, "plain", "async", "function"), (*ACTORS, "function")),
+    *itertools.product(("threaded", "mixed"), ("plain", "function")),
+    *itertools.product(("plain, linked", "async, linked"), ("plain", "async")),
+]
+ENOUGH = 12
+"""Calls after which two actors have a link, and use it."""
+
+
+@pytest.fixture(scope="module")
+def runtime_options() -> RuntimeKeywords:
+    return {"preload": ["helpers.unloadable"]}
+
+
+@pytest.mark.parametrize(("carrier", "kind"), WAYS)
+async def test_call_when_something_of_it_cannot_be_loaded_then_it_fails_alone(
+    carrier: str, kind: str
+) -> None:
+    target = Functions if kind == "function" else ACTORS[kind].remote()
+    by, _, is_linked = carrier.partition(", ")
+    call: Any = outcome_in_function
+    if by in ACTORS:
+        call = ACTORS[by].remote().outcome
+        if is_linked:
+            for _ in range(ENOUGH):
+                await call.remote(target, "result", "ValueError")
+    cases = list(itertools.product(EXPECTED, REASONS))
+    if carrier == OWNER:
+        found = [await outcome_awaited(target, *case) for case in cases]
+    else:
+        found = [await call.remote(target, *case) for case in cases]
+
+    assert dict(zip(cases, found, strict=True)) == {
+        case: EXPECTED[case[0]] for case in cases
+    }
+    assert await target.argument.remote(1) == "int"
+
+
+@pytest.mark.parametrize("reason", REASONS)
+async def test_ref_in_a_value_when_it_cannot_be_loaded_then_whoever_asks_is_told(
+    reason: str,
+) -> None:
+    plain, keeper = Plain.remote(), Keeper.remote()
+    await keeper.keep.remote([plain.result.remote(reason)])
+    (ref,) = await keeper.kept.remote()
+
+    with pytest.raises(SerializationError, match=reason):
+        await ref
+
+
+@pytest.mark.parametrize("reason", REASONS)
+async def test_constructor_when_an_argument_cannot_be_loaded_then_it_failed(
+    reason: str,
+) -> None:
+    class Taking:
+        def __init__(self, value: object) -> None:
+            self.value = value
+
+    actor: Any = actorlib.remote(Taking).remote(Unloadable(reason))
+
+    with pytest.raises(actorlib.exceptions.ActorDiedError, match=reason):
+        await actor
+
+
+@pytest.mark.parametrize("reason", REASONS)
+async def test_argument_when_it_cannot_be_loaded_then_a_note_says_of_which_call(
+    reason: str,
+) -> None:
+    for actor in (Plain.remote(), Async.remote()):
+        with pytest.raises((SerializationError, ValueError)) as caught:
+            await actor.argument.remote(Unloadable(reason))
+        assert caught.value.__notes__ == ["while the arguments of argument were loaded"]
+
+
+class Once:
+    """What can be pickled only where it was made."""
+
+    def __init__(self) -> None:
+        self.made_in = os.getpid()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.made_in != os.getpid():
+            raise ValueError("it has travelled before")
+        return _once, (self.made_in,)
+
+
+def _once(made_in: int) -> Once:
+    once = Once()
+    once.made_in = made_in
+    return once
+
+
+class LockedError(Exception):
+    """An error that cannot be pickled."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.lock = threading.Lock()
+
+
+class Odd:
+    """Gives and raises what cannot travel on."""
+
+    def once(self) -> Once:
+        """What travels once."""
+        return Once()
+
+    def hand_on(self, keeper: Any, maker: Any) -> Any:
+        """Gives another actor the ref of a call of a third."""
+        return actorlib.get(keeper.keep.remote([maker.once.remote()]))
+
+
+class Asking:
+    """Waits for refs that come inside of values."""
+
+    def wait_for(self, refs: list[Any]) -> None:
+        """Waits for the first."""
+        actorlib.get(refs[0])
+
+
+async def kept_ref(keeper: Any) -> Any:
+    (ref,) = await keeper.kept.remote()
+    return ref
+
+
+async def test_ref_in_a_value_when_what_it_stands_for_cannot_travel_on_then_said() -> (
+    None
+):
+    maker, keeper = actorlib.remote(Odd).remote(), Keeper.remote()
+    ref = maker.once.remote()
+    await ref
+    asking = actorlib.remote(Asking).remote()
+
+    with pytest.raises(SerializationError, match="travelled before"):
+        await asking.wait_for.remote([ref])
+
+    await actorlib.remote(Odd).remote().hand_on.remote(keeper, maker)
+    with pytest.raises(SerializationError, match="travelled before"):
+        await (await kept_ref(keeper))
+
+
+async def test_ref_in_a_value_when_its_error_cannot_be_pickled_then_said() -> None:
+    def fail() -> None:
+        raise LockedError("no way out")
+
+    asking = actorlib.remote(Asking).remote()
+    ref = actorlib.remote(fail).remote()
+
+    with pytest.raises(TaskError, match="LockedError: no way out"):
+        await asking.wait_for.remote([ref])

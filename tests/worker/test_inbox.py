@@ -1,0 +1,71 @@
+"""What came and was not served is there for whoever reads next."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+
+from actorlib._wire.codec import encode
+from actorlib._wire.frames import CALL, RESULT
+from actorlib._wire.pipe import Pipe
+from actorlib._worker.inbox import Inbox
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from actorlib._wire.frames import Frame
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[socket.socket, Inbox]]:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        yield ours, Inbox(Pipe(theirs))
+
+
+def sent(sock: socket.socket, *frames: Frame) -> None:
+    sock.sendall(b"".join(bytes(encode(frame)) for frame in frames))  # type: ignore[arg-type]  # they are small
+
+
+def test_read_when_an_answer_interrupts_it_then_what_came_behind_is_kept(
+    ends: tuple[socket.socket, Inbox],
+) -> None:
+    sock, inbox = ends
+    sent(
+        sock, (RESULT, 1, None, b""), (RESULT, 2, None, b""), (CALL, 3, "m", None, b"")
+    )
+    settled: list[int] = []
+
+    def settle(frame: Frame) -> None:
+        settled.append(frame[1])
+        if frame[1] == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        inbox.read(lambda: bool(inbox.calls), settle)
+    assert not inbox.calls
+    inbox.read(lambda: bool(inbox.calls), settle)
+
+    assert settled == [1, 2]
+    assert [frame[1] for frame in inbox.calls] == [3]
+
+
+def test_read_what_is_there_when_something_was_kept_then_it_is_read_first(
+    ends: tuple[socket.socket, Inbox],
+) -> None:
+    sock, inbox = ends
+    sent(sock, (RESULT, 1, None, b""), (RESULT, 2, None, b""))
+    settled: list[int] = []
+
+    def settle(frame: Frame) -> None:
+        settled.append(frame[1])
+        if frame[1] == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        inbox.read_what_is_there(settle)
+    inbox.read_what_is_there(settle)
+
+    assert settled == [1, 2]
