@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, fields
-from typing import Literal, TypeAlias, cast
+from typing import Literal, Protocol, TypeAlias, TypeVar, cast
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,70 +175,97 @@ class Snapshot:
 
 
 Filter: TypeAlias = tuple[str, str, object]
-"""A condition: a field of ActorInfo, ``"="`` or ``"!="``, a value."""
+"""A condition: a column of a row, ``"="`` or ``"!="``, a value."""
 
 STATES = ("pending", "starting", "alive", "restarting", "draining", "dead")
 RAYS_STATES = ("dependencies_unready", "pending_creation")
 """Words of Ray's that no actor's state is, and that a filter understands."""
 
 
+class Row(Protocol):
+    """What can be filtered: it has a state besides its other columns."""
+
+    @property
+    def state(self) -> str:
+        """Where it is in its life."""
+        ...
+
+
+RowT = TypeVar("RowT", bound=Row)
+
+
 def checked_filters(
-    filters: Iterable[Filter] | None, limit: int | None
+    filters: Iterable[Filter] | None,
+    limit: int | None,
+    row: type = ActorInfo,
+    states: Collection[str] = STATES,
 ) -> tuple[Filter, ...]:
     """The filters that a user wrote.
 
+    Args:
+        filters: What was written.
+        limit: How many rows were asked for.
+        row: The dataclass of the rows.
+        states: What the state of a row may be, in lower case.
+
     Raises:
         TypeError: A filter or the limit has the wrong type.
-        ValueError: A filter names no field or no state, or the limit is below 1.
+        ValueError: A filter names no column or no state, or the limit is below 1.
     """
     if limit is not None:
         if isinstance(limit, bool) or not isinstance(cast("object", limit), int):
-            raise TypeError(f"limit takes a number of actors or None, not {limit!r}")
+            raise TypeError(f"limit takes a number of rows or None, not {limit!r}")
         if limit < 1:
-            raise ValueError(f"limit takes a number of actors >= 1, not {limit!r}")
+            raise ValueError(f"limit takes a number of rows >= 1, not {limit!r}")
     if isinstance(filters, str) or not isinstance(
         cast("object", filters or ()), Iterable
     ):
         raise TypeError(f"filters takes a list of filters, not {filters!r}")
-    return tuple(_checked_filter(condition) for condition in filters or ())
+    columns = [field.name for field in fields(row)]
+    return tuple(
+        _checked_filter(condition, columns, states) for condition in filters or ()
+    )
 
 
-def _checked_filter(condition: object) -> Filter:
+def _checked_filter(
+    condition: object, columns: Collection[str], states: Collection[str]
+) -> Filter:
     parts = cast("tuple[object, ...]", condition)
     if not isinstance(condition, tuple | list) or len(parts) != 3:
         raise TypeError(
             f"a filter is like ('state', '=', 'alive'), and {condition!r} is not"
         )
     key, relation, value = parts
-    known = [field.name for field in fields(ActorInfo)]
-    if key not in known:
-        raise ValueError(f"no actor has {key!r}: filter by {', '.join(known)}")
+    if key not in columns:
+        raise ValueError(f"there is no {key!r}: filter by {', '.join(columns)}")
     if relation not in ("=", "!="):
         raise ValueError(f"a filter compares by '=' or '!=', not {relation!r}")
     if key == "state":
         value = value.lower() if isinstance(value, str) else value
-        if value not in STATES and value not in RAYS_STATES:
-            raise ValueError(f"no actor is {value!r}: it is {', '.join(STATES)}")
+        if value not in states and value not in RAYS_STATES:
+            raise ValueError(f"no state is {value!r}: it is {', '.join(states)}")
     return str(key), str(relation), value
 
 
-def matching(actors: Iterable[ActorInfo], filters: Iterable[Filter]) -> list[ActorInfo]:
-    """The actors for which every filter holds."""
+def matching(rows: Iterable[RowT], filters: Iterable[Filter]) -> list[RowT]:
+    """The rows for which every filter holds."""
     conditions = tuple(filters)
     return [
-        actor
-        for actor in actors
+        row
+        for row in rows
         if all(
-            _has(actor, key, value) == (relation == "=")
+            _has(row, key, value) == (relation == "=")
             for key, relation, value in conditions
         )
     ]
 
 
-def _has(actor: ActorInfo, key: str, value: object) -> bool:
-    if key == "state" and value in RAYS_STATES:
-        if actor.awaits_arguments:
+def _has(row: Row, key: str, value: object) -> bool:
+    if key != "state":
+        return bool(getattr(row, key) == value)
+    if value in RAYS_STATES and isinstance(row, ActorInfo) and row.state in STATES:
+        if row.awaits_arguments:
             return value == "dependencies_unready"
-        is_coming = actor.state in ("pending", "starting")
+        is_coming = row.state in ("pending", "starting")
         return is_coming and value == "pending_creation"
-    return bool(getattr(actor, key) == value)
+    return row.state.lower() == value

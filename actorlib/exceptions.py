@@ -74,6 +74,14 @@ class TaskError(ActorlibError):
     traceback_str: str = ""
     where: str = ""
 
+    def as_instanceof_cause(self) -> TaskError:
+        """This error: it is an instance of the user's class already, if it can be one.
+
+        For scripts that know it from Ray, whose errors are made so when they are
+        raised.
+        """
+        return self
+
 
 class RemoteTraceback(Exception):  # noqa: N818  # it reports an error, it is none
     """Carries the traceback of another process as text into this one's."""

@@ -15,7 +15,7 @@ from actorlib._interface import CALL, READY
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator
 
 SHUTDOWN = "__ray_shutdown__"
 """What an actor's class calls the method that cleans up when the actor leaves."""
@@ -44,7 +44,7 @@ def _call(
 @contextmanager
 def shutting_down(
     instance: object, loop: asyncio.AbstractEventLoop | None = None
-) -> Iterator[None]:
+) -> Generator[None]:
     """Around the life of an actor: it cleans up when it leaves, as its class says.
 
     It leaves when it is stopped behind what it was sent, and by ``exit_actor()`` or

@@ -10,14 +10,15 @@ In the order in which to read it:
 * ``_session``: the thread, its loop, and the runtime on it.
 * ``_options``, ``_init``: what ``init()`` may be told, and starting and ending.
 * ``_verbs``: get, put, wait, and what else blocks.
-* ``util``, ``actor``, ``exceptions``: where scripts look for the rest.
+* ``util``, ``actor``, ``exceptions``, ``runtime_env``: where scripts look for the rest.
 """
 
+from actorlib import __version__
 from actorlib._context import RuntimeContext
 from actorlib._generator import ObjectRefGenerator
 from actorlib._method import method
 from actorlib._ref import ObjectRef
-from actorlib.blocking import actor, exceptions, util
+from actorlib.blocking import actor, exceptions, runtime_env, util
 from actorlib.blocking._init import Context, init, is_initialized, shutdown
 from actorlib.blocking._verbs import (
     available_resources,
@@ -40,6 +41,7 @@ __all__ = [
     "ObjectRef",
     "ObjectRefGenerator",
     "RuntimeContext",
+    "__version__",
     "actor",
     "available_resources",
     "cancel",
@@ -56,6 +58,7 @@ __all__ = [
     "nodes",
     "put",
     "remote",
+    "runtime_env",
     "shutdown",
     "timeline",
     "util",

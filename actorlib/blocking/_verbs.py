@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+NODE_ADDRESS = "127.0.0.1"
+"""Where the one machine is: what runs on it needs no other address."""
+
 if TYPE_CHECKING:
     remote = _remote.remote
 else:
@@ -202,7 +205,7 @@ def nodes() -> list[dict[str, Any]]:
             "NodeID": context.get_node_id(),
             "Alive": True,
             "alive": True,
-            "NodeManagerAddress": "127.0.0.1",
+            "NodeManagerAddress": NODE_ADDRESS,
             "Resources": resources,
             "Labels": context.get_node_labels(),
         }

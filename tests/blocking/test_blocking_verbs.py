@@ -13,6 +13,7 @@ from helpers.actors import Caller, Counter, Echo, Gate, Keeper
 
 import actorlib
 import actorlib.blocking
+from actorlib._handle import hold_of
 from actorlib.blocking.util.placement_group import placement_group
 from actorlib.blocking.util.queue import Empty, Full, Queue
 from actorlib.exceptions import (
@@ -334,6 +335,79 @@ def test_obs_010_timeline_when_not_written_down_then_refused_with_what_there_is(
     assert [call.method for call in ray.util.state.list_tasks()] == ["wait"]
     ray.get(gate.open.remote())
     ray.get(waiting)
+
+
+def test_list_actors_when_rows_are_read_as_rays_then_they_answer(ray: Any) -> None:
+    actor = Gate.options(name="g", num_cpus=1).remote()
+    ray.get(actor.__ray_ready__.remote())
+    (row,) = ray.util.state.list_actors(filters=[("state", "=", "ALIVE")])
+    assert row["state"] == row.state == "ALIVE"
+    assert row["name"] == "g"
+    assert row.get("nonsense") is None
+    with pytest.raises(KeyError):
+        row["nonsense"]
+    assert row["required_resources"] == {"CPU": 1}
+    assert row["death_cause"] is None
+    assert row["node_id"] == ray.nodes()[0]["NodeID"]
+
+    never = actor.wait.remote("the end")
+    ray.kill(actor)
+    with pytest.raises(ActorDiedError):
+        ray.get(never)
+
+    dead = ray.util.state.list_actors(filters=[("actor_id", "=", row.actor_id)])[0]
+    assert dead["state"] == "DEAD"
+    told = dead["death_cause"]["actor_died_error_context"]
+    assert "kill" in told["error_message"]
+    assert ray.util.state.list_actors(filters=[("state", "!=", "dead")]) == []
+
+
+def test_list_actors_when_filtered_by_what_no_row_has_then_refused(ray: Any) -> None:
+    state = ray.util.state
+    with pytest.raises(ValueError, match=r"filter by .*num_restarts"):
+        state.list_actors(filters=[("nonsense", "=", 1)])
+    with pytest.raises(ValueError, match="pending_creation"):
+        state.list_actors(filters=[("state", "=", "half dead")])
+    with pytest.raises(ValueError, match="limit"):
+        state.list_tasks(limit=0)
+
+
+def test_list_tasks_when_filtered_then_only_those(ray: Any) -> None:
+    gates = [Gate.remote(), Gate.remote()]
+    waiting = [gate.wait.remote() for gate in gates]
+    ray.get([gate.reached.remote() for gate in gates])
+    actor_id = hold_of(gates[0]).actor_id.hex()
+
+    (row,) = ray.util.state.list_tasks(
+        filters=[("actor_id", "=", actor_id), ("name", "=", "Gate.wait")], detail=True
+    )
+
+    assert row["func_or_class_name"] == "Gate.wait"
+    assert row["state"] in ("SUBMITTED_TO_WORKER", "RUNNING")
+    assert ray.util.state.list_tasks(filters=[("state", "=", "FINISHED")]) == []
+    ray.get([gate.open.remote() for gate in gates])
+    ray.get(waiting)
+
+
+def test_names_of_rays_when_scripts_look_for_them_then_they_are_there(
+    ray: Any,
+) -> None:
+    assert ray.__version__ == actorlib.__version__
+    assert ray.util.get_node_ip_address() == ray.nodes()[0]["NodeManagerAddress"]
+    env = ray.runtime_env.RuntimeEnv(env_vars={"A": "1"}, pip=None)
+    told = Caller.options(runtime_env=env).remote().run.remote(lambda: os.environ["A"])
+    assert ray.get(told) == "1"
+    assert env.to_dict() == {"env_vars": {"A": "1"}}
+    with pytest.raises(ValueError, match="pip"):
+        ray.runtime_env.RuntimeEnv(pip=["torch"])
+
+
+def test_as_instanceof_cause_when_asked_of_an_error_then_it_is_of_both_classes(
+    ray: Any,
+) -> None:
+    with pytest.raises(ray.exceptions.RayTaskError) as caught:
+        ray.get(Caller.remote().run.remote(lambda: {}["key"]))
+    assert isinstance(caught.value.as_instanceof_cause(), KeyError)
 
 
 def test_ini_001_init_when_one_is_running_then_refused_or_the_same(ray: Any) -> None:

@@ -13,7 +13,8 @@ import importlib
 from typing import TYPE_CHECKING
 
 from actorlib._serializers import deregister_serializer, register_serializer
-from actorlib.blocking.util import queue, scheduling_strategies, state
+from actorlib.blocking._verbs import NODE_ADDRESS
+from actorlib.blocking.util import queue, scheduling_strategies
 from actorlib.blocking.util.actor_pool import ActorPool
 from actorlib.blocking.util.iteration import as_completed, map_unordered
 from actorlib.blocking.util.placement_group import (
@@ -23,11 +24,11 @@ from actorlib.blocking.util.placement_group import (
     placement_group_table,
     remove_placement_group,
 )
-from actorlib.blocking.util.state import list_named_actors
 
 if TYPE_CHECKING:
     from actorlib._inspection import inspect_serializability
-    from actorlib.blocking.util import accelerators
+    from actorlib.blocking.util import accelerators, state
+    from actorlib.blocking.util.state import list_named_actors
 
 __all__ = [
     "ActorPool",
@@ -35,6 +36,7 @@ __all__ = [
     "as_completed",
     "deregister_serializer",
     "get_current_placement_group",
+    "get_node_ip_address",
     "get_placement_group",
     "inspect_serializability",
     "list_named_actors",
@@ -49,9 +51,21 @@ __all__ = [
 ]
 
 
+def get_node_ip_address() -> str:
+    """The address of this machine for its own processes, as ``nodes()`` tells it.
+
+    There is one machine, so what its processes open for one another (the rendezvous of
+    ``torch.distributed``, say) need not be reached from elsewhere.
+    """
+    return NODE_ADDRESS
+
+
 def __getattr__(name: str) -> object:
-    if name == "accelerators":  # only who names a model pays for the vendors
+    # Only who names a model pays for the vendors, and who looks at rows for those.
+    if name in ("accelerators", "state"):
         return importlib.import_module(f"{__name__}.{name}")
+    if name == "list_named_actors":
+        return importlib.import_module(f"{__name__}.state").list_named_actors
     if name == "inspect_serializability":  # likewise for what pickles
         return importlib.import_module("actorlib._inspection").inspect_serializability
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import actorlib
+from actorlib._snapshot import ActorInfo, checked_filters, matching
 from actorlib.blocking._session import SESSION
 
 if TYPE_CHECKING:
@@ -17,9 +19,112 @@ if TYPE_CHECKING:
         RemoteFunction,
         Snapshot,
     )
-    from actorlib._snapshot import ActorInfo, CallInfo, Filter
+    from actorlib._context import RuntimeContext
+    from actorlib._snapshot import CallInfo, Filter
 
-__all__ = ["explain", "list_actors", "list_named_actors", "list_tasks", "snapshot"]
+__all__ = [
+    "ActorState",
+    "TaskState",
+    "explain",
+    "list_actors",
+    "list_named_actors",
+    "list_tasks",
+    "snapshot",
+]
+
+
+class _Columns:
+    """A row that is also read by the names of its columns, as Ray's are."""
+
+    __slots__ = ()
+
+    def __getitem__(self, column: str) -> Any:
+        try:
+            return getattr(self, column)
+        except AttributeError:
+            raise KeyError(column) from None
+
+    def get(self, column: str, default: object = None) -> Any:
+        """The value in a column, or a default if there is no such column."""
+        return getattr(self, column, default)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActorState(_Columns, ActorInfo):
+    """What is known of one actor, in Ray's words: ``row["state"] == "ALIVE"``.
+
+    Attributes:
+        state: ``DEPENDENCIES_UNREADY``, ``PENDING_CREATION``, ``ALIVE`` (also while it
+            finishes what it was sent), ``RESTARTING`` or ``DEAD``.
+        job_id: The runtime, in hex.
+        node_id: The machine.
+        ray_namespace: Where it is found by its name.
+        required_resources: What it asked for.
+        num_restarts: How often it was started anew.
+        placement_group_id: The id in hex of the group that it is in, or None.
+        death_cause: None while it lives; then ``{"actor_died_error_context":
+            {"error_message": ..., "pid": ..., "actor_id": ..., "class_name": ...}}``.
+    """
+
+    job_id: str
+    node_id: str
+    ray_namespace: str
+    required_resources: dict[str, float]
+    num_restarts: int
+    placement_group_id: str | None
+    death_cause: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskState(_Columns):
+    """What is known of a call that has no answer yet, in Ray's words.
+
+    Attributes:
+        actor_id: The id in hex of the actor that it is for.
+        class_name: The name of that actor's class.
+        method: The name of the method.
+        state: ``PENDING_ARGS_AVAIL``, ``PENDING_NODE_ASSIGNMENT``,
+            ``SUBMITTED_TO_WORKER`` or ``RUNNING``.
+        name: The class and the method.
+        func_or_class_name: Likewise.
+        type: ``ACTOR_TASK``.
+        job_id: The runtime, in hex.
+        node_id: The machine.
+    """
+
+    actor_id: str
+    class_name: str
+    method: str
+    state: str
+    name: str
+    func_or_class_name: str
+    type: str
+    job_id: str
+    node_id: str
+
+
+_RAYS_ACTOR_STATES = {"starting": "PENDING_CREATION", "draining": "ALIVE"}
+_ACTOR_STATES = (
+    "dependencies_unready",
+    "pending_creation",
+    "alive",
+    "restarting",
+    "dead",
+)
+_RAYS_CALL_STATES = {
+    "pending_arguments": "PENDING_ARGS_AVAIL",
+    "pending_actor": "PENDING_NODE_ASSIGNMENT",
+    "sent": "SUBMITTED_TO_WORKER",
+}
+_CALL_STATES = (
+    "pending_args_avail",
+    "pending_node_assignment",
+    "submitted_to_worker",
+    "running",
+    "finished",
+    "failed",
+)
+"""Those that are over are none of the rows, and may be asked for."""
 
 
 def list_actors(
@@ -27,17 +132,54 @@ def list_actors(
     filters: Iterable[Filter] | None = None,
     limit: int | None = None,
     detail: bool = False,
-) -> list[ActorInfo]:
+) -> list[ActorState]:
     """What is known of the actors that live, or that somebody still holds.
 
     Args:
-        filters: Conditions, each ``(field of ActorInfo, "=" or "!=", value)``.
+        filters: Conditions, each ``(column of ActorState, "=" or "!=", value)``.
         limit: The most actors to be told of, or None for all.
         detail: Taken so that scripts may say so: all that is known is told.
+
+    Returns:
+        Rows that are read by attribute, or as ``row["state"]``.
+
+    Raises:
+        TypeError: A filter or the limit has the wrong type.
+        ValueError: A filter names no column or no state, or the limit is below 1.
     """
     del detail
-    SESSION.engine()
-    return actorlib.list_actors(filters=filters, limit=limit)
+    context = SESSION.engine().context
+    conditions = checked_filters(filters, limit, ActorState, _ACTOR_STATES)
+    rows = [_actor_state(actor, context) for actor in actorlib.list_actors()]
+    return matching(rows, conditions)[:limit]
+
+
+def _actor_state(actor: ActorInfo, context: RuntimeContext) -> ActorState:
+    known: dict[str, Any] = {
+        field.name: getattr(actor, field.name) for field in fields(ActorInfo)
+    }
+    known["state"] = _RAYS_ACTOR_STATES.get(actor.state, actor.state.upper())
+    if actor.state == "pending":
+        waits = actor.awaits_arguments
+        known["state"] = "DEPENDENCIES_UNREADY" if waits else "PENDING_CREATION"
+    context_of_death = {
+        "error_message": actor.death,
+        "pid": actor.pid,
+        "actor_id": actor.actor_id,
+        "class_name": actor.class_name,
+    }
+    return ActorState(
+        **known,
+        job_id=context.job_id,
+        node_id=context.node_id,
+        ray_namespace=actor.namespace,
+        required_resources=actor.resources,
+        num_restarts=actor.restarts,
+        placement_group_id=actor.placement_group,
+        death_cause=(
+            {"actor_died_error_context": context_of_death} if actor.death else None
+        ),
+    )
 
 
 def list_named_actors(
@@ -48,13 +190,48 @@ def list_named_actors(
     return actorlib.list_named_actors(all_namespaces)
 
 
-def list_tasks() -> list[CallInfo]:
+def list_tasks(
+    *,
+    filters: Iterable[Filter] | None = None,
+    limit: int | None = None,
+    detail: bool = False,
+) -> list[TaskState]:
     """The calls that have no answer yet; what was answered is not kept.
+
+    Args:
+        filters: Conditions, each ``(column of TaskState, "=" or "!=", value)``.
+        limit: The most calls to be told of, or None for all.
+        detail: Taken so that scripts may say so: all that is known is told.
+
+    Returns:
+        Rows that are read by attribute, or as ``row["state"]``.
 
     Raises:
         RuntimeNotStartedError: No runtime is running, or this is an actor's code.
+        TypeError: A filter or the limit has the wrong type.
+        ValueError: A filter names no column or no state, or the limit is below 1.
     """
-    return SESSION.read(lambda runtime: runtime.calls())
+    del detail
+    conditions = checked_filters(filters, limit, TaskState, _CALL_STATES)
+    calls = SESSION.read(lambda runtime: runtime.calls())
+    context = SESSION.engine().context
+    rows = [_task_state(call, context) for call in calls]
+    return matching(rows, conditions)[:limit]
+
+
+def _task_state(call: CallInfo, context: RuntimeContext) -> TaskState:
+    name = f"{call.class_name}.{call.method}"
+    return TaskState(
+        actor_id=call.actor_id,
+        class_name=call.class_name,
+        method=call.method,
+        state=_RAYS_CALL_STATES.get(call.state, call.state.upper()),
+        name=name,
+        func_or_class_name=name,
+        type="ACTOR_TASK",
+        job_id=context.job_id,
+        node_id=context.node_id,
+    )
 
 
 def snapshot() -> Snapshot:
