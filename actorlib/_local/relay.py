@@ -7,6 +7,7 @@ an error, as would be the owner's own code.
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -47,6 +48,7 @@ from actorlib._wire.frames import (
     RETURN,
     REVOKE,
     RUN,
+    STUCK,
     TAKEN,
     WAITS,
     Frame,
@@ -73,6 +75,9 @@ if TYPE_CHECKING:
     from actorlib._local.supervisor import Life
     from actorlib._snapshot import ActorInfo
     from actorlib._wire.frames import Payload
+
+
+_log = logging.getLogger("actorlib")
 
 
 class Actors(Nursery, Protocol):
@@ -127,6 +132,7 @@ class Relay:
             REVOKE: self._revoke,
             RUN: self._run,
             FORCE: self._force,
+            STUCK: self._say_stuck,
         }
         self._readers = Readers()
 
@@ -244,6 +250,24 @@ class Relay:
         asked = self.answered(session, call)
         if asked is not None and asked.pool is not None:
             asked.pool.force(asked.number)
+
+    def _say_stuck(
+        self, session: Session, call: int, waiting: tuple[str, ...], who: str
+    ) -> None:
+        """A call awaits another one, and that may wait for the place it has."""
+        asked = self._asked.get(session.number, call)
+        if asked is None or asked.life is None or asked.method not in waiting:
+            return
+        if asked.life.record.id == session.actor:
+            _log.warning(
+                "%s (pid %d) awaits %s of its own actor, which waits for the only "
+                "place there is: neither goes on. Raise max_concurrency (or the limit "
+                "of the concurrency group), or await self.%s() itself",
+                who,
+                asked.life.pid,
+                asked.where,
+                asked.method,
+            )
 
     def _hold(
         self,

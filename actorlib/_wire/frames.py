@@ -31,6 +31,8 @@ HELD       up    id, asking, actor, deadline, method: a call that waits for its
                  arguments; its ASK follows, unless it is cancelled
 WAITS      up    id, thread, method with class: a thread of the actor waits for a call
                  and does nothing else; the id is 0 if it does not any more
+STUCK      up    id, methods, method with class: that method awaits a call, and holds
+                 the only place which calls of those methods wait for
 RESULT     both  id, loans, value
 FAILURE    both  id, kind of failure, text, traceback, where, loans, exception
 CANCEL     both  id: nobody wants the answer any more; up also whether the calls that
@@ -149,6 +151,7 @@ PACE: Final = 43
 BLOCKED: Final = 44
 RESUMED: Final = 45
 RECALL: Final = 46
+STUCK: Final = 47
 
 BEHIND_CALLS: Final = 0
 """An END behind what the actor was sent."""

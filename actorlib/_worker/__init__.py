@@ -11,6 +11,7 @@ Loading it is part of every start, so it imports neither ``_local`` nor
 * ``threaded``: several calls at once, on threads that are made when they are needed.
 * ``looped``, ``plain``: an event loop, for actors with ``async def``, and the main
   thread beside it.
+* ``loopwatch``: who blocks that loop, and what waits for its own actor.
 * ``crew``: the threads that serve it beside the main one.
 * ``carried``: what the caller said of a call, where it runs.
 * ``functions``, ``attention``, ``yielding``, ``tempo``: calls of functions; looking at

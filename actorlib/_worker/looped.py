@@ -41,6 +41,7 @@ from actorlib._worker.built_in import shutting_down
 from actorlib._worker.carried import begun_with
 from actorlib._worker.gate import Gate, Gates
 from actorlib._worker.looplink import LoopedUplink
+from actorlib._worker.loopwatch import LoopWatch
 from actorlib._worker.plain import PlainMethods
 from actorlib._worker.streams import CUT_OFF, Streams, is_stream
 
@@ -122,7 +123,10 @@ class _Looped:
             lambda: not self._gates.are_empty,
             self._gates.by_group(),
         )
-        self._tasks: dict[int, tuple[asyncio.Task[None], Frame, Gate]] = {}
+        self.tasks: dict[int, tuple[asyncio.Task[None], Frame, Gate]] = {}
+        self._watch = self.plain.watch = LoopWatch(
+            start.name, loop, self, _Looped._run_async.__code__, uplink.post
+        )
         # The default is for coroutines; plain methods are one at a time anyhow.
         self._counts_plain = bool(start.limits)
         self._items = AsyncStreams(
@@ -139,7 +143,7 @@ class _Looped:
     def run(self) -> None:
         """Runs the loop until ``finish``."""
         self._uplink.thread = threading.get_ident()
-        self._uplink.reader.thread = self._uplink.thread
+        self._uplink.reader.thread = self._watch.thread = self._uplink.thread
         asyncio.set_event_loop(self._loop)
         while True:
             try:
@@ -156,12 +160,14 @@ class _Looped:
     async def _wind_up(self) -> None:
         """Lets the ``finally`` blocks of what still runs run, and answers leave."""
         self._gates.clear()
-        for call in list(self._tasks):
+        for call in list(self.tasks):
             self._cancel(call)
         await asyncio.gather(*self._running(), return_exceptions=True)
         await self._channel.drain()
 
     def _receive(self, frames: list[Frame]) -> None:
+        if self._watch.is_asleep:
+            self.plain.look()
         for frame in frames:
             kind = frame[0]
             if kind == CALL:
@@ -232,7 +238,7 @@ class _Looped:
             # The usual case, without a call of anything.
             gate.running += 1
             task = self._loop.create_task(self._run_async(frame, gate))
-            self._tasks[frame[1]] = task, frame, gate
+            self.tasks[frame[1]] = task, frame, gate
         elif gate is None or gate.enter(frame):
             self._begin(frame, gate, is_async)
 
@@ -251,7 +257,7 @@ class _Looped:
             return
         if is_async and gate is not None:
             task = self._loop.create_task(self._run_async(frame, gate))
-            self._tasks[frame[1]] = task, frame, gate
+            self.tasks[frame[1]] = task, frame, gate
             return
         if gate is not None:
             self._gated[frame[1]] = gate
@@ -319,7 +325,7 @@ class _Looped:
                     self._uplink, call, value, lambda: self._where(name)
                 )
             )
-        del self._tasks[call]
+        del self.tasks[call]
         if answer is None:
             self._channel.send((LEAVE, call))
         else:
@@ -336,7 +342,7 @@ class _Looped:
         return begun_with(frame[4], method, given, places, stream)
 
     def _cancel(self, call: int) -> None:
-        running = self._tasks.get(call)
+        running = self.tasks.get(call)
         if running is not None:
             task, frame, gate = running
             self._cancelled.add(call)
@@ -358,7 +364,7 @@ class _Looped:
     def _never_began(self, frame: Frame, gate: Gate) -> None:
         """Answers for a task that was cancelled before its first step."""
         self._cancelled.discard(frame[1])
-        if self._tasks.pop(frame[1], None) is not None:
+        if self.tasks.pop(frame[1], None) is not None:
             self._give_up(frame)
             call = frame[1]
             self._send(
@@ -382,14 +388,14 @@ class _Looped:
         self.plain.end(None)
 
     def _running(self) -> list[asyncio.Task[None]]:
-        return [task for task, *_ in self._tasks.values()]
+        return [task for task, *_ in self.tasks.values()]
 
     def _lost(self, _: Exception | None) -> None:
         self._uplink.fail_all(EOFError("the owner is gone"))
         # Nobody wants what waits or runs any more.
         self._gates.clear()
         self.plain.clear()
-        for call in list(self._tasks):
+        for call in list(self.tasks):
             self._cancel(call)
         self.plain.end(EOFError("the owner is gone"))
 

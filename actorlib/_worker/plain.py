@@ -31,7 +31,12 @@ if TYPE_CHECKING:
     from actorlib._worker.birth import Start
     from actorlib._worker.gate import Gate
     from actorlib._worker.looplink import LoopedUplink
+    from actorlib._worker.loopwatch import LoopWatch
     from actorlib._worker.streams import Streams
+
+
+_LOOK: Frame = ()
+"""No job, but something came."""
 
 
 class _Unanswered(threading.local):
@@ -52,8 +57,12 @@ class PlainMethods:
         set_aside: Gives the place of a stream to others; called from there too.
         has_line: Whether calls wait for a place; called from any thread.
         gates: How many calls of each group run at once.
+
+    Attributes:
+        watch: Looks at the loop; set before ``run``.
     """
 
+    watch: LoopWatch
     _producer: Producer
 
     def __init__(
@@ -123,9 +132,14 @@ class PlainMethods:
         with contextlib.suppress(queue.Empty):
             while True:
                 job = self._jobs.get_nowait()
-                if isinstance(job, tuple):
+                if isinstance(job, tuple) and job:
                     numbers.append(job[1])
         return numbers
+
+    def look(self) -> None:
+        """Has the main thread look at the loop from now on, if it has time to."""
+        self.watch.wake()
+        self._jobs.put(_LOOK)
 
     def end(self, error: BaseException | None) -> None:
         """Ends the main thread behind the calls that wait, with an error or without."""
@@ -196,12 +210,23 @@ class PlainMethods:
             lambda: not jobs.empty() or self._has_line(),
             self._cancelled,
         )
-        while (job := self._jobs.get()) is not None:
+        while (job := self._next()) is not None:
             if isinstance(job, BaseException):
                 raise job
             self._serve(job)
         self._producer.close()
         self._wait_until_all_went()
+
+    def _next(self) -> Frame | BaseException | None:
+        """The next job; looks at the loop while there is none."""
+        while True:
+            try:
+                job = self._jobs.get(timeout=self.watch.period)
+            except queue.Empty:
+                self.watch.look()
+            else:
+                if job != _LOOK:
+                    return job
 
     # On the main thread, or on one of a group's.
 
