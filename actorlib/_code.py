@@ -1,11 +1,13 @@
-"""The code of a function on its way to the processes that run it.
+"""The code of a function or a class on its way to the processes that run it.
 
-It is pickled once. What its globals and its closure hold of actors and objects is
+It is pickled once. What its globals and its closures hold of actors and objects is
 counted, as in arguments: whoever has the code holds them.
 """
 
 from __future__ import annotations
 
+import weakref
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._engine import Engine, LoanId, collecting
@@ -13,7 +15,77 @@ from actorlib._wire.payload import decode, dump
 from actorlib.exceptions import SerializationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
+
+
+class Definition:
+    """The class of an actor as it is sent; it holds what the class captures.
+
+    Args:
+        engine: Counts what is captured, from now on and while this exists.
+        source: The pickled class.
+        loans: The actors and the objects that are in it.
+
+    Attributes:
+        source: The same.
+        loans: The same.
+    """
+
+    __slots__ = ("__weakref__", "_engine", "loans", "source")
+
+    def __init__(
+        self, engine: Engine, source: bytes, loans: Collection[LoanId] = ()
+    ) -> None:
+        self.source = source
+        self.loans = tuple(loans)
+        self._engine = engine
+        for loan in self.loans:
+            engine.retain(loan)
+
+    def __del__(self) -> None:
+        # An interpreter that is going down may have taken the engine apart already.
+        with suppress(AttributeError):
+            for loan in self.loans:
+                self._engine.release(loan)
+
+
+class Definitions:
+    """The classes of actors, each pickled once for as long as it exists.
+
+    Args:
+        engine: Counts what they capture.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._known: weakref.WeakKeyDictionary[object, Definition] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    def of(self, name: str, source: object, sent: object) -> Definition:
+        """The class of an actor as it is sent.
+
+        Args:
+            name: What it is called, for messages.
+            source: What it is kept by.
+            sent: What is pickled.
+
+        Raises:
+            SerializationError: It cannot be sent, for example because a method uses a
+                global that cannot.
+        """
+        found = self._known.get(source)
+        if found is None:
+            with collecting(self._engine) as loans:
+                try:
+                    pickled = dump(sent)
+                except Exception as error:
+                    raise SerializationError(
+                        f"the actor class {name} cannot be sent to another process: "
+                        f"{error}"
+                    ) from error
+            found = self._known[source] = Definition(self._engine, pickled, loans)
+        return found
 
 
 def pickled(engine: Engine, label: str, source: object) -> tuple[bytes, list[LoanId]]:

@@ -441,6 +441,74 @@ async def test_name_when_taken_then_nothing_is_made() -> None:
         actorlib.get_actor("one")
 
 
+# What definitions capture.
+
+
+def capturing(counter: Any, ref: Any) -> list[Any]:
+    """Classes that mention a handle and a ref of those who define them."""
+
+    class Captor:
+        def use(self) -> Any:
+            return actorlib.get([counter.add.remote(), ref])
+
+    class AsyncCaptor:
+        async def use(self) -> Any:
+            return await asyncio.gather(counter.add.remote(), ref)
+
+    return [actorlib.remote(Captor), actorlib.remote(AsyncCaptor)]
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_class_when_it_mentions_a_handle_and_a_ref_then_it_captures_them() -> (
+    None
+):
+    counter = Counter.remote(1)
+    ref = counter.add.remote()
+    await ref
+    plain, asynchronous = capturing(counter, ref)
+
+    assert await plain.remote().use.remote() == [3, 2]
+    assert await asynchronous.remote().use.remote() == [4, 2]
+    assert await plain.remote().use.remote() == [5, 2]
+
+
+@pytest.mark.usefixtures("runtime")
+@CALLERS
+async def test_class_when_an_actor_defines_it_then_it_captures_what_is_there(
+    caller: Any,
+) -> None:
+    def define() -> Any:
+        mine = Counter.remote(1)
+        return [captor.remote() for captor in capturing(mine, mine.add.remote())]
+
+    definer = caller.remote()
+    plain, asynchronous = await definer.run.remote(define)
+    assert await plain.use.remote() == [3, 2]
+    await definer.run.remote(gc.collect)  # what was defined there is gone
+
+    assert await asynchronous.use.remote() == [4, 2]
+    assert await plain.use.remote() == [5, 2]
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_class_when_nobody_else_holds_what_it_captures_then_it_does() -> None:
+    counter = Counter.remote(1)
+    ended = end_of(counter)
+    captor, other = capturing(counter, actorlib.put(0))
+    user = captor.remote()
+    assert await user.use.remote() == [2, 0]
+
+    await actorlib.kill(user)
+    del counter, other, user
+    gc.collect()
+    user = captor.remote()
+    assert await user.use.remote() == [3, 0]
+
+    del captor, user
+    gc.collect()
+    await ended
+
+
 # Lifetimes and handles.
 
 

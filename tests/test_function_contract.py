@@ -158,6 +158,23 @@ async def test_get_when_one_fails_then_it_waits_for_no_other(
     await gate.open.remote("slow")
 
 
+async def test_function_when_defined_in_one_then_it_captures_what_is_there() -> None:
+    @actorlib.remote
+    def outer() -> Any:
+        mine = Counter.remote(1)
+        first = mine.add.remote()
+        inner = actorlib.remote(lambda: actorlib.get([mine.add.remote(), first]))
+
+        @actorlib.remote
+        class Inner:
+            def use(self) -> Any:
+                return actorlib.get([mine.add.remote(), first])
+
+        return [actorlib.get(inner.remote()), actorlib.get(Inner.remote().use.remote())]
+
+    assert await outer.remote() == [[3, 2], [4, 2]]
+
+
 async def test_wait_when_refs_come_in_a_list_then_their_values_are_asked_for() -> None:
     refs = [add.remote(1, 2), actorlib.put(3)]
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from actorlib._code import Definition
     from actorlib._engine import LoanId
     from actorlib._interface import Interface
     from actorlib._options import ActorOptions
@@ -18,13 +19,13 @@ class Birth(NamedTuple):
     """What an actor is made from, ready to be sent.
 
     Attributes:
-        source: The pickled class.
+        definition: The class; None if it is a worker of functions.
         interface: The face of the class.
         options: What it asks for.
         runs: What each function holds that it runs, if it is a worker of functions.
     """
 
-    source: bytes
+    definition: Definition | None
     interface: Interface
     options: ActorOptions
     runs: Resources | None = None

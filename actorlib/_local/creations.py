@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from actorlib._code import Definition
 from actorlib._local.birth import Birth, Sealed
 from actorlib._local.holders import OWNER
 from actorlib._wire.answers import error_of
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from actorlib._engine import ActorId, LoanId
     from actorlib._local.directory import Directory
     from actorlib._local.loans import Loans
+    from actorlib._local.objects import Objects
     from actorlib._local.supervisor import Life
     from actorlib._wire.frames import Payload
 
@@ -26,6 +28,7 @@ class Nursery(Protocol):
 
     loans: Loans
     directory: Directory
+    objects: Objects
 
     def create_for(
         self, actor: ActorId, birth: Birth, maker: int
@@ -71,6 +74,7 @@ class Creations:
         namer: Namer | None,
         maker: int,
         actor: ActorId,
+        loans: tuple[LoanId, ...] | None,
         source: bytes,
         face: bytes,
     ) -> None:
@@ -80,6 +84,7 @@ class Creations:
             namer: Is told whose the name is, if there is one.
             maker: The number of the worker's session.
             actor: Its id, given by the worker.
+            loans: What the class captures, or None.
             source: The pickled class.
             face: Its interface and options.
         """
@@ -103,7 +108,9 @@ class Creations:
                 namer.fail(error)
                 return
             namer.answer((RESULT, 0, None, encode(None)))
-        birth = Birth(source, interface, options)
+        engine = self._nursery.objects.engine
+        definition = Definition(engine, source, loans or ())
+        birth = Birth(definition, interface, options)
         given = self._nursery.create_for(actor, birth, maker)
         if trouble is not None:
             given.set_exception(trouble)

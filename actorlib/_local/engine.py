@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from actorlib._bundles import GroupId
+from actorlib._code import Definitions
 from actorlib._context import RuntimeContext
 from actorlib._engine import ActorId, ActorSpec, Hold, LoanId, ObjectId
 from actorlib._forking import part_loop
@@ -34,7 +35,6 @@ from actorlib._runtime_env import refuse_own
 from actorlib._snapshot import Snapshot
 from actorlib._telling import tell
 from actorlib._window import bounds_of
-from actorlib._wire.blame import Sources
 from actorlib._wire.payload import encode_plain_call
 from actorlib.exceptions import ActorHandleNotFoundError
 
@@ -78,7 +78,7 @@ class LocalEngine:
         self._living = self.lives.by_id  # at hand for every call
         self._grace = options.grace
         self._thread = threading.get_ident()
-        self._sources = Sources()
+        self._definitions = Definitions(self)
         self._sending = Sending(self, self.lives, self.loop)
         self._lanes = self._sending.lanes  # at hand likewise
         self._runs = Runs(self.lives.pool, self, self._sending)
@@ -99,10 +99,10 @@ class LocalEngine:
             refuse_own(spec.options.runtime_env)
         self.lives.directory.vacant(spec.options)
         name = spec.interface.class_name
-        source = self._sources.dumped(name, spec.source, spec.sent)
+        definition = self._definitions.of(name, spec.source, spec.sent)
         arguments = self._sending.arguments(name, spec.args, spec.kwargs)
         actor = self.lives.registry.new_id()
-        birth = Birth(source, spec.interface, spec.options)
+        birth = Birth(definition, spec.interface, spec.options)
         self.lives.bear(actor, birth, self._sending.sealed(arguments))
         return actor
 

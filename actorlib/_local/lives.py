@@ -148,7 +148,7 @@ class Lives:
         nobody = method_of(_nothing)
         interface = Interface(label, nobody, {})
         actor = self.registry.new_id()
-        self.bear(actor, Birth(b"", interface, options, demand.request), arguments)
+        self.bear(actor, Birth(None, interface, options, demand.request), arguments)
         return self.by_id[actor]
 
     def _dispatch_of(self, life: Life) -> Dispatch:
@@ -315,7 +315,12 @@ class Lives:
             self.arrived(loans, session.number)  # it may be needed again
         elif loans:
             self.lent(loans, session.number)
-        return (START, setup, birth.source, loans, payload)
+        if birth.definition is None:
+            return (START, setup, b"", loans, payload)
+        captured = birth.definition.loans
+        self.arrived(captured, session.number)
+        both = (*(loans or ()), *captured) or None
+        return (START, setup, birth.definition.source, both, payload)
 
     def close_session(self, session: Session) -> None:
         """Forgets what a worker held; see Surroundings."""

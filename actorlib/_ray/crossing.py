@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 import traceback
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from actorlib._calling import deadline_of, is_late, running
+from actorlib._ray.deadlines import arriving
+from actorlib._ray.sealed import Sealed, opened, seal
 from actorlib._telling import enter_variables, late_error
 from actorlib._wire.answers import parts_of, remake
 from actorlib._wire.payload import decode, dump
@@ -68,7 +71,7 @@ class Birth(NamedTuple):
     """What an actor is made from, besides its arguments.
 
     Attributes:
-        source: The class, pickled.
+        source: The class.
         label: Its name.
         resources: What the actor holds, by resource name, as the user wrote it.
         runtime_env: What was said of its process, with what it inherited.
@@ -81,7 +84,7 @@ class Birth(NamedTuple):
         begin: Makes a process the actor's.
     """
 
-    source: bytes
+    source: Sealed
     label: str
     resources: Mapping[str, float]
     runtime_env: RuntimeEnv
@@ -155,6 +158,28 @@ def enter(number: int, sent: Sent, label: str) -> None:
     if sent.told is not None:
         refuse_late(sent, label)
         enter_variables(sent.told)
+
+
+def received(
+    sent: Sent | Sealed, values: tuple[Any, ...]
+) -> tuple[Sent, tuple[Any, ...], Mapping[str, Any]]:
+    """A call where it runs, and its arguments.
+
+    Args:
+        sent: What was sent.
+        values: The values of the refs among the arguments.
+    """
+    asked: Sent = opened(sent)
+    if asked.told is not None:
+        told = arriving(asked.told, time.monotonic(), time.time())
+        asked = asked._replace(told=told)
+    args, kwargs = asked.filled(tuple(map(opened, values)))
+    return asked, args, kwargs
+
+
+def answered(sent: Sent, value: object) -> object:
+    """What a call answers: the value, or that sealed."""
+    return seal(value) if sent.is_far else value
 
 
 def refuse_late(sent: Sent, label: str) -> None:

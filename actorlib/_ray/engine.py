@@ -19,7 +19,7 @@ from actorlib._ray.library import id_of, inside, ray
 from actorlib._ray.making import Classes, birth_of, traits_of
 from actorlib._ray.nodes import Nodes
 from actorlib._ray.options import actor_options
-from actorlib._ray.sealed import check_travelling, seal
+from actorlib._ray.sealed import Sources, check_travelling, seal
 from actorlib._ray.sending import (
     disconnected,
     on_its_way,
@@ -27,7 +27,6 @@ from actorlib._ray.sending import (
     unsendable,
 )
 from actorlib._ray.tasks import Task
-from actorlib._wire.blame import Sources
 from actorlib.exceptions import (
     ActorAlreadyExistsError,
     ActorDiedError,
@@ -99,7 +98,7 @@ class RayEngine:
         keywords = actor_options(label, options, is_async=spec.interface.is_async)
         traits = traits_of(spec)
         sent, given = packed("__init__", spec.args, spec.kwargs)
-        source = self._sources.dumped(label, spec.source, spec.source)
+        source = self._sources.sealed(f"the actor class {label}", spec.source)
         why = None if self.house.waits else self.nodes.fault(label, options)
         if why is not None:
             stillborn = Actor(None, os.urandom(16), traits, why)

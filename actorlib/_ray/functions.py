@@ -10,15 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 from actorlib._calling import deadline_of, running
 from actorlib._ray import client
-from actorlib._ray.crossing import Again, House, Sent, enter, raised
+from actorlib._ray.crossing import (
+    Again,
+    House,
+    Sent,
+    answered,
+    enter,
+    raised,
+    received,
+)
 from actorlib._ray.library import inside, ray
 from actorlib._ray.options import function_options
-from actorlib._ray.sealed import Sealed, answered, received
+from actorlib._ray.sealed import Sealed, Sources, opened
 from actorlib._ray.sending import on_its_way, packed, said, unsendable
 from actorlib._ray.stream import Stream
 from actorlib._ray.tasks import Failed, Force, Task
-from actorlib._wire.blame import Sources
-from actorlib._wire.payload import decode
 from actorlib.exceptions import TaskUnschedulableError
 
 if TYPE_CHECKING:
@@ -114,7 +120,7 @@ class Functions:
         call = self._runs.get(spec)
         if call is None:
             call = self._runs[spec] = _made(spec, label)
-        source = self._sources.dumped(label, spec.source, spec.source)
+        source = self._sources.sealed(f"the function {label}", spec.source)
         try:
             begin = self._home.arrivals.function
             going = on_its_way(sent, is_far=self._home.is_far)
@@ -145,7 +151,7 @@ def _made(spec: FunctionSpec, label: str) -> Any:
 def run_function(
     begin: Callable[[House], None],
     house: House,
-    source: bytes,
+    source: Sealed,
     sent: Sent | Sealed,
     *values: Any,
 ) -> Any:
@@ -154,7 +160,7 @@ def run_function(
     Args:
         begin: Makes the process one of the runtime's.
         house: What holds for the whole runtime.
-        source: The function, pickled.
+        source: The function.
         sent: Its arguments.
         *values: The values of the refs among them.
     """
@@ -167,7 +173,7 @@ def run_function(
 def yield_function(
     begin: Callable[[House], None],
     house: House,
-    source: bytes,
+    source: Sealed,
     sent: Sent,
     *values: Any,
 ) -> Iterator[Any]:
@@ -179,12 +185,12 @@ def yield_function(
 
 
 @contextmanager
-def _entered(source: bytes, sent: Sent) -> Generator[Callable[..., Any]]:
+def _entered(source: Sealed, sent: Sent) -> Generator[Callable[..., Any]]:
     """The user's function, where it is being called."""
     before = running.get()
     try:
         enter(next(_numbers), sent, sent.name)
-        found = decode(source)
+        found = opened(source)
         yield getattr(found, "__wrapped__", found)
     except Exception as error:  # noqa: BLE001  # the user's code
         where = f"{sent.name} (pid={os.getpid()})"

@@ -24,8 +24,8 @@ from actorlib._ray.library import (
     ray,
     visibility,
 )
+from actorlib._ray.sealed import opened
 from actorlib._remote import class_of
-from actorlib._wire.payload import decode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,7 +100,7 @@ def begin(birth: Birth, process: Any) -> tuple[Callable[..., object], Home]:
     engine.house = birth.house
     engine.context = _context_of(birth, process)
     engine.face, engine.traits = process.face, process.traits
-    return class_of(decode(birth.source)), engine.home
+    return class_of(opened(birth.source)), engine.home
 
 
 def begin_function(house: House) -> None:

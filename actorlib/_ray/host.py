@@ -19,9 +19,16 @@ from typing import TYPE_CHECKING, Any
 from actorlib._chunks import await_each, call_each
 from actorlib._engine import ActorExit
 from actorlib._interface import CALL, READY
-from actorlib._ray.crossing import enter, raised, refuse_late, where
+from actorlib._ray.crossing import (
+    answered,
+    enter,
+    raised,
+    received,
+    refuse_late,
+    where,
+)
 from actorlib._ray.library import leave, ray
-from actorlib._ray.sealed import answered, received
+from actorlib._ref import be_known_by_home
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -222,6 +229,8 @@ class AsyncHost(_Hosting):
         """From the first call on, refs belong to the loop."""
         if not self._is_moved:
             self._is_moved = True
+            # Those that the class or the constructor has brought stay without a loop.
+            be_known_by_home()
             self._home.move(asyncio.get_running_loop())
 
     def _gate(self, sent: Sent) -> asyncio.Semaphore | None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from actorlib._engine import ActorSpec
     from actorlib._ray.crossing import House
     from actorlib._ray.home import Arrivals
+    from actorlib._ray.sealed import Sealed
 
 
 class Classes:
@@ -53,7 +54,7 @@ def traits_of(spec: ActorSpec) -> Traits:
 
 def birth_of(
     spec: ActorSpec,
-    source: bytes,
+    source: Sealed,
     context: RuntimeContext,
     house: House,
     arrivals: Arrivals,
@@ -64,7 +65,7 @@ def birth_of(
 
     Args:
         spec: What is known of it.
-        source: Its class, pickled.
+        source: Its class.
         context: Where the code runs that makes it.
         house: What holds for the whole runtime.
         arrivals: What is called in its process.

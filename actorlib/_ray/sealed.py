@@ -10,17 +10,12 @@ from __future__ import annotations
 
 import io
 import pickle
-import time
+import weakref
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from actorlib._ray.deadlines import arriving
 from actorlib._ray.library import is_rays, ray, travels_now
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from actorlib._ray.crossing import Sent
+from actorlib.exceptions import SerializationError
 
 sealing: ContextVar[bool] = ContextVar("actorlib_sealing", default=False)
 """Whether a value is being sealed, and Ray counts what is in it."""
@@ -81,26 +76,37 @@ def check_travelling(what: str) -> None:
         )
 
 
-def received(
-    sent: Sent | Sealed, values: tuple[Any, ...]
-) -> tuple[Sent, tuple[Any, ...], Mapping[str, Any]]:
-    """A call where it runs, and its arguments.
+class Sources:
+    """Functions and the classes of actors, each sealed once for as long as it exists.
 
-    Args:
-        sent: What was sent.
-        values: The values of the refs among the arguments.
+    What they capture is held by what Ray has of it in here.
     """
-    asked: Sent = opened(sent)
-    if asked.told is not None:
-        told = arriving(asked.told, time.monotonic(), time.time())
-        asked = asked._replace(told=told)
-    args, kwargs = asked.filled(tuple(map(opened, values)))
-    return asked, args, kwargs
 
+    def __init__(self) -> None:
+        self._sealed: weakref.WeakKeyDictionary[object, Sealed] = (
+            weakref.WeakKeyDictionary()
+        )
 
-def answered(sent: Sent, value: object) -> object:
-    """What a call answers: the value, or that sealed."""
-    return seal(value) if sent.is_far else value
+    def sealed(self, label: str, source: object) -> Sealed:
+        """A function or a class as it is sent.
+
+        Args:
+            label: What it is, and what it is called, for messages.
+            source: It.
+
+        Raises:
+            SerializationError: It cannot be sent, for example because it uses a global
+                that cannot.
+        """
+        found = self._sealed.get(source)
+        if found is None:
+            try:
+                found = self._sealed[source] = seal(source)
+            except Exception as error:
+                raise SerializationError(
+                    f"{label} cannot be sent to another process: {error}"
+                ) from error
+        return found
 
 
 class _Sealer(_Pickler):  # type: ignore[misc]  # Ray is Any

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import weakref
 from typing import TYPE_CHECKING, Any
 
 from actorlib._wire.memory import shared
-from actorlib._wire.payload import dump, encode, encode_call, kept
+from actorlib._wire.payload import encode, encode_call, kept
 from actorlib.exceptions import SerializationError
 
 if TYPE_CHECKING:
@@ -57,37 +56,6 @@ def encode_value(value: object) -> Payload:
             f"the value, a {type(value).__qualname__}, cannot be sent to another "
             f"process: {error}"
         ) from error
-
-
-class Sources:
-    """The classes of actors, each pickled once for as long as it exists."""
-
-    def __init__(self) -> None:
-        self._dumped: weakref.WeakKeyDictionary[object, bytes] = (
-            weakref.WeakKeyDictionary()
-        )
-
-    def dumped(self, name: str, source: object, sent: object) -> bytes:
-        """The pickled class of an actor.
-
-        Args:
-            name: What it is called, for messages.
-            source: What it is kept by.
-            sent: What is pickled.
-
-        Raises:
-            SerializationError: It cannot be sent, for example because a method uses a
-                global that cannot.
-        """
-        found = self._dumped.get(source)
-        if found is None:
-            try:
-                found = self._dumped[source] = dump(sent)
-            except Exception as error:
-                raise SerializationError(
-                    f"the actor class {name} cannot be sent to another process: {error}"
-                ) from error
-        return found
 
 
 def blame(

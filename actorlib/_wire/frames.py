@@ -37,8 +37,8 @@ RESULT     both  id, loans, value
 FAILURE    both  id, kind of failure, text, traceback, where, loans, exception
 CANCEL     both  id: nobody wants the answer any more; up also whether the calls that
                  it made are not wanted either
-CREATE     up    id, actor, class, options and interface: an actor is made; if id
-                 is not 0, answer with nothing, or with the one that has its name
+CREATE     up    id, actor, loans, class, options and interface: an actor is made; if
+                 id is not 0, answer with nothing, or with the one that has its name
 GIVE       up    actor, whether they are good, loans, its arguments or the error
 AWAIT      up    id, actor: answer when it is ready, or why it never will be
 END        up    id, actor, in which manner: answer when it is gone

@@ -50,7 +50,7 @@ class Start:
         is_shared: Whether it lives in its owner's process.
         crew: The threads that it is served by beside its main one.
         source: The pickled class.
-        loans: The actors whose handles are among the arguments.
+        loans: The actors whose handles are in the class or among the arguments.
         arguments: For the constructor.
     """
 
@@ -145,22 +145,25 @@ def settle_down(start: Start) -> None:
         os.chdir(start.directory)
 
 
-def construct(start: Start) -> object:
+def construct(
+    start: Start, defined: Callable[[Callable[[], Interface]], None]
+) -> object:
     """Imports the class and makes the object, with the user's code for the first time.
+
+    Args:
+        start: What the worker was told first.
+        defined: Takes what gives the face of the class, before anything is made.
 
     Raises:
         BaseException: Whatever the import or the constructor raised.
     """
     settle_down(start)
-    cls = class_of(decode(start.source))
+    source = decode(start.source)
+    defined(partial(face_of, source))
+    cls = class_of(source)
     install(cls)
     args, kwargs = decode_call(start.arguments)
     return cast("Callable[..., object]", cls)(*args, **kwargs)
-
-
-def interface_in(source: bytes) -> Interface:
-    """The face of the class that a worker was sent."""
-    return face_of(decode(source))
 
 
 def _reseed() -> None:

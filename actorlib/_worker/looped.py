@@ -74,7 +74,7 @@ def serve(start: Start, pipe: Pipe, loop: asyncio.AbstractEventLoop) -> None:
     thread = start.crew.start(f"{start.name}-loop", looped.run)
     try:
         with uplink.borrowing(start.loans):
-            looped.instance = construct(start)
+            looped.instance = construct(start, uplink.defined)
     except BaseException as error:
         uplink.post(replies.failure(uplink, 0, error, f"{start.name}()"))
         looped.finish(thread)

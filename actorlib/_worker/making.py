@@ -7,11 +7,11 @@ import struct
 from typing import TYPE_CHECKING, Any, Protocol
 
 from actorlib._arguments import Arguments
+from actorlib._code import Definitions
 from actorlib._engine import ActorId, ActorSpec, Hold
 from actorlib._runtime_env import inherited, refuse_own
 from actorlib._values import Sharing
 from actorlib._wire.answers import dumped
-from actorlib._wire.blame import Sources
 from actorlib._wire.frames import CREATE, GIVE, Frame
 from actorlib._wire.payload import dump
 
@@ -52,7 +52,7 @@ class Making:
         self._prefix = start.prefix
         self._is_shared = start.is_shared
         self._ids = itertools.count(1)
-        self._sources = Sources()
+        self._definitions = Definitions(link)
 
     def new_id(self) -> bytes:
         """An id for something that this worker makes: an actor, or a group."""
@@ -64,7 +64,8 @@ class Making:
         if self._is_shared:
             refuse_own(options.runtime_env)
         name = spec.interface.class_name
-        source = self._sources.dumped(name, spec.source, spec.sent)
+        definition = self._definitions.of(name, spec.source, spec.sent)
+        source, captured = definition.source, definition.loans or None
         face = _face(spec, self._heir(options))
         arguments = Arguments(link, name, spec.args, spec.kwargs)
         actor = ActorId(self.new_id())
@@ -78,9 +79,9 @@ class Making:
 
         # At once, as whoever gets its handle may speak of it; the arguments may follow.
         if options.name is None:
-            link.post((CREATE, 0, actor, source, face))
+            link.post((CREATE, 0, actor, captured, source, face))
         else:
-            taken: Hold | None = link.asked(CREATE, actor, source, face)
+            taken: Hold | None = link.asked(CREATE, actor, captured, source, face)
             if taken is not None:
                 return taken.actor_id, taken
         link.loans.arrived((actor,))

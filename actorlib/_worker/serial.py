@@ -131,7 +131,7 @@ def be_born(start: Start, pipe: Pipe) -> tuple[object, Inbox, SerialUplink]:
     set_engine(uplink)
     try:
         with uplink.borrowing(start.loans):
-            instance = construct(start)
+            instance = construct(start, uplink.defined)
     except BaseException as error:
         pipe.send(replies.failure(uplink, 0, error, f"{start.name}()"))
         raise SystemExit(1) from error

@@ -35,7 +35,6 @@ from actorlib._wire.frames import (
 )
 from actorlib._wire.payload import decode_call
 from actorlib._worker.asking import Asking, Lasting
-from actorlib._worker.birth import interface_in
 from actorlib._worker.calling import Calling
 from actorlib._worker.groups import GroupQuestions
 from actorlib._worker.guests import Guests
@@ -89,7 +88,7 @@ class Uplink(ABC):
         self.made: type = object
         self._name = start.name
         self._prefix = start.prefix
-        self._source = start.source
+        self._face: Callable[[], Interface]
         self._loop = loop
         self._refs = Refs(loop, self)
         self.outbox = Outbox(self)
@@ -202,9 +201,13 @@ class Uplink(ABC):
         infos: list[ActorInfo] = self.asked(LOOK, False)  # noqa: FBT003  # a field of the frame
         return infos
 
+    def defined(self, face: Callable[[], Interface]) -> None:
+        """Takes what gives the face of this actor, whose class is loaded once."""
+        self._face = face
+
     def interface(self) -> Interface:
         """The face of this actor; see Engine."""
-        return interface_in(self._source)
+        return self._face()
 
     def leave(self) -> NoReturn:
         """Ends this actor; see Engine."""

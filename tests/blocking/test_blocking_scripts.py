@@ -194,6 +194,46 @@ def test_ini_006_script_when_it_does_not_start_a_runtime_then_it_starts_by_itsel
     ), done.stderr
 
 
+MENTIONS = """
+    import actorlib.blocking as ray
+    from helpers.actors import Counter
+
+    ray.init(num_cpus=2)
+    counter = Counter.remote()
+    first, kept = counter.add.remote(), ray.put([7])
+
+    @ray.remote
+    def function():
+        return ray.get(counter.add.remote()), ray.get(first), ray.get(kept)
+
+    @ray.remote
+    class Plain:
+        def go(self):
+            return ray.get(counter.add.remote()), ray.get(first), ray.get(kept)
+
+        def nest(self):
+            return ray.get([function.remote(), Async.remote().go.remote()])
+
+    @ray.remote
+    class Async:
+        async def go(self):
+            return await counter.add.remote(), await first, await kept
+
+    print(ray.get(function.remote()), ray.get(Plain.remote().go.remote()))
+    print(ray.get(Async.remote().go.remote()), ray.get(Plain.remote().nest.remote()))
+"""
+
+
+def test_script_when_what_it_defines_mentions_what_it_made_then_captured() -> None:
+    done = run(MENTIONS)
+    first, second = done.stdout.splitlines()
+    assert first == "(2, 1, [7]) (3, 1, [7])", done.stderr
+    assert second in (
+        "(4, 1, [7]) [(5, 1, [7]), (6, 1, [7])]",
+        "(4, 1, [7]) [(6, 1, [7]), (5, 1, [7])]",
+    )
+
+
 def test_script_when_told_to_start_nothing_then_it_says_what_to_write() -> None:
     program = "import actorlib.blocking as ray\nray.put(1)\n"
     done = run(program, ACTORLIB_AUTO_INIT="0")

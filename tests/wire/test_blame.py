@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-import gc
-import pickle
 import threading
-import weakref
 
 import pytest
 
-from actorlib._wire.blame import Sources, encode_arguments
+from actorlib._wire.blame import encode_arguments
 from actorlib._wire.memory import Memory
 from actorlib._wire.payload import decode_call
 from actorlib.exceptions import SerializationError
@@ -80,66 +77,3 @@ def test_arguments_when_nobody_is_to_blame_afterwards_then_an_error_all_the_same
 ):
     with pytest.raises(SerializationError, match=r"the arguments of Model\.ping"):
         encode_arguments("Model.ping", (Twice(),), {}, Memory(), [])
-
-
-# Classes.
-
-
-def test_dumped_when_asked_then_the_class_can_be_loaded() -> None:
-    class Local:
-        x = 3
-
-    assert pickle.loads(Sources().dumped("Local", Local, Local)).x == 3
-
-
-def test_dumped_when_asked_again_then_the_very_same_bytes() -> None:
-    sources = Sources()
-
-    assert sources.dumped("Twice", Twice, Twice) is sources.dumped(
-        "Twice", Twice, Twice
-    )
-
-
-def test_dumped_when_two_classes_then_each_has_its_own() -> None:
-    sources = Sources()
-
-    assert sources.dumped("a", Twice, Twice) != sources.dumped("b", Stubborn, Stubborn)
-
-
-def test_dumped_when_the_class_cannot_be_sent_then_the_error_names_it() -> None:
-    lock = threading.Lock()
-
-    class Local:
-        def ping(self) -> object:
-            return lock
-
-    with pytest.raises(SerializationError, match="the actor class Local cannot be"):
-        Sources().dumped("Local", Local, Local)
-
-
-def test_dumped_when_it_failed_and_is_asked_again_then_it_fails_again() -> None:
-    lock, sources = threading.Lock(), Sources()
-
-    class Local:
-        def ping(self) -> object:
-            return lock
-
-    for _ in range(2):
-        with pytest.raises(SerializationError):
-            sources.dumped("Local", Local, Local)
-
-
-def test_sources_when_nobody_holds_the_class_any_more_then_neither_do_they() -> None:
-    sources = Sources()
-
-    class Handed:
-        """What is handed over is the decorated name: an object, no class."""
-
-    source = Handed()
-    sources.dumped("Handed", source, source)
-    gone = weakref.ref(source)
-
-    del source
-    gc.collect()
-
-    assert gone() is None
