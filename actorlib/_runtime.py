@@ -346,7 +346,8 @@ def exit_actor() -> NoReturn:
     then cancelled. ``atexit`` handlers run. The actor is not restarted.
 
     Raises:
-        SystemExit: Always, in an actor: ``except Exception`` does not stop it.
+        SystemExit: Always, in an actor: ``except Exception`` does not stop it, and
+            where something else does, the actor ends when the method does.
         TypeError: This is no actor's code.
     """
     engine = find_engine()

@@ -409,6 +409,63 @@ async def test_lif_013_code_behind_it_does_not_run(
     assert not (tmp_path / "seen").exists()
 
 
+@pytest.mark.parametrize("then", ["return", "raise"])
+@pytest.mark.parametrize("caller_class", CALLERS)
+@pytest.mark.parametrize("options", [{}, {"max_concurrency": 2}], ids=repr)
+@pytest.mark.usefixtures("runtime")
+async def test_lif_013_what_catches_everything_does_not_keep_the_actor(
+    caller_class: Any, options: dict[str, Any], then: str
+) -> None:
+    def leave() -> str:
+        try:
+            actorlib.exit_actor()
+        except BaseException as error:
+            if then == "raise":
+                raise ValueError("instead") from error
+        return "stayed"
+
+    caller = caller_class.options(**options).remote()
+    await caller
+    end = end_of(caller)
+    with pytest.raises(ActorDiedError, match="it left by exit_actor") as caught:
+        await caller.run.remote(leave)
+    await end
+    with pytest.raises(ActorDiedError, match="it left by exit_actor") as caught:
+        await caller.run.remote(os.getpid)
+    assert caught.value.exit.code == 0
+
+
+@pytest.mark.parametrize("kind", ["serial", "threaded", "looped"])
+@pytest.mark.parametrize("catches", [False, True])
+@pytest.mark.usefixtures("runtime")
+async def test_lif_013_atexit_handlers_run_when_the_constructor_leaves(
+    tmp_path: Any, kind: str, *, catches: bool
+) -> None:
+    path = str(tmp_path / "seen")
+
+    class Leaving:
+        def __init__(self) -> None:
+            atexit.register(lambda: open(path, "w").close())  # noqa: PTH123  # in the actor
+            try:
+                actorlib.exit_actor()
+            except BaseException:
+                if not catches:
+                    raise
+
+        def ping(self) -> int:
+            return 1
+
+    class LoopedLeaving(Leaving):
+        async def wait(self) -> None: ...
+
+    made = actorlib.remote(LoopedLeaving if kind == "looped" else Leaving)
+    actor = made.options(max_concurrency=2 if kind == "threaded" else None).remote()
+    with pytest.raises(ActorDiedError, match="it left by exit_actor") as caught:
+        await actor.ping.remote()
+    assert caught.value.exit.code == 0
+    assert (tmp_path / "seen").exists()
+
+
 @pytest.mark.parametrize("caller_class", CALLERS)
 @pytest.mark.usefixtures("runtime")
 async def test_lif_013_atexit_handlers_run_and_earlier_answers_arrive(

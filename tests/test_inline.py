@@ -433,17 +433,17 @@ class AsyncLeaver(_Leaver):
 async def test_error_of_a_method_when_it_ends_the_actor_then_the_program_goes_on(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    error = await raised(Caller.remote().run.remote(interrupt))
+    error = await raised(Caller.remote().run.remote(leave))
 
     assert isinstance(error, ActorDiedError)
     assert (error.exit.cause, error.exit.code) == ("exited", 1)
     assert error.exit.reason == "its own code ended its thread"
-    assert "KeyboardInterrupt: here" in capfd.readouterr().err
+    assert "it is over" in capfd.readouterr().err
     assert await Counter.remote().add.remote() == 1
 
 
-def interrupt() -> None:
-    raise KeyboardInterrupt("here")
+def leave() -> None:
+    sys.exit("it is over")
 
 
 @pytest.mark.usefixtures("runtime")

@@ -161,7 +161,6 @@ async def test_lif_021_minus_one_is_for_ever_and_kill_is_final(
         ("template", "segfault", ()),
         ("template", "exit_at_once", (7,)),
         ("template", "leave", (3,)),
-        ("template", "raise_sign", ()),
         ("spawn", "leave", (3,)),
     ],
 )

@@ -386,8 +386,7 @@ class Relay:
     def _leave(self, session: Session, call: int) -> None:
         life = self._actors.find(session.actor)
         if life is not None:
-            # Once for what still runs there, and once for its own end.
-            life.stop("it left by exit_actor()", graces=2)
+            life.leaves("it left by exit_actor()")
             life.dispatch.fail(call)
 
     def forget(self, session: Session) -> None:

@@ -194,6 +194,16 @@ class Life:
             self._process.kill()
         return waiter
 
+    def leaves(self, reason: str) -> None:
+        """The actor ends by its own will; it is killed if it stays on."""
+        # Once for what still runs there, and once for its own end.
+        graces = 2
+        if self.record.state is ActorState.STARTING and self._session is not None:
+            self._asked = self._asked or reason
+            self._session.stop(self._surroundings.grace * graces)
+        else:
+            self.stop(reason, graces)
+
     def stop(self, reason: str, graces: int = 1) -> None:
         """Ends the actor behind what it was sent; it is killed if it stays on."""
         self._asked = self._asked or reason

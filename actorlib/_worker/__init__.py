@@ -3,7 +3,8 @@
 Loading it is part of every start, so it imports neither ``_local`` nor
 ``accelerators``. In reading order:
 
-* ``__main__``: how a worker begins and how it leaves, forked or spawned.
+* ``__main__``: how a worker begins, forked or spawned.
+* ``leaving``: how a process ends, and a fork of it.
 * ``birth``: the first frame becomes an environment, a class and an object.
 * ``built_in``: the methods that every actor has.
 * ``inbox``: the frames that came, where there is no loop.

@@ -1,4 +1,4 @@
-"""How a worker begins and how it leaves, forked from the template or spawned.
+"""How a worker begins, forked from the template or spawned.
 
 Spawned, it is ``python -m actorlib._worker FD`` with one end of the pipe as the
 inherited descriptor FD. Forked, the template calls ``live`` in the child.
@@ -6,23 +6,20 @@ inherited descriptor FD. Forked, the template calls ``live`` in the child.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import ctypes
 import faulthandler
 import os
 import socket
 import sys
-import threading
 import traceback
 from typing import TYPE_CHECKING, NoReturn
 
-from actorlib._engine import set_engine
 from actorlib._wire.codec import FrameDecoder
 from actorlib._wire.memory import Memory
 from actorlib._wire.pipe import Pipe
 from actorlib._wire.showing import Showing
 from actorlib._worker.birth import prepare, read_start
+from actorlib._worker.leaving import code_of, leave
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +54,7 @@ def ended(serve: Callable[[], None]) -> int:
     except EOFError:
         return 0  # the owner is gone: nobody is left to be told anything
     except SystemExit as error:
-        return _code_of(error)
+        return code_of(error)
     except BaseException:  # noqa: BLE001  # the last frame of the actor
         traceback.print_exc()
         return 1
@@ -73,25 +70,6 @@ def speak_in_lines() -> None:
         sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # pyright: ignore  # noqa: PGH003  # a plain text stream
     with contextlib.suppress(RuntimeError, ValueError, OSError):
         faulthandler.enable()
-
-
-def leave(code: int) -> NoReturn:
-    """Runs what was registered for the end of the process, then ends it.
-
-    Interpreter teardown itself is skipped: a forked child would take apart modules
-    that it shares with the template, page by page, for nothing.
-    """
-    set_engine(None)
-    with contextlib.suppress(BaseException):
-        threading._shutdown()  # type: ignore[attr-defined]  # pyright: ignore  # noqa: PGH003, SLF001  # waits for the user's threads, as the interpreter does
-    with contextlib.suppress(BaseException):
-        atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # what multiprocessing does
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(BaseException):
-            stream.flush()
-    with contextlib.suppress(BaseException):
-        ctypes.CDLL(None).fflush(None)  # what C code has printed
-    os._exit(code)
 
 
 def serve(sock: socket.socket, cradle: Cradle) -> None:
@@ -129,16 +107,6 @@ def _live_on(pipe: Pipe) -> None:
         from actorlib._worker import serial  # noqa: PLC0415
 
         serial.serve(start, pipe)
-
-
-def _code_of(error: SystemExit) -> int:
-    """The exit code, by the rules of the interpreter."""
-    if error.code is None:
-        return 0
-    if isinstance(error.code, int):
-        return error.code & 0xFF
-    print(error.code, file=sys.stderr)  # noqa: T201  # what the interpreter does with a text
-    return 1
 
 
 if __name__ == "__main__":

@@ -74,6 +74,8 @@ class AsyncStreams:
             while not self._streams.may_go(stream):
                 await self._wait(stream, gate)
             async for value in source:
+                if self._uplink.is_over:
+                    self._uplink.over(stream.call)
                 self._check_wanted(stream)
                 self._give(stream, value, where)
                 del value

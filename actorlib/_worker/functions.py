@@ -62,7 +62,12 @@ def serve(start: Start, pipe: Pipe) -> None:
     inbox = _Inbox(pipe)
     uplink = FunctionUplink(start, pipe, inbox)
     set_engine(uplink)
-    _Functions(pipe, inbox, uplink, is_inline=start.is_shared).run()
+    functions = _Functions(pipe, inbox, uplink, is_inline=start.is_shared)
+    try:
+        functions.run()
+    except SystemExit:  # it ends the process, behind what was answered before
+        pipe.flush()
+        raise
 
 
 class _Inbox(Inbox):
@@ -236,12 +241,9 @@ class _Functions:
                 value = function(*args, **kwargs)
             finally:
                 self.current = 0
-        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  # the user's code
+        except BaseException as error:  # noqa: BLE001  # the user's code
             raised = error
             answer = self.interrupted(call, name, error)
-        except BaseException:  # it ends the process, behind what was answered before
-            pipe.flush()
-            raise
         else:
             answer = replies.result(self._uplink, call, value, lambda: self.where(name))
         running.set(None)
@@ -260,13 +262,11 @@ class _Functions:
 
     def interrupted(self, call: int, name: str, error: BaseException) -> Frame:
         """The answer of a call whose function raised; see Runner."""
-        if call in self._inbox.cancelled:
+        if self._uplink.is_over:
+            self._uplink.over(call, error)
+        if call in self._inbox.cancelled and not isinstance(error, SystemExit):
             return replies.cancelled(call)
-        answer = replies.failure(self._uplink, call, error, self.where(name))
-        if not isinstance(error, Exception):
-            # As a class of the caller's it would stop the caller's loop.
-            answer = (*answer[:-2], None, b"")
-        return answer
+        return replies.failure(self._uplink, call, error, self.where(name))
 
     def where(self, name: str) -> str:
         """Names a function for messages; see Runner."""

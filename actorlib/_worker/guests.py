@@ -267,6 +267,13 @@ class Guests:
             found += self._read_up_to(guest, _ALWAYS)
         return found
 
+    def forsake(self) -> None:
+        """In a fork: closes its copies of the links, and answers nobody."""
+        self.gathered.clear()
+        for guest in self._guests.values():
+            guest.link.close()
+        self._guests.clear()
+
     def _part(self) -> None:
         self._parts = False
         self.flush()

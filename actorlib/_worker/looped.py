@@ -75,8 +75,13 @@ def serve(start: Start, pipe: Pipe, loop: asyncio.AbstractEventLoop) -> None:
     try:
         with uplink.borrowing(start.loans):
             looped.instance = construct(start, uplink.defined)
+        if uplink.is_over:
+            uplink.over(0)
+    except ActorExit:
+        looped.finish(thread)
+        raise
     except BaseException as error:
-        uplink.post(replies.failure(uplink, 0, error, f"{start.name}()"))
+        uplink.post(replies.unmade(uplink, error, f"{start.name}()"))
         looped.finish(thread)
         raise SystemExit(1) from error
     uplink.made = type(looped.instance)
@@ -290,41 +295,42 @@ class _Looped:
         answer: Frame | None
         running.set((call, name, told[0] if told else None))
         try:
-            if told:
-                enter_variables(told[0])
-            args, kwargs = self._uplink.arguments(loans, payload)
-            method = getattr(self.instance, name)
-            value = await (
-                self._begun(frame, gate, method, (args, kwargs))
-                if told
-                else method(*args, **kwargs)
-            )
-        except asyncio.CancelledError as error:
-            why = CUT_OFF if CUT_OFF in error.args else ""
-            answer = replies.cancelled(call, why)
-            if self._uplink.is_leaving or self._streams.are_ending:
-                answer = None
-        except Exception as error:  # noqa: BLE001  # the user's code
-            answer = (
-                replies.cancelled(call)
-                if call in self._cancelled
-                else replies.failure(self._uplink, call, error, self._where(name))
-            )
+            try:
+                if told:
+                    enter_variables(told[0])
+                args, kwargs = self._uplink.arguments(loans, payload)
+                method = getattr(self.instance, name)
+                value = await (
+                    self._begun(frame, gate, method, (args, kwargs))
+                    if told
+                    else method(*args, **kwargs)
+                )
+            except asyncio.CancelledError as error:
+                why = CUT_OFF if CUT_OFF in error.args else ""
+                answer = replies.cancelled(call, why)
+                if self._uplink.is_leaving or self._streams.are_ending:
+                    answer = None
+            except BaseException as error:  # noqa: BLE001  # the user's code
+                answer = (
+                    self._unwanted(call, error)
+                    if call in self._cancelled
+                    else replies.failure(self._uplink, call, error, self._where(name))
+                )
+            else:
+                answer = (
+                    self._unwanted(call)
+                    if call in self._cancelled
+                    else replies.result(
+                        self._uplink, call, value, lambda: self._where(name)
+                    )
+                )
         except ActorExit:
             answer = None
-        except BaseException as error:  # noqa: BLE001  # it ends the actor, from the main thread
+        except SystemExit as error:  # it ends the actor, from the main thread
             # The owner sees the pipe end now, also while the main thread is busy.
             self._channel.close()
             self.plain.end(error)
             return
-        else:
-            answer = (
-                replies.cancelled(call)
-                if call in self._cancelled  # and it went on to its end all the same
-                else replies.result(
-                    self._uplink, call, value, lambda: self._where(name)
-                )
-            )
         del self.tasks[call]
         if answer is None:
             self._channel.send((LEAVE, call))
@@ -334,6 +340,14 @@ class _Looped:
             self._left(gate)
         else:
             gate.running -= 1
+
+    def _unwanted(self, call: int, error: BaseException | None = None) -> Frame:
+        """The answer of a call that was cancelled and went on to its end."""
+        if self._uplink.is_over:
+            self._uplink.over(call, error)
+        if isinstance(error, SystemExit):
+            raise error
+        return replies.cancelled(call)
 
     def _begun(self, frame: Frame, gate: Gate, method: Any, given: Any) -> Any:
         where = partial(self._where, frame[2])

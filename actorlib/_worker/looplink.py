@@ -13,7 +13,9 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from actorlib._forking import forget_callbacks, part_loop
 from actorlib._wire.frames import LOOP, MAIN
+from actorlib._worker.leaving import leave_fork
 from actorlib._worker.loops import LoopReader
 from actorlib._worker.uplink import MOMENT, TOO_LATE, Uplink
 from actorlib.exceptions import GetTimeoutError
@@ -63,6 +65,17 @@ class LoopedUplink(Uplink):
             self.later(self.left)
         super().leave()
 
+    def forsake(self) -> None:
+        """Refuses everything from now on; see Uplink.
+
+        A fork of the loop's own thread comes back to the loop when its code waits.
+        """
+        super().forsake()
+        part_loop(self._loop)
+        if threading.get_ident() == self.thread:
+            forget_callbacks(self._loop)
+            self._loop.call_soon(leave_fork, None)
+
     def wait_here(self, ref: ObjectRef[Any]) -> None:
         """Blocks also the loop's thread, which then reads for itself; see Uplink."""
         if threading.get_ident() == self.thread:
@@ -98,6 +111,7 @@ class LoopedUplink(Uplink):
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Blocks a thread that is not the loop's; see Replier."""
+        self.check_parent()
         if threading.get_ident() == self.thread:
             self._wait_on_the_loop(ref, timeout)
             return

@@ -326,6 +326,14 @@ class Peers:
                 if peer.session == session
             ]
 
+    def forsake(self) -> None:
+        """In a fork: closes its copies of the links."""
+        calling = [peer for peer, *_ in self._open.values()]
+        for peer in {*self._peers.values(), *calling}:
+            if peer.link is not None:
+                peer.link.close()
+                peer.link = None
+
     def forget(self, actor: LoanId) -> None:
         """This worker has no handle of an actor any more."""
         peer = self._peers.get(actor)

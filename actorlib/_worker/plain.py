@@ -278,25 +278,26 @@ class PlainMethods:
             self._wait_until_answered()
         started = time.perf_counter()
         running.set((call, name, told[0] if told else None))
-        raised: Exception | None = None
+        raised: BaseException | None = None
         try:
-            args, kwargs = self._uplink.arguments(loans, payload)
-            method = getattr(self._instance, name)
-            if told:
-                value = call_with(told[0], method, args, kwargs)
+            try:
+                args, kwargs = self._uplink.arguments(loans, payload)
+                method = getattr(self._instance, name)
+                if told:
+                    value = call_with(told[0], method, args, kwargs)
+                else:
+                    value = method(*args, **kwargs)
+            except BaseException as error:  # noqa: BLE001  # the user's code
+                raised, where = error, self._where(name)
+                answer = replies.failure(self._uplink, call, error, where)
             else:
-                value = method(*args, **kwargs)
-        except Exception as error:  # noqa: BLE001  # the user's code
-            raised, where = error, self._where(name)
-            answer = replies.failure(self._uplink, call, error, where)
+                answer = replies.result(
+                    self._uplink, call, value, lambda: self._where(name)
+                )
         except ActorExit:
             self._uplink.post((LEAVE, call))
             self._loop.call_soon_threadsafe(self._left_apart, call)
             return
-        else:
-            answer = replies.result(
-                self._uplink, call, value, lambda: self._where(name)
-            )
         running.set(None)
         # What it gave or raised is still held here: a handle in it is given back after
         # it was sent.

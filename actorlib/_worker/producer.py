@@ -44,6 +44,7 @@ class Producer:
         others_wait: Whether a call waits for this thread.
         cancelled: The calls that were cancelled before they began.
         look: Reads what has come, if nobody else does.
+        failed: Makes the answer of a call whose generator raised; None for the usual.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Producer:
         others_wait: Callable[[], bool],
         cancelled: set[int],
         look: Callable[[], None] = _nothing,
+        failed: Callable[[int, str, BaseException], Frame] | None = None,
     ) -> None:
         self._find = find
         self._where = where
@@ -67,6 +69,7 @@ class Producer:
         self._others_wait = others_wait
         self._cancelled = cancelled
         self._look = look
+        self._failed = failed or self._failure
 
     def serve(self, frame: Frame) -> bool:
         """Begins a stream, or goes on with one that was woken.
@@ -94,10 +97,9 @@ class Producer:
                 stream.source = self._generator(frame)
                 stream.step = stepper(told, stream.source)
             answer = self._run(stream)
-        except Exception as error:  # noqa: BLE001  # the user's code
+        except BaseException as error:  # noqa: BLE001  # the user's code
             # While the error is held: a handle in it is given back after it was sent.
-            failed = replies.failure(self._uplink, call, error, self._where(name))
-            self._end(call, failed)
+            self._end(call, self._failed(call, name, error))
             return True
         if answer is None:
             running.set(None)
@@ -110,15 +112,17 @@ class Producer:
         self._streams.end(call)
         self._answer(answer)
 
+    def _failure(self, call: int, name: str, error: BaseException) -> Frame:
+        return replies.failure(self._uplink, call, error, self._where(name))
+
     def close(self) -> None:
         """The actor ends: the ``finally`` blocks of those that were set aside run."""
         for stream in self._streams.forget():
             if stream.source is not None:
                 try:
                     stream.source.close()
-                except Exception as error:  # noqa: BLE001  # the user's code
-                    where = self._where(stream.wake[2])
-                    self._send(replies.failure(self._uplink, stream.call, error, where))
+                except BaseException as error:  # noqa: BLE001  # the user's code
+                    self._send(self._failure(stream.call, stream.wake[2], error))
 
     def _generator(self, frame: Frame) -> Any:
         _, _, name, loans, _, payload = frame
@@ -147,9 +151,12 @@ class Producer:
             try:
                 value = stream.step()
             except StopIteration:
+                self._check_over(stream)
                 return (RESULT, stream.call, None, encode(stream.made))
             if ahead.is_read:
                 self._give(stream, value)
+            else:
+                self._check_over(stream)
             del value
             stream.made += 1
             if not ahead.is_read:
@@ -176,6 +183,10 @@ class Producer:
         self._streams.put(stream, size_of(frame[4]))
         # The value is still held here: a handle in it is given back after it was sent.
         self._send(frame)
+
+    def _check_over(self, stream: Stream) -> None:
+        if self._uplink.is_over:
+            self._uplink.over(stream.call)
 
     def _close(self, stream: Stream) -> None:
         close = getattr(stream.source, "close", None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import traceback
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from actorlib._engine import LoanId, collecting
 from actorlib._values import encoded_error
@@ -25,14 +25,40 @@ if TYPE_CHECKING:
     from actorlib._values import Sharing
     from actorlib._wire.frames import Payload
 
+    class Answering(Sharing, Protocol):
+        """The engine of a worker, as far as its answers need it."""
+
+        is_over: bool
+        """Whether the code that is answered for may have ended the actor, or be run by
+        a fork of this process, which answers nobody."""
+
+        def over(self, call: int, error: BaseException | None = None) -> None:
+            """Does not come back if it was so.
+
+            Args:
+                call: The call that would be answered.
+                error: What its code raised, if it did.
+
+            Raises:
+                ActorExit: The call has ended the actor, whatever it did then.
+            """
+            ...
+
+
 _SIMPLE = frozenset({type(None), bool, int, float})
 _WITHOUT_HANDLES = _SIMPLE | {str, bytes}
 
 
 def result(
-    engine: Sharing, call: int, value: object, where: Callable[[], str]
+    engine: Answering, call: int, value: object, where: Callable[[], str]
 ) -> Frame:
-    """The answer with a method's value, or with why it cannot be sent."""
+    """The answer with a method's value, or with why it cannot be sent.
+
+    Raises:
+        ActorExit: The method has ended the actor.
+    """
+    if engine.is_over:
+        engine.over(call)
     if type(value) in _SIMPLE:
         try:
             return (RESULT, call, None, encode(value))
@@ -60,13 +86,16 @@ def kept(frame: Frame) -> Frame:
 
 
 def item(
-    engine: Sharing, call: int, index: int, value: object, where: Callable[[], str]
+    engine: Answering, call: int, index: int, value: object, where: Callable[[], str]
 ) -> Frame:
     """The next item of a stream.
 
     Raises:
         TypeError: It cannot be sent.
+        ActorExit: The generator has ended the actor.
     """
+    if engine.is_over:
+        engine.over(call)
     try:
         if type(value) in _WITHOUT_HANDLES:
             return (ITEM, call, index, None, encode(value))
@@ -85,8 +114,27 @@ def _unsendable(did: str, value: object, error: Exception) -> TypeError:
     return trouble
 
 
-def failure(engine: Sharing, call: int, error: BaseException, where: str) -> Frame:
-    """The answer with what a method raised."""
+def failure(engine: Answering, call: int, error: BaseException, where: str) -> Frame:
+    """The answer with what a method raised.
+
+    Raises:
+        SystemExit: That is what it raised, or it has ended the actor: no answer.
+    """
+    if engine.is_over:
+        engine.over(call, error)
+    if isinstance(error, SystemExit):
+        raise error
+    return _failure(engine, call, error, where)
+
+
+def unmade(engine: Answering, error: BaseException, where: str) -> Frame:
+    """What is said of a constructor that raised, SystemExit too."""
+    if engine.is_over:
+        engine.over(0, error)
+    return _failure(engine, 0, error, where)
+
+
+def _failure(engine: Sharing, call: int, error: BaseException, where: str) -> Frame:
     # The outermost frame is ours, and tells the user nothing.
     outer = error.__traceback__
     inner = outer.tb_next if outer is not None else None

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._calling import is_late, running
-from actorlib._engine import set_engine
+from actorlib._engine import ActorExit, set_engine
 from actorlib._unlooped import unlooped
 from actorlib._wire.frames import (
     CALL,
@@ -76,8 +76,17 @@ class SerialUplink(Uplink):
         """Calls back when the worker reads next; see Uplink."""
         self._inbox.callbacks.append(callback)
 
+    def over(self, call: int, error: BaseException | None = None) -> None:
+        """Ends what must not be answered; see Answering.
+
+        Whoever calls ``exit_actor()`` here ends all of it.
+        """
+        super().over(call, error)
+        raise ActorExit
+
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Reads until the ref is done; see Replier."""
+        self.check_parent()
         read = self._inbox.read
         if timeout is not None or threading.get_ident() != self._single:
             read(ref.done, self.settle, timeout)
@@ -116,8 +125,13 @@ def serve(start: Start, pipe: Pipe) -> None:
         EOFError: The owner is gone.
     """
     instance, inbox, uplink = be_born(start, pipe)
+    serial = _Serial(start.name, instance, pipe, inbox, uplink)
     with shutting_down(instance):
-        _Serial(start.name, instance, pipe, inbox, uplink).run()
+        try:
+            serial.run()
+        except SystemExit:  # it ends the actor, behind what was answered before
+            serial.flush()
+            raise
 
 
 def be_born(start: Start, pipe: Pipe) -> tuple[object, Inbox, SerialUplink]:
@@ -132,8 +146,12 @@ def be_born(start: Start, pipe: Pipe) -> tuple[object, Inbox, SerialUplink]:
     try:
         with uplink.borrowing(start.loans):
             instance = construct(start, uplink.defined)
+        if uplink.is_over:
+            uplink.over(0)
+    except ActorExit:
+        raise
     except BaseException as error:
-        pipe.send(replies.failure(uplink, 0, error, f"{start.name}()"))
+        pipe.send(replies.unmade(uplink, error, f"{start.name}()"))
         raise SystemExit(1) from error
     uplink.made = type(instance)
     pipe.send((READY,))
@@ -176,7 +194,7 @@ class _Serial:
             if not calls:
                 for returned in self._uplink.returns():
                     self._pipe.gather(returned)
-                self._flush()
+                self.flush()
                 inbox.read(has_calls, self._uplink.settle)
             frame = calls.popleft()
             if frame[0] in (CALL, CALL_WITH):
@@ -218,12 +236,12 @@ class _Serial:
         if (self._pipe.has_gathered or guests.gathered) and not self._pace.is_quick(
             name
         ):
-            self._flush()
+            self.flush()
         if call >= LINKED:
             guests.began(call, name)
         started = time.perf_counter()
         running.set((call, name, told[0] if told else None))
-        raised: Exception | None = None
+        raised: BaseException | None = None
         try:
             args, kwargs = self._uplink.arguments(loans, payload)
             method = getattr(self._instance, name)
@@ -231,12 +249,9 @@ class _Serial:
                 value = call_with(told[0], method, args, kwargs)
             else:
                 value = method(*args, **kwargs)
-        except Exception as error:  # noqa: BLE001  # the user's code
+        except BaseException as error:  # noqa: BLE001  # the user's code
             raised, where = error, self._where(name)
             answer = replies.failure(self._uplink, call, error, where)
-        except BaseException:  # it ends the actor, behind what was answered before
-            self._flush()
-            raise
         else:
             answer = replies.result(
                 self._uplink, call, value, lambda: self._where(name)
@@ -254,13 +269,14 @@ class _Serial:
             # Calls that wait may have been cancelled meanwhile.
             self._inbox.read_what_is_there(self._uplink.settle)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Sends what was answered."""
         if self._guests.gathered:
             self._guests.flush()
         self._pipe.flush()
 
     def _serve_stream(self, frame: Frame) -> None:
-        self._flush()
+        self.flush()
         if not self._producer.serve(frame):
             self._inbox.streams.set_aside(self._inbox.streams.of(frame[1]))
 

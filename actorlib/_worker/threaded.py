@@ -180,7 +180,7 @@ class _Threaded:
         if call >= LINKED:
             self._uplink.guests.began(call, name)
         running.set((call, name, told[0] if told else None))
-        raised: Exception | None = None
+        raised: BaseException | None = None
         try:
             args, kwargs = self._uplink.arguments(loans, payload)
             method = getattr(self._instance, name)
@@ -188,7 +188,7 @@ class _Threaded:
                 value = call_with(told[0], method, args, kwargs)
             else:
                 value = method(*args, **kwargs)
-        except Exception as error:  # noqa: BLE001  # the user's code
+        except BaseException as error:  # noqa: BLE001  # the user's code
             raised = error
             answer = replies.failure(self._uplink, call, error, self._where(name))
         else:

@@ -38,6 +38,7 @@ from actorlib._worker.asking import Asking, Lasting
 from actorlib._worker.calling import Calling
 from actorlib._worker.groups import GroupQuestions
 from actorlib._worker.guests import Guests
+from actorlib._worker.leaving import leave_fork
 from actorlib._worker.loans import LoanBook
 from actorlib._worker.making import Making
 from actorlib._worker.objects import Objects
@@ -78,6 +79,7 @@ class Uplink(ABC):
         loans: Which handles it holds.
         peers: Whom it calls over links.
         guests: Who calls it over links.
+        is_over: Whether ``over`` has to be asked before anything is answered.
     """
 
     def __init__(
@@ -102,10 +104,13 @@ class Uplink(ABC):
         self._objects = Objects(self, start.prefix, self._refs.unasked)
         self._making = Making(self, start)
         calling = Calling(
-            self, self._refs, loop, self._check_parent, is_inline=start.is_shared
+            self, self._refs, loop, self.check_parent, is_inline=start.is_shared
         )
         self.run, self.run_stream = calling.run, calling.run_stream
         self._is_forsaken = False
+        self.is_over = False
+        self._left: set[int] = set()
+        self._pipe = pipe
         self.pending = PendingCalls()
         self.groups = GroupQuestions(self)
         memory.belong(start.prefix, self, self.tidy)
@@ -176,13 +181,13 @@ class Uplink(ABC):
 
     def create(self, spec: ActorSpec) -> ActorId:
         """Starts an actor; see Engine."""
-        self._check_parent()
+        self.check_parent()
         actor, _ = self._making.make(spec)
         return actor
 
     def obtain(self, spec: ActorSpec) -> Hold:
         """The actor that has a name, or a new one; see Engine."""
-        self._check_parent()
+        self.check_parent()
         actor, taken = self._making.make(spec)
         return taken or Hold(self, actor, spec.interface)
 
@@ -211,9 +216,19 @@ class Uplink(ABC):
 
     def leave(self) -> NoReturn:
         """Ends this actor; see Engine."""
-        self._check_parent()
+        self.check_parent()
+        asking = running.get()
+        self._left.add(0 if asking is None else asking[0])
+        self.is_over = True
         self.post((LEAVE, 0))
         raise ActorExit
+
+    def over(self, call: int, error: BaseException | None = None) -> None:
+        """Ends what must not be answered; see Answering."""
+        if self._is_forsaken:
+            leave_fork(error)
+        if call in self._left:
+            raise ActorExit
 
     def asked(self, kind: int, *fields: object) -> Any:
         """What the owner answers to a frame, at once."""
@@ -239,6 +254,7 @@ class Uplink(ABC):
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
         """Sends a call to another actor; see Engine."""
+        self.check_parent()
         new = self._new_lasting_ref if method.is_async else self._new_ref
         return self._asking.call(actor, method, args, kwargs, new)
 
@@ -252,12 +268,12 @@ class Uplink(ABC):
         is_capped: bool,
     ) -> Reading:
         """Sends a call of another actor's generator; see Engine."""
-        self._check_parent()
+        self.check_parent()
         return self._asking.stream(actor, method, args, kwargs, is_capped=is_capped)
 
     def put(self, value: object) -> ObjectRef[Any]:
         """Has the owner keep a value; see Engine."""
-        self._check_parent()
+        self.check_parent()
         return self._objects.put(value)
 
     def borrow(self, object_id: ObjectId) -> ObjectRef[Any]:
@@ -288,7 +304,7 @@ class Uplink(ABC):
 
     def cancel(self, call: int, *, recursive: bool = True) -> None:
         """Stops a call; see Replier."""
-        if not self._refs.drop(call):
+        if self._is_forsaken or not self._refs.drop(call):
             return
         if not self.peers.cancel(call, recursive=recursive):
             self.post((CANCEL, call, recursive))
@@ -359,8 +375,15 @@ class Uplink(ABC):
             raise
 
     def forsake(self) -> None:
-        """Refuses everything from now on; see Engine."""
-        self._is_forsaken = True
+        """Refuses everything from now on; see Engine.
+
+        What is open here is the worker's: a fork closes its copies, lest it ever reads
+        what its parent is sent, and takes no lock that a thread may hold there.
+        """
+        self._is_forsaken = self.is_over = True
+        self._pipe.forsake()
+        self.peers.forsake()
+        self.guests.forsake()
 
     # Answers.
 
@@ -395,18 +418,23 @@ class Uplink(ABC):
 
     def adopt(self, ref: ObjectRef[Any]) -> None:
         """Gives a ref the number under which its answer will come."""
-        self._check_parent()
+        self.check_parent()
         self._refs.adopt(ref)
 
     def _new_ref(self) -> ObjectRef[Any]:
-        self._check_parent()
+        self.check_parent()
         return self._refs.new()
 
     def _new_lasting_ref(self) -> ObjectRef[Any]:
-        self._check_parent()
+        self.check_parent()
         return self._refs.new(self._lasting)
 
-    def _check_parent(self) -> None:
+    def check_parent(self) -> None:
+        """Refuses what only the worker itself may do.
+
+        Raises:
+            RuntimeError: This process is a fork of it.
+        """
         if self._is_forsaken:
             raise RuntimeError(
                 "this process is a fork of an actor's and cannot call actors: the pipe "

@@ -33,7 +33,7 @@ class Runner(Protocol):
         """Around a wait: others may have the CPU meanwhile."""
         ...
 
-    def interrupted(self, call: int, name: str, error: KeyboardInterrupt) -> Frame:
+    def interrupted(self, call: int, name: str, error: BaseException) -> Frame:
         """The answer of a call whose code was interrupted."""
         ...
 
@@ -95,6 +95,7 @@ class Yielding:
             lambda: False,  # nobody waits: no call is sent behind one of these
             inbox.cancelled,
             lambda: inbox.read_what_is_there(self._settle),
+            runner.interrupted,
         )
 
     def serve(self, frame: Frame) -> None:

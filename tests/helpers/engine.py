@@ -96,6 +96,7 @@ class FakeEngine:
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self.context = RuntimeContext(job_id=bytes(4).hex())
         self.pending = PendingCalls()
+        self.is_over = False
         self.memory = Memory()
         self.groups = NoGroups()
         self.created: list[ActorSpec] = []

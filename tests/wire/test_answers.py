@@ -494,14 +494,16 @@ def test_task_error_when_there_is_no_cause_then_its_text_is_the_summary() -> Non
     assert error.traceback_str == "Traceback ..."
 
 
-@pytest.mark.parametrize("base", [KeyboardInterrupt, SystemExit, GeneratorExit])
-def test_error_when_it_is_no_exception_then_it_arrives_as_an_exception(
+@pytest.mark.parametrize(
+    "base", [KeyboardInterrupt, GeneratorExit, asyncio.CancelledError]
+)
+def test_error_when_it_means_something_to_the_caller_then_it_arrives_as_its_cause(
     base: type[BaseException],
 ) -> None:
     error = arrived(base("text"))
 
-    assert isinstance(error, TaskError)
-    assert isinstance(error, base) or isinstance(error.cause, base)
+    assert type(error) is TaskError
+    assert isinstance(error.cause, base)
 
 
 # The other kinds of failure.

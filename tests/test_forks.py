@@ -1,0 +1,151 @@
+"""Forks that the user's code makes of a worker: they never pass for it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from helpers.actors import Caller, end_of
+from helpers.forks import (
+    LEFT,
+    WAYS,
+    Looped,
+    Serial,
+    Threaded,
+    fork,
+    function_that,
+    same,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(sys.platform == "win32", reason="forks"),
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.usefixtures("runtime"),
+]
+
+KINDS = {"serial": Serial, "threaded": Threaded, "looped": Looped}
+all_kinds = pytest.mark.parametrize("kind", KINDS)
+all_ways = pytest.mark.parametrize("way", WAYS)
+
+
+async def assert_whole(actor: Any) -> None:
+    """Every call is answered once, in order, by the one process that is the actor."""
+    pid = await actor.pid.remote()
+    counted = await asyncio.gather(*[actor.add.remote() for _ in range(100)])
+    assert sorted(counted) == [(number, pid) for number in range(1, 101)]
+
+
+@all_kinds
+@all_ways
+async def test_fork_in_a_method_when_it_comes_back_then_it_leaves(
+    kind: str, way: str
+) -> None:
+    actor = KINDS[kind].remote()
+
+    assert await actor.fork.remote(way) == WAYS[way][1]
+    await assert_whole(actor)
+
+
+@pytest.mark.parametrize("way", [*WAYS, "await"])
+async def test_fork_in_an_async_method_when_it_comes_back_then_it_leaves(
+    way: str,
+) -> None:
+    actor = Looped.remote()
+    await actor.meet.remote()
+
+    assert await actor.fork_on_the_loop.remote(way) == (
+        0 if way == "await" else WAYS[way][1]
+    )
+    await assert_whole(actor)
+
+
+@all_kinds
+@all_ways
+async def test_fork_in_a_constructor_when_it_comes_back_then_it_leaves(
+    kind: str, way: str
+) -> None:
+    actor = KINDS[kind].remote(way)
+
+    assert await actor.made.remote() == WAYS[way][1]
+    await assert_whole(actor)
+
+
+@all_ways
+async def test_fork_in_a_function_when_it_comes_back_then_it_leaves(way: str) -> None:
+    assert await function_that.remote(way) == WAYS[way][1]
+    same_each = [same.remote(number) for number in range(50)]
+    assert await asyncio.gather(*same_each) == list(range(50))
+
+
+@all_kinds
+async def test_fork_in_a_generator_when_it_yields_then_it_leaves(kind: str) -> None:
+    actor = KINDS[kind].remote()
+
+    assert [await ref async for ref in actor.yield_in_fork.remote()] == [0]
+    if kind == "looped":
+        assert [await ref async for ref in actor.yield_on_the_loop.remote()] == [0]
+    await assert_whole(actor)
+
+
+@all_kinds
+@pytest.mark.parametrize("asks", ["call_in_fork", "wait_in_fork"])
+async def test_fork_when_it_asks_for_what_is_the_worker_s_then_it_is_refused(
+    kind: str, asks: str
+) -> None:
+    actor, other = KINDS[kind].remote(), Serial.remote()
+
+    assert await getattr(actor, asks).remote(other) == LEFT
+    await assert_whole(actor)
+    await assert_whole(other)
+
+
+@all_kinds
+async def test_fork_when_its_worker_has_links_then_it_leaves_them_alone(
+    kind: str,
+) -> None:
+    caller, callee = Serial.remote(), KINDS[kind].remote()
+
+    assert await caller.call_often.remote(callee, 50) == list(range(1, 51))
+    assert await caller.fork.remote("return") == 0
+    assert await callee.fork.remote("return") == 0
+    assert await caller.call_often.remote(callee, 50) == list(range(51, 101))
+
+
+@all_kinds
+async def test_fork_when_it_leaves_then_what_the_worker_registered_runs_once(
+    kind: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "ends"
+    actor = KINDS[kind].remote("", str(path))
+    pid, end = await actor.pid.remote(), end_of(actor)
+
+    for way in ("return", "error", "exit"):
+        await actor.fork.remote(way)
+    del actor
+    await end
+
+    assert path.read_text() == f"{pid}\n"
+
+
+async def test_fork_when_it_fails_then_its_traceback_is_shown(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    def fork_and_fail() -> None:
+        if not fork():
+            raise LookupError("that nobody is told of otherwise")
+        os.wait()
+
+    caller = Caller.remote()
+    await caller.run.remote(fork_and_fail)
+    end = end_of(caller)
+    del caller
+    await end
+
+    assert "LookupError: that nobody is told of" in capfd.readouterr().err
