@@ -219,6 +219,7 @@ PURE = [
     "_wire.control",
     "_wire.frames",
     "_wire.lanes",
+    "_wire.upward",
     "_local.asked",
     "_local.deadlines",
     "_local.timeline",

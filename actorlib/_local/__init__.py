@@ -40,8 +40,9 @@ What decides is pure and what acts is thin. In reading order:
   one actor, top to bottom.
 * ``asked``, ``waiting``: which calls workers have asked for, and how they are answered.
 * ``waits``, ``deadlocks``: who waits for which of them, and who waits in vain.
-* ``relay``, ``creations``, ``outcomes``: what rises from workers: calls to other
-  actors; actors that they make; what becomes of an actor.
+* ``relay``, ``opening``, ``creations``, ``outcomes``: what rises from workers: calls to
+  other actors; what the owner itself unpickles of it; actors that they make; what
+  becomes of an actor.
 * ``callers``, ``introductions``: who calls an actor over links, and how they come to
   have one.
 * ``debts``, ``objects``: what an actor has yet to pass on; what refs stand for that

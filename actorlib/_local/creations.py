@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from actorlib._code import Definition
+from actorlib._interface import Interface
 from actorlib._local.birth import Birth, Sealed
 from actorlib._local.holders import OWNER
+from actorlib._local.opening import opened_as
+from actorlib._options import ActorOptions
 from actorlib._wire.answers import error_of
 from actorlib._wire.frames import DIED, RESULT, Frame
 from actorlib._wire.payload import decode, encode
-from actorlib.exceptions import ActorAlreadyExistsError, ActorDiedError, Exit
+from actorlib.exceptions import (
+    ActorAlreadyExistsError,
+    ActorDiedError,
+    Exit,
+    ProtocolError,
+)
 
 if TYPE_CHECKING:
     import asyncio
@@ -88,7 +97,7 @@ class Creations:
             source: The pickled class.
             face: Its interface and options.
         """
-        interface, options, listed = decode(face)
+        interface, options, listed = _checked(face)
         trouble = None
         try:
             of_actor, of_methods = decode(listed)
@@ -127,6 +136,8 @@ class Creations:
     ) -> None:
         """Gives an actor the arguments of its constructor, or why there are none."""
         given = self._births.get(actor)
+        if not is_good:
+            loans = None  # an error lends nothing
         self._nursery.loans.arrived(loans or (), OWNER)
         if given is None or given.done():  # it was killed before
             self._nursery.loans.returned(loans or (), OWNER)
@@ -146,6 +157,24 @@ class Creations:
             if actor.startswith(prefix) and not given.done():
                 reason = "the actor that made it ended before its arguments were there"
                 given.set_exception(_never(actor, reason))
+
+
+def _checked(face: bytes) -> tuple[Interface, ActorOptions, bytes]:
+    """What a worker says of an actor, with options that are what options may be.
+
+    Raises:
+        ProtocolError: It makes no sense.
+    """
+    interface, options, listed = opened_as(face, Interface, ActorOptions, bytes)
+    try:
+        options = options.updated({})  # what was loaded has not been checked yet
+        name: object = interface.class_name
+        methods: object = interface.methods
+    except Exception as error:
+        raise ProtocolError(f"options that make no sense: {error}") from error
+    if not isinstance(name, str) or not isinstance(methods, Mapping):
+        raise ProtocolError(f"a class that makes no sense: {name!r}")
+    return interface, options, listed
 
 
 def _never(actor: ActorId, reason: str) -> ActorDiedError:

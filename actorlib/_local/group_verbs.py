@@ -8,17 +8,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from actorlib._apart import block
+from actorlib._bundles import GroupId, GroupSpec
+from actorlib._engine import ActorId
 from actorlib._local.holders import OWNER
+from actorlib._local.opening import opened_as, opened_one
+from actorlib._local.registry import Registry
 from actorlib._ref import ObjectRef
 from actorlib._wire.frames import RESULT
-from actorlib._wire.payload import decode, dump
-from actorlib.exceptions import PlacementGroupRemovedError
+from actorlib._wire.payload import dump
+from actorlib._wire.upward import ACTOR_ID
+from actorlib.exceptions import PlacementGroupRemovedError, ProtocolError
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from actorlib._bundles import GroupId, GroupSpec
     from actorlib._local.groups import Groups
     from actorlib._snapshot import GroupInfo
     from actorlib._wire.frames import Frame, Payload
@@ -173,16 +177,17 @@ def serve(
         if verb == "infos":
             answer([group.info() for group in groups])
         elif verb == "find":
-            answer(groups.named(decode(payload)).spec)
+            answer(groups.named(opened_one(payload, str)).spec)
         elif verb == "reserve":
-            groups.reserve(decode(payload), maker)
+            groups.reserve(_new_spec(payload, groups, maker), maker)
             answer()
         elif verb == "remove":
             reason = "an actor called remove_placement_group()"
-            gone = removed(groups, decode(payload), reason, loop)
+            group = GroupId(opened_one(payload, bytes))
+            gone = removed(groups, group, reason, loop)
             gone.add_done_callback(lambda _: answer())
         else:
-            group, value = decode(payload)
+            group, value = opened_as(payload, bytes, bytes)
 
             def settle(error: BaseException | None) -> None:
                 if error is not None:
@@ -193,6 +198,24 @@ def serve(
             when_ready(groups, group, settle)
     except ValueError as error:
         asker.fail(error)
+
+
+def _new_spec(payload: Payload, groups: Groups, maker: int) -> GroupSpec:
+    """A group that a worker makes, with an id of its own making.
+
+    Raises:
+        ProtocolError: It is none, or its id is another's.
+    """
+    spec = opened_one(payload, GroupSpec)
+    made: Any = spec.id  # it was not checked when it was loaded
+    if (
+        not isinstance(made, bytes)
+        or len(made) != ACTOR_ID
+        or Registry.maker(ActorId(made)) != maker
+        or groups.find(spec.id) is not None
+    ):
+        raise ProtocolError(f"a group of a worker's has the id {made!r}")
+    return spec
 
 
 def when_ready(

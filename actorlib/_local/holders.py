@@ -38,6 +38,10 @@ class Holders:
         counts = self._counts.get(actor, {})
         return any(self._selves.get(holder) != actor for holder in counts)
 
+    def has(self, loan: LoanId, holder: int) -> bool:
+        """Whether a holder was lent something, and has not given it back."""
+        return holder in self._counts.get(loan, ())
+
     def enter(self, holder: int, actor: LoanId) -> None:
         """A worker is there: which actor it is."""
         self._selves[holder] = actor

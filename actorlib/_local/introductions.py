@@ -25,6 +25,7 @@ from actorlib._wire.frames import (
     Frame,
 )
 from actorlib._wire.link import pair
+from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,9 +96,10 @@ class Introductions:
             self._meet(session, frame[1])
         elif kind in (BEGIN, FENCE):
             _, number, *rest = frame
-            self._tell(number, (kind, session.number, *rest))
+            if self._has_link(session, number):
+                self._tell(number, (kind, session.number, *rest))
         elif kind == DROP:
-            self._drop(*frame[1:])
+            self._drop(session, *frame[1:])
         elif kind == WENT:
             self._went(session, *frame[1:])
         elif (life := self._find(session.actor)) is not None:
@@ -146,10 +148,26 @@ class Introductions:
         life.dispatch.callers.add(session, there.number)
         return there.number
 
-    def _drop(self, number: int, call: int, is_unread: bool) -> None:  # noqa: FBT001  # a field of the frame
+    def _drop(
+        self,
+        session: Session,
+        number: int,
+        call: int,
+        is_unread: bool,  # noqa: FBT001  # a field of the frame
+    ) -> None:
+        is_own = number == session.number or call // LINKED == session.number
+        if not is_own:
+            raise ProtocolError(f"it drops call {call} of session {number}")
+        if number != session.number and not self._has_link(session, number):
+            return
         if is_unread:
             self._tell(number, (DROP, call))
         self._calls.cancel_made(number, call)
+
+    def _has_link(self, session: Session, number: int) -> bool:
+        """Whether a worker calls another over a link; else nobody is told anything."""
+        linked = self._from.get(session.number, {}).values()
+        return any(there.number == number for there in linked)
 
     def _tell(self, number: int, frame: Frame) -> None:
         session = self._numbered.get(number)

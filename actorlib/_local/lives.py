@@ -38,7 +38,7 @@ from actorlib._snapshot import ActorInfo, CallInfo
 from actorlib._wire.frames import START, Frame
 from actorlib._wire.payload import dump
 from actorlib.accelerators.base import Lease
-from actorlib.exceptions import ActorUnschedulableError
+from actorlib.exceptions import ActorUnschedulableError, ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -161,7 +161,13 @@ class Lives:
     def create_for(
         self, actor: ActorId, birth: Birth, maker: int
     ) -> asyncio.Future[Sealed]:
-        """Starts the life of an actor that a worker makes; see Actors."""
+        """Starts the life of an actor that a worker makes; see Actors.
+
+        Raises:
+            ProtocolError: There is one by that id.
+        """
+        if self.registry.find(actor) is not None:
+            raise ProtocolError(f"actor {actor.hex()} is made a second time")
         self.holders.add(actor, maker)
         if not (birth.options.is_detached or self._is_of_functions(maker)):
             self._made_by.setdefault(maker, set()).add(actor)
@@ -264,6 +270,7 @@ class Lives:
             process,
             life.dispatch,
             self.stores.showing(prefix),
+            self.holders,
             self._relay.serve,
             life.is_ready,
         )

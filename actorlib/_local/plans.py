@@ -9,8 +9,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from actorlib._code import pickled
+from actorlib._function_options import FunctionOptions
 from actorlib._local.crew import Crew
 from actorlib._local.holders import OWNER
+from actorlib._local.opening import opened_as
 from actorlib._local.reasons import refusal
 from actorlib._local.seats import GroupSeats, MachineSeats
 from actorlib._local.tasks import Code, Plan
@@ -18,13 +20,17 @@ from actorlib._local.wishes import Demand
 from actorlib._resources import CPU
 from actorlib._runtime_env import refuse_own
 from actorlib._wire.payload import decode
-from actorlib.exceptions import ActorUnschedulableError, TaskUnschedulableError
+from actorlib.exceptions import (
+    ActorUnschedulableError,
+    ProtocolError,
+    TaskUnschedulableError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from actorlib._engine import LoanId
-    from actorlib._function_options import FunctionOptions, FunctionSpec
+    from actorlib._function_options import FunctionSpec
     from actorlib._local.crew import Staff
     from actorlib._local.groups import Groups
     from actorlib._local.loans import Loans
@@ -115,10 +121,14 @@ class Plans:
             number: The function's number there.
             face: The label, the options, and whether it is a generator.
         """
-        code = self._taught[session, number]
+        code = self._taught.get((session, number))
+        if code is None:
+            raise ProtocolError(f"function {number} is called and was never told of")
         plan = code.plans.get(face)
         if plan is None:
-            label, options, listed, is_stream = decode(face)
+            label, options, listed, is_stream = opened_as(
+                face, str, FunctionOptions, bytes, bool
+            )
             try:
                 options = options.updated({"retry_exceptions": decode(listed)})
             except Exception as error:  # noqa: BLE001  # the user's classes: no call of it runs

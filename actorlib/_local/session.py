@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Any
 from actorlib._wire.answers import error_of
 from actorlib._wire.channel import Channel
 from actorlib._wire.frames import FAILURE, ITEM, READY, RESULT, STOP, Frame
+from actorlib._wire.upward import BLOCK_ID, check
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actorlib._engine import ActorId
+    from actorlib._engine import ActorId, LoanId
     from actorlib._local.dispatch import Dispatch
+    from actorlib._local.holders import Holders
     from actorlib._local.launcher import ProcessExit, WorkerProcess
     from actorlib._wire.showing import Showing
 
@@ -38,6 +40,7 @@ class Session:
         process: The worker.
         dispatch: Gets the answers.
         showing: Shared memory as it is spoken of with it.
+        holders: Who holds what: a worker lends only what it holds or has made.
         rises: Gets the frames with which the worker asks for something.
         ready: Called when the actor is there.
 
@@ -61,6 +64,7 @@ class Session:
         process: WorkerProcess,
         dispatch: Dispatch,
         showing: Showing,
+        holders: Holders,
         rises: Callable[[Session, Frame], None],
         ready: Callable[[], None],
     ) -> None:
@@ -73,6 +77,7 @@ class Session:
         self._loop = loop
         self._process = process
         self._dispatch = dispatch
+        self._holders = holders
         self._rises = rises
         self._ready = ready
         self._patience: asyncio.TimerHandle | None = None
@@ -81,6 +86,9 @@ class Session:
         self.channel = Channel(
             loop, process.sock, self._receive, self._lost, showing=showing
         )
+
+    def __repr__(self) -> str:
+        return f"<Session {self.number} of actor {self.actor.hex()}>"
 
     async def run(self, start: Frame, grace: float) -> ProcessExit:
         """Starts the actor and waits for the end of its process.
@@ -116,25 +124,60 @@ class Session:
             self._patience = self._loop.call_later(grace, self._process.kill)
 
     def _receive(self, frames: list[Frame]) -> None:
-        settle = self._dispatch.settle
+        settle, prefix = self._dispatch.settle, self.prefix
         try:
             for frame in frames:
                 kind = frame[0]
-                if kind in (RESULT, FAILURE):
+                if kind == RESULT:
+                    # The usual answer is looked at here, and everything else at length.
+                    _, call, loans, value = frame
+                    if (
+                        loans is not None
+                        or type(value) is not bytes
+                        or type(call) is not int
+                    ):
+                        self._check_lent(check(frame, prefix))
+                    settle(frame)
+                    continue
+                lent = check(frame, prefix)
+                if lent:
+                    self._check_lent(lent)
+                if kind == ITEM:
+                    self._dispatch.streams.item(frame)
+                elif kind == FAILURE:
                     if frame[1]:
                         settle(frame)
                     else:
                         self._constructor_failed(frame)
-                elif kind == ITEM:
-                    self._dispatch.streams.item(frame)
                 elif kind == READY:
                     self._ready()
                 else:
                     self._rises(self, frame)
+        except ProtocolError as error:
+            self._break(error)
         except Exception as error:  # noqa: BLE001  # around a life: nothing may hang
             trouble = ProtocolError(f"a frame that makes no sense came: {error!r}")
             trouble.__cause__ = error
             self._break(trouble)
+
+    def _check_lent(self, loans: tuple[LoanId, ...]) -> None:
+        """Refuses a block that is none of the worker's.
+
+        Whoever made a block is told when nobody holds it: a worker that speaks of one
+        that it was never lent would have another's memory taken away.
+
+        Raises:
+            ProtocolError: It lends one.
+        """
+        for loan in loans:
+            if (
+                len(loan) == BLOCK_ID
+                and not loan.startswith(self.prefix)
+                and not self._holders.has(loan, self.number)
+            ):
+                raise ProtocolError(
+                    f"it lends block {loan.hex()}, which it has not got"
+                )
 
     def _constructor_failed(self, frame: Frame) -> None:
         _, _, kind, summary, text, where, _, payload = frame

@@ -19,6 +19,7 @@ from actorlib._reading import Reading
 from actorlib._window import UNREAD
 from actorlib._wire.answers import load
 from actorlib._wire.frames import CANCEL, CUT, ITEM, TAKEN, Frame
+from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
     import asyncio
@@ -58,8 +59,16 @@ class Streams:
         self._loans = loans
 
     def item(self, frame: Frame) -> None:
-        """Gives an item to whoever reads; one that nobody wants is dropped."""
+        """Gives an item to whoever reads; one that nobody wants is dropped.
+
+        Raises:
+            ProtocolError: It is of a call that is no stream.
+        """
         reader = self._calls.reply_of(frame[1])
+        if reader is not None and not (
+            isinstance(reader, Reading) or hasattr(reader, "item")
+        ):
+            raise ProtocolError(f"an item of call {frame[1]}, which is no stream")
         if reader is None and frame[2] == 0 and self.channel is not None:
             # The cancellation met the call on the way from its line to its thread.
             self.channel.send((CANCEL, frame[1]))

@@ -3,6 +3,7 @@
 In reading order:
 
 * ``frames``: the closed list of messages.
+* ``upward``: those that a worker may send, field by field, and the check of them.
 * ``codec``: frames to bytes and back, without a socket.
 * ``payload``: objects to bytes and back: msgpack first, cloudpickle else.
 * ``blocks``, ``exports``, ``segments``, ``store``: which bytes of a segment are whose;

@@ -234,6 +234,9 @@ class Guests:
             return
         if isinstance(self._marker, list):
             self._marker = self._showing.memory.marker()
+        former = self._guests.get(session)
+        if former is not None:  # its other end is closed, or nobody speaks there
+            self._lose(former)
         guest = self._guests[session] = Guest(Link(fd), self._receive)
         guest.link.send((MET, 0))
 
