@@ -1,7 +1,8 @@
 """Calls that are begun as there is room for them: values may be endless, or come late.
 
 A flow takes a value only when its crew can begin the work on it, so an endless iterable
-costs no more memory than the work under way.
+costs no more memory than the work under way. What there is room for begins when the
+flow is made, and more when a result is asked for: nothing runs behind the user's back.
 """
 
 from __future__ import annotations
@@ -132,6 +133,8 @@ class Progress(Protocol):
 class Flow(Results[T]):
     """The results of values, in the order in which the crew gives them.
 
+    Asynchronous values are taken from the first result on that somebody waits for.
+
     Args:
         values: Where they come from.
         crew: Who does the work.
@@ -144,6 +147,8 @@ class Flow(Results[T]):
         self._values = values
         self._crew = crew
         self._progress = progress
+        if not values.is_async:
+            self._fill()
 
     def __next__(self) -> T:
         """The next result; see Results.
@@ -214,8 +219,8 @@ def map_unordered(
     """Makes a call for each item and gives the results in the order in which they come.
 
     ``async for value in actorlib.map_unordered(handle.double, range(1000))``, or a
-    plain ``for`` in plain methods of actors. Items are taken as calls are done, so they
-    may be endless.
+    plain ``for`` in plain methods of actors. The first calls are made at once, the
+    others as results are taken, so items may be endless.
 
     Args:
         fn: A method of an actor, or a function that gives the ref of a call.

@@ -117,8 +117,9 @@ class ActorPool(Generic[A]):
     ) -> Results[Any]:
         """The results for values, in their order, each as soon as it is there.
 
-        What was given before and not taken is given up. Values are taken as there are
-        actors for them, so they may be endless.
+        What was given before and not taken is given up. Actors that are idle are given
+        values at once, and the others as results are asked for, so values may be
+        endless. Asynchronous ones are taken from the first result on that is awaited.
 
         Args:
             fn: As for ``submit``.

@@ -289,6 +289,21 @@ async def test_map_when_iterated_then_in_order_and_shared_out() -> None:
     assert [value async for value in results] == ["b", "c"]
 
 
+@pytest.mark.parametrize("name", ["map", "map_unordered"])
+async def test_map_when_not_iterated_yet_then_idle_actors_are_at_work(
+    name: str,
+) -> None:
+    two = Two()
+    values = iter("abcd")
+    results = getattr(two.pool, name)(wait_at, values)
+
+    # Nobody has asked for a result.
+    await asyncio.gather(two.reached("a"), two.reached("b"))
+    assert next(values) == "c"  # the rest is taken as it is asked for
+    await two.open("a", "b", "d")
+    assert {value async for value in results} == {"a", "b", "d"}
+
+
 async def test_map_unordered_when_iterated_then_as_they_come() -> None:
     two = Two()
     results = two.pool.map_unordered(wait_at, "abc")
@@ -423,7 +438,7 @@ async def test_poo_007_map_gives_up_earlier_values_without_waiting_for_them() ->
     two.pool.submit(wait_at, "a")
     two.pool.submit(wait_at, "b")
     (gate,) = two.gates
-    await gate.reached.remote("a")
+    await gate.reached.remote("x")
 
     results = two.pool.map(wait_at, ["c"])
 
@@ -432,7 +447,7 @@ async def test_poo_007_map_gives_up_earlier_values_without_waiting_for_them() ->
         await anext(earlier)
     first = asyncio.ensure_future(anext(results))
     await next_turn()
-    await two.open("c", "a")  # its actor is busy until then
+    await two.open("c", "x")  # its actor is busy until then
     assert await first == "c"
 
 

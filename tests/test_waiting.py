@@ -381,6 +381,25 @@ async def test_obj_023_map_unordered_gives_values_as_they_come(
     assert [value async for value in results] == []
 
 
+async def test_map_unordered_when_not_iterated_yet_then_calls_are_under_way(
+    engine: FakeEngine,
+) -> None:
+    made: dict[str, Any] = {}
+
+    def call(item: str) -> Any:
+        made[item] = engine.new_ref()
+        return made[item]
+
+    values = iter("abc")
+    results = actorlib.map_unordered(call, values, backpressure_size=2)
+
+    assert sorted(made) == ["a", "b"]
+    assert next(values) == "c"  # what there is no room for is not taken
+    for ref in made.values():
+        ref.set_result(1)
+    assert [value async for value in results] == [1, 1]
+
+
 async def test_map_unordered_when_the_function_raises_then_there_and_it_goes_on(
     engine: FakeEngine,
 ) -> None:
