@@ -159,7 +159,7 @@ class ActorMethod(Generic[P, R]):
         )
 
     def __repr__(self) -> str:
-        return f"<method {self._hold.interface.class_name}.{self._method.name}>"
+        return f"<method {self._hold.label.method(self._method.name)}>"
 
     def __copy__(self) -> ActorMethod[P, R]:
         return self
@@ -233,7 +233,7 @@ def _counted(hold: Hold, method: Method, call: Callable[[], C]) -> C:
     pending = hold.engine.pending
     if not pending.begin(actor, limit):
         raise PendingCallsLimitExceeded(
-            f"{hold.interface.class_name}.{method.name}: this process has {limit} "
+            f"{hold.label.method(method.name)}: this process has {limit} "
             "calls of the actor without an answer, and max_pending_calls="
             f"{limit}: await some of them first",
             limit=limit,

@@ -24,6 +24,8 @@ from typing import (
     TypeAlias,
 )
 
+from actorlib._label import Label
+
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Generator, Mapping
@@ -77,15 +79,34 @@ class ActorExit(SystemExit):  # no error: a way out, as its base is
 
 
 class Hold:
-    """One holder of an actor in this process; counted while it exists."""
+    """One holder of an actor in this process; counted while it exists.
 
-    __slots__ = ("actor_id", "engine", "interface")
+    Args:
+        engine: Who runs the actor.
+        actor_id: Its id.
+        interface: The face of its class.
+        name: The name that it was given, or None.
+    """
 
-    def __init__(self, engine: Engine, actor_id: ActorId, interface: Interface) -> None:
+    __slots__ = ("actor_id", "engine", "interface", "name")
+
+    def __init__(
+        self,
+        engine: Engine,
+        actor_id: ActorId,
+        interface: Interface,
+        name: str | None = None,
+    ) -> None:
         self.engine = engine
         self.actor_id = actor_id
         self.interface = interface
+        self.name = name
         engine.retain(actor_id)
+
+    @property
+    def label(self) -> Label:
+        """What the actor is called in messages."""
+        return Label(self.interface.class_name, self.name)
 
     def __del__(self) -> None:
         # An interpreter that is going down may have taken the engine apart already.

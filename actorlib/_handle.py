@@ -83,7 +83,7 @@ class ActorHandle(Generic[T]):
 
     def __repr__(self) -> str:
         hold = self.__hold
-        return f"Actor({hold.interface.class_name}, {hold.actor_id.hex()})"
+        return f"Actor({hold.label}, {hold.actor_id.hex()})"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ActorHandle):
@@ -98,7 +98,9 @@ class ActorHandle(Generic[T]):
     def __reduce__(self) -> tuple[object, ...]:
         hold = self.__hold
         travels(hold.engine, hold.actor_id)
-        return _load, (hold.actor_id, hold.interface)
+        if hold.name is None:
+            return _load, (hold.actor_id, hold.interface)
+        return _load, (hold.actor_id, hold.interface, hold.name)
 
     def __copy__(self) -> ActorHandle[T]:
         return self
@@ -116,11 +118,14 @@ def own_handle() -> ActorHandle[Any]:
     """A handle of the actor whose code this is."""
     engine = current_engine()
     actor_id = ActorId(bytes.fromhex(engine.context.actor_id or ""))
-    return ActorHandle(Hold(engine, actor_id, engine.interface()))
+    name = engine.context.actor_name
+    return ActorHandle(Hold(engine, actor_id, engine.interface(), name))
 
 
-def _load(actor_id: ActorId, interface: Interface) -> ActorHandle[Any]:
-    return ActorHandle(Hold(current_engine(), actor_id, interface))
+def _load(
+    actor_id: ActorId, interface: Interface, name: str | None = None
+) -> ActorHandle[Any]:
+    return ActorHandle(Hold(current_engine(), actor_id, interface, name))
 
 
 def _no_such_method(interface: Interface, name: str) -> AttributeError:

@@ -100,7 +100,8 @@ class ActorClass(Generic[P, T]):
         )
         if self._options.get_if_exists:
             return ActorHandle(engine.obtain(spec))
-        return ActorHandle(Hold(engine, engine.create(spec), self._face))
+        name = spec.options.name
+        return ActorHandle(Hold(engine, engine.create(spec), self._face, name))
 
     def _remote(
         self,

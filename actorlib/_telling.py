@@ -23,7 +23,7 @@ from actorlib._wire.payload import decode, dump, encode
 from actorlib.exceptions import DeadlineExceededError, SerializationError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from actorlib._calling import Deadline, Running
 
@@ -38,14 +38,16 @@ class Called(Protocol):
 
 
 def tell(
-    called: Called, asking: Running | None = None, name: str = ""
+    called: Called,
+    asking: Running | None = None,
+    where: Callable[[str], str] = str,
 ) -> dict[str, Any] | None:
     """What has to be said of a call that is made now; None for nothing.
 
     Args:
         called: What is called.
         asking: The call that makes it, if one does.
-        name: The class of the actor that makes it; empty for a function.
+        where: Names that call, for messages, from its method or function.
 
     Raises:
         SerializationError: A context variable holds what cannot be sent.
@@ -58,8 +60,7 @@ def tell(
     own = None if timeout is None else (time.monotonic() + timeout, timeout, "")
     if asking is not None and inherited is not None:
         when, seconds, giver = inherited
-        caller = f"{name}.{asking[1]}" if name else asking[1]
-        inherited = (when, seconds, giver or caller)
+        inherited = (when, seconds, giver or where(asking[1]))
     sooner = min((given for given in (own, inherited) if given), default=None)
     if sooner is not None:
         told["deadline"] = sooner

@@ -45,13 +45,14 @@ class Lent(NamedTuple):
 
     actor_id: ActorId
     interface: Interface
+    name: str | None
 
     def __reduce__(self) -> tuple[object, ...]:
         return _borrow, tuple(self)
 
 
-def _borrow(actor_id: ActorId, interface: Interface) -> Hold:
-    return Hold(current_engine(), actor_id, interface)
+def _borrow(actor_id: ActorId, interface: Interface, name: str | None) -> Hold:
+    return Hold(current_engine(), actor_id, interface, name)
 
 
 class Sharing(Engine, Protocol):

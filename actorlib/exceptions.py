@@ -67,7 +67,7 @@ class TaskError(ActorlibError):
     Attributes:
         cause: The original exception, or an UnserializableException that tells of it.
         traceback_str: The traceback in the actor's process, as text.
-        where: Which method of which actor, for example ``Model.ping (pid=123)``.
+        where: Which method of which actor, for example ``Model.ping (pid 123)``.
     """
 
     cause: BaseException | None = None

@@ -168,7 +168,7 @@ async def test_deadlock_when_two_wait_for_one_another_then_the_one_that_closes_i
 ) -> None:
     first, second = kind.remote(), SERIAL.remote()
 
-    with pytest.raises(DeadlockError, match=r"Node\.walk waits for \w+\.walk"):
+    with pytest.raises(DeadlockError, match=r"Node\.walk \(pid \d+\) waits for"):
         await first.walk.remote([second, first])
 
     assert await first.ran.remote() == ["walk"]
@@ -178,7 +178,9 @@ async def test_deadlock_when_two_wait_for_one_another_then_the_one_that_closes_i
 async def test_deadlock_when_three_wait_in_a_circle_then_an_error() -> None:
     nodes = [SERIAL.remote() for _ in range(3)]
 
-    with pytest.raises(DeadlockError, match=r"which waits for Node\.walk, which waits"):
+    with pytest.raises(
+        DeadlockError, match=r"waits for Node\.walk \(pid \d+\), which waits"
+    ):
         await nodes[0].walk.remote([*nodes[1:], nodes[0]])
 
     assert [await node.ran.remote() for node in nodes] == [["walk"]] * 3

@@ -146,7 +146,7 @@ async def test_tsk_007_an_exception_comes_behind_the_items() -> None:
     error = await raised(refs[2])
     assert isinstance(error, KeyError)
     assert isinstance(error, TaskError)
-    assert error.where.startswith("fails (pid=")
+    assert error.where.startswith("fails (pid ")
     assert isinstance(await raised(stream.completed()), KeyError)
     [ref] = [ref async for ref in fails.remote(0)]
     assert isinstance(await raised(ref), KeyError)

@@ -156,7 +156,7 @@ async def test_call_when_the_function_raises_then_its_own_class() -> None:
     error = await raised(fail.remote(KeyError("nothing")))
     assert isinstance(error, KeyError)
     assert isinstance(error, TaskError)
-    assert error.where.startswith("fail (pid=")
+    assert error.where.startswith("fail (pid ")
 
 
 async def test_call_when_it_raises_keyboard_interrupt_then_the_caller_goes_on() -> None:

@@ -40,6 +40,7 @@ ARROWS: dict[str, str] = {
     "exceptions": "",
     "_apart": "exceptions",
     "_spelling": "",
+    "_label": "",
     "_checks": "_spelling",
     "_kinds": "",
     "_resources": "_kinds",
@@ -75,7 +76,7 @@ ARROWS: dict[str, str] = {
     "_reservations": "_bundles _ref _snapshot",
     "_engine": (
         "_bundles _interface _options _pending _ref _reservations _snapshot _context "
-        "_reading _function_options"
+        "_reading _function_options _label"
     ),
     "_owner": "_bundles _engine _function_options _options _snapshot",
     # The agreements: with another process, with hardware, and how a lease is kept.
@@ -94,19 +95,19 @@ ARROWS: dict[str, str] = {
         "_interface _options _runtime_options _kinds _resources _runtime_env "
         "exceptions _wire accelerators _enforcement _calling _context _propagation "
         "_telling _reading _window _values _code _function_options _spelling _apart "
-        "_forking"
+        "_forking _label"
     ),
     "_worker": (
         "_chunks _worker _bundles _calling _engine _pending _ref _arguments _interface "
         "_options _runtime_env _snapshot exceptions _wire _remote _context "
         "_propagation _telling _reading _window _values _code _function_options "
-        "_forking _streams _unlooped"
+        "_forking _label _streams _unlooped"
     ),
     "_ray": (
         "_ray _bundles _calling _chunks _context _engine _function_options _handle "
         "_interface _kinds _options _pending _propagation _reading _ref _remote "
         "_resources _runtime_env _runtime_options _serializers _snapshot _telling "
-        "_unlooped _waiting _wire exceptions"
+        "_label _unlooped _waiting _wire exceptions"
     ),
     # The owner's side and a worker's in one process: the pipe is between them still.
     "_inline": "_inline _engine _runtime_options _local _wire _worker",
@@ -185,6 +186,7 @@ PURE = [
     "_runtime_env",
     "_interface",
     "_snapshot",
+    "_label",
     "exceptions",
     "accelerators.base",
     "accelerators.masks",

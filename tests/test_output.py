@@ -432,3 +432,35 @@ sys.stdout = sys.__stdout__
         owner.told()
         assert owner.told() is False
         assert owner.end() == 0, owner.err
+
+
+def test_prefix_when_the_actor_has_a_name_or_a_repr_then_it_says_them(
+    tmp_path: Path,
+) -> None:
+    text = f"""{HEAD}
+@actorlib.remote
+class Worker:
+    def __init__(self):
+        print("made")
+
+    def __repr__(self):
+        return "Worker(7)"
+
+    def say(self, text):
+        print(text)
+
+async def main():
+    async with actorlib.init(start_method=METHOD):
+        talker = Talker.options(name="t1").remote()
+        worker = Worker.options(name="w1").remote()
+        await talker.say.remote("hello")
+        await worker.say.remote("there")
+
+asyncio.run(main())
+"""
+    with Owner(text, "template", folder=tmp_path) as owner:
+        assert owner.end() == 0, owner.err
+    out = re.sub(r"pid=\d+", "pid=1", owner.out).splitlines()
+    assert "(Talker 't1' pid=1) hello" in out
+    assert "(Worker 'w1' pid=1) made" in out
+    assert "(Worker(7) 'w1' pid=1) there" in out

@@ -78,6 +78,9 @@ class InlineWorker:
         self._theirs.close()
         self.sock.close()
 
+    def rename(self, name: str) -> None:
+        """Nothing: what it prints stands for itself."""
+
     def log_tail(self) -> str:
         """Nothing: what it prints is printed by this process."""
         return ""

@@ -52,27 +52,35 @@ class Deadlocks:
 
     Args:
         find: Finds a call that has no answer, by the number of the session and its own.
+        life_of: Finds an actor.
     """
 
-    def __init__(self, find: Callable[[int, int], Waited | None]) -> None:
+    def __init__(
+        self,
+        find: Callable[[int, int], Waited | None],
+        life_of: Callable[[ActorId], Life | None],
+    ) -> None:
         self._find = find
-        self._waits: Waits[ActorId, tuple[int, int]] = Waits()
+        self._life_of = life_of
+        self._waits: Waits[ActorId, tuple[int, int, ActorId]] = Waits()
 
-    def wait(self, session: Session, call: int, thread: int, who: str) -> None:
+    def wait(self, session: Session, call: int, thread: int, method: str) -> None:
         """A thread of a worker does nothing until a call is answered.
 
         Args:
             session: The worker.
             call: The call, by the worker's number; 0 if it does not wait any more.
             thread: Which thread.
-            who: The method that it runs, with its class.
+            method: What it runs.
         """
         place = session.actor, thread
         self._waits.end(place)
         asked = self._find(session.number, call)
         if asked is None:  # answered meanwhile
             return
-        wait = Wait(who, (session.number, call))
+        life = self._life_of(session.actor)
+        who = method if life is None else _named(life, method, asked.life)
+        wait = Wait(who, (session.number, call, session.actor))
         circle = self._waits.begin(place, wait, self._need)
         if circle:
             asked.drop()  # first: whoever waited may be the one to run it
@@ -82,14 +90,22 @@ class Deadlocks:
         """The process of an actor is gone."""
         self._waits.forget(actor)
 
-    def _need(self, key: tuple[int, int]) -> Need[ActorId] | None:
-        asked = self._find(*key)
+    def _need(self, key: tuple[int, int, ActorId]) -> Need[ActorId] | None:
+        session, call, waiting = key
+        asked = self._find(session, call)
         if asked is None or asked.life is None or asked.has_end or not asked.number:
             return None
         record = asked.life.record
         thread = thread_of(record, asked.method)
         place = None if thread is None else (record.id, thread)
-        return Need(f"{record.label}.{asked.method}", place)
+        what = _named(asked.life, asked.method, self._life_of(waiting))
+        return Need(what, place)
+
+
+def _named(life: Life, method: str, other: Life | None) -> str:
+    """One method of two, which are told apart by their processes if they have two."""
+    record = life.record
+    return record.called.method(method) if life is other else record.method(method)
 
 
 def thread_of(record: ActorRecord, method: str) -> int | None:

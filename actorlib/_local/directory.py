@@ -66,8 +66,8 @@ class Directory:
             return
         raise ActorAlreadyExistsError(
             f"the name {options.name!r} is taken in namespace "
-            f"{self.namespace_of(options)!r}, by {life.record.label} "
-            f"({life.record.id.hex()}): get_actor({options.name!r}) gives its handle, "
+            f"{self.namespace_of(options)!r}, by {life.record.title}: "
+            f"get_actor({options.name!r}) gives its handle, "
             "get_if_exists=True takes it or makes one, and kill() frees the name"
         )
 

@@ -193,7 +193,7 @@ class LocalEngine:
         self._check_thread()
         life = self.lives.directory.holder(spec.options)
         if life is None:
-            return Hold(self, self.create(spec), spec.interface)
+            return Hold(self, self.create(spec), spec.interface, spec.options.name)
         return self._hold(life)
 
     def find(self, name: str, namespace: str | None) -> Hold:
@@ -203,7 +203,8 @@ class LocalEngine:
 
     def _hold(self, life: Life) -> Hold:
         life.revive()
-        return Hold(self, life.record.id, life.record.interface)
+        record = life.record
+        return Hold(self, record.id, record.interface, record.options.name)
 
     def names(self) -> list[tuple[str, str]]:
         """Who answers to a name; see Engine."""

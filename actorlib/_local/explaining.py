@@ -28,7 +28,7 @@ def explain(life: Life, demands: Demands, now: float) -> str:
             f"{record.label} waits for a place for the actors that it is to be "
             "near to, or apart from"
         )
-    state = f"{record.label} is {record.state.value}"
+    state = f"{record.called.at(life.pid)} is {record.state.value}"
     if record.state is ActorState.RESTARTING:
         state = f"{state}, {life.restarts.told(now)}"
     is_pending = record.state is ActorState.PENDING
@@ -36,7 +36,7 @@ def explain(life: Life, demands: Demands, now: float) -> str:
         told = demands.explain(life)
         return told if is_pending else f"{state}: {told}"
     if record.exit is not None:
-        return f"{record.label} is dead: {record.exit}"
+        return f"{record.title} is dead: {record.exit}"
     if record.state is ActorState.RESTARTING:
         return state
     held = ", ".join(

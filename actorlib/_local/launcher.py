@@ -56,6 +56,10 @@ class WorkerProcess(Protocol):
         """Ends its whole process group at once; harmless if it is gone."""
         ...
 
+    def rename(self, name: str) -> None:
+        """Shows what it prints from now on behind another name."""
+        ...
+
     def log_tail(self) -> str:
         """The last lines of its standard error, whole once it is gone."""
         ...
@@ -85,7 +89,7 @@ class Launcher(Protocol):
         """Starts a worker; returns at once.
 
         Args:
-            name: The name of its actor's class, for its output.
+            name: What its actor is called, for its output.
             has_devices: Whether it will use an accelerator.
 
         Raises:

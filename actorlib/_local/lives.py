@@ -155,7 +155,7 @@ class Lives:
         record, cancel_made = life.record, self._relay.cancel_made
         kind = Terms if record.is_actor else TermsOfFunctions
         ends_later = record.interface.awaits
-        terms = kind(self.clock, record.label, record.options, ends_later, cancel_made)
+        terms = kind(self.clock, record.method, record.options, ends_later, cancel_made)
         return Dispatch(self, life.died, life.unavailable, life.idle, terms)
 
     def create_for(
@@ -193,7 +193,7 @@ class Lives:
         mask = self._machine.mask(lease, options) if shares and lease else None
         return ActorInfo(
             actor_id=record.id.hex(),
-            class_name=record.label,
+            class_name=record.called.class_name,
             state=record.state.value,
             pid=life.pid,
             resources=counted(options.request.amounts),
@@ -216,7 +216,7 @@ class Lives:
         return [
             CallInfo(
                 actor_id=life.record.id.hex(),
-                class_name=life.record.label,
+                class_name=life.record.called.class_name,
                 method=method,
                 state=state,
             )
@@ -292,7 +292,7 @@ class Lives:
         directory = env.get("working_dir")
         setup = {
             "actor": record.id,
-            "name": record.label,
+            "name": record.called.class_name,
             "prefix": session.prefix,
             "looped": record.interface.is_async,
             "limits": record.options.limits(is_async=record.interface.is_async),

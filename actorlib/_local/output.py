@@ -28,6 +28,9 @@ class OutputPipe:
     Args:
         stream: Where lines appear in this process.
         terminal: What shows them.
+
+    Attributes:
+        label: Behind which name.
     """
 
     def __init__(self, stream: Literal["stdout", "stderr"], terminal: Terminal) -> None:
@@ -36,7 +39,7 @@ class OutputPipe:
         self._terminal = terminal
         self._rest = b""
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
-        self._label = ""
+        self.label = ""
         self._pid = 0
         self._read_end, self.write_end = os.pipe()
         os.set_blocking(self._read_end, False)  # the os API
@@ -44,7 +47,7 @@ class OutputPipe:
     def begin(self, loop: asyncio.AbstractEventLoop, label: str, pid: int) -> None:
         """Shows lines from now on; before, nobody could have said whose they are."""
         self._loop = loop
-        self._label = label
+        self.label = label
         self._pid = pid
         loop.add_reader(self._read_end, self._read)
 
@@ -102,7 +105,7 @@ class OutputPipe:
     def _show(self, lines: list[bytes]) -> None:
         last = lines[-_TAIL_LINES:]
         self._tail.extend(line.decode(errors="replace") for line in last)
-        self._terminal.show(self._stream, self._label, self._pid, lines)
+        self._terminal.show(self._stream, self.label, self._pid, lines)
 
 
 def _character_boundary(data: bytes) -> int:

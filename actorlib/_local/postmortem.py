@@ -86,7 +86,7 @@ def died(
     if isinstance(cause, ActorUnschedulableError) and not record.was_evicted:
         return ActorUnschedulableError(str(cause), actor_id=actor)
     how = record.exit or Exit(cause="asked", reason=asked or "it is ending")
-    message = f"{record.label} ({actor}) is dead{restarted}: {how}"
+    message = f"{record.title} is dead{restarted}: {how}"
     kind = ActorPlacementGroupRemoved if record.was_evicted else ActorDiedError
     error = kind(message, exit=how, actor_id=actor)
     error.__cause__ = cause
@@ -103,7 +103,7 @@ def unavailable(record: ActorRecord, how: Exit, attempt: str) -> ActorUnavailabl
     """
     actor = record.id.hex()
     return ActorUnavailableError(
-        f"{record.label} ({actor}) is restarting, {attempt}; await its handle to wait "
+        f"{record.title} is restarting, {attempt}; await its handle to wait "
         "for it, or let max_task_retries send calls again. It was restarted because: "
         f"{how}",
         exit=how,

@@ -22,7 +22,7 @@ class LaunchedWorker:
     Args:
         kill: Asks the template to end its process group.
         number: Its number at the template.
-        name: The name of its actor's class, for its output.
+        name: What its actor is called, for its output.
         loop: The owner's loop.
     """
 
@@ -44,6 +44,11 @@ class LaunchedWorker:
 
     def kill(self) -> None:
         self._kill(self)
+
+    def rename(self, name: str) -> None:
+        self._name = name
+        for output in self._outputs or ():
+            output.label = name
 
     def log_tail(self) -> str:
         return self._outputs[1].tail if self._outputs else ""

@@ -5,15 +5,17 @@ from __future__ import annotations
 import enum
 import itertools
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from actorlib._engine import ActorId
+from actorlib._label import Label
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from actorlib._interface import Interface
+    from actorlib._local.launcher import WorkerProcess
     from actorlib._options import ActorOptions
     from actorlib.accelerators.base import Lease
     from actorlib.exceptions import Exit
@@ -59,6 +61,8 @@ class ActorRecord:
         interface: The face of its class.
         options: What it asked for.
         is_actor: Whether it is one, and no worker of functions.
+        called: What it is called in messages; better known once it is ready.
+        process: Its worker, or the last that it had.
         state: Where it is in its life; changed by ``move`` alone.
         lease: What it holds, while it holds something.
         exit: How it ended, once it has.
@@ -71,6 +75,8 @@ class ActorRecord:
     interface: Interface
     options: ActorOptions
     is_actor: bool = True
+    called: Label = field(init=False)
+    process: WorkerProcess | None = None
     state: ActorState = ActorState.PENDING
     lease: Lease | None = None
     exit: Exit | None = None
@@ -78,10 +84,27 @@ class ActorRecord:
     started_at: float | None = None
     ended_at: float | None = None
 
+    def __post_init__(self) -> None:
+        self.called = Label(self.interface.class_name, self.options.name)
+
     @property
     def label(self) -> str:
-        """The name of its class, for messages."""
-        return self.interface.class_name
+        """What it is called before it has a process: ``Model 'm1'``."""
+        return str(self.called)
+
+    @property
+    def pid(self) -> int:
+        """Its process id, that of its last process if it is gone, or 0."""
+        return self.process.pid if self.process is not None else 0
+
+    @property
+    def title(self) -> str:
+        """What it is called, with its process: ``Model 'm1' (pid 812)``."""
+        return self.called.at(self.pid)
+
+    def method(self, name: str) -> str:
+        """One of its methods, for messages: ``Model.ping of 'm1' (pid 812)``."""
+        return self.called.method(name, self.pid)
 
     def move(self, state: ActorState) -> None:
         """Goes on to another state.

@@ -113,7 +113,7 @@ class Relay:
         self._actors = actors
         self._asked: Book[Waiting] = Book()
         self._held: Timekeeper[tuple[int, int]] = Timekeeper(actors.clock, self._late)
-        self._deadlocks = Deadlocks(self._asked.get)
+        self._deadlocks = Deadlocks(self._asked.get, actors.find)
         self._creations = Creations(actors)
         self.introductions = Introductions(self, actors.find)
         self._others: dict[int, Callable[..., None]] = {
@@ -252,7 +252,7 @@ class Relay:
             asked.pool.force(asked.number)
 
     def _say_stuck(
-        self, session: Session, call: int, waiting: tuple[str, ...], who: str
+        self, session: Session, call: int, waiting: tuple[str, ...], method: str
     ) -> None:
         """A call awaits another one, and that may wait for the place it has."""
         asked = self._asked.get(session.number, call)
@@ -260,12 +260,11 @@ class Relay:
             return
         if asked.life.record.id == session.actor:
             _log.warning(
-                "%s (pid %d) awaits %s of its own actor, which waits for the only "
+                "%s awaits %s of its own actor, which waits for the only "
                 "place there is: neither goes on. Raise max_concurrency (or the limit "
                 "of the concurrency group), or await self.%s() itself",
-                who,
-                asked.life.pid,
-                asked.where,
+                asked.life.record.method(method),
+                asked.life.record.called.method(asked.method),
                 asked.method,
             )
 

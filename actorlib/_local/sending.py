@@ -91,7 +91,8 @@ class Sending:
         Raises:
             SerializationError: An argument cannot be sent.
         """
-        arguments = self.arguments(f"{life.record.label}.{method.name}", args, kwargs)
+        where = life.record.called.method(method.name)
+        arguments = self.arguments(where, args, kwargs)
         if arguments.refs or self.lanes:
             self._send_in_order(life, ref, method, arguments, told)
         else:

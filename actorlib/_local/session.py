@@ -42,7 +42,7 @@ class Session:
         showing: Shared memory as it is spoken of with it.
         holders: Who holds what: a worker lends only what it holds or has made.
         rises: Gets the frames with which the worker asks for something.
-        ready: Called when the actor is there.
+        ready: Called when the actor is there, with what it calls itself.
 
     Attributes:
         actor: Whose it is.
@@ -66,7 +66,7 @@ class Session:
         showing: Showing,
         holders: Holders,
         rises: Callable[[Session, Frame], None],
-        ready: Callable[[], None],
+        ready: Callable[[str], None],
     ) -> None:
         self.actor = actor
         self.number = number
@@ -150,7 +150,7 @@ class Session:
                     else:
                         self._constructor_failed(frame)
                 elif kind == READY:
-                    self._ready()
+                    self._ready(frame[1])
                 else:
                     self._rises(self, frame)
         except ProtocolError as error:

@@ -301,7 +301,8 @@ class Life:
         if self._asked:
             raise _Asked
         try:
-            process = self._process = surroundings.launch(record, lease)
+            process = surroundings.launch(record, lease)
+            self._process = record.process = process
         except (OSError, TemplateError) as error:
             self._cause = error
             return Exit(cause="failed to start", reason=str(error))
@@ -348,12 +349,20 @@ class Life:
     def _now(self) -> float:
         return self._surroundings.loop.time()
 
-    def is_ready(self) -> None:
-        """The constructor has finished: calls may go."""
-        if self._session is None or self.record.state is not ActorState.STARTING:
+    def is_ready(self, own: str) -> None:
+        """The constructor has finished: calls may go.
+
+        Args:
+            own: What the actor's own ``__repr__`` calls it, or the empty string.
+        """
+        record, process = self.record, self._process
+        if self._session is None or record.state is not ActorState.STARTING:
             return
-        self.record.move(ActorState.ALIVE)
-        self.record.started_at = self.record.started_at or time.time()
+        record.move(ActorState.ALIVE)
+        record.called = record.called.calling_itself(own)
+        if own and process is not None:
+            process.rename(record.label)
+        record.started_at = record.started_at or time.time()
         self.dispatch.opened(self._session.channel, self._session.number)
         self._was_ready = True
         self._ready.happens()
@@ -414,9 +423,7 @@ class Life:
             return
         told = replace(how, log_tail="")  # it has been shown, or was not to be
         with suppress(Exception):  # a handler of the user's may raise
-            _log.warning(
-                "%s (%s) %s: %s", self.record.label, self.record.id.hex(), what, told
-            )
+            _log.warning("%s %s: %s", self.record.title, what, told)
 
 
 class _Unborn(Exception):  # noqa: N818  # carries what went wrong

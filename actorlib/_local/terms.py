@@ -38,7 +38,7 @@ class Terms:
 
     Args:
         clock: Says whose time is over.
-        label: What the actor is called.
+        where: Names one of the actor's methods, for messages.
         options: The actor's.
         ends_later: Whether a call of a method that is cancelled while it runs ends
             later, and says when, by the method's name.
@@ -55,7 +55,7 @@ class Terms:
     def __init__(
         self,
         clock: Clock,
-        label: str,
+        where: Callable[[str], str],
         options: ActorOptions,
         ends_later: Callable[[str], bool],
         cancel_made: Callable[[int, int], None],
@@ -64,7 +64,7 @@ class Terms:
         self.ends_later = ends_later
         self.usual = retries_of(options)
         self.cancel_made = cancel_made
-        self._label = label
+        self._where = where
         self._options = options
 
     def of(self, told: Mapping[str, object]) -> Term:
@@ -78,7 +78,7 @@ class Terms:
 
     def late(self, timed: Timed) -> DeadlineExceededError:
         """The error of a call whose time is over."""
-        return late_error(f"{self._label}.{timed.method}", timed.deadline)
+        return late_error(self._where(timed.method), timed.deadline)
 
 
 class TermsOfFunctions(Terms):

@@ -88,7 +88,7 @@ class Waiting:
         """What it calls, with the class."""
         if self.life is None:  # a function
             return self.method
-        return f"{self.life.record.label}.{self.method}"
+        return self.life.record.method(self.method)
 
     def drop(self, *, recursive: bool = True) -> bool:
         """Cancels the call, if it was made; True if it answers when it has ended."""
@@ -114,7 +114,7 @@ class Waiting:
     def lend(self, life: Life) -> None:
         """Answers with an actor, which the worker holds from then on."""
         record = life.record
-        lent = Lent(record.id, record.interface)
+        lent = Lent(record.id, record.interface, record.options.name)
         self.answer((RESULT, 0, (record.id,), dump(lent)))
 
     def fail(self, error: BaseException) -> None:

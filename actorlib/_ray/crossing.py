@@ -198,7 +198,7 @@ def where(instance: object, label: str, method: str) -> str:
     if type(instance).__repr__ is not object.__repr__:
         with contextlib.suppress(Exception):
             label = repr(instance)
-    return f"{label}.{method} (pid={os.getpid()})"
+    return f"{label}.{method} (pid {os.getpid()})"
 
 
 def _sendable(error: BaseException) -> bytes:

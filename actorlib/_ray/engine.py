@@ -152,14 +152,14 @@ class RayEngine:
         with suppress(ActorNotFoundError):
             return self.find(cast("str", name), namespace)
         # Two who come here at once are given one actor, by Ray.
-        return self._hold(self.create(spec), spec.interface)
+        return self._hold(self.create(spec), spec.interface, name)
 
     def find(self, name: str, namespace: str | None) -> Hold:
         """The actor of a name; see Engine."""
         self._check()
         where = namespace or self.context.namespace
         found = self._directory.find(name, where)
-        return self._hold(self.key_of(found.handle, found.traits), found.face)
+        return self._hold(self.key_of(found.handle, found.traits), found.face, name)
 
     def names(self) -> list[tuple[str, str]]:
         """Who answers to a name; see Engine."""
@@ -319,8 +319,8 @@ class RayEngine:
             )
         return found
 
-    def _hold(self, key: ActorId, face: Interface) -> Hold:
-        return Hold(cast("Any", self), key, face)
+    def _hold(self, key: ActorId, face: Interface, name: str | None) -> Hold:
+        return Hold(cast("Any", self), key, face, name)
 
     def _check(self) -> None:
         if self._is_closed:

@@ -193,7 +193,7 @@ def _entered(source: Sealed, sent: Sent) -> Generator[Callable[..., Any]]:
         found = opened(source)
         yield getattr(found, "__wrapped__", found)
     except Exception as error:  # noqa: BLE001  # the user's code
-        where = f"{sent.name} (pid={os.getpid()})"
+        where = f"{sent.name} (pid {os.getpid()})"
         raise raised(error, where, sent.retried) from None
     finally:
         running.set(before)

@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._calling import deadline_of, running
+from actorlib._label import Label
 from actorlib._propagation import MARKED
 from actorlib._ray.crossing import Retried, Sent
 from actorlib._ray.deadlines import leaving
@@ -71,7 +72,8 @@ def said(method: Called, label: str) -> dict[str, Any] | None:
     is_silent = method.told is None and not MARKED
     if is_silent and (asking is None or deadline_of(asking[2]) is None):
         return None
-    told = tell(method, asking, label) or {}
+    where = Label(label).method if label else str
+    told = tell(method, asking, where) or {}
     return {name: told[name] for name in _SAID if name in told} or None
 
 

@@ -95,7 +95,7 @@ def _of_task(error: Any, where: str, actor_id: str) -> BaseException:
     if "TaskCancelledError" in [cls.__name__ for cls in type(error).__mro__]:
         return ours.TaskCancelledError("the call was cancelled")
     text = _COLOUR.sub("", error.traceback_str)
-    at = f"{where} (pid={error.pid})"
+    at = f"{where} (pid {error.pid})"
     return task_error(cause, f"{type(cause).__name__}: {cause}", text, at)
 
 

@@ -21,7 +21,7 @@ Owner to worker, worker to owner, or both:
 =========  ====  ===========================================================
 START      down  environment, context, arguments of the interpreter; class;
                  loans; the constructor's arguments
-READY      up    the actor is there: calls may come
+READY      up    what the actor calls itself, or nothing: it is there, calls may come
 CALL       down  id, method, loans, arguments
 ASK        up    id, asking, actor, method, loans, arguments: a call to another
                  actor; asking is the number of the call that makes it, or 0
@@ -29,10 +29,10 @@ CALL_WITH  down  id, method, loans, options of this call by name, arguments
 ASK_WITH   up    id, asking, actor, method, loans, options of this call, arguments
 HELD       up    id, asking, actor, deadline, method: a call that waits for its
                  arguments; its ASK follows, unless it is cancelled
-WAITS      up    id, thread, method with class: a thread of the actor waits for a call
-                 and does nothing else; the id is 0 if it does not any more
-STUCK      up    id, methods, method with class: that method awaits a call, and holds
-                 the only place which calls of those methods wait for
+WAITS      up    id, thread, method: a thread of the actor waits for a call and does
+                 nothing else; the id is 0 if it does not any more
+STUCK      up    id, methods, method: that method awaits a call, and holds the only
+                 place which calls of those methods wait for
 RESULT     both  id, loans, value
 FAILURE    both  id, kind of failure, text, traceback, where, loans, exception
 CANCEL     both  id: nobody wants the answer any more; up also whether the calls that
@@ -159,6 +159,9 @@ AT_ONCE: Final = 1
 """An END of a running actor."""
 TO_RESTART: Final = 2
 """An END of its process; the actor is restarted if it may be."""
+
+LONGEST_NAME: Final = 100
+"""How many characters an actor may call itself by."""
 
 LINKED: Final = 1 << 40
 """The least number of a call that came over a link: the session of its caller times

@@ -48,6 +48,7 @@ from actorlib._wire.frames import (
     KEEP,
     LEAVE,
     LINKED,
+    LONGEST_NAME,
     LOOK,
     LOOP,
     MAIN,
@@ -281,6 +282,10 @@ _RUNS_IF_ANY = _number(0, _MOST)
 _COUNT = _number(0, _MOST)
 _SESSION = _number(0, _SESSIONS)
 _TEXT = _exactly("a text", str)
+_NAME = Type(
+    f"a name: one printable line of up to {LONGEST_NAME} characters",
+    f"type(value) is str and value.isprintable() and len(value) <= {LONGEST_NAME}",
+)
 _FLAG = _exactly("true or false", bool)
 _BYTES = _exactly("bytes", bytes)
 _PAYLOAD = Type("a payload", "type(value) is bytes or type(value) in _PAYLOADS")
@@ -306,7 +311,7 @@ _NAMES: Final[dict[str, Any]] = {
 """What tests speak of."""
 
 FRAMES: Final[dict[int, dict[str, Type]]] = {
-    READY: {},
+    READY: {"name": _NAME},
     RESULT: {"call": _RUNS, "loans": _LENT, "value": _PAYLOAD},
     FAILURE: {
         "call": _RUNS_IF_ANY,

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Mapping
 
-    from actorlib._context import RuntimeContext
     from actorlib._engine import ActorId
     from actorlib._interface import Method
     from actorlib._ref import Replier
@@ -39,8 +38,11 @@ N = TypeVar("N", bound=Numbered)
 class Asker(Sharing, Feed, Protocol):
     """The engine of the worker."""
 
-    context: RuntimeContext
     outbox: Outbox
+
+    def where(self, method: str) -> str:
+        """Names a method of the actor that asks, for messages."""
+        ...
 
 
 class Lasting:
@@ -142,8 +144,7 @@ class Asking:
         asking = running.get()
         if method.told is None and not MARKED and (asking is None or not asking[2]):
             return None
-        name = self._engine.context.class_name or ""
-        return packed(tell(method, asking, name))
+        return packed(tell(method, asking, self._engine.where))
 
     def _send(
         self,

@@ -10,11 +10,13 @@ import os
 import sys
 from dataclasses import dataclass
 from functools import partial
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._context import RuntimeContext
+from actorlib._label import Label
 from actorlib._remote import class_of, face_of
-from actorlib._wire.frames import START, Frame, Payload
+from actorlib._wire.frames import LONGEST_NAME, START, Frame, Payload
 from actorlib._wire.payload import decode, decode_call
 from actorlib._worker.built_in import install
 from actorlib._worker.crew import Crew
@@ -35,6 +37,7 @@ class Start:
     Attributes:
         actor: Whose worker it is.
         name: The name of the actor's class.
+        label: What the actor is called in messages.
         prefix: The first eight bytes of the ids of actors that it creates.
         is_looped: Whether the actor needs an event loop.
         limits: How many calls run at once, by group; empty for the default.
@@ -56,6 +59,7 @@ class Start:
 
     actor: ActorId
     name: str
+    label: Label
     prefix: bytes
     is_looped: bool
     limits: Mapping[str, int]
@@ -104,6 +108,7 @@ def read_start(frame: Frame) -> Start:
     return Start(
         actor=told["actor"],
         name=told["name"],
+        label=Label(told["name"], told["named"]),
         prefix=told["prefix"],
         is_looped=told["looped"],
         limits=told["limits"],
@@ -164,6 +169,22 @@ def construct(
     install(cls)
     args, kwargs = decode_call(start.arguments)
     return cast("Callable[..., object]", cls)(*args, **kwargs)
+
+
+def own_name(instance: object) -> str:
+    """What an actor's own ``__repr__`` calls it; empty if there is none of use.
+
+    It is the user's code, so it may fail, and it may tell the whole of a model: what
+    goes in front of every line has to be one short line.
+    """
+    # What is written in C, as a list's, was not written to name anybody.
+    if not isinstance(type(instance).__repr__, FunctionType):
+        return ""
+    try:
+        told = repr(instance)
+    except BaseException:  # noqa: BLE001  # whatever it raises, the actor was born
+        return ""
+    return told if told.isprintable() and 0 < len(told) <= LONGEST_NAME else ""
 
 
 def _reseed() -> None:

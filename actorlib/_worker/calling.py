@@ -39,6 +39,10 @@ class Link(Sharing, Feed, Protocol):
 
     outbox: Outbox
 
+    def where(self, method: str) -> str:
+        """Names a method of the actor that asks, for messages."""
+        ...
+
     def post(self, frame: Frame) -> None:
         """Sends a frame to the owner."""
         ...
@@ -135,7 +139,7 @@ class Calling:
         """
         self._check()
         face = self._faces.get(spec) or self._told(spec)
-        told = tell(spec, running.get(), self._link.context.class_name)
+        told = tell(spec, running.get(), self._link.where)
         return face, Arguments(self._link, spec.label, args, kwargs), told
 
     def _ask(

@@ -137,6 +137,10 @@ class FunctionUplink(SerialUplink):
             inbox.is_waiting = False
             self.post((RESUMED,))
 
+    def where(self, method: str) -> str:
+        """Names a function, for messages: its number is nobody else's affair."""
+        return f"{method.rpartition(':')[2]} (pid {os.getpid()})"
+
     def function_name(self, method: str) -> str:
         """A function, with its module; see Process."""
         return self._waiter.function_name(method)
@@ -179,7 +183,7 @@ class _Functions:
     def run(self) -> None:
         inbox, calls, pipe = self._inbox, self._inbox.calls, self._pipe
         has_calls = cast("Callable[[], bool]", calls.__len__)
-        pipe.send((READY,))
+        pipe.send((READY, ""))
         while True:
             if self._attention.is_wanted or inbox.is_recalled:
                 self._attention.is_wanted = False
@@ -270,7 +274,7 @@ class _Functions:
 
     def where(self, name: str) -> str:
         """Names a function for messages; see Runner."""
-        return f"{name.partition(':')[2]} (pid={os.getpid()})"
+        return self._uplink.where(name)
 
     def function_name(self, label: str) -> str:
         """A function that runs, with its module; see Process."""

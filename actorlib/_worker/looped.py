@@ -81,11 +81,10 @@ def serve(start: Start, pipe: Pipe, loop: asyncio.AbstractEventLoop) -> None:
         looped.finish(thread)
         raise
     except BaseException as error:
-        uplink.post(replies.unmade(uplink, error, f"{start.name}()"))
+        uplink.post(replies.unmade(uplink, error, f"{start.label}()"))
         looped.finish(thread)
         raise SystemExit(1) from error
-    uplink.made = type(looped.instance)
-    uplink.post((READY,))
+    uplink.post((READY, uplink.born(looped.instance)))
     try:
         with shutting_down(looped.instance, loop):
             looped.plain.run(looped.instance)
@@ -103,7 +102,6 @@ class _Looped:
         uplink: LoopedUplink,
         pipe: Pipe,
     ) -> None:
-        self._name = start.name
         self._loop = loop
         self._uplink = uplink
         self._channel = uplink.channel = Channel(
@@ -130,7 +128,7 @@ class _Looped:
         )
         self.tasks: dict[int, tuple[asyncio.Task[None], Frame, Gate]] = {}
         self._watch = self.plain.watch = LoopWatch(
-            start.name, loop, self, _Looped._run_async.__code__, uplink.post
+            uplink.where, loop, self, _Looped._run_async.__code__, uplink.post
         )
         # The default is for coroutines; plain methods are one at a time anyhow.
         self._counts_plain = bool(start.limits)
@@ -425,7 +423,7 @@ class _Looped:
             self._left(self._gated.pop(answer[1]))
 
     def _where(self, method: str) -> str:
-        return replies.where(self.instance, self._name, method)
+        return self._uplink.where(method)
 
     # On the main thread.
 

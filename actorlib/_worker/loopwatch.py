@@ -53,7 +53,7 @@ class LoopWatch:
     """Looks at the loop of one actor.
 
     Args:
-        name: The name of the actor's class.
+        where: Names one of the actor's methods, for messages.
         loop: The loop.
         calls: What runs on it.
         runs: The code that runs each call, with its method as the local ``name``.
@@ -66,7 +66,7 @@ class LoopWatch:
 
     def __init__(
         self,
-        name: str,
+        where: Callable[[str], str],
         loop: asyncio.AbstractEventLoop,
         calls: Calls,
         runs: CodeType,
@@ -74,7 +74,7 @@ class LoopWatch:
     ) -> None:
         self.is_asleep = True
         self.thread = 0
-        self._name = name
+        self._where = where
         self._loop = loop
         self._calls = calls
         self._runs = runs
@@ -124,11 +124,10 @@ class LoopWatch:
             return
         self._said.add(method)
         _log.warning(
-            "%s (pid %d) has blocked the event loop of its actor for %.1f s by now: no "
+            "%s has blocked the event loop of its actor for %.1f s by now: no "
             "other async method of it runs meanwhile. It is in %s. Await what takes "
             "long, or give it to a thread with asyncio.to_thread()",
             method,
-            os.getpid(),
             seconds,
             place_of(frame),
         )
@@ -136,9 +135,10 @@ class LoopWatch:
     def _method_in(self, frame: FrameType) -> str:
         for outer in _outwards(frame):
             if outer.f_code is self._runs:
-                return f"{self._name}.{outer.f_locals['name']}"
+                return self._where(outer.f_locals["name"])
         users = [f for f in _outwards(frame) if not _is_library(f.f_code.co_filename)]
-        return (users[-1] if users else frame).f_code.co_name
+        outermost = users[-1] if users else frame
+        return f"{outermost.f_code.co_name} (pid {os.getpid()})"
 
     # Calls that wait for themselves.
 
@@ -153,7 +153,7 @@ class LoopWatch:
         }
         self._stood = {call: self._stood.get(call, now) for call in stand}
         for call, (task, frame, gate) in stand.items():
-            method = f"{self._name}.{frame[2]}"
+            method = frame[2]
             ref = awaited(task)
             if now - self._stood[call] < PATIENCE or ref is None:
                 continue

@@ -76,7 +76,6 @@ class PlainMethods:
         has_line: Callable[[], bool],
         gates: Mapping[str, Gate],
     ) -> None:
-        self._name = start.name
         self._instance: object = None
         self._loop = loop
         self._uplink = uplink
@@ -320,7 +319,7 @@ class PlainMethods:
         left.wait()
 
     def _where(self, method: str) -> str:
-        return replies.where(self._instance, self._name, method)
+        return self._uplink.where(method)
 
     def _wait_until_all_went(self) -> None:
         """Waits for what was asked of other actors and waits for its arguments."""

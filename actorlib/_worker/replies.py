@@ -6,8 +6,6 @@ that cannot be sent arrives as its text.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import traceback
 from typing import TYPE_CHECKING, Protocol
 
@@ -142,14 +140,6 @@ def _failure(engine: Sharing, call: int, error: BaseException, where: str) -> Fr
     summary = described(error)
     payload, loans = encoded_error(engine, error)
     return (FAILURE, call, RAISED, summary, text, where, loans, payload)
-
-
-def where(instance: object, label: str, method: str) -> str:
-    """Names a method of this actor, by the actor's own ``repr`` if it has one."""
-    if type(instance).__repr__ is not object.__repr__:
-        with contextlib.suppress(Exception):
-            label = repr(instance)
-    return f"{label}.{method} (pid={os.getpid()})"
 
 
 def cancelled(call: int, why: str = "") -> Frame:

@@ -125,7 +125,7 @@ def serve(start: Start, pipe: Pipe) -> None:
         EOFError: The owner is gone.
     """
     instance, inbox, uplink = be_born(start, pipe)
-    serial = _Serial(start.name, instance, pipe, inbox, uplink)
+    serial = _Serial(instance, pipe, inbox, uplink)
     with shutting_down(instance):
         try:
             serial.run()
@@ -151,23 +151,20 @@ def be_born(start: Start, pipe: Pipe) -> tuple[object, Inbox, SerialUplink]:
     except ActorExit:
         raise
     except BaseException as error:
-        pipe.send(replies.unmade(uplink, error, f"{start.name}()"))
+        pipe.send(replies.unmade(uplink, error, f"{start.label}()"))
         raise SystemExit(1) from error
-    uplink.made = type(instance)
-    pipe.send((READY,))
+    pipe.send((READY, uplink.born(instance)))
     return instance, inbox, uplink
 
 
 class _Serial:
     def __init__(
         self,
-        name: str,
         instance: object,
         pipe: Pipe,
         inbox: Inbox,
         uplink: SerialUplink,
     ) -> None:
-        self._name = name
         self._instance = instance
         self._pipe = pipe
         self._inbox = inbox
@@ -281,7 +278,7 @@ class _Serial:
             self._inbox.streams.set_aside(self._inbox.streams.of(frame[1]))
 
     def _where(self, method: str) -> str:
-        return replies.where(self._instance, self._name, method)
+        return self._uplink.where(method)
 
 
 def _report(context: dict[str, Any]) -> None:

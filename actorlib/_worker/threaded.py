@@ -56,7 +56,6 @@ class _Threaded:
         inbox: Inbox,
         uplink: SerialUplink,
     ) -> None:
-        self._name = start.name
         self._instance = instance
         self._pipe = pipe
         self._inbox = inbox
@@ -225,7 +224,7 @@ class _Threaded:
             self._pipe.sock.shutdown(socket.SHUT_RDWR)
 
     def _where(self, method: str) -> str:
-        return replies.where(self._instance, self._name, method)
+        return self._uplink.where(method)
 
 
 def _named(name: str, group: str) -> str:

@@ -6,6 +6,7 @@ inside an actor too.
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from functools import partial
@@ -35,6 +36,7 @@ from actorlib._wire.frames import (
 )
 from actorlib._wire.payload import decode_call
 from actorlib._worker.asking import Asking, Lasting
+from actorlib._worker.birth import own_name
 from actorlib._worker.calling import Calling
 from actorlib._worker.groups import GroupQuestions
 from actorlib._worker.guests import Guests
@@ -88,7 +90,7 @@ class Uplink(ABC):
         memory = self.memory = pipe.memory
         self.context = start.context(process=self)
         self.made: type = object
-        self._name = start.name
+        self._label = start.label
         self._prefix = start.prefix
         self._face: Callable[[], Interface]
         self._loop = loop
@@ -131,6 +133,17 @@ class Uplink(ABC):
     def was_canceled(self, call: int) -> bool:
         """Whether a call that runs here was cancelled; see Process."""
 
+    def born(self, instance: object) -> str:
+        """The actor is made; gives what it calls itself, for the owner."""
+        self.made = type(instance)
+        own = own_name(instance)
+        self._label = self._label.calling_itself(own)
+        return own
+
+    def where(self, method: str) -> str:
+        """Names a method of the actor, for messages."""
+        return self._label.method(method, os.getpid())
+
     def function_name(self, method: str) -> str:
         """A method of the actor, with its class and module; see Process."""
         return f"{self.made.__module__}.{self.made.__qualname__}.{method}"
@@ -143,7 +156,7 @@ class Uplink(ABC):
         went = self.peers.waited(call)
         if went is not None:
             self.post(went)
-        self.post((WAITS, call, thread, f"{self._name}.{method}"))
+        self.post((WAITS, call, thread, method))
         try:
             yield
         except BaseException:  # of a signal handler, for example
@@ -189,7 +202,7 @@ class Uplink(ABC):
         """The actor that has a name, or a new one; see Engine."""
         self.check_parent()
         actor, taken = self._making.make(spec)
-        return taken or Hold(self, actor, spec.interface)
+        return taken or Hold(self, actor, spec.interface, spec.options.name)
 
     def find(self, name: str, namespace: str | None) -> Hold:
         """The actor of a name; see Engine."""

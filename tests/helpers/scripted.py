@@ -193,7 +193,7 @@ class ScriptedLauncher:
 def be_polite(worker: ScriptedWorker, frame: Frame) -> None:
     """Answers every call with None, and leaves when it is told to."""
     if frame[0] == START:
-        worker.send((READY,))
+        worker.send((READY, ""))
     elif frame[0] in (CALL, CALL_WITH):
         worker.send((RESULT, frame[1], None, encode(None)))
     elif frame[0] == STOP:
@@ -203,7 +203,7 @@ def be_polite(worker: ScriptedWorker, frame: Frame) -> None:
 def be_silent(worker: ScriptedWorker, frame: Frame) -> None:
     """Is ready, and says nothing more but what the test has it say."""
     if frame[0] == START:
-        worker.send((READY,))
+        worker.send((READY, ""))
 
 
 @asynccontextmanager

@@ -144,7 +144,7 @@ def test_died_when_it_has_ended_then_how_and_why() -> None:
 
     assert isinstance(error, ActorDiedError)
     assert str(error) == (
-        "Model (ab) is dead after 2 restarts (max_restarts=2): a signal ended its "
+        "Model is dead after 2 restarts (max_restarts=2): a signal ended its "
         "process (SIGKILL)"
     )
     assert (error.exit, error.actor_id, error.__cause__) == (CRASH, "ab", cause)
@@ -155,7 +155,7 @@ def test_died_when_it_is_only_about_to_end_then_it_was_asked_for() -> None:
 
     assert isinstance(error, ActorDiedError)
     assert (str(error), error.exit.cause) == (
-        "Model (ab) is dead: it is ending",
+        "Model is dead: it is ending",
         "asked",
     )
 
@@ -171,7 +171,7 @@ def test_unavailable_when_told_then_which_attempt_and_the_way_out() -> None:
     error = unavailable(record_of(None), CRASH, "attempt 1 of 2, in 0.4 s")
 
     assert str(error) == (
-        "Model (ab) is restarting, attempt 1 of 2, in 0.4 s; await its handle to wait "
+        "Model is restarting, attempt 1 of 2, in 0.4 s; await its handle to wait "
         "for it, or let max_task_retries send calls again. It was restarted because: "
         "a signal ended its process (SIGKILL)"
     )

@@ -37,7 +37,7 @@ def of_user(error: Exception) -> Raised:
     try:
         raise error  # noqa: TRY301  # as a method does
     except Exception as caught:  # noqa: BLE001  # as a host does
-        return raised(caught, "Model.ping (pid=7)", retried=False)
+        return raised(caught, "Model.ping (pid 7)", retried=False)
 
 
 def test_users_error_when_it_crosses_then_it_is_of_its_own_class_too() -> None:
@@ -45,7 +45,7 @@ def test_users_error_when_it_crosses_then_it_is_of_its_own_class_too() -> None:
 
     assert isinstance(error, KeyError)
     assert isinstance(error, ours.TaskError)
-    assert (error.args, error.where) == (("lost",), "Model.ping (pid=7)")
+    assert (error.args, error.where) == (("lost",), "Model.ping (pid 7)")
     assert "KeyError" in error.traceback_str
 
 

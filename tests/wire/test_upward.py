@@ -53,7 +53,8 @@ SAID = {
 @pytest.mark.parametrize(
     "frame",
     [
-        (READY,),
+        (READY, ""),
+        (READY, "Model(3)"),
         (RESULT, 1, None, b""),
         (RESULT, LINKED, (ACTOR, OBJECT, BLOCK), [bytearray(9)]),
         (FAILURE, 0, 1, "", "", "", None, b""),
@@ -85,7 +86,10 @@ def test_check_when_a_frame_is_one_that_workers_send_then_it_passes(frame: Any) 
         (("1",), "no worker sends frames of kind '1'"),
         ((True,), "no worker sends frames of kind True"),
         (((1, 2),), "no worker sends frames of kind"),
-        ((READY, 0), "has 0 fields .none., not 1"),
+        ((READY,), "has 1 fields .name., not 0"),
+        ((READY, 0), "'name'"),
+        ((READY, "x" * 101), "'name'"),
+        ((READY, "\x1b[31m"), "'name'"),
         ((RESULT, 1, None), r"has 3 fields .call, loans, value., not 2"),
         (
             (RESULT, 0, None, b""),
@@ -171,7 +175,7 @@ def test_check_when_a_frame_lends_something_then_it_gives_that() -> None:
     lent = (ASK_WITH, 1, 0, ACTOR, "", (OBJECT, BLOCK), SAID, b"")
     assert check(lent, PREFIX) == (OBJECT, BLOCK)
     assert check((RESULT, 1, None, b""), PREFIX) == ()
-    assert check((READY,), PREFIX) == ()
+    assert check((READY, ""), PREFIX) == ()
 
 
 _ANYTHING = st.recursive(

@@ -1,0 +1,48 @@
+"""What an actor is called in everything that people read: ``Model 'm1' (pid 812)``."""
+
+from __future__ import annotations
+
+from typing import final
+
+
+@final
+class Label:
+    """What one actor is called in everything that people read.
+
+    Args:
+        class_name: The name of its class.
+        name: The name that it was given, or None.
+        own: What its own ``__repr__`` calls it, or the empty string: that stands in
+            the place of the class.
+
+    Attributes:
+        class_name: See above.
+    """
+
+    __slots__ = ("_head", "_name", "class_name")
+
+    def __init__(self, class_name: str, name: str | None = None, own: str = "") -> None:
+        self.class_name = class_name
+        self._head = own or class_name
+        self._name = name
+
+    def __str__(self) -> str:
+        """``Model 'm1'``, or ``Model``."""
+        return self._head if self._name is None else f"{self._head} {self._name!r}"
+
+    def at(self, pid: int) -> str:
+        """The same with its process, if it has one: ``Model 'm1' (pid 812)``."""
+        return _at(str(self), pid)
+
+    def method(self, name: str, pid: int = 0) -> str:
+        """One of its methods: ``Model.ping of 'm1' (pid 812)``."""
+        of = "" if self._name is None else f" of {self._name!r}"
+        return _at(f"{self._head}.{name}{of}", pid)
+
+    def calling_itself(self, own: str) -> Label:
+        """The same actor once it has said what it calls itself."""
+        return Label(self.class_name, self._name, own)
+
+
+def _at(text: str, pid: int) -> str:
+    return f"{text} (pid {pid})" if pid else text

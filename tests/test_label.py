@@ -1,0 +1,239 @@
+"""What an actor is called in everything that people read."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from helpers.actors import AsyncCaller, Caller, Target
+
+import actorlib
+from actorlib._label import Label
+from actorlib._worker.birth import own_name
+from actorlib.exceptions import (
+    ActorAlreadyExistsError,
+    ActorDiedError,
+    ActorUnavailableError,
+    DeadlineExceededError,
+    PendingCallsLimitExceeded,
+    SerializationError,
+    TaskError,
+)
+
+if TYPE_CHECKING:
+    from actorlib import Runtime
+    from actorlib._runtime_options import RuntimeKeywords
+
+
+@pytest.mark.parametrize(
+    ("label", "whole", "method"),
+    [
+        (Label("Model"), "Model", "Model.ping"),
+        (Label("Model", "m1"), "Model 'm1'", "Model.ping of 'm1'"),
+        (Label("Model", None, "Model(3)"), "Model(3)", "Model(3).ping"),
+        (Label("Model", "m1", "<three>"), "<three> 'm1'", "<three>.ping of 'm1'"),
+    ],
+)
+def test_label_when_told_then_with_what_is_known(
+    label: Label, whole: str, method: str
+) -> None:
+    assert str(label) == label.at(0) == whole
+    assert label.at(812) == f"{whole} (pid 812)"
+    assert label.method("ping") == method
+    assert label.method("ping", 812) == f"{method} (pid 812)"
+    assert label.class_name == "Model"
+
+
+class Told:
+    def __init__(self, told: object) -> None:
+        self._told = told
+
+    def __repr__(self) -> str:
+        if isinstance(self._told, BaseException):
+            raise self._told
+        return self._told  # type: ignore[return-value]  # that is what is tried
+
+
+class Grown(list[int]):
+    """One whose repr is written in C, and as long as itself."""
+
+
+@pytest.mark.parametrize(
+    ("instance", "own"),
+    [
+        (Told("Model(3)"), "Model(3)"),
+        (Told("größe 3"), "größe 3"),
+        (Told("x" * 100), "x" * 100),
+        (Told("x" * 101), ""),
+        (Told(""), ""),
+        (Told("two\nlines"), ""),
+        (Told("\x1b[31mred"), ""),
+        (Told(3), ""),
+        (Told(RuntimeError("no words")), ""),
+        (Told(SystemExit(3)), ""),
+        (Grown([1, 2]), ""),
+        (object(), ""),
+    ],
+)
+def test_own_name_when_the_repr_is_of_use_then_that(instance: object, own: str) -> None:
+    assert own_name(instance) == own
+
+
+# What is seen of it.
+
+
+@pytest.fixture(scope="module")
+def runtime_options() -> RuntimeKeywords:
+    return {"preload": [__name__], "num_cpus": 4, "grace": 0.5}
+
+
+@actorlib.remote
+class Model:
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def __repr__(self) -> str:
+        self.asked += 1
+        return "Model(3)"
+
+    def reprs(self) -> int:
+        return self.asked
+
+    def fail(self, _: object = None) -> None:
+        raise ValueError("no")
+
+    async def fail_later(self) -> None:
+        raise ValueError("no")
+
+    def lock(self) -> object:
+        return threading.Lock()
+
+    async def forever(self) -> None:
+        await asyncio.Event().wait()
+
+    def die(self) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def pid(self) -> int:
+        return os.getpid()
+
+
+def in_process(test: Any) -> Any:
+    """Marks a test that uses the module's runtime."""
+    test = pytest.mark.usefixtures("runtime")(test)
+    return pytest.mark.process(pytest.mark.asyncio(loop_scope="module")(test))
+
+
+@in_process
+async def test_errors_when_a_method_fails_then_they_name_the_actor() -> None:
+    plain = Caller.options(name="m1").remote()
+    model = Model.options(name="m2").remote()
+    pids = await asyncio.gather(plain.run.remote(os.getpid), model.pid.remote())
+
+    for ref, where in (
+        (plain.run.remote(_raise), f"Caller.run of 'm1' (pid {pids[0]})"),
+        (model.fail.remote(), f"Model(3).fail of 'm2' (pid {pids[1]})"),
+        (model.fail_later.remote(), f"Model(3).fail_later of 'm2' (pid {pids[1]})"),
+    ):
+        with pytest.raises(TaskError) as caught:
+            await ref
+        assert caught.value.where == where
+        assert where in str(caught.value.__cause__)
+    assert await model.reprs.remote() == 1
+
+
+@in_process
+async def test_death_when_it_is_told_then_by_name_and_process(
+    runtime: Runtime, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = Model.options(name="m1", max_restarts=1).remote()
+    first = await model.pid.remote()
+
+    with pytest.raises(ActorUnavailableError) as lost:
+        await model.die.remote()
+    await model
+    second = await model.pid.remote()
+    seen = runtime.explain(model)
+    with pytest.raises(ActorDiedError) as died:
+        await model.die.remote()
+
+    assert str(lost.value).startswith(f"Model(3) 'm1' (pid {first}) is restarting")
+    assert str(died.value).startswith(f"Model(3) 'm1' (pid {second}) is dead")
+    assert seen == f"Model(3) 'm1' (pid {second}) is alive on no device"
+    logged = [record.getMessage() for record in caplog.records]
+    assert any(text.startswith(f"Model(3) 'm1' (pid {first}) re") for text in logged)
+    assert logged[-1].startswith(f"Model(3) 'm1' (pid {second}) is dead")
+
+
+@in_process
+@pytest.mark.parametrize("kind", [Caller, AsyncCaller])
+async def test_deadline_when_it_is_over_then_whose_call_it_was(
+    kind: Any,
+) -> None:
+    model, caller = Model.options(name="m1").remote(), kind.remote()
+    pids = await asyncio.gather(model.pid.remote(), caller.run.remote(os.getpid))
+
+    with pytest.raises(DeadlineExceededError) as own:
+        await model.forever.options(timeout=0.1).remote()
+    with pytest.raises(DeadlineExceededError) as inherited:
+        await caller.call.options(timeout=0.5).remote(model, "forever")
+
+    named = f"Model(3).forever of 'm1' (pid {pids[0]}) was not done within the"
+    assert str(own.value).startswith(f"{named} 0.1 s that it")
+    giver = f"{kind.__name__}.call (pid {pids[1]})"
+    assert giver in str(inherited.value)
+
+
+@in_process
+async def test_handle_when_its_actor_has_a_name_then_it_says_so() -> None:
+    target = Target.options(name="m1").remote()
+    caller = Caller.remote()
+
+    assert repr(target).startswith("Actor(Target 'm1', ")
+    assert repr(actorlib.get_actor("m1")) == repr(target)
+    assert repr(target.ping) == "<method Target.ping of 'm1'>"
+    assert await caller.run.remote(repr, target) == repr(target)
+    assert await caller.run.remote(_found, "m1") == repr(target)
+
+
+@in_process
+async def test_value_when_it_cannot_be_sent_then_to_whom() -> None:
+    model = Model.options(name="m1").remote()
+    pid = await model.pid.remote()
+
+    with pytest.raises(SerializationError, match=r"Model\(3\)\.fail of 'm1'"):
+        model.fail.remote(threading.Lock())
+    with pytest.raises(TypeError, match=rf"Model\(3\)\.lock of 'm1' \(pid {pid}\)"):
+        await model.lock.remote()
+
+
+@in_process
+async def test_name_when_it_is_taken_then_by_whom() -> None:
+    model = Model.options(name="m1").remote()
+    pid = await model.pid.remote()
+
+    with pytest.raises(ActorAlreadyExistsError, match=rf"Model.*\(pid {pid}\)"):
+        Target.options(name="m1").remote()
+    del model
+
+
+@in_process
+async def test_calls_when_there_are_too_many_then_of_whom() -> None:
+    model = Model.options(name="m1", max_pending_calls=1).remote()
+    ref = model.pid.remote()
+
+    with pytest.raises(PendingCallsLimitExceeded, match=r"Model\.pid of 'm1': this"):
+        model.pid.remote()
+    await ref
+
+
+def _raise() -> None:
+    raise ValueError("no")
+
+
+def _found(name: str) -> str:
+    return repr(actorlib.get_actor(name))
