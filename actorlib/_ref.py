@@ -124,6 +124,14 @@ class ObjectRef(_Future[R]):
     first: asyncio.Future[None] | None = None
     reader: object = None
 
+    @property
+    def awaited(self) -> tuple[tuple[int, ...], int]:
+        """Calls, and how many of them have to be answered until it is done.
+
+        No calls if the engine does not know that by their numbers.
+        """
+        return ((self.call,), 1) if self.call else ((), 0)
+
     def bind(self, engine: Replier, call: int) -> None:
         """Tells the ref who will fill it, and by which number it is called there."""
         self._engine = engine

@@ -401,6 +401,13 @@ class _Enough(Several):
         self._number = number
         ask(refs)
 
+    @property
+    def awaited(self) -> tuple[tuple[int, ...], int]:
+        """The calls of those that are not done, and how many of them have to be."""
+        calls = [ref.call for ref in self.refs if not ref.done()]
+        missing = self._number - (len(self.refs) - len(calls))
+        return (tuple(calls), missing) if all(calls) else ((), 0)
+
     def done(self) -> bool:
         """Whether enough of them are, looked at now."""
         left = self._number
@@ -436,6 +443,12 @@ class _All(Several):
         self.is_over()
         self._told = at = self._at
         return self.refs[at].call if at < len(self.refs) else 0
+
+    @property
+    def awaited(self) -> tuple[tuple[int, ...], int]:
+        """The calls of those that are not done: all of them, unless one fails."""
+        calls = tuple(ref.call for ref in self.refs if not ref.done())
+        return (calls, len(calls)) if all(calls) else ((), 0)
 
     def wait(self, timeout: float | None) -> None:
         """Blocks this thread until it is done."""

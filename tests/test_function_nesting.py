@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +13,9 @@ from helpers.actors import (
     Caller,
     Counter,
     Gate,
+    Log,
     Stop,
+    Target,
     gone,
     living,
 )
@@ -102,6 +105,207 @@ async def test_nested_call_when_it_waits_then_its_cpu_is_free(
     assert crew(runtime, "CPU=2").blocked == 1
     stop.release()
     assert await ref == 7
+
+
+async def test_nested_call_when_it_waits_then_it_goes_on_with_its_cpus_alone(
+    runtime: Runtime, stop: Stop
+) -> None:
+    gate, log = Gate.remote(), actorlib.remote(Log).remote()
+
+    @actorlib.remote(num_cpus=2)
+    def outer(gate: ActorHandle[Any], log: ActorHandle[Any]) -> None:
+        actorlib.get(gate.wait.remote())
+        actorlib.get(log.note.remote("goes on"))
+
+    @actorlib.remote
+    def other(log: ActorHandle[Any], place: Place) -> None:
+        place.stop_here()
+        actorlib.get(log.note.remote("other"))
+
+    ref = outer.remote(gate, log)
+    await gate.reached.remote()
+    others = other.remote(log, stop.place)
+    await stop.reached()
+    assert runtime.available_resources()["CPU"] == 1
+    await gate.open.remote()
+    for _ in range(20):  # time enough for it, were it not to wait
+        await log.seen.remote()
+    assert await log.seen.remote() == []
+    stop.release()
+    await asyncio.gather(ref, others)
+    assert await log.seen.remote() == ["other", "goes on"]
+
+
+async def test_wait_when_a_function_calls_it_then_its_cpus_are_free(
+    runtime: Runtime, stop: Stop
+) -> None:
+    @actorlib.remote(num_cpus=2)
+    def outer(place: Place) -> list[int]:
+        refs = [halt.remote(place, number) for number in (1, 2)]
+        ready, _ = actorlib.wait(refs, num_returns=2).get()
+        return actorlib.get(ready)
+
+    ref = outer.remote(stop.place)
+    await stop.reached()
+    await stop.reached()
+    assert runtime.available_resources()["CPU"] == 0
+    stop.release()
+    stop.release()
+    assert await ref == [1, 2]
+
+
+async def test_wait_when_refs_came_in_a_list_then_those_that_are_done_are_ready(
+    stop: Stop,
+) -> None:
+    @actorlib.remote
+    def ready(refs: list[ObjectRef[int]]) -> list[int]:
+        done, left = actorlib.wait(refs, num_returns=2, timeout=30).get()
+        assert len(left) == len(refs) - 2
+        return actorlib.get(done)
+
+    first, slow = add.remote(1), halt.remote(stop.place)
+    await first
+    await stop.reached()
+    assert await ready.remote([first, slow, actorlib.put(7)]) == [1, 7]
+    stop.release()
+    await slow
+
+
+async def test_nested_call_when_its_caller_holds_more_than_cpus_then_it_keeps_that(
+    runtime: Runtime, stop: Stop
+) -> None:
+    @actorlib.remote(num_cpus=2, num_gpus=2, max_calls=0)
+    def train(place: Place) -> dict[str, float]:
+        actorlib.get(halt.options(num_cpus=2).remote(place))
+        return actorlib.get_runtime_context().get_assigned_resources()
+
+    @actorlib.remote(resources={"lane": 1})
+    def lane(place: Place) -> None:
+        actorlib.get(halt.options(num_cpus=2).remote(place))
+
+    for function, kept in ((train, {"GPU": 0, "lane": 1}), (lane, {"lane": 0})):
+        ref = function.remote(stop.place)
+        await stop.reached()
+        available = runtime.available_resources()
+        assert {name: available[name] for name in ("CPU", *kept)} == {"CPU": 0, **kept}
+        stop.release()
+        await ref
+
+
+async def test_nested_call_when_others_wait_for_what_its_caller_has_then_it_runs() -> (
+    None
+):
+    holder = Target.options(num_cpus=1).remote()
+    await holder  # which leaves one CPU
+    load = add.options(num_cpus=1)
+
+    @actorlib.remote(num_cpus=1, num_gpus=2)
+    def train(number: int) -> int:
+        return actorlib.get(load.remote(number, 1))
+
+    assert await asyncio.gather(*map(train.remote, range(4))) == [1, 2, 3, 4]
+    await actorlib.kill(holder)
+    await Target.options(num_cpus=2, num_gpus=2).remote()
+
+
+async def test_nested_call_when_it_is_an_actor_s_then_it_runs_likewise() -> None:
+    @actorlib.remote(num_cpus=1, num_gpus=2)
+    def train() -> int:
+        counter = Counter.options(num_cpus=2).remote(3)
+        return actorlib.get(counter.add.remote(1))
+
+    assert await asyncio.gather(*(train.remote() for _ in range(3))) == [4] * 3
+
+
+async def test_nested_calls_when_there_are_many_then_few_processes_run_them(
+    runtime: Runtime,
+) -> None:
+    @actorlib.remote(num_cpus=2)
+    def pids(depth: int) -> set[int]:
+        deeper: set[int] = actorlib.get(pids.remote(depth - 1)) if depth else set()
+        return deeper | {os.getpid()}
+
+    found = set[int]().union(
+        *await asyncio.gather(*(pids.remote(2) for _ in range(50)))
+    )
+    assert len(found) <= 8  # and not three for each call
+    assert runtime.available_resources()["CPU"] == 2
+
+
+async def test_nested_calls_when_their_amounts_are_random_then_all_of_them_end() -> (
+    None
+):
+    draw = random.Random(7)
+
+    @actorlib.remote
+    def inner(number: int) -> int:
+        return number
+
+    @actorlib.remote
+    def outer(number: int, cpus: float) -> int:
+        return actorlib.get(inner.options(num_cpus=cpus).remote(number))
+
+    refs: list[ObjectRef[int]] = []
+    for number in range(24):
+        asked = outer.options(
+            num_cpus=draw.choice([0, 0.5, 1, 2]),
+            num_gpus=draw.choice([0, 0, 0.5, 1, 2]),
+            resources={"lane": draw.choice([0, 0.5, 1])},
+        )
+        refs.append(asked.remote(number, draw.choice([0.5, 1, 2])))
+    assert await asyncio.gather(*refs) == list(range(24))
+
+
+async def test_nested_call_when_its_caller_is_cancelled_then_its_cpus_are_back(
+    runtime: Runtime, stop: Stop
+) -> None:
+    @actorlib.remote(num_cpus=2)
+    def outer(place: Place) -> None:
+        actorlib.get(halt.remote(place))
+
+    ref = outer.remote(stop.place)
+    await stop.reached()
+    ref.cancel()
+    stop.release()
+    assert await add.options(num_cpus=2).remote(1, 2) == 3
+    assert await add.options(num_cpus=2).remote(2, 2) == 4
+    assert runtime.available_resources()["CPU"] == 2
+
+
+async def test_nested_call_when_its_caller_dies_then_its_cpus_are_back(
+    runtime: Runtime, stop: Stop
+) -> None:
+    @actorlib.remote(num_cpus=2, max_retries=0)
+    def outer(place: Place) -> None:
+        actorlib.get(halt.remote(place))
+
+    ref = outer.remote(stop.place)
+    await stop.reached()
+    actorlib.cancel(ref, force=True)
+    stop.release()
+    assert await add.options(num_cpus=2).remote(1, 2) == 3
+    assert runtime.available_resources()["CPU"] == 2
+
+
+async def test_nested_call_when_it_is_in_a_group_then_the_bundle_s_cpu_is_lent() -> (
+    None
+):
+    group = await actorlib.placement_group([{"CPU": 1, "GPU": 1}]).ready()
+    inside = {"placement_group": group}
+    load = add.options(num_cpus=1, **inside)
+
+    @actorlib.remote(num_cpus=1, num_gpus=1)
+    def train(number: int) -> int:
+        return actorlib.get(load.remote(number, 1))
+
+    @actorlib.remote(num_cpus=1)
+    def plain(number: int) -> int:
+        return actorlib.get(load.remote(number, 1))
+
+    for function in (train, plain):
+        called = function.options(**inside)
+        assert await asyncio.gather(*map(called.remote, range(4))) == [1, 2, 3, 4]
+    await actorlib.remove_placement_group(group)
 
 
 async def test_nested_call_when_it_is_behind_its_caller_then_it_goes_elsewhere() -> (

@@ -6,7 +6,7 @@ import asyncio
 from itertools import takewhile
 from typing import TYPE_CHECKING, final
 
-from actorlib._local.line import Line, Waiter
+from actorlib._local.line import Line, Priority, Waiter
 from actorlib._local.reasons import shortage, survey
 from actorlib._local.where import ANYWHERE, Where
 
@@ -50,7 +50,11 @@ class Admission:
         return len(self._places)
 
     def enter(
-        self, label: str, request: Resources, where: Where = ANYWHERE
+        self,
+        label: str,
+        request: Resources,
+        where: Where = ANYWHERE,
+        priority: Priority = Priority.USUAL,
     ) -> asyncio.Future[Lease]:
         """Asks for a lease: granted at once if nobody has to wait for it, else in line.
 
@@ -60,6 +64,7 @@ class Admission:
             label: Who asks, for messages.
             request: What is asked.
             where: What is wished of the devices.
+            priority: Who has to let it pass; see the line.
 
         Returns:
             The lease, now or later. Whoever takes it gives it back to :meth:`release`;
@@ -67,11 +72,11 @@ class Admission:
         """
         loop = self._loop or asyncio.get_running_loop()
         promise: asyncio.Future[Lease] = loop.create_future()
-        lease = self._line.pass_by(request, where)
+        lease = self._line.pass_by(request, where, priority)
         if lease is not None:
             promise.set_result(lease)
         else:
-            waiter = self._line.join(label, request, where)
+            waiter = self._line.join(label, request, where, priority)
             self._promised[waiter] = promise
             self._places[promise] = waiter
             if self.when_joined is not None:
@@ -114,6 +119,23 @@ class Admission:
         """
         self._ledger.release(lease)
         self._serve()
+
+    def lend(self, lease: Lease, name: str) -> Lease:
+        """Takes back what a function does not need while it waits for a result.
+
+        Args:
+            lease: What it holds.
+            name: What of it others may have meanwhile.
+
+        Returns:
+            What it keeps.
+        """
+        part, rest = self._ledger.split(lease, name)
+        self._ledger.release(part)
+        # Also where that was nothing: from now on the rest does not come back by
+        # itself, and those who wait for it hold up nobody who is nested.
+        self._serve()
+        return rest
 
     def waiting(self) -> list[tuple[str, Resources]]:
         """Who waits for what, in order of arrival."""

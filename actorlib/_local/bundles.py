@@ -7,6 +7,8 @@ nobody else. :meth:`Bundles.check` proves it.
 Among those who seek a place inside, the rule is the line's: someone later may pass
 someone who waits only if that delays nobody. Never for a kind of device in a bundle
 that the earlier one may get; of what is merely counted, if enough is left for both.
+What is nested passes whoever does not go on after a wait, as who holds something may
+wait for it.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from typing import TYPE_CHECKING, final
 
 from actorlib._bundles import ANY_BUNDLE
 from actorlib._kinds import UNITS
+from actorlib._local.line import Priority
 from actorlib._local.where import ANYWHERE, Where
 from actorlib._resources import add
 from actorlib.accelerators.base import Lease, Share
@@ -41,6 +44,7 @@ class Seeker:
         request: What is asked.
         where: What is wished of the devices.
         index: Which bundle, or -1 for any.
+        priority: Who has to let it pass; see the line.
     """
 
     holder: str
@@ -48,6 +52,7 @@ class Seeker:
     request: Resources
     where: Where = ANYWHERE
     index: int = ANY_BUNDLE
+    priority: Priority = Priority.USUAL
 
 
 @final
@@ -113,21 +118,23 @@ class Bundles:
         Returns:
             Who got what, in order of arrival.
         """
-        closed: set[tuple[int, str]] = set()
-        aside: Counter[tuple[int, str]] = Counter()
+        usual, nested = _Taken(), _Taken()
         granted: list[tuple[Seeker, Lease]] = []
-        for seeker in seekers:
-            lease = self._grant(seeker, closed, aside)
+        for seeker in sorted(seekers, key=_has_not_begun):
+            taken = usual if seeker.priority is Priority.USUAL else nested
+            lease = self._grant(seeker, taken.closed, taken.aside)
             if lease is not None:
                 granted.append((seeker, lease))
                 continue
             for index in filter(partial(self._fits, seeker), self._open_to(seeker)):
-                for name, amount in seeker.request.amounts.items():
-                    if name in self._pools:
-                        closed.add((index, name))
-                    else:
-                        aside[index, name] += amount
+                usual.add(index, seeker.request, self._pools)
+                if seeker.priority is Priority.GOES_ON:
+                    nested.add(index, seeker.request, self._pools)
         return granted
+
+    def index_of(self, lease: Lease) -> int:
+        """In which bundle a member's lease is."""
+        return self._held[id(lease)].index
 
     def could_fit(self, seeker: Seeker) -> bool:
         """Whether it would be let in if nobody else were inside."""
@@ -160,6 +167,18 @@ class Bundles:
         for part in parts:
             self._held[id(part)] = replace(member, lease=part)
         return parts
+
+    def merge(self, lease: Lease, other: Lease) -> Lease:
+        """Makes one lease of two of a member's in one bundle.
+
+        Raises:
+            LookupError: One is none of a member.
+        """
+        member = self._held.pop(id(lease))
+        del self._held[id(other)]
+        joined = lease.joined(other)
+        self._held[id(joined)] = replace(member, lease=joined)
+        return joined
 
     def check(self) -> None:
         """Raises AssertionError unless free and held make up each bundle."""
@@ -238,6 +257,34 @@ class Bundles:
             each = min(amount, UNITS)
             shares += tuple(Share(pool.devices[index], each) for index in chosen)
         return shares
+
+
+class _Taken:
+    """What those who stay outside leave to others.
+
+    Attributes:
+        closed: The kinds of devices, by bundle, of which they leave nothing.
+        aside: What is set aside for them of what is counted, by bundle.
+    """
+
+    __slots__ = ("aside", "closed")
+
+    def __init__(self) -> None:
+        self.closed: set[tuple[int, str]] = set()
+        self.aside: Counter[tuple[int, str]] = Counter()
+
+    def add(
+        self, index: int, request: Resources, pools: Mapping[str, DevicePool]
+    ) -> None:
+        for name, amount in request.amounts.items():
+            if name in pools:
+                self.closed.add((index, name))
+            else:
+                self.aside[index, name] += amount
+
+
+def _has_not_begun(seeker: Seeker) -> bool:
+    return seeker.priority is not Priority.GOES_ON
 
 
 def _levels(lease: Lease) -> dict[tuple[str, int], int]:

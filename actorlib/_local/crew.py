@@ -5,16 +5,21 @@ holds. Where calls ask for no device, seats are taken from the machine or a grou
 line with everybody else, and a worker without one is idle and holds nothing. Where they
 ask for devices a worker is born with its seat, and its end is what frees that.
 
-A seat is kept while more calls wait and nobody else stands in line.
+A seat is kept while more calls wait and nobody else stands in line. While a call waits
+for a result its CPUs are lent: first to a nested call, one that another call has made,
+as otherwise more and more calls would begin and wait; and it goes on when it has them
+back. What else it holds it keeps.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from actorlib._local.ahead import AT_LEAST
 from actorlib._resources import CPU
+from actorlib._wire.frames import GO_ON
 
 if TYPE_CHECKING:
     import asyncio
@@ -34,7 +39,9 @@ MOST_LESSONS = 256
 class Staff(Protocol):
     """What a crew needs around it; see Workers."""
 
-    def hire(self, crew: Crew, label: str, options: ActorOptions) -> Hand:
+    def hire(
+        self, crew: Crew, label: str, options: ActorOptions, *, is_nested: bool = False
+    ) -> Hand:
         """Starts a worker."""
         ...
 
@@ -52,6 +59,10 @@ class Staff(Protocol):
 
     def is_busy(self, hand: Hand) -> None:
         """An idle worker has one again."""
+        ...
+
+    def is_waiting(self, number: int) -> None:
+        """So many more workers wait for results, or fewer."""
         ...
 
     def end(self, hand: Hand, why: str) -> None:
@@ -94,12 +105,16 @@ class Crew:
         self.hands: dict[Hand, None] = {}
         self.size = 0
         self._options = options
-        self._waiting: deque[Task] = deque()
+        self._cpus = demand.request.amounts.get(CPU, 0)
+        # By whether they are nested.
+        self._waiting: dict[bool, deque[Task]] = {False: deque(), True: deque()}
         self._seated: list[Hand] = []
         self._idle: list[Hand] = []
-        self._promise: asyncio.Future[Lease] | None = None
-        self._newcomer: Hand | None = None
-        self._is_full = False
+        # Places in line, by whether they are for nested calls, and for which calls
+        # nobody was found at the last look.
+        self._promises: dict[bool, asyncio.Future[Lease]] = {}
+        self._newcomers: dict[bool, Hand] = {}
+        self._full: set[bool] = set()
 
     @property
     def is_counted(self) -> bool:
@@ -110,49 +125,80 @@ class Crew:
 
     def post(self, task: Task) -> None:
         """Adds a call behind those that wait."""
-        self._waiting.append(task)
+        self._waiting[task.is_nested].append(task)
         self.size += 1
-        if not self._is_full:
+        if task.is_nested not in self._full:
             self.feed()
 
     def post_again(self, tasks: list[Task]) -> None:
         """Adds calls before those that wait: they were sent before, and came back."""
-        self._waiting.extendleft(reversed(tasks))
+        for task in reversed(tasks):
+            self._waiting[task.is_nested].appendleft(task)
         self.size += len(tasks)
-        self._is_full = False
+        self._full.clear()
 
     def dropped(self) -> None:
         """A call that waited is over."""
         self.size -= 1
         if not self.size:
-            self._waiting.clear()
-            self._is_full = False
-            self._want_nothing()
+            self._forget_waiting()
 
     def give_up(self) -> list[Task]:
         """Forgets the calls that wait."""
-        given_up = [task for task in self._waiting if task.reply is not None]
-        self._waiting.clear()
+        given_up = [
+            task
+            for waiting in self._waiting.values()
+            for task in waiting
+            if task.reply is not None
+        ]
         self.size = 0
-        self._want_nothing()
+        self._forget_waiting()
         return given_up
 
-    def feed(self) -> None:
-        """Sends the calls that may go."""
-        waiting = self._waiting
-        self._is_full = False
-        while waiting:
-            task = waiting[0]
-            if task.reply is None:
+    def _forget_waiting(self) -> None:
+        for waiting in self._waiting.values():
+            waiting.clear()
+        self._full.clear()
+        self._want_nothing()
+
+    def feed(self, *, nested_first: bool = False) -> None:
+        """Sends the calls that may go.
+
+        Args:
+            nested_first: Whether the first of them is a nested one, if there is any,
+                rather than the one that came first.
+        """
+        self._full.clear()
+        while first := self._first(nested_first=nested_first):
+            nested_first = False
+            for task in first:
+                hand = self._next_hand(task)
+                if hand is not None:
+                    self._waiting[task.is_nested].popleft()
+                    self.size -= 1
+                    self._send(task, hand)
+                    break
+            else:
+                if not self._refuses_all():
+                    self._full = {task.is_nested for task in first}
+                break
+        if self._promises and not self._waiting[True]:
+            # What has passed others is not for the rest of those who wait.
+            promise = self._promises.pop(True, None)
+            if promise is not None:
+                self._seats.leave(promise)
+
+    def _first(self, *, nested_first: bool) -> list[Task]:
+        """Who has waited for longest: the nested one, and the other one."""
+        first: list[Task] = []
+        for waiting in self._waiting.values():
+            while waiting and waiting[0].reply is None:
                 waiting.popleft()
-                continue
-            hand = self._next_hand(task)
-            if hand is None:
-                self._is_full = not self._refuses_all()
-                return
-            waiting.popleft()
-            self.size -= 1
-            self._send(task, hand)
+            if waiting:
+                first.append(waiting[0])
+        if len(first) > 1:
+            first.sort(key=lambda task: (nested_first > task.is_nested, task.number))
+        return first
 
     def _refuses_all(self) -> bool:
         """Whether nobody can ever run the calls that wait: then they fail."""
@@ -191,26 +237,27 @@ class Crew:
                 return hand
             if count < least and count < hand.depth:
                 best, least = hand, count
-        if best is not None and best.lease is None and not self.is_on_device:
+        if best is not None and not self._has_cpus(best):
             best = None
-        new = self._new_seat(task.plan.label)
+        new = self._new_seat(task)
         if new is not None or best is None:
             return new
         return None if self._others_wait() else best
 
     # Seats.
 
-    def _new_seat(self, label: str) -> Hand | None:
+    def _new_seat(self, task: Task) -> Hand | None:
         """Somebody more, if there is room for them now; else their place in line."""
+        label, is_nested = task.plan.label, task.is_nested
         if self.is_on_device:
-            return self._new_holder(label)
-        if self._promise is not None or not self._may_sit():
+            return self._new_holder(label, is_nested=is_nested)
+        if is_nested in self._promises or not self._may_sit():
             return None
-        promise = self._seats.enter(label)
+        promise = self._seats.enter(label, is_nested=is_nested)
         if promise.done():
             return self._sit(promise.result())
-        self._promise = promise
-        promise.add_done_callback(self._granted)
+        self._promises[is_nested] = promise
+        promise.add_done_callback(partial(self._granted, is_nested))
         return None
 
     def _may_sit(self) -> bool:
@@ -219,18 +266,18 @@ class Crew:
         is_full = not self.is_counted and len(self._seated) >= MOST_SEATS
         return not is_full and self._seats.trouble() is None
 
-    def _granted(self, promise: asyncio.Future[Lease]) -> None:
-        if promise is not self._promise:
+    def _granted(self, is_nested: bool, promise: asyncio.Future[Lease]) -> None:  # noqa: FBT001  # it is bound
+        if self._promises.get(is_nested) is not promise:
             return  # given up, and back already
-        self._promise = None
+        del self._promises[is_nested]
         if promise.cancelled() or promise.exception() is not None:
             self.feed()  # which finds out why, and tells
             return
-        if not self.size:
+        if not (self._waiting[True] if is_nested else self.size):
             self._seats.leave(promise)
             return
         self._sit(promise.result())
-        self.feed()
+        self.feed(nested_first=is_nested)
         self._unseat_idle()
 
     def _sit(self, lease: Lease) -> Hand:
@@ -241,34 +288,41 @@ class Crew:
             hand = self._staff.hire(self, "function", self._options)
             self.hands[hand] = None
         hand.lease = lease
-        hand.is_seated = True
-        self._seated.append(hand)
+        self._seats.occupy(lease)
+        self._seat(hand)
         return hand
 
-    def _new_holder(self, label: str) -> Hand | None:
+    def _seat(self, hand: Hand) -> None:
+        hand.is_seated = True
+        self._seated.append(hand)
+
+    def _new_holder(self, label: str, *, is_nested: bool) -> Hand | None:
         """A worker that holds devices itself: it stands in line before it is born."""
-        if self._newcomer is not None or not self._may_sit():
+        if is_nested in self._newcomers or not self._may_sit():
             return None
-        hand = self._staff.hire(self, label, self._options)
+        hand = self._staff.hire(self, label, self._options, is_nested=is_nested)
         self.hands[hand] = None
         promise = hand.life.place.promise
         if promise is not None and promise.done():
-            hand.is_seated = True
-            self._seated.append(hand)
+            self._seats.occupy(promise.result())
+            self._seat(hand)
             return hand
-        self._newcomer = hand
-        hand.life.placed().add_done_callback(lambda _: self._placed(hand))
+        self._newcomers[is_nested] = hand
+        hand.life.placed().add_done_callback(
+            lambda _: self._placed(hand, is_nested=is_nested)
+        )
         return None
 
-    def _placed(self, hand: Hand) -> None:
-        if self._newcomer is not hand:
+    def _placed(self, hand: Hand, *, is_nested: bool) -> None:
+        if self._newcomers.get(is_nested) is not hand:
             return
-        self._newcomer = None
-        if hand.life.is_placeless or hand not in self.hands:
+        del self._newcomers[is_nested]
+        lease = hand.life.record.lease
+        if hand.life.is_placeless or hand not in self.hands or lease is None:
             return  # it never will be
-        hand.is_seated = True
-        self._seated.append(hand)
-        self.feed()
+        self._seats.occupy(lease)
+        self._seat(hand)
+        self.feed(nested_first=is_nested)
         self._unseat_idle()
 
     def _unseat_idle(self) -> None:
@@ -279,7 +333,7 @@ class Crew:
     def _unseat(self, hand: Hand) -> None:
         """Takes the seat of a worker that has nothing to do."""
         if self.is_on_device:
-            if hand.is_leaving or self._others_wait():
+            if hand.is_leaving or not self._has_cpus(hand) or self._others_wait():
                 self.dismiss(hand, "it has run what it was started for")
             else:
                 self._staff.is_idle(hand)
@@ -310,29 +364,30 @@ class Crew:
         self._staff.end(hand, why)
 
     def _others_wait(self) -> bool:
-        own = self._promise is not None or self._newcomer is not None
-        return self._seats.others_wait(int(own))
+        return self._seats.others_wait(len(self._promises) + len(self._newcomers))
 
     def _want_nothing(self) -> None:
         """No call waits: whoever stands in line for one leaves it."""
-        promise, self._promise = self._promise, None
-        if promise is not None:
+        promises, self._promises = self._promises, {}
+        for promise in promises.values():
             self._seats.leave(promise)
-        hand, self._newcomer = self._newcomer, None
-        if hand is not None:
+        newcomers, self._newcomers = self._newcomers, {}
+        for hand in newcomers.values():
             hand.life.kill("nobody needed it any more")
 
     # What workers say.
 
     def freed(self, hand: Hand) -> None:
         """A worker has answered a call."""
-        self._is_full = False
+        self._full.clear()
+        if hand.is_waiting and not hand.tasks:
+            self._end_wait(hand)  # it was cancelled, and did not wait for its CPUs
         if hand.tasks:
             if self.size:
                 self.feed()
             return
-        may_keep = self.is_on_device or hand.lease is not None
-        if self.size and may_keep and not hand.is_leaving and not self._others_wait():
+        may_keep = self._has_cpus(hand) and not hand.is_leaving
+        if self.size and may_keep and not self._others_wait():
             self.feed()
             if hand.tasks:
                 return
@@ -341,38 +396,101 @@ class Crew:
         if self.size:
             self.feed()
 
-    def blocked(self, hand: Hand) -> None:
-        """The call of a worker waits for a result: others may have its CPUs."""
+    def blocked(self, hand: Hand, number: int) -> None:
+        """The call of a worker waits for a result: others may have its CPUs.
+
+        Args:
+            hand: The worker.
+            number: The number of the wait there.
+        """
+        self._end_wait(hand)
+        hand.wait = number
         hand.is_waiting = True
-        if self.is_on_device:
-            record = hand.life.record
-            if record.lease is not None and CPU in record.lease.amounts:
-                record.lease = self._seats.lend_cpus(record.lease)
-        else:
-            self._stand_up(hand)
+        self._staff.is_waiting(1)
+        if not self.is_on_device and hand.is_seated:
+            hand.is_seated = False
+            self._seated.remove(hand)
+        lease = self._held_by(hand)
+        if lease is not None and {CPU} == {*lease.amounts}:
+            self._hold(hand, None)
+            if self._waiting[True] and self._may_sit():
+                self._sit(lease)
+                self.feed(nested_first=True)
+                self._unseat_idle()
+                return
+            self._seats.release(lease)
+        elif lease is not None and lease.amounts:
+            self._hold(hand, self._seats.lend(lease))
         self.feed()
 
     def resumed(self, hand: Hand) -> None:
-        """It goes on, at once: the machine may have more to do than it has CPUs."""
-        hand.is_waiting = False
-        if self.is_on_device or not hand.tasks or hand.is_seated:
+        """The call of a worker has that, and goes on when it has its CPUs."""
+        if not hand.is_waiting or hand.going_on is not None:
             return
-        if self._seats.trouble() is None:
-            promise = self._seats.enter("")
-            if promise.done():
-                hand.lease = promise.result()
-            else:
-                self._seats.leave(promise)
-        hand.is_seated = True
-        self._seated.append(hand)
+        promise = None
+        if not self._has_cpus(hand) and self._seats.trouble() is None:
+            label = next((task.plan.label for task in hand.tasks), "function")
+            promise = self._seats.ask_back(label, self._cpus, self._held_by(hand))
+        if promise is None:
+            self._go_on(hand, None)
+        elif promise.done():
+            self._go_on(hand, promise.result())
+        else:
+            hand.going_on = promise
+            promise.add_done_callback(partial(self._got_back, hand))
+
+    def _got_back(self, hand: Hand, promise: asyncio.Future[Lease]) -> None:
+        if hand.going_on is promise:
+            has_failed = promise.cancelled() or promise.exception() is not None
+            self._go_on(hand, None if has_failed else promise.result())
+
+    def _go_on(self, hand: Hand, cpus: Lease | None) -> None:
+        hand.going_on = None
+        self._end_wait(hand)
+        lease = self._held_by(hand)
+        if cpus is not None:
+            lease = cpus if lease is None else self._seats.merge(lease, cpus)
+            self._hold(hand, lease)
+        if lease is not None:
+            self._seats.occupy(lease)
+        if not self.is_on_device:
+            self._seat(hand)
+        hand.life.dispatch.tell((GO_ON, hand.wait))
+
+    def _end_wait(self, hand: Hand) -> None:
+        """The call of a worker does not wait any more."""
+        promise, hand.going_on = hand.going_on, None
+        if promise is not None:
+            self._seats.leave(promise)
+        if hand.is_waiting:
+            hand.is_waiting = False
+            self._staff.is_waiting(-1)
+
+    def _held_by(self, hand: Hand) -> Lease | None:
+        return hand.life.record.lease if self.is_on_device else hand.lease
+
+    def _hold(self, hand: Hand, lease: Lease | None) -> None:
+        if self.is_on_device:
+            hand.life.record.lease = lease
+        else:
+            hand.lease = lease
+
+    def _has_cpus(self, hand: Hand) -> bool:
+        """Whether a worker has the CPUs that a call asks for, and has not lent them."""
+        lease = self._held_by(hand)
+        if lease is None:
+            return self.is_on_device  # it is being born with them
+        return not self._cpus or CPU in lease.amounts
 
     def gone(self, hand: Hand) -> None:
         """The process of a worker is gone."""
         self.hands.pop(hand, None)
+        self._end_wait(hand)
         if hand in self._idle:
             self._idle.remove(hand)
-        if self._newcomer is hand:
-            self._newcomer = None
+        for is_nested, newcomer in list(self._newcomers.items()):
+            if newcomer is hand:
+                del self._newcomers[is_nested]
         self._stand_up(hand)
         self._staff.is_busy(hand)
-        self._is_full = False
+        self._full.clear()

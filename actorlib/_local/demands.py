@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from actorlib._engine import ActorId
 from actorlib._local.bundles import Seeker
 from actorlib._local.groups import Groups
+from actorlib._local.line import Priority
 from actorlib._local.reasons import refusal
 from actorlib._local.wishes import Demand
 from actorlib.exceptions import ActorUnschedulableError
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from actorlib._local.machine import Machine
+    from actorlib._local.registry import ActorRecord
     from actorlib._local.supervisor import Life
     from actorlib._options import ActorOptions
     from actorlib.accelerators.base import Lease
@@ -89,7 +91,8 @@ class Demands:
             self._wishers.setdefault(life_named.record.id, {})[record.id] = life
         if options.group is not None:
             return self._enter_group(life, settled)
-        return self._machine.admission.enter(record.label, *settled)
+        priority = priority_of(record)
+        return self._machine.admission.enter(record.label, *settled, priority)
 
     def _enter_group(self, life: Life, settled: Demand) -> asyncio.Future[Lease]:
         group = self.groups.of(life.record.options)
@@ -208,6 +211,11 @@ class Demands:
         return [life for life in found if life is not None]
 
 
+def priority_of(record: ActorRecord) -> Priority:
+    """How an actor stands in line."""
+    return Priority.NESTED if record.is_nested else Priority.USUAL
+
+
 def _seeker(life: Life, demand: Demand) -> Seeker:
     """How an actor stands among those who want to get into its group."""
     record = life.record
@@ -217,4 +225,5 @@ def _seeker(life: Life, demand: Demand) -> Seeker:
         request=demand.request,
         where=demand.where,
         index=record.options.placement_group_bundle_index,
+        priority=priority_of(record),
     )

@@ -197,6 +197,16 @@ class Group:
         assert self._bundles is not None  # it has given a lease
         return self._bundles.split(lease, name)
 
+    def merge(self, lease: Lease, other: Lease) -> Lease:
+        """Makes one lease of two of a member's."""
+        assert self._bundles is not None  # it has given them
+        return self._bundles.merge(lease, other)
+
+    def index_of(self, lease: Lease) -> int:
+        """In which bundle a member is."""
+        assert self._bundles is not None  # it has given the lease
+        return self._bundles.index_of(lease)
+
     def release(self, lease: Lease) -> None:
         """Takes back what a member had: it is free for others inside."""
         assert self._bundles is not None  # it has given a lease

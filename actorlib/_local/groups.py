@@ -199,3 +199,19 @@ class Groups:
         parts = group.split(lease, name)
         self._inside.update((id(part), group) for part in parts)
         return parts
+
+    def index_of(self, lease: Lease) -> int:
+        """In which bundle of its group a member is."""
+        return self._inside[id(lease)].index_of(lease)
+
+    def merge(self, lease: Lease, other: Lease) -> Lease:
+        """Makes one lease of two of a member's.
+
+        Raises:
+            LookupError: One is none of a member.
+        """
+        group = self._inside.pop(id(lease))
+        del self._inside[id(other)]
+        joined = group.merge(lease, other)
+        self._inside[id(joined)] = group
+        return joined

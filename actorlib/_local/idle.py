@@ -18,7 +18,8 @@ _SWEEP = 1.0
 class Idle:
     """Workers that wait for calls, the one that does for longest first.
 
-    There are never more than the machine has CPUs, and none where memory is short.
+    There are never more than the machine has CPUs and, besides, than have waited for
+    results at once of late; and none where memory is short.
 
     Args:
         loop: The owner's loop.
@@ -31,14 +32,25 @@ class Idle:
         self._machine = machine
         self._hands: dict[Hand, None] = {}
         self._sweeping: asyncio.TimerHandle | None = None
+        self._waiting = 0
+        self._most_waiting = 0
+
+    def is_waiting(self, number: int) -> None:
+        """So many more workers wait for results; their CPUs want workers meanwhile."""
+        self._waiting += number
+        self._most_waiting = max(self._most_waiting, self._waiting)
 
     def add(self, hand: Hand) -> None:
         """A worker has nothing to do."""
         hand.idle_since = self._loop.time()
         self._hands[hand] = None
-        if len(self._hands) > self._machine.parallel:
-            self._dismiss(next(iter(self._hands)))
+        self._keep(self._machine.parallel + self._most_waiting)
         self._begin()
+
+    def _keep(self, number: int) -> None:
+        """Ends those too many that have had nothing to do for longest."""
+        while len(self._hands) > number:
+            self._dismiss(next(iter(self._hands)))
 
     def remove(self, hand: Hand) -> None:
         """It has something to do again, or is gone."""
@@ -81,6 +93,8 @@ class Idle:
         for hand in list(self._hands):
             if is_short or now - hand.idle_since >= LONGEST:
                 self._dismiss(hand)
+        self._keep(self._machine.parallel + self._most_waiting)
+        self._most_waiting = self._waiting
         leaving, self._leaving = self._leaving, {}
         for hand, why in leaving.items():
             self.end(hand, why)

@@ -48,7 +48,7 @@ class Ledger:
         ValueError: The capacity counts other devices than those given.
     """
 
-    __slots__ = ("_free", "_leases", "capacity", "pools")
+    __slots__ = ("_free", "_leases", "_passing", "capacity", "pools")
 
     def __init__(
         self,
@@ -69,6 +69,7 @@ class Ledger:
         self._free = {n: a for n, a in amounts.items() if n not in self.pools}
         # By identity: two leases can be equal, and the reference keeps the id taken.
         self._leases: dict[int, Lease] = {}
+        self._passing: set[int] = set()
 
     def __repr__(self) -> str:
         """The whole state in one line: free of all there is, and how many have some."""
@@ -130,10 +131,41 @@ class Ledger:
                 f"the lease on {Resources(lease.amounts)} is not held: it was given "
                 "back already, or another ledger granted it"
             )
+        self._passing.discard(id(lease))
         for name, amount in lease.amounts.items():
             if name not in self.pools:
                 self._free[name] += amount
         self._give(lease.shares)
+
+    def note_passing(self, lease: Lease) -> None:
+        """Notes that a lease comes back by itself: a function that runs holds it."""
+        self._passing.add(id(lease))
+
+    def could_come(self, request: Resources, where: Where = ANYWHERE) -> bool:
+        """Whether a request can be granted as soon as the functions that run are done.
+
+        What actors hold, and functions that wait for others, may never come back.
+        """
+        kept = [
+            lease for key, lease in self._leases.items() if key not in self._passing
+        ]
+        amounts = Counter[str]()
+        for lease in kept:
+            amounts.update(lease.amounts)
+        has = self.capacity.amounts
+        for name, amount in request.amounts.items():
+            pool = self.pools.get(name)
+            if pool is None:
+                if amount > has.get(name, 0) - amounts[name]:
+                    return False
+                continue
+            free = {device.index: UNITS for device in pool.devices}
+            for lease in kept:
+                for share in lease.of_kind(name):
+                    free[share.device.index] -= share.units
+            if not pool.could_fit_within(amount, free, where):
+                return False
+        return True
 
     def split(self, lease: Lease, name: str) -> tuple[Lease, Lease]:
         """Makes two leases of one: what it has of a counted resource, and the rest.
@@ -141,11 +173,27 @@ class Ledger:
         Raises:
             LookupError: This very lease is not held. Nothing has changed.
         """
-        if self._leases.pop(id(lease), None) is None:
-            raise LookupError(f"the lease on {Resources(lease.amounts)} is not held")
+        self._forget(lease)
         parts = lease.split(name)
         self._leases.update((id(part), part) for part in parts)
         return parts
+
+    def merge(self, lease: Lease, other: Lease) -> Lease:
+        """Makes one lease of two; see ``Lease.joined``.
+
+        Raises:
+            LookupError: One is not held.
+        """
+        self._forget(lease)
+        self._forget(other)
+        joined = lease.joined(other)
+        self._leases[id(joined)] = joined
+        return joined
+
+    def _forget(self, lease: Lease) -> None:
+        if self._leases.pop(id(lease), None) is None:
+            raise LookupError(f"the lease on {Resources(lease.amounts)} is not held")
+        self._passing.discard(id(lease))
 
     def feasible(self, request: Resources, where: Where = ANYWHERE) -> bool:
         """Whether it is certain that a request could be granted if nothing else were.

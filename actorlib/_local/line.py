@@ -13,6 +13,19 @@ The rule: someone later may pass someone who waits only if that delays nobody.
 
 So nobody starves, and a waiting giant does not stop those who need nothing of his.
 
+Two kinds of requests are not like the others, as somebody who holds something waits for
+them. What he holds may be the very thing that those at the front wait for.
+
+* A function that waited for a result and *goes on* asks its CPUs back. It is held up
+  only by others that do.
+* What is asked for by code of a worker is *nested*. It is held up only by those at the
+  fronts of their lanes that wait for nothing but what running functions hold, as that
+  comes back by itself; and in particular not by one who waits for what is held by an
+  actor, or by a function that waits itself. When all functions wait nobody is left who
+  holds it up, so functions that wait for one another's results always end. Nobody
+  starves of this either: who gets all but what running functions hold is passed by
+  nobody any more.
+
 Those who ask for the same set of resources, and wish for the same devices, stand in one
 *lane*. A request that has to wait closes at least one resource to everyone behind it
 (it bars the devices that it may get, or what it asks sets aside more than is free), and
@@ -24,17 +37,18 @@ what those in line ask and the devices that their lanes may get.
 
 from __future__ import annotations
 
+import enum
 from collections import Counter, OrderedDict
 from dataclasses import dataclass, replace
 from heapq import merge
 from itertools import count
 from operator import attrgetter
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, TypeAlias, final
 
 from actorlib._local.where import ANYWHERE, Where
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from actorlib._local.ledger import Ledger
     from actorlib._local.reach import Barred, Reach
@@ -42,6 +56,17 @@ if TYPE_CHECKING:
     from actorlib.accelerators.base import Lease
 
 _arrival = attrgetter("number")
+
+
+class Priority(enum.Enum):
+    """Who has to let whom pass; see above."""
+
+    GOES_ON = "goes on"
+    """A function that has what it waited for, and asks for its CPUs."""
+    NESTED = "nested"
+    """What code of a worker asks for."""
+    USUAL = "usual"
+    """Everybody else."""
 
 
 @final
@@ -54,12 +79,14 @@ class Waiter:
         label: Who asks, for messages.
         request: What is asked.
         where: What is wished of the devices.
+        priority: Who has to let it pass.
     """
 
     number: int
     label: str
     request: Resources
     where: Where = ANYWHERE
+    priority: Priority = Priority.USUAL
 
 
 @final
@@ -75,7 +102,7 @@ class Line:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._numbers = count()
-        self._lanes: dict[tuple[frozenset[str], Where], _Lane] = {}
+        self._lanes: dict[_Key, _Lane] = {}
         self._beside: OrderedDict[int, Waiter] = OrderedDict()
         self._asked: Counter[str] = Counter()
 
@@ -84,7 +111,12 @@ class Line:
         lanes = (lane.waiters.values() for lane in self._lanes.values())
         return merge(*lanes, self._beside.values(), key=_arrival)
 
-    def pass_by(self, request: Resources, where: Where = ANYWHERE) -> Lease | None:
+    def pass_by(
+        self,
+        request: Resources,
+        where: Where = ANYWHERE,
+        priority: Priority = Priority.USUAL,
+    ) -> Lease | None:
         """Grants a newcomer's request, if it need not stand in line.
 
         Returns:
@@ -93,16 +125,35 @@ class Line:
         if not self._lanes:
             return self._ledger.try_acquire(request, where)
         ahead = _Ahead(self._ledger)
-        ahead.asked = self._asked
-        for lane in self._lanes.values():
-            if lane.is_sure:
-                ahead.bar(lane)
+        if priority is Priority.USUAL:
+            ahead.asked = self._asked
+            for lane in self._lanes.values():
+                if lane.is_sure:
+                    ahead.bar(lane)
+            return ahead.grant(request, where)
+        for lane in self._of(Priority.GOES_ON):
+            for waiter in lane.waiters.values():
+                ahead.add(waiter, lane)
+        if priority is Priority.NESTED:
+            for lane in self._of(Priority.NESTED, Priority.USUAL):
+                self._hold_up(ahead, lane.first, lane)
         return ahead.grant(request, where)
 
-    def join(self, label: str, request: Resources, where: Where = ANYWHERE) -> Waiter:
+    def join(
+        self,
+        label: str,
+        request: Resources,
+        where: Where = ANYWHERE,
+        priority: Priority = Priority.USUAL,
+    ) -> Waiter:
         """Puts a request at the end: one that :meth:`pass_by` has just not granted."""
-        number = next(self._numbers)
-        waiter = Waiter(number=number, label=label, request=request, where=where)
+        waiter = Waiter(
+            number=next(self._numbers),
+            label=label,
+            request=request,
+            where=where,
+            priority=priority,
+        )
         self._stand(waiter)
         return waiter
 
@@ -126,7 +177,7 @@ class Line:
         if self._ledger.never(request, where):
             self._beside[waiter.number] = waiter
             return self._beside
-        key = frozenset(request.amounts), where
+        key = frozenset(request.amounts), where, waiter.priority
         lane = self._lanes.get(key)
         if lane is None:
             is_sure = self._ledger.feasible(request, where)
@@ -144,7 +195,7 @@ class Line:
         """
         if self._beside.pop(waiter.number, None) is not None:
             return
-        key = frozenset(waiter.request.amounts), waiter.where
+        key = frozenset(waiter.request.amounts), waiter.where, waiter.priority
         lane = self._lanes[key]
         del lane.waiters[waiter.number]
         if not lane.waiters:
@@ -164,23 +215,54 @@ class Line:
         return granted
 
     def _walk(self) -> Iterator[tuple[Waiter, Lease]]:
-        ahead = _Ahead(self._ledger)
-        lanes = list(self._lanes.values())
+        # What holds up those who are nested, and what holds up everybody else.
+        nested = usual = _Ahead(self._ledger)
+        lanes = self._of(Priority.NESTED, Priority.USUAL)
+        if any(lane.priority is Priority.NESTED for lane in lanes):
+            nested = _Ahead(self._ledger)
+        for waiter, lane in _in_order(self._of(Priority.GOES_ON)):
+            lease = nested.grant(waiter.request, waiter.where)
+            if lease is not None:
+                yield waiter, lease
+                continue
+            for ahead in {nested, usual}:
+                ahead.add(waiter, lane)
+        of = {lane: usual if lane.is_usual else nested for lane in lanes}
+        fronts: set[_Lane] = set()
         in_vain: set[_Lane] = set()
-        for _, waiter, lane in merge(*(_until(ahead, lane) for lane in lanes)):
+        for waiter, lane in _in_order(lanes, lambda lane: of[lane].closes_all(lane)):
             if lane in in_vain:
                 continue
+            ahead = of[lane]
             if not ahead.closes(lane):
                 lease = ahead.grant(waiter.request, waiter.where)
                 if lease is not None:
                     yield waiter, lease
                     continue
-            elif all(map(ahead.closes, lanes)):
+            elif all(of[each].closes(each) for each in lanes):
                 return
-            if lane.is_sure:
-                ahead.add(waiter, lane)
-            else:
+            if not lane.is_sure:
                 in_vain.add(lane)  # those behind it ask for the same bundles
+                continue
+            usual.add(waiter, lane)
+            if nested is not usual and lane not in fronts:
+                fronts.add(lane)
+                self._hold_up(nested, waiter, lane)
+
+    def _of(self, *priorities: Priority) -> list[_Lane]:
+        return [lane for lane in self._lanes.values() if lane.priority in priorities]
+
+    def _hold_up(self, ahead: _Ahead, waiter: Waiter, lane: _Lane) -> None:
+        """Lets someone who stays in line hold up those who are nested, if he may.
+
+        Who is not kept waiting by what is free now waits because of somebody else.
+        """
+        ledger, asked = self._ledger, (waiter.request, waiter.where)
+        if lane.is_sure and ledger.lacking(*asked) and ledger.could_come(*asked):
+            ahead.add(waiter, lane)
+
+
+_Key: TypeAlias = tuple[frozenset[str], Where, Priority]
 
 
 class _Lane:
@@ -189,6 +271,7 @@ class _Lane:
     Attributes:
         names: The resources.
         where: The wish.
+        priority: Whom they have to let pass, and who them.
         is_sure: Whether they can be granted at all; if that is not known, they delay
             nobody.
         reaches: By kind of device, those that they may get.
@@ -196,20 +279,37 @@ class _Lane:
             its front gets slow: it looks for its first key among those that are gone.
     """
 
-    __slots__ = ("is_sure", "names", "reaches", "waiters", "where")
+    __slots__ = ("is_sure", "names", "priority", "reaches", "waiters", "where")
 
     def __init__(
-        self, ledger: Ledger, names: frozenset[str], where: Where, *, is_sure: bool
+        self,
+        ledger: Ledger,
+        names: frozenset[str],
+        where: Where,
+        priority: Priority,
+        *,
+        is_sure: bool,
     ) -> None:
         self.is_sure = is_sure
         self.names = names
         self.where = where
+        self.priority = priority
         self.reaches = {
             name: ledger.pools[name].scopes.reach(where)
             for name in names
             if name in ledger.pools
         }
         self.waiters: OrderedDict[int, Waiter] = OrderedDict()
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether nothing is particular about them."""
+        return self.priority is Priority.USUAL
+
+    @property
+    def first(self) -> Waiter:
+        """Who has waited for longest."""
+        return next(iter(self.waiters.values()))
 
 
 class _Ahead:
@@ -282,9 +382,24 @@ class _Ahead:
         return barred is not None and barred.covers(reach)
 
 
-def _until(ahead: _Ahead, lane: _Lane) -> Iterator[tuple[int, Waiter, _Lane]]:
+def _in_order(
+    lanes: Sequence[_Lane], is_over: Callable[[_Lane], bool] = lambda _: False
+) -> Iterator[tuple[Waiter, _Lane]]:
+    """The waiters of lanes, in order of arrival.
+
+    Args:
+        lanes: The lanes.
+        is_over: Whether those of a lane who are left do not matter any more.
+    """
+    for _, waiter, lane in merge(*(_until(is_over, lane) for lane in lanes)):
+        yield waiter, lane
+
+
+def _until(
+    is_over: Callable[[_Lane], bool], lane: _Lane
+) -> Iterator[tuple[int, Waiter, _Lane]]:
     """The waiters of a lane, until all it asks for is closed: nobody behind matters."""
     for number, waiter in lane.waiters.items():
-        if ahead.closes_all(lane):
+        if is_over(lane):
             return
         yield number, waiter, lane

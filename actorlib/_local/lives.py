@@ -109,6 +109,8 @@ class Lives:
         actor: ActorId,
         birth: Birth,
         arguments: Sealed | BaseException | asyncio.Future[Sealed],
+        *,
+        is_nested: bool = False,
     ) -> None:
         """Starts the life of an actor, or ends it here if it can never be placed.
 
@@ -116,10 +118,15 @@ class Lives:
             actor: Its id.
             birth: Its class and options.
             arguments: For the constructor, why there are none, or a future of them.
+            is_nested: Whether a worker asks for it.
         """
         face, options, is_actor = birth.interface, birth.options, birth.runs is None
         record = ActorRecord(
-            id=actor, interface=face, options=options, is_actor=is_actor
+            id=actor,
+            interface=face,
+            options=options,
+            is_actor=is_actor,
+            is_nested=is_nested,
         )
         self.registry.add(record)
         self._births[actor] = birth
@@ -142,13 +149,20 @@ class Lives:
             life.begin(arguments)
 
     def bear_worker(
-        self, label: str, options: ActorOptions, demand: Demand, arguments: Sealed
+        self,
+        label: str,
+        options: ActorOptions,
+        demand: Demand,
+        arguments: Sealed,
+        *,
+        is_nested: bool,
     ) -> Life:
         """Starts the life of a worker of functions; see Workshop."""
         nobody = method_of(_nothing)
         interface = Interface(label, nobody, {})
         actor = self.registry.new_id()
-        self.bear(actor, Birth(None, interface, options, demand.request), arguments)
+        birth = Birth(None, interface, options, demand.request)
+        self.bear(actor, birth, arguments, is_nested=is_nested)
         return self.by_id[actor]
 
     def _dispatch_of(self, life: Life) -> Dispatch:
@@ -172,7 +186,7 @@ class Lives:
         if not (birth.options.is_detached or self._is_of_functions(maker)):
             self._made_by.setdefault(maker, set()).add(actor)
         given: asyncio.Future[Sealed] = self.loop.create_future()
-        self.bear(actor, birth, given)
+        self.bear(actor, birth, given, is_nested=True)
         return given
 
     def _is_of_functions(self, session: int) -> bool:

@@ -229,6 +229,15 @@ class DevicePool:
         ]
         return self._of_named(units, usable, where, free)
 
+    def could_fit_within(
+        self, units: int, free: Mapping[int, int], where: Where = ANYWHERE
+    ) -> bool:
+        """Whether a request finds room where so much is free, by index."""
+        if where.gang is not None:
+            there = {index: level for index, level in free.items() if level}
+            return arrange(self, where.gang, there).devices is not None
+        return self.choose_within(units, free, where) is not None
+
     # Choosing for a gang.
 
     def _take_gang(

@@ -88,6 +88,8 @@ class Pool:
         loans: Collection[LoanId] | None,
         payload: Payload,
         told: Mapping[str, object] | None,
+        *,
+        is_nested: bool = False,
     ) -> int:
         """Takes a call, whose arguments are there; gives its number.
 
@@ -97,9 +99,11 @@ class Pool:
             loans: What is in its arguments, which this process holds for it.
             payload: The arguments.
             told: What the caller says of this call alone.
+            is_nested: Whether a worker makes it.
         """
         number = next(self._numbers)
         task = Task(self, number, plan, reply, loans, payload, told)
+        task.is_nested = is_nested
         crew = plan.crew
         if crew is None or self._closed_for:
             self._refuse(task, plan.trouble or self._over(plan))

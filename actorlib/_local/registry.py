@@ -63,6 +63,7 @@ class ActorRecord:
         is_actor: Whether it is one, and no worker of functions.
         called: What it is called in messages; better known once it is ready.
         process: Its worker, or the last that it had.
+        is_nested: Whether a worker asks for it.
         state: Where it is in its life; changed by ``move`` alone.
         lease: What it holds, while it holds something.
         exit: How it ended, once it has.
@@ -77,6 +78,7 @@ class ActorRecord:
     is_actor: bool = True
     called: Label = field(init=False)
     process: WorkerProcess | None = None
+    is_nested: bool = False
     state: ActorState = ActorState.PENDING
     lease: Lease | None = None
     exit: Exit | None = None

@@ -13,6 +13,7 @@ from actorlib._propagation import MARKED
 from actorlib._telling import tell
 from actorlib._wire.frames import BLOCKED, PACE, RESUMED, TEACH
 from actorlib._wire.payload import encode_plain_call
+from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from actorlib._local.sending import Sending
     from actorlib._local.session import Session
     from actorlib._local.streams import Reader
-    from actorlib._local.tasks import Plan
+    from actorlib._local.tasks import Hand, Plan
     from actorlib._local.waiting import Waiting
     from actorlib._reading import Reading
     from actorlib._ref import ObjectRef
@@ -122,9 +123,37 @@ def serve(pool: Pool, session: Session, kind: int, *fields: Any) -> None:
     if kind == PACE:
         pool.paced(hand, *fields)
     elif kind == BLOCKED:
-        hand.crew.blocked(hand)
+        if not hand.tasks:
+            raise ProtocolError("no call runs there that could wait")
+        number, calls, count = fields
+        session.when_answered = _until_answered(hand, set(calls), count)
+        hand.crew.blocked(hand, number)
     else:
+        session.when_answered = None
         hand.crew.resumed(hand)
+
+
+def _until_answered(
+    hand: Hand, calls: set[int], count: int
+) -> Callable[[int], None] | None:
+    """Lets a function go on when so many of some calls are answered.
+
+    Its worker says so as well. But by then the CPU of who gave the answer would be with
+    somebody who has not begun, and more and more would have begun and wait.
+    """
+    if not calls:
+        return None
+    left = count
+
+    def answered(call: int) -> None:
+        nonlocal left
+        if call in calls:
+            calls.discard(call)
+            left -= 1
+            if not left:
+                hand.crew.resumed(hand)
+
+    return answered
 
 
 def ask(
@@ -161,4 +190,4 @@ def ask(
     reply: Waiting | Reader = asker
     if plan.is_stream:
         reply = read(is_detached=bool(told and "detach" in told))
-    return pool.post(reply, plan, loans, payload, told)
+    return pool.post(reply, plan, loans, payload, told, is_nested=True)

@@ -6,12 +6,14 @@ A seat is the share that a call holds while it runs.
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, final
 
 from actorlib._engine import ActorId
 from actorlib._local.bundles import Seeker
-from actorlib._resources import CPU
+from actorlib._local.line import Priority
+from actorlib._resources import CPU, Resources
 from actorlib.exceptions import TaskPlacementGroupRemoved, TaskUnschedulableError
 
 if TYPE_CHECKING:
@@ -31,8 +33,17 @@ class Seats(Protocol):
         """Why there never will be one, or never again."""
         ...
 
-    def enter(self, label: str) -> asyncio.Future[Lease]:
-        """Asks for a seat: done at once, or when its turn has come."""
+    def enter(self, label: str, *, is_nested: bool) -> asyncio.Future[Lease]:
+        """Asks for a seat: done at once, or when its turn has come.
+
+        Args:
+            label: For whom, for messages.
+            is_nested: Whether it is for a call that a worker has made.
+        """
+        ...
+
+    def occupy(self, lease: Lease) -> None:
+        """A function begins to run with a lease, or goes on."""
         ...
 
     def leave(self, promise: asyncio.Future[Lease]) -> None:
@@ -43,8 +54,24 @@ class Seats(Protocol):
         """Takes a seat back."""
         ...
 
-    def lend_cpus(self, lease: Lease) -> Lease:
-        """Takes back the CPUs of a lease on devices; gives what is left of it."""
+    def lend(self, lease: Lease) -> Lease:
+        """Takes the CPUs back of a function that waits; gives what it keeps."""
+        ...
+
+    def ask_back(
+        self, label: str, cpus: int, lease: Lease | None
+    ) -> asyncio.Future[Lease] | None:
+        """Asks for the CPUs of a function that goes on; None if they may never come.
+
+        Args:
+            label: Which function, for messages.
+            cpus: How many units of them.
+            lease: What it has kept, if that was anything.
+        """
+        ...
+
+    def merge(self, lease: Lease, cpus: Lease) -> Lease:
+        """Makes one lease of what a function has kept and what it got back."""
         ...
 
     def others_wait(self, own: int) -> bool:
@@ -69,9 +96,14 @@ class MachineSeats:
     def trouble(self) -> None:
         """Nothing: what can never be given is refused before; see Seats."""
 
-    def enter(self, label: str) -> asyncio.Future[Lease]:
+    def enter(self, label: str, *, is_nested: bool) -> asyncio.Future[Lease]:
         """Asks for a seat; see Seats."""
-        return self._admission.enter(label, *self._demand)
+        priority = Priority.NESTED if is_nested else Priority.USUAL
+        return self._admission.enter(label, *self._demand, priority)
+
+    def occupy(self, lease: Lease) -> None:
+        """A function begins to run with a lease; see Seats."""
+        self._ledger.note_passing(lease)
 
     def leave(self, promise: asyncio.Future[Lease]) -> None:
         """Gives up a place in line; see Seats."""
@@ -81,11 +113,23 @@ class MachineSeats:
         """Takes a seat back; see Seats."""
         self._admission.release(lease)
 
-    def lend_cpus(self, lease: Lease) -> Lease:
-        """Takes the CPUs back, for good: who waits for them has a device; see Seats."""
-        cpus, rest = self._ledger.split(lease, CPU)
-        self._admission.release(cpus)
-        return rest
+    def lend(self, lease: Lease) -> Lease:
+        """Takes the CPUs back; see Seats."""
+        return self._admission.lend(lease, CPU)
+
+    def ask_back(
+        self, label: str, cpus: int, lease: Lease | None
+    ) -> asyncio.Future[Lease] | None:
+        """Asks for the CPUs; see Seats."""
+        del lease
+        request = Resources.of({CPU: cpus})
+        if not self._ledger.could_come(request):
+            return None  # an actor has them, which may be who this one waited for
+        return self._admission.enter(label, request, priority=Priority.GOES_ON)
+
+    def merge(self, lease: Lease, cpus: Lease) -> Lease:
+        """Makes one lease of two; see Seats."""
+        return self._ledger.merge(lease, cpus)
 
     def others_wait(self, own: int) -> bool:
         """Whether more than so many stand in line; see Seats."""
@@ -127,11 +171,17 @@ class GroupSeats:
         never = group.infeasible or group.refusal_of(self._usual)
         return TaskUnschedulableError(never) if never else None
 
-    def enter(self, label: str) -> asyncio.Future[Lease]:
+    def enter(self, label: str, *, is_nested: bool) -> asyncio.Future[Lease]:
         """Asks for a seat; see Seats."""
+        seeker = self._seeker(label)
+        return self._enter(
+            replace(seeker, priority=Priority.NESTED) if is_nested else seeker
+        )
+
+    def _enter(self, seeker: Seeker) -> asyncio.Future[Lease]:
         group = self._groups.alive(self._spec)
         assert group is not None  # else there is trouble
-        promise = group.enter(self._seeker(label))
+        promise = group.enter(seeker)
         if promise.done():
             return promise
         member = ActorId(b"%x/%d" % (id(self), next(self._numbers)))
@@ -158,11 +208,31 @@ class GroupSeats:
         """Takes a seat back; see Seats."""
         self._groups.release(lease)
 
-    def lend_cpus(self, lease: Lease) -> Lease:
+    def occupy(self, lease: Lease) -> None:
+        """Nothing: in a group what is nested waits for nobody else; see Seats."""
+
+    def lend(self, lease: Lease) -> Lease:
         """Takes the CPUs back; see Seats."""
         cpus, rest = self._groups.split(lease, CPU)
         self._groups.release(cpus)
         return rest
+
+    def ask_back(
+        self, label: str, cpus: int, lease: Lease | None
+    ) -> asyncio.Future[Lease] | None:
+        """Asks for the CPUs, in the same bundle; see Seats."""
+        seeker = Seeker(
+            holder="",
+            label=label,
+            request=Resources.of({CPU: cpus}),
+            index=self._index if lease is None else self._groups.index_of(lease),
+            priority=Priority.GOES_ON,
+        )
+        return self._enter(seeker)
+
+    def merge(self, lease: Lease, cpus: Lease) -> Lease:
+        """Makes one lease of two; see Seats."""
+        return self._groups.merge(lease, cpus)
 
     def others_wait(self, own: int) -> bool:
         """Whether more than so many seek a place in the group; see Seats."""

@@ -53,6 +53,7 @@ class Session:
         constructor_error: What the constructor raised, if it did.
         constructor_summary: The last line of its traceback.
         protocol_error: What was wrong with the worker's frames, if anything.
+        when_answered: Told of the calls of a worker that waits, as they are answered.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class Session:
         self.constructor_error: BaseException | None = None
         self.constructor_summary = ""
         self.protocol_error: Exception | None = None
+        self.when_answered: Callable[[int], None] | None = None
         self._loop = loop
         self._process = process
         self._dispatch = dispatch

@@ -103,12 +103,12 @@ class Team(Protocol):
         """A worker has answered a call."""
         ...
 
-    def blocked(self, hand: Hand) -> None:
+    def blocked(self, hand: Hand, number: int) -> None:
         """The call of a worker waits for a result."""
         ...
 
     def resumed(self, hand: Hand) -> None:
-        """It goes on."""
+        """It has that, and goes on when it has its CPUs."""
         ...
 
     def gone(self, hand: Hand) -> None:
@@ -126,7 +126,13 @@ class Workshop(Protocol):
     objects: Objects
 
     def bear_worker(
-        self, label: str, options: ActorOptions, demand: Demand, arguments: Sealed
+        self,
+        label: str,
+        options: ActorOptions,
+        demand: Demand,
+        arguments: Sealed,
+        *,
+        is_nested: bool,
     ) -> Life:
         """Starts the life of a worker of functions."""
         ...
@@ -205,10 +211,13 @@ class Task:
         hand: The worker that has it, if one has.
         sent_as: Its number there.
         was_forced: Whether that worker is ended for its sake.
+        is_nested: Whether a worker makes it, so that somebody may wait for it who holds
+            something.
     """
 
     __slots__ = (
         "hand",
+        "is_nested",
         "loans",
         "number",
         "payload",
@@ -242,6 +251,7 @@ class Task:
         self.hand: Hand | None = None
         self.sent_as = 0
         self.was_forced = False
+        self.is_nested = False
 
     def answer(self, frame: Frame) -> None:
         """An answer came from the worker; see Asker."""
@@ -267,7 +277,9 @@ class Hand:
         is_leaving: Whether it gets no more calls.
         is_stuck: Whether none is sent behind its call, as that takes long, or may not
             be run again.
-        is_waiting: Whether its call waits for a result.
+        is_waiting: Whether its call waits for a result, or for its CPUs after that.
+        wait: The number of that wait there.
+        going_on: Its place in line for its CPUs, if it is in line.
         answers: How many calls it has answered.
         looked_at: How many that were at the last look.
         idle_since: When it ran its last call.
@@ -280,6 +292,7 @@ class Hand:
         "answers",
         "crew",
         "depth",
+        "going_on",
         "idle_since",
         "is_leaving",
         "is_looking",
@@ -293,6 +306,7 @@ class Hand:
         "ran",
         "sent",
         "tasks",
+        "wait",
     )
 
     def __init__(self, crew: Team, life: Life) -> None:
@@ -305,6 +319,8 @@ class Hand:
         self.is_leaving = False
         self.is_stuck = False
         self.is_waiting = False
+        self.wait = 0
+        self.going_on: asyncio.Future[Lease] | None = None
         self.is_looking = False
         self.answers = 0
         self.looked_at = -1

@@ -110,6 +110,8 @@ class Waiting:
         if loans:
             self._relay.answer_loans(loans, session)
         session.channel.send((frame[0], self._call, *frame[2:]))
+        if session.when_answered is not None:
+            session.when_answered(self._call)
 
     def lend(self, life: Life) -> None:
         """Answers with an actor, which the worker holds from then on."""

@@ -67,10 +67,16 @@ class Workers:
         machine.admission.when_joined = self._idle.make_room
         workshop.groups.when_joined = self._idle.make_room
 
-    def hire(self, crew: Crew, label: str, options: ActorOptions) -> Hand:
+    def hire(
+        self, crew: Crew, label: str, options: ActorOptions, *, is_nested: bool = False
+    ) -> Hand:
         """Starts a worker; see Staff."""
         life = self._workshop.bear_worker(
-            label, options, crew.demand, Sealed(_NOTHING, None)
+            label,
+            options,
+            crew.demand,
+            Sealed(_NOTHING, None),
+            is_nested=is_nested,
         )
         hand = Hand(crew, life)
         self._crews.add(crew)
@@ -110,6 +116,10 @@ class Workers:
     def is_busy(self, hand: Hand) -> None:
         """It has something to do again, or is gone; see Staff."""
         self._idle.remove(hand)
+
+    def is_waiting(self, number: int) -> None:
+        """So many more workers wait, or fewer; see Staff."""
+        self._idle.is_waiting(number)
 
     def send(self, task: Task, hand: Hand) -> None:
         """Sends a call to a worker; see Staff."""

@@ -58,8 +58,10 @@ RUN        up    id, whose call it is, a function's number, options, options of
                  this call alone, loans, arguments
 FORCE      up    id: cancel that call of a function, and end the process it runs in
 PACE       up    function, how long it takes of late
-BLOCKED    up    the function that runs waits for a result
-RESUMED    up    it goes on
+BLOCKED    up    number, calls, how many: the function that runs waits, usually until
+                 so many of those calls are answered; others may have its CPUs
+RESUMED    up    number: it has what it waited for, and waits for its CPUs
+GO_ON      down  number: it has them back
 RECALL     down  give back the calls that have not begun
 STOP       down  finish what was sent before, then leave
 ITEM       both  id, index, loans, value: the next of a stream; RESULT ends it, with
@@ -152,6 +154,7 @@ BLOCKED: Final = 44
 RESUMED: Final = 45
 RECALL: Final = 46
 STUCK: Final = 47
+GO_ON: Final = 48
 
 BEHIND_CALLS: Final = 0
 """An END behind what the actor was sent."""

@@ -217,6 +217,13 @@ def _are_texts(value: Any) -> bool:
     )
 
 
+def _are_calls(value: Any) -> bool:
+    return type(value) is tuple and all(
+        type(call) is int and 1 <= call < LINKED
+        for call in cast("tuple[object, ...]", value)
+    )
+
+
 def _is_real(value: Any, least: float) -> bool:
     return type(value) in (int, float) and isfinite(value) and value >= least
 
@@ -301,6 +308,7 @@ _SAYS = Type("what may be said of a call", "value is None or _is_said(value)")
 
 _NAMES: Final[dict[str, Any]] = {
     "_PAYLOADS": _PAYLOADS,
+    "_are_calls": _are_calls,
     "_are_loans": _are_loans,
     "_are_texts": _are_texts,
     "_is_deadline": _is_deadline,
@@ -427,8 +435,12 @@ FRAMES: Final[dict[int, dict[str, Type]]] = {
         "function": _TEXT,
         "seconds": Type("seconds", "_is_real(value, 0)"),
     },
-    BLOCKED: {},
-    RESUMED: {},
+    BLOCKED: {
+        "number": _RUNS,
+        "calls": Type("the numbers of calls", "_are_calls(value)"),
+        "count": _COUNT,
+    },
+    RESUMED: {"number": _RUNS},
     TAKEN: {"call": _CALL, "count": _number(-1, _MOST)},
     MEET: {"actor": _ACTOR},
     BEGIN: {"session": _SESSION},

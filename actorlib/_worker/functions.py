@@ -6,6 +6,7 @@ owner knows at any time what is here. A function is sent once, before its first 
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import time
@@ -20,6 +21,7 @@ from actorlib._wire.frames import (
     CALL_WITH,
     CANCEL,
     FAILURE,
+    GO_ON,
     PACE,
     READY,
     RECALL,
@@ -38,9 +40,10 @@ from actorlib._worker.serial import SerialUplink
 from actorlib._worker.streams import is_stream
 from actorlib._worker.tempo import Tempo
 from actorlib._worker.yielding import Steps, Yielding
+from actorlib.exceptions import GetTimeoutError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Sequence
 
     from actorlib._ref import ObjectRef
     from actorlib._wire.pipe import Pipe
@@ -76,6 +79,7 @@ class _Inbox(Inbox):
     Attributes:
         is_waiting: Whether it waits for a result.
         is_recalled: Whether the calls here are wanted back.
+        went_on: The number of the last wait that may be over: its CPUs are back.
         give_back: Gives one back.
         cancelling: Called when a call is cancelled.
     """
@@ -87,11 +91,14 @@ class _Inbox(Inbox):
         super().__init__(pipe)
         self.is_waiting = False
         self.is_recalled = False
+        self.went_on = 0
 
     def _sort(self, frame: Frame, settle: Callable[[Frame], None]) -> None:
         kind = frame[0]
         if kind == RECALL:
             self.is_recalled = True
+        elif kind == GO_ON:
+            self.went_on = frame[1]
         elif self.is_waiting and kind in (CALL, CALL_WITH) and frame[2] != LEARN:
             self.give_back(frame)
         else:
@@ -107,6 +114,10 @@ class FunctionUplink(SerialUplink):
     _waiter: _Functions
     _calls_here: _Inbox
 
+    def __init__(self, start: Start, pipe: Pipe, inbox: Inbox) -> None:
+        super().__init__(start, pipe, inbox)
+        self._waits = itertools.count(1)
+
     def serves(self, functions: _Functions, inbox: _Inbox) -> None:
         """Says what is run here."""
         self._waiter = functions
@@ -114,28 +125,63 @@ class FunctionUplink(SerialUplink):
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Reads until the ref is done, and lets others have the CPU; see Replier."""
-        waiter = self._waiter
-        if ref.done() or not waiter.is_mine():
+        waiter, inbox = self._waiter, self._calls_here
+        is_look = timeout is not None and timeout <= 0
+        if ref.done() or is_look or not waiter.is_mine():
             super().wait(ref, timeout)
             return
-        with self.lending():
-            self._calls_here.read(
-                lambda: ref.done() or waiter.is_cancelled(), self.settle, timeout
-            )
+
+        def is_over() -> bool:
+            return ref.done() or waiter.is_cancelled()
+
+        awaited = ref.awaited
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not is_over():
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            with self.lending(*awaited) as number:
+                inbox.read(
+                    lambda: is_over() or inbox.went_on == number, self.settle, left
+                )
+            awaited = (), 0  # more than those: it says itself when it is over
         waiter.stop_if_cancelled()
 
     @contextmanager
-    def lending(self) -> Generator[None]:
-        """Around a wait: others may have the CPU, and the calls that are here."""
+    def lending(self, calls: Sequence[int] = (), count: int = 0) -> Generator[int]:
+        """Around a wait: others may have the CPU, and the calls that are here.
+
+        Args:
+            calls: What is waited for, if that is known: so many of these calls.
+            count: How many.
+
+        Yields:
+            Its number; it goes on behind the frame that says that it may.
+        """
         inbox = self._calls_here
+        if inbox.is_waiting:  # what is loaded meanwhile waits as well
+            yield -1
+            return
+        number = next(self._waits)
         inbox.is_waiting = True
-        self.post((BLOCKED,))  # first, so that nothing is sent here again
+        # First, so that nothing is sent here again.
+        self.post((BLOCKED, number, tuple(calls), count))
         self._waiter.give_back_all()
         try:
-            yield
+            yield number
+            self._go_on(number)
+        except GetTimeoutError:
+            self._go_on(number)
+            raise
         finally:
             inbox.is_waiting = False
-            self.post((RESUMED,))
+
+    def _go_on(self, number: int) -> None:
+        """Waits for the CPUs; who was cancelled goes on without, to its end."""
+        inbox, waiter = self._calls_here, self._waiter
+        if inbox.went_on != number:
+            self.post((RESUMED, number))
+            inbox.read(
+                lambda: inbox.went_on == number or waiter.is_cancelled(), self.settle
+            )
 
     def where(self, method: str) -> str:
         """Names a function, for messages: its number is nobody else's affair."""

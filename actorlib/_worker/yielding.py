@@ -29,7 +29,7 @@ class Runner(Protocol):
     current: int
     """The call whose code runs and may be interrupted, or 0."""
 
-    def lending(self) -> AbstractContextManager[None]:
+    def lending(self) -> AbstractContextManager[object]:
         """Around a wait: others may have the CPU meanwhile."""
         ...
 

@@ -94,11 +94,22 @@ class Lease:
         """The devices of one kind that the lease opens, in index order."""
         return tuple(s.device for s in self.shares if s.device.kind == kind)
 
+    def of_kind(self, kind: str) -> list[Share]:
+        """Its shares of devices of one kind, in index order."""
+        return [share for share in self.shares if share.device.kind == kind]
+
     def split(self, name: str) -> tuple[Lease, Lease]:
         """What it has of a counted resource, and the rest, as two leases."""
         own = {name: self.amounts[name]} if name in self.amounts else {}
         rest = {n: amount for n, amount in self.amounts.items() if n != name}
         return Lease(amounts=own), Lease(amounts=rest, shares=self.shares)
+
+    def joined(self, other: Lease) -> Lease:
+        """The two as one, of which one has no devices."""
+        amounts = dict(self.amounts)
+        for name, amount in other.amounts.items():
+            amounts[name] = amounts.get(name, 0) + amount
+        return Lease(amounts=amounts, shares=self.shares + other.shares)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

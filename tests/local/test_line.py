@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from actorlib._kinds import UNITS
 from actorlib._local.ledger import Ledger
-from actorlib._local.line import Line, Waiter
+from actorlib._local.line import Line, Priority, Waiter
 from actorlib._local.where import ANYWHERE, Where, make_of
 from actorlib._resources import Resources, request, totals
 from actorlib.accelerators.base import Device, Lease
@@ -679,7 +679,7 @@ def test_wish_anew_when_others_wait_then_the_place_in_line_is_kept() -> None:
     line.wish_anew(first, one)
 
     assert labels(line) == ["first", "second", "third"]
-    lane = line._lanes[frozenset({"GPU"}), one]
+    lane = line._lanes[frozenset({"GPU"}), one, Priority.USUAL]
     assert list(lane.waiters) == [0, 1, 2]
 
 

@@ -12,6 +12,7 @@ from actorlib._wire import frames
 from actorlib._wire.frames import (
     ASK,
     ASK_WITH,
+    BLOCKED,
     CALL,
     CREATE,
     EXPECT,
@@ -23,6 +24,7 @@ from actorlib._wire.frames import (
     LINKED,
     READY,
     RESULT,
+    RESUMED,
     RETURN,
     RUN,
     START,
@@ -71,6 +73,8 @@ SAID = {
         (GROUP, 1, "ready", b""),
         (TEACH, 1, "f", None, b""),
         (RUN, 1, 0, 1, b"", None, None, b""),
+        (BLOCKED, 1, (1, 2), 1),
+        (RESUMED, 1),
         (TAKEN, 1, -1),
     ],
 )
@@ -109,6 +113,8 @@ def test_check_when_a_frame_is_one_that_workers_send_then_it_passes(frame: Any) 
         ((HELD, 1, 0, ACTOR, (1.0, 2.0), "work"), "'deadline'"),
         ((HELD, 1, 0, ACTOR, (float("nan"), 2.0, ""), "work"), "'deadline'"),
         ((WAITS, 1, 2, ""), "'thread'"),
+        ((BLOCKED, 1, (1, LINKED), 1), "'calls' .* is the numbers of calls"),
+        ((BLOCKED, 1, [1], 1), "'calls'"),
         ((CREATE, 0, ACTOR, None, b"", b""), "an actor that this worker makes"),
         ((EXPECT, b"other..." + bytes(8), 0), "an object that this worker makes"),
         ((EXPECT, 5, 0), "'object'"),
