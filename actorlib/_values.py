@@ -84,7 +84,10 @@ class Stored:
             travels(self._engine, cast("Any", loan))
         payload = self._payload
         if isinstance(payload, Shared):
-            return _load_shared, (payload.told(),)
+            if payload.may_travel:
+                return _load_shared, (payload.told(),)
+            # Its memory could be mapped here, and its descriptor not kept open.
+            payload = list(payload.buffers())
         if type(payload) is list:
             return _load_parts, tuple(map(pickle.PickleBuffer, payload))
         return decode, (payload,)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import gc
 import hashlib
 import os
@@ -372,16 +371,39 @@ async def test_readers_and_makers_that_are_killed_leave_nothing(
 # Too much.
 
 
-async def test_a_worker_without_room_for_addresses_says_so_and_lives_on() -> None:
+@LINUX
+async def test_a_worker_without_room_for_addresses_is_sent_and_sends_large_values() -> (
+    None
+):
     caller = Caller.remote()
     await caller.run.remote(limit_addresses)
-    with pytest.raises(OSError, match="allocate") as caught:
-        await caller.run.remote(len, np.ones(MIB))
-    assert caught.value.errno == errno.ENOMEM
-    data = await caller.run.remote(bytes, MIB)  # by the pipe, with a warning
 
+    assert await caller.run.remote(looks, numbers(MIB)) == looks(await put(MIB))
+    data = await caller.run.remote(bytes, MIB)  # by the pipe, with a warning
     assert len(data) == MIB
     assert await caller.run.remote(abs, -1) == 1
+
+
+@LINUX
+async def test_an_owner_without_room_for_addresses_is_sent_and_sends_large_values() -> (
+    None
+):
+    caller, echo = Caller.remote(), Echo.remote()
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    limit_addresses()
+    try:
+        back = await caller.run.remote(squared, MIB)
+        passed_on = await echo.echo.remote(caller.run.remote(squared, MIB))
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+    for array in (back, passed_on):
+        assert np.array_equal(array, squared(MIB))
+        assert not array.flags.writeable
+
+
+async def put(nbytes: int) -> Any:
+    return await actorlib.put(numbers(nbytes))
 
 
 def limit_addresses() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from helpers.actors import AsyncCaller, Caller, Echo, Keeper, running
 from helpers.memory import descriptors, in_blocks, numbers, settled, stores
+from helpers.owners import Owner
 
 import actorlib
 from actorlib._engine import find_engine
@@ -197,3 +198,58 @@ async def test_many_actors_exchange_arrays_and_leave_no_descriptor() -> None:
         assert descriptors() <= before
         assert in_blocks() == 0
         assert stores().memory._shown == {}
+
+
+# Descriptors.
+
+SCARCE = """
+import asyncio, resource, sys
+import actorlib
+from helpers.owners import tell
+
+class Giver:
+    def give(self, nbytes):
+        return b"x" * nbytes
+
+    def take(self, value):
+        return len(value)
+
+def double(value):
+    return value + value
+
+async def main():
+    limit, count = map(int, sys.argv[1:])
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+    async with actorlib.init(num_cpus=count):
+        givers = [actorlib.remote(Giver).remote() for _ in range(count)]
+        refs = [giver.give.remote(1 << 20) for giver in givers]
+        found = await asyncio.gather(*refs, return_exceptions=True)
+        good = [giver for giver, value in zip(givers, found) if type(value) is bytes]
+        told = [str(error) for error in found if type(error) is not bytes]
+        tell([len(good), told])
+        # Each has shown its memory: what one has made is passed on to the next.
+        tell([await after.take.remote(giver.give.remote(1 << 20))
+              for giver, after in zip(good, good[1:])])
+        try:
+            tell(len(await actorlib.remote(double).remote(b"x" * (1 << 20))))
+        except actorlib.exceptions.WorkerCrashedError as error:
+            tell(str(error))
+
+asyncio.run(main())
+"""
+
+
+def test_owner_when_it_may_open_no_more_files_still_takes_and_passes_on_large_values(
+    tmp_path: Path,
+) -> None:
+    with Owner(SCARCE, "90", "40", folder=tmp_path) as owner:
+        good, told = owner.told()
+        assert owner.told() == [MIB] * (good - 1)
+        told.append(owner.told())
+        assert owner.end() == 0, owner.err
+
+    assert good > 4
+    assert good + len(told) == 41
+    for trouble in told:
+        assert "limit of open files is 90" in trouble
+        assert "times" not in trouble

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import resource
 import sys
 
@@ -49,3 +50,21 @@ class Room:
         if now == self._raised != self._soft:
             resource.setrlimit(resource.RLIMIT_NOFILE, (self._soft, self._hard))
         self._raised = self._soft
+
+
+def why(error: Exception) -> str:
+    """What an error says, and what can be done if descriptors have run out."""
+    if not isinstance(error, OSError) or error.errno not in _OUT:
+        return str(error)
+    if error.errno == errno.ENFILE:
+        return "this machine has as many files open as its kernel allows (fs.file-max)"
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    more = "" if soft == hard else f", and may be raised to {hard}"
+    return (
+        "this process may open no more descriptors, of which each worker needs some: "
+        f"its limit of open files is {soft}{more}. Raise it (ulimit -n), or run fewer "
+        "workers at once"
+    )
+
+
+_OUT = frozenset({errno.EMFILE, errno.ENFILE})

@@ -338,9 +338,13 @@ class Pool:
         if task.retries.times and how.cause not in ("failed to start", "lost"):
             task.retries = task.retries.one_less
             return True
-        most = task.plan.retries.times
-        tried = f" {most + 1} times (max_retries={most})" if most > 0 else ""
-        message = f"the process that ran {task.plan.label} ended{tried}: {how}"
+        label, most = task.plan.label, task.plan.retries.times
+        if how.cause == "failed to start":
+            message = f"no process could be started that runs {label}: {how}"
+        else:
+            times = most - task.retries.times + 1
+            tried = f" {times} times (max_retries={most})" if times > 1 else ""
+            message = f"the process that ran {label} ended{tried}: {how}"
         self._refuse(task, WorkerCrashedError(message, exit=how))
         return False
 

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from actorlib._local.descriptors import why
 from actorlib._local.moments import Moment
 from actorlib._local.place import Place
 from actorlib._local.postmortem import Remains, died, exit_of, unavailable
@@ -305,7 +306,7 @@ class Life:
             self._process = record.process = process
         except (OSError, TemplateError) as error:
             self._cause = error
-            return Exit(cause="failed to start", reason=str(error))
+            return Exit(cause="failed to start", reason=why(error))
         try:
             return await self._serve(process, lease, arguments)
         except Exception:

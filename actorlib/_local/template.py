@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
-from actorlib._local.descriptors import Room
+from actorlib._local.descriptors import Room, why
 from actorlib._local.launcher import ProcessExit
 from actorlib._local.process import LaunchedWorker
 from actorlib._local.terminal import Terminal
@@ -109,7 +109,8 @@ class TemplateLauncher:
             self._process = await asyncio.shield(starting)
         except OSError as error:
             self._channel.close()
-            raise TemplateError(f"the template cannot be started: {error}") from error
+            told = f"the template cannot be started: {why(error)}"
+            raise TemplateError(told) from error
         except asyncio.CancelledError:
             # The thread cannot be stopped: what it starts has to be ended.
             await asyncio.wait([starting])
@@ -226,7 +227,7 @@ class TemplateLauncher:
             try:
                 descriptors = worker.open_output(self._terminal)
             except OSError as error:
-                self._gone(worker, ProcessExit(trouble=f"no output pipe: {error}"))
+                self._gone(worker, ProcessExit(trouble=why(error)))
                 continue
             self._in_flight += 1
             self._request(REQUEST.pack(FORK, 0, worker.number), descriptors)

@@ -6,9 +6,9 @@ In reading order:
 * ``upward``: those that a worker may send, field by field, and the check of them.
 * ``codec``: frames to bytes and back, without a socket.
 * ``payload``: objects to bytes and back: msgpack first, cloudpickle else.
-* ``blocks``, ``exports``, ``segments``, ``store``: which bytes of a segment are whose;
-  parts of one that say when they are gone; memory that processes share; what one
-  process has made of it.
+* ``blocks``, ``exports``, ``mapping``, ``segments``, ``store``: which bytes of a
+  segment are whose; parts of one that say when they are gone; how a part of a file is
+  mapped; memory that processes share; what one process has made of it.
 * ``private``, ``tensors``: parts of it that may be written, copied where they are;
   PyTorch's tensors over such memory.
 * ``shared``, ``memory``: a payload that lies there; what a process has made and was

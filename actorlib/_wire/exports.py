@@ -100,7 +100,7 @@ def address_of(memory: mmap.mmap | memoryview) -> int:
 
 
 def view(
-    memory: mmap.mmap,
+    memory: object,
     address: int,
     nbytes: int,
     last: Last,
@@ -109,7 +109,7 @@ def view(
     """A part of mapped memory, read-only.
 
     Args:
-        memory: The whole, which stays mapped while a view of the part lives.
+        memory: What keeps the whole there; held while a view of the part lives.
         address: Where the part begins.
         nbytes: Its size.
         last: Goes with the last view.

@@ -19,6 +19,7 @@ from actorlib._wire.blocks import PAGE
 from actorlib._wire.exports import telling
 from actorlib._wire.segments import Budget, Segment, Shown
 from actorlib._wire.shared import Shared, aligned, block_id
+from actorlib._wire.side import Spare
 from actorlib._wire.store import Store
 from actorlib.exceptions import ObjectStoreFullError, ProtocolError
 
@@ -67,11 +68,13 @@ class Memory:
     Attributes:
         settings: How large values travel.
         budget: What it may touch; without one it shares nothing.
+        spare: A descriptor in reserve.
     """
 
     def __init__(self) -> None:
         self.settings = Settings()
         self.budget: Budget | None = None
+        self.spare = Spare()
         self._prefix = b""
         self._holder: Holder
         self._process = 0
@@ -101,6 +104,7 @@ class Memory:
         self._prefix = prefix
         self._holder = holder
         self._is_counted = is_counted
+        self.spare.reserve()
         if self.budget is not None:
             self._store = Store(prefix, self.budget, tidy)
 
@@ -174,7 +178,10 @@ class Memory:
 
     def marker(self) -> memoryview | list[int]:
         """Where this process notes what runs, for whoever asks when it is gone."""
-        return [0] if self.budget is None else self.budget.marker()
+        try:
+            return [0] if self.budget is None else self.budget.marker()
+        except OSError:  # no more files, or addresses: nobody will know
+            return [0]
 
     # What others send.
 
@@ -193,13 +200,15 @@ class Memory:
             raise ProtocolError(f"a payload beyond the end of its segment: {table!r}")
         return Shared(self, name, start, sizes)
 
-    def shown(self, name: bytes, fd: int, size: int) -> None:
+    def shown(self, name: bytes, fd: int, size: int, *, is_kept: bool = True) -> None:
         """Another process's segment is here.
 
         Args:
             name: What it is called.
             fd: Its descriptor, to be closed here.
             size: Its bytes.
+            is_kept: Whether the descriptor may stay open. Where it may not, the segment
+                is mapped at once, and cannot be shown to others from here.
 
         Raises:
             ProtocolError: It makes no sense.
@@ -208,9 +217,18 @@ class Memory:
             os.close(fd)
             raise ProtocolError(f"segment {name.hex()} was shown before")
         try:
-            self._shown[name] = Shown(fd, size)
+            segment = self._shown[name] = Shown(fd, size)
         except (OSError, TypeError, ValueError) as error:
             raise ProtocolError(f"what was shown is no segment: {error}") from error
+        if not is_kept and segment.prepare():
+            segment.close()  # mapped as it is, it needs none
+
+    def missed(self, name: bytes, size: int) -> None:
+        """Another process's segment was here, and there was no way to take it.
+
+        What lies in it cannot be loaded; nobody else is to blame for that.
+        """
+        self._shown[name] = Shown(-1, size)
 
     def forget(self, name: bytes) -> None:
         """Another process's segment will not be spoken of any more."""
@@ -229,6 +247,10 @@ class Memory:
         if segment is None:
             raise ProtocolError(f"segment {name!r} was never shown")
         return segment
+
+    def may_show(self, name: bytes) -> bool:
+        """Whether a segment can be shown to other processes from here; see Shared."""
+        return self.segment(name).fd >= 0
 
     def view(self, shared: Shared) -> memoryview:
         """The memory that a payload lies in, which holds its block; see Shared."""
@@ -259,6 +281,7 @@ class Memory:
         for shown in self._shown.values():
             shown.close()
         self._shown.clear()
+        self.spare.close()
         if self.budget is not None:
             self.budget.close()
             self.budget = None

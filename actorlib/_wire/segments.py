@@ -12,6 +12,7 @@ needs more than one, and others map that one once.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import mmap
 import os
@@ -19,6 +20,8 @@ import sys
 
 from actorlib._wire.blocks import Blocks, whole_pages
 from actorlib._wire.exports import Last, address_of, view
+from actorlib._wire.mapping import READ, Mapping
+from actorlib._wire.shared import ALIGNED
 
 SPARSE = 1 << 30
 """The bytes of a segment, unless one value is larger."""
@@ -27,6 +30,12 @@ _POPULATE_WRITE = 23  # MADV_POPULATE_WRITE, Linux 5.14; mmap does not name it
 _SEALS = 0x1 | 0x2 | 0x4  # F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW
 _SLOT = 8
 _PAGE = mmap.ALLOCATIONGRANULARITY
+
+
+_NONE_LEFT = (
+    "this process has as many files open as it may (ulimit -n), and could not take the "
+    "memory that the value lies in"
+)
 
 
 class Segment:
@@ -98,8 +107,9 @@ class Segment:
         """A part of it, to be read; it stays mapped while that lives."""
         return view(self._memory, self.address + start, nbytes, last, self)
 
-    def prepare(self) -> None:
+    def prepare(self) -> bool:
         """Does nothing: it is mapped; see Shown."""
+        return True
 
     def close(self) -> None:
         """Closes it here; views of it, and other processes, keep its memory."""
@@ -110,12 +120,17 @@ class Segment:
 class Shown:
     """A segment of another process, to be read; mapped when it first is.
 
+    Where there is no room for so many addresses (``ulimit -v``), what is looked at is
+    copied out of the file instead.
+
     Args:
         fd: Its descriptor; closed by ``close``, and here if it does not hold so much.
+            -1 if this process could not open it.
         size: Its bytes.
 
     Attributes:
-        fd: The same; -1 when it is closed.
+        fd: The same; -1 when it is closed. Then it can still be looked at if it is
+            mapped, but not be shown to others.
         size: The same.
         address: Where it is mapped.
 
@@ -127,33 +142,42 @@ class Shown:
     def __init__(self, fd: int, size: int) -> None:
         self.fd = fd
         self.size = size
-        self._memory: mmap.mmap | None = None
+        self._memory: Mapping | None = None
         self.address = 0
-        if not (os.fstat(fd).st_size >= size > 0 and _keeps_its_size(fd)):
+        if fd >= 0 and not (os.fstat(fd).st_size >= size > 0 and _keeps_its_size(fd)):
             os.close(fd)
             raise ValueError(f"a file without {size} bytes that stay")
 
-    def prepare(self) -> None:
-        """Maps it.
-
-        Raises:
-            OSError: This process may not have that much more of addresses.
-        """
+    def prepare(self) -> bool:
+        """Maps it; False if this process may not have that much more of addresses."""
         if self._memory is None:
-            self._memory = mmap.mmap(
-                self.fd, self.size, mmap.MAP_SHARED, mmap.PROT_READ
-            )
-            self.address = address_of(self._memory)
+            try:
+                self._memory = Mapping(self.fd, 0, self.size, READ)
+            except OSError:
+                return False
+            self.address = self._memory.address
+        return True
 
     def view(self, start: int, nbytes: int, last: Last) -> memoryview:
-        """A part of it, when it is prepared; it stays mapped while that lives."""
+        """A part of it; it stays mapped while that lives.
+
+        Raises:
+            MemoryError: It is not mapped, and there is no room for a copy either.
+            OSError: It is not mapped, and there is no descriptor.
+        """
         if self._memory is None:
-            raise AssertionError("a segment is mapped before it is looked at")
+            if self.fd < 0:
+                raise OSError(errno.EMFILE, _NONE_LEFT)
+            copy = memoryview(bytearray(nbytes + ALIGNED))
+            skipped = -address_of(copy) % ALIGNED
+            _read(self.fd, start, copy[skipped : skipped + nbytes])
+            return view(copy, address_of(copy) + skipped, nbytes, last)
         return view(self._memory, self.address + start, nbytes, last, self)
 
     def close(self) -> None:
         """Closes it here; views of it keep its memory."""
-        os.close(self.fd)
+        if self.fd >= 0:
+            os.close(self.fd)
         self.fd = -1
 
 
@@ -268,6 +292,15 @@ def anonymous(nbytes: int) -> int:
         os.close(fd)
         raise
     return fd
+
+
+def _read(fd: int, start: int, into: memoryview) -> None:
+    """Reads a part of a file that cannot be mapped."""
+    while into:
+        count = os.preadv(fd, [into], start)
+        if not count:
+            raise EOFError("a segment is shorter than it was said to be")
+        start, into = start + count, into[count:]
 
 
 def _keeps_its_size(fd: int) -> bool:

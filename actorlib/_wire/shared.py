@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_ALIGNED = 64
+ALIGNED = 64
+"""What the buffers of a payload begin at a multiple of."""
 NAME = 12
 """The length of the name of a segment; its first eight bytes name who made it."""
 block_id = struct.Struct(f">{NAME}sQ")
@@ -24,6 +25,10 @@ class Store(Protocol):
 
     def dropped(self, block: bytes) -> None:
         """Nobody was ever told of a block."""
+        ...
+
+    def may_show(self, name: bytes) -> bool:
+        """Whether a segment can be shown to other processes from here."""
         ...
 
 
@@ -68,6 +73,11 @@ class Shared:
         """The id of its block."""
         return block_id.pack(self.segment, self.start)
 
+    @property
+    def may_travel(self) -> bool:
+        """Whether others may be told where it lies, and not only what is in it."""
+        return self._memory.may_show(self.segment)
+
     def told(self) -> dict[str, Any]:
         """What a frame says of it; from here on its receiver counts."""
         self.is_fresh = False
@@ -89,4 +99,4 @@ class Shared:
 
 def aligned(nbytes: int) -> int:
     """The bytes that a buffer takes in a block: the next one begins aligned."""
-    return -(-nbytes // _ALIGNED) * _ALIGNED
+    return -(-nbytes // ALIGNED) * ALIGNED

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import socket
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._wire.codec import encode
@@ -150,7 +149,7 @@ class Showing:
         """
         match table:
             case {"show": bytes(name), "size": int(size)} if self._may_show(name):
-                self.memory.shown(name, self._descriptor(), size)
+                self._take_segment(name, size)
                 self.known.add(name)
             case {"free": bytes(block)} if self._maker is None:
                 self.memory.free(block)
@@ -159,13 +158,16 @@ class Showing:
                 self.memory.forget(name)
             case {"link": int(link)} if self._maker is None:
                 self._drop_link(link)
-                with suppress(ProtocolError):  # no more files: then there is no link
-                    self.links[link] = self._descriptor()
+                fd = self._descriptor()
+                if fd is not None:  # else there is no link
+                    self.links[link] = fd
             case {"slot": slot, "limit": limit, "settings": settings} if (
                 self._maker is None
             ):
                 self.memory.settings = Settings(*settings)
-                self.memory.budget = Budget(limit, slot, self._descriptor())
+                fd = self._descriptor()
+                if fd is not None:  # else it shares nothing
+                    self.memory.budget = Budget(limit, slot, fd)
             case _:
                 raise ProtocolError(f"a table that makes no sense: {table!r}")
 
@@ -186,10 +188,33 @@ class Showing:
         if fd is not None:
             os.close(fd)
 
-    def _descriptor(self) -> int:
+    def _take_segment(self, name: bytes, size: int) -> None:
+        """Takes a segment, also where no more descriptors can be kept open."""
+        side, memory = self._known_side(), self.memory
+        fd = side.take()
+        if fd is not None:
+            memory.shown(name, fd, size)
+            return
+        with memory.spare.lent():
+            fd = side.take()
+            if fd is not None:
+                memory.shown(name, fd, size, is_kept=False)
+                return
+        side.skip()
+        memory.missed(name, size)
+
+    def _descriptor(self) -> int | None:
+        """The descriptor that came next; None if it cannot be opened here."""
+        side = self._known_side()
+        fd = side.take()
+        if fd is None:
+            side.skip()
+        return fd
+
+    def _known_side(self) -> Side:
         if self._side is None:
             raise ProtocolError("a segment was told of, and there is no side socket")
-        return self._side.take()
+        return self._side
 
 
 def _segments_of(frame: Frame) -> list[bytes]:

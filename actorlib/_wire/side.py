@@ -9,14 +9,20 @@ waits for one.
 from __future__ import annotations
 
 import array
+import contextlib
 import os
 import socket
+from typing import TYPE_CHECKING
 
 from actorlib.exceptions import ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 _int = array.array("i").itemsize
 _ROOM = socket.CMSG_SPACE(_int)
 _CUT_SHORT = int(socket.MSG_CTRUNC)  # a plain number: flags that know words are slow
+_PEEK = int(socket.MSG_PEEK)
 _CLOSED_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 """Has the kernel keep what comes from programs that are started here."""
 
@@ -39,26 +45,67 @@ class Side:
         except OSError:
             return False
 
-    def take(self) -> int:
+    def take(self) -> int | None:
         """The descriptor that came next; whoever takes it closes it.
+
+        Returns:
+            None if this process may open no more of them. It is there still: see
+            ``skip``, and Spare.
 
         Raises:
             ProtocolError: None is there, or something else is.
         """
         try:
-            _, fd = _received(self._sock, 1)
+            # Looked at first: what cannot be opened here would be lost by being read.
+            data, fds, is_cut = _received(self._sock, 1, _PEEK)
         except OSError as error:
             raise ProtocolError(f"no descriptor came by the side: {error}") from error
-        if fd is None:
-            raise ProtocolError(
-                "no descriptor came by the side: the other process sent none, or this "
-                "one may not open any more files (ulimit -n)"
-            )
-        return fd
+        if not fds:
+            if data and is_cut:
+                return None
+            raise ProtocolError("no descriptor came by the side: none was sent")
+        self.skip()
+        return fds[0]
+
+    def skip(self) -> None:
+        """Lets the descriptor go that came next."""
+        with contextlib.suppress(OSError):
+            self._sock.recv(1)
 
     def close(self) -> None:
         """Closes this end, and what has come and was not taken."""
         self._sock.close()
+
+
+class Spare:
+    """A descriptor in reserve, for a process that may open no more of them.
+
+    It is given up for as long as it takes to do something with another one.
+    """
+
+    def __init__(self) -> None:
+        self._fd = -1
+
+    def reserve(self) -> None:
+        """Opens it, if it can be."""
+        if self._fd < 0:
+            with contextlib.suppress(OSError):
+                self._fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+
+    @contextlib.contextmanager
+    def lent(self) -> Generator[None]:
+        """While one more can be opened, unless another thread is quicker."""
+        self.close()
+        try:
+            yield
+        finally:
+            self.reserve()
+
+    def close(self) -> None:
+        """Gives it up."""
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd = -1
 
 
 def put(sock: socket.socket, data: bytes, fd: int) -> int:
@@ -78,14 +125,17 @@ def first(sock: socket.socket, nbytes: int) -> tuple[bytes, Side | None]:
         OSError: As ``socket.recv`` does.
         ProtocolError: There were more descriptors than that.
     """
-    data, fd = _received(sock, nbytes)
-    if fd is None:
+    data, fds, _ = _received(sock, nbytes)
+    if not fds:
         return data, None
-    return data, Side(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fd))
+    return data, Side(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fds[0]))
 
 
-def _received(sock: socket.socket, nbytes: int) -> tuple[bytes, int | None]:
-    data, ancillary, flags, _ = sock.recvmsg(nbytes, _ROOM, _CLOSED_ON_EXEC)
+def _received(
+    sock: socket.socket, nbytes: int, how: int = 0
+) -> tuple[bytes, list[int], bool]:
+    """What came, the descriptor beside it, and whether one could not be opened."""
+    data, ancillary, flags, _ = sock.recvmsg(nbytes, _ROOM, _CLOSED_ON_EXEC | how)
     fds: list[int] = []
     for level, kind, beside in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
@@ -97,4 +147,4 @@ def _received(sock: socket.socket, nbytes: int) -> tuple[bytes, int | None]:
         for fd in fds:
             os.close(fd)
         raise ProtocolError("more than one descriptor came at once")
-    return data, fds[0] if fds else None
+    return data, fds, bool(flags & _CUT_SHORT)

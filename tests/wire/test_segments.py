@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import socket
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actorlib._wire.blocks import PAGE
-from actorlib._wire.exports import Last
+from actorlib._wire.exports import Last, telling
 from actorlib._wire.segments import Budget, Segment, Shown, further
 
 if TYPE_CHECKING:
@@ -197,3 +198,34 @@ def test_further_when_memory_is_touched_then_a_bit_more_than_is_needed(
 ) -> None:
     assert further(touched, end, 4 << 30) == reached
     assert further(touched, end, end) == end
+
+
+def test_shown_when_it_cannot_be_mapped_then_what_is_read_is_a_copy_that_holds_it(
+    segment: Segment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left(*_: object) -> None:
+        raise OSError(errno.ENOMEM, "no more addresses")
+
+    monkeypatch.setattr("actorlib._wire.segments.Mapping", none_left)
+    gone: list[bytes] = []
+    segment.touch(3 * PAGE)
+    segment.at(PAGE, 4)[:] = b"data"
+    shown = Shown(os.dup(segment.fd), segment.size)
+
+    assert not shown.prepare()
+    view = shown.view(PAGE, 4, telling(gone.append)(b"block"))
+    segment.at(PAGE, 4)[:] = b"late"
+    assert (bytes(view), view.readonly, gone) == (b"data", True, [])
+    del view
+    assert gone == [b"block"]
+    shown.close()
+
+
+def test_shown_when_it_is_mapped_then_it_needs_no_descriptor(segment: Segment) -> None:
+    segment.touch(PAGE)
+    segment.at(0, 4)[:] = b"data"
+    shown = Shown(os.dup(segment.fd), segment.size)
+
+    assert shown.prepare()
+    shown.close()
+    assert bytes(shown.view(0, 4, Last(b"block"))) == b"data"

@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import socket
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,10 +25,11 @@ from actorlib._wire.showing import Showing
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
 OWNER, WORKER = b"owner...", b"worker.."
 MIB = 1 << 20
+LINUX = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="looks at /proc")
 
 
 class Nobody:
@@ -180,6 +184,73 @@ async def test_descriptor_when_the_side_socket_takes_none_then_the_pipe_takes_th
     assert two.channel.is_open
 
 
+@contextmanager
+def no_more_files() -> Iterator[None]:
+    """While this process may open nothing."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = max(int(number) for number in os.listdir("/proc/self/fd"))  # noqa: PTH208
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1, before[1]))
+    holes: list[int] = []
+    try:
+        with suppress(OSError):
+            while True:
+                holes.append(os.dup(0))
+        yield
+    finally:
+        for hole in holes:
+            os.close(hole)
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@LINUX
+async def test_segment_when_no_descriptor_can_be_kept_then_it_is_read_all_the_same(
+    two: Two,
+) -> None:
+    await admitted(two)
+    for number in range(2):
+        two.channel.send(result(two.owner.memory, np.full(20_000, number)))
+        with no_more_files():
+            frame = await asyncio.to_thread(answer, two.pipe)
+            assert decode(frame[-1])[-1] == number
+    (shown,) = two.worker.memory._shown.values()
+
+    assert isinstance(frame[-1], Shared)
+    assert shown.fd == -1
+
+
+@LINUX
+async def test_segment_when_there_is_no_way_to_take_it_then_its_values_fail_alone(
+    two: Two,
+) -> None:
+    await admitted(two)
+    two.worker.memory.spare.close()
+    two.channel.send(result(two.owner.memory, np.ones(20_000)))
+    with no_more_files():
+        lost = await asyncio.to_thread(answer, two.pipe)
+        with pytest.raises(OSError, match="ulimit -n"):
+            decode(lost[-1])
+    two.channel.send((RESULT, 8, None, encode(5)))
+
+    assert decode((await asyncio.to_thread(answer, two.pipe))[-1]) == 5
+
+
+@LINUX
+async def test_link_when_its_end_cannot_be_opened_then_what_comes_next_is_not_mistaken(
+    two: Two,
+) -> None:
+    await admitted(two)
+    with socket.socket() as end:
+        table = two.owner.hand(5, end.fileno())
+        assert table is not None
+        two.channel.send(table)
+    two.channel.send(result(two.owner.memory, np.ones(20_000)))
+    with no_more_files():
+        frame = await asyncio.to_thread(answer, two.pipe)
+
+    assert two.worker.links == {}
+    assert decode(frame[-1]).sum() == 20_000
+
+
 async def test_descriptor_when_the_side_socket_has_room_again_then_it_goes(
     two: Two,
 ) -> None:
@@ -188,7 +259,7 @@ async def test_descriptor_when_the_side_socket_has_room_again_then_it_goes(
     two.channel.send(result(two.owner.memory, np.ones(20_000)))
     assert isinstance((await asyncio.to_thread(answer, two.pipe))[-1], list)
     for _ in range(sent):
-        os.close(two.worker._descriptor())
+        os.close(two.worker._descriptor() or -1)
     two.channel.send(result(two.owner.memory, np.ones(20_000)))
     frame = await asyncio.to_thread(answer, two.pipe)
 

@@ -1,0 +1,58 @@
+"""A mapping of a part of a file, made by hand.
+
+``mmap.mmap`` keeps a descriptor of its own for each mapping, until Python 3.13. A
+process that is shown the memory of hundreds of others has none to waste, and one that
+has run out of them could map nothing at all.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+from typing import Any
+
+_FAILED = ctypes.c_void_p(-1).value
+_libc: Any = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = [
+    *(ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int),
+    ctypes.c_long,
+]
+_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+
+READ = mmap.PROT_READ, mmap.MAP_SHARED
+"""What others write is seen, and nothing can be written."""
+COPY = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE
+"""What is written is copied first, and nobody else sees it."""
+
+
+class Mapping:
+    """Memory that shows a part of a file; it is unmapped when this goes.
+
+    Args:
+        fd: The file; it need not stay open.
+        start: Where the part begins; at a page.
+        nbytes: Its size.
+        how: READ or COPY.
+
+    Attributes:
+        address: Where it is.
+
+    Raises:
+        OSError: There can be none.
+    """
+
+    def __init__(self, fd: int, start: int, nbytes: int, how: tuple[int, int]) -> None:
+        self.address: int = 0
+        self._nbytes = nbytes
+        self._unmap = _libc.munmap
+        address = _libc.mmap(None, nbytes, *how, fd, start)
+        if address == _FAILED:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+        self.address = address
+
+    def __del__(self) -> None:
+        if self.address:
+            self._unmap(self.address, self._nbytes)
