@@ -15,6 +15,7 @@ from typing import (
     cast,
 )
 
+from actorlib._bindings import Bindings
 from actorlib._engine import current_engine
 from actorlib._function_options import FunctionSpec, in_our_words
 from actorlib._generator import ObjectRefGenerator
@@ -40,7 +41,8 @@ class RemoteFunction(Generic[P, R]):
     """A function whose calls run in other processes, made by ``.remote(...)``.
 
     Its code travels by itself if no module has it by its name, with the globals that it
-    uses as they are at its first call.
+    uses. It is sent anew when one of those stands for something else than before; what
+    is changed in place is as it was when it was sent.
     """
 
     def __init__(
@@ -53,6 +55,8 @@ class RemoteFunction(Generic[P, R]):
         self.__wrapped__ = function
         self._options = options
         self._origin = origin or self
+        self._twin: RemoteFunction[P, R] | None = None
+        self._bindings: Bindings | None = None
         self._method = method_of(function)
         self._low, self._high = self._method.low, self._method.high
         self._spec: FunctionSpec | None = None
@@ -87,7 +91,7 @@ class RemoteFunction(Generic[P, R]):
             self._method.check(len(args), kwargs)
         engine = self._engine()
         spec = self._spec
-        if spec is None or engine.context.group is not None:
+        if spec is None or spec.may_change or engine.context.group is not None:
             spec = self._settled(engine.context)
         return engine.run(spec, args, kwargs)
 
@@ -111,14 +115,30 @@ class RemoteFunction(Generic[P, R]):
 
     def _settled(self, context: RuntimeContext) -> FunctionSpec:
         """What is called by code that runs there."""
+        source = self._origin._as_it_is()  # noqa: SLF001  # of this class
         if context.group is None:
-            self._spec = self._spec or self._new_spec()
+            if self._spec is None or self._spec.source is not source:
+                self._spec = self._new_spec()
             return self._spec
         # In one process there may be code of several groups: see the inline engine.
         place = context.group.id, context.captures
-        if self._inside is None or self._inside[0] != place:
-            self._inside = place, self._new_spec()
-        return self._inside[1]
+        known = self._inside
+        if known is None or known[0] != place or known[1].source is not source:
+            known = self._inside = place, self._new_spec()
+        return known[1]
+
+    def _as_it_is(self) -> RemoteFunction[P, R]:
+        """What this function is pickled by and kept by; another one if it has changed.
+
+        What was changed in place is not looked at: a function is called too often to
+        be pickled each time.
+        """
+        bindings = self._bindings
+        if bindings is None or bindings.have_changed():
+            if bindings is not None:
+                self._twin = _made(self.__wrapped__, self._options)
+            self._bindings = Bindings(self.__wrapped__)
+        return self._twin or self
 
     def _new_spec(self) -> FunctionSpec:
         options = self._options
@@ -135,8 +155,11 @@ class RemoteFunction(Generic[P, R]):
                     "placement_group_capture_child_tasks": captures,
                 }
             )
+        origin = self._origin
+        source = origin._as_it_is()  # noqa: SLF001  # of this class
         return FunctionSpec(
-            source=self._origin,
+            source=source,
+            may_change=bool(origin._bindings),  # noqa: SLF001  # likewise
             label=label,
             options=options,
             is_stream=self._method.is_stream,

@@ -220,6 +220,8 @@ class FunctionSpec:
     Attributes:
         source: What a worker unpickles to get the function: the decorated name if a
             module has it, the function itself otherwise.
+        may_change: Whether it is to be asked for anew before each call, as a name in it
+            may stand for something else by then.
         label: What its calls are called in messages.
         options: What each call asks for.
         is_stream: Whether it is a generator: a call gives items, one after the other.
@@ -229,6 +231,7 @@ class FunctionSpec:
     source: object
     label: str
     options: FunctionOptions
+    may_change: bool = False
     is_stream: bool = False
     told: dict[str, object] | None = field(init=False)
 

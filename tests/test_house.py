@@ -119,16 +119,17 @@ ARROWS: dict[str, str] = {
     ),
     "_handle": "_actor_method _engine _interface _spelling",
     "_function": (
-        "_engine _function_options _interface _naming _ref _bundles _context "
-        "_generator _parts _placement_group"
+        "_bindings _engine _function_options _interface _naming _ref _bundles "
+        "_context _generator _parts _placement_group"
     ),
     "_placement_group": (
         "_bundles _checks _engine _group_options _options _ref _snapshot"
     ),
     "_remote": (
-        "_engine _handle _interface _options _placement_group _function "
+        "_bindings _engine _handle _interface _options _placement_group _function "
         "_function_options _naming"
     ),
+    "_bindings": "_handle _naming _ref",
     "_lookup": "_checks _engine _handle _snapshot",
     "_waiting": "_checks _ref _apart",
     "_results": "_checks _ref _waiting",

@@ -1,0 +1,99 @@
+"""Cells that are run again: what is made afterwards is of the newest ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.usefixtures("runtime"),
+]
+
+CELLS = """
+import actorlib
+
+config = {"lr": 1}
+
+def helper():
+    return "first"
+
+@actorlib.remote
+class Model:
+    def say(self):
+        return helper()
+
+    def rate(self):
+        return config["lr"]
+
+    async def ask(self):
+        return await call.remote()
+
+@actorlib.remote
+def call():
+    return helper()
+
+@actorlib.remote
+def items():
+    yield helper()
+"""
+
+AGAIN = """
+def helper():
+    return "second"
+"""
+
+
+@pytest.fixture
+def cells() -> dict[str, Any]:
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(CELLS, names)
+    return names
+
+
+async def test_actor_when_a_helper_was_written_anew_then_new_ones_have_it(
+    cells: dict[str, Any],
+) -> None:
+    model = cells["Model"]
+    before = model.options(name="before").remote()
+    assert await before.say.remote() == "first"
+
+    exec(AGAIN, cells)
+
+    assert await model.remote().say.remote() == "second"
+    assert await model.options(num_cpus=1).remote().say.remote() == "second"
+    assert await before.say.remote() == "first"
+
+
+async def test_actor_when_a_global_was_changed_in_place_then_new_ones_see_it(
+    cells: dict[str, Any],
+) -> None:
+    model = cells["Model"]
+    assert await model.remote().rate.remote() == 1
+    cells["config"]["lr"] = 2
+    assert await model.remote().rate.remote() == 2
+
+
+async def test_function_when_a_helper_was_written_anew_then_calls_use_it(
+    cells: dict[str, Any],
+) -> None:
+    call, items = cells["call"], cells["items"]
+    assert await call.remote() == "first"
+    assert [await ref async for ref in items.remote()] == ["first"]
+
+    exec(AGAIN, cells)
+
+    assert await call.remote() == "second"
+    assert await call.options(name="other").remote() == "second"
+    assert [await ref async for ref in items.remote()] == ["second"]
+
+
+async def test_function_when_called_by_an_actor_then_as_when_the_actor_was_made(
+    cells: dict[str, Any],
+) -> None:
+    model = cells["Model"]
+    assert await model.remote().ask.remote() == "first"
+    exec(AGAIN, cells)
+    assert await model.remote().ask.remote() == "second"
