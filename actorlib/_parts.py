@@ -46,10 +46,10 @@ class _Parts:
         self._whole.cancel(recursive=recursive)
         return not self._whole.done()
 
-    def _force(self, call: int) -> None:
+    def _force(self, call: int, *, recursive: bool) -> None:
         """Stops it, and ends the process that it runs in."""
         del call
-        self._whole.cancel(force=True)
+        self._whole.cancel(force=True, recursive=recursive)
 
     def loosen(self, ref: ObjectRef[Any]) -> None:
         """Nothing: others may hold the other parts."""

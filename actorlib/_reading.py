@@ -32,6 +32,14 @@ R = TypeVar("R")
 _NO_ITEM = -1
 
 
+class Force(Protocol):
+    """Stops a call, and ends the process that it runs in."""
+
+    def __call__(self, call: int, *, recursive: bool) -> None:
+        """Stops a call by its number, and perhaps the calls that it has made."""
+        ...
+
+
 class Feed(Protocol):
     """What a stream needs of the engine that it comes through."""
 
@@ -83,7 +91,7 @@ class Reading:
             is an actor's.
     """
 
-    force: Callable[[int], None] | None = None
+    force: Force | None = None
 
     def __init__(
         self,
@@ -280,15 +288,16 @@ class Reading:
         self._feed.cancel(self.call, recursive=recursive)
         self._stopped()
 
-    def may_force(self, stop: Callable[[int], None]) -> None:
+    def may_force(self, stop: Force) -> None:
         """Lets the call be stopped by force.
 
         Args:
             stop: Does so, by the engine's number for the call.
         """
 
-        def force(_: int) -> None:
-            stop(self.call)
+        def force(call: int, *, recursive: bool) -> None:
+            del call  # its own refs have no number
+            stop(self.call, recursive=recursive)
             self._stopped()
 
         self.force = force

@@ -248,7 +248,7 @@ class ObjectRef(_Future[R]):
         if self.done():
             return False
         if stop is not None:
-            stop(self.call)
+            stop(self.call, recursive=recursive)
         elif self._engine.cancel(self.call, recursive=recursive):
             return True  # it is told when it has ended
         self.give_up(msg)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path  # noqa: TC003  # functions are pickled with their hints
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import pytest
 from helpers.actors import Echo, Gate, Place, Stop
 
 import actorlib
-from actorlib.exceptions import TaskCancelledError
+from actorlib.exceptions import TaskCancelledError, WorkerCrashedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,6 +83,45 @@ async def test_recursive_when_a_function_waits_for_another_then_that_is_interrup
     actorlib.cancel(ref)
 
     await cancelled(ref)
+    await alone.remote()
+    assert (tmp_path / "told").read_text() == "interrupted"
+
+
+@pytest.mark.parametrize("recursive", [True, False])
+async def test_force_when_a_function_waits_for_another_then_that_one_ends_as_well(
+    tmp_path: Path, runtime: Runtime, stop: Stop, *, recursive: bool
+) -> None:
+    ref = pass_on.remote(stop.place, tmp_path / "told")
+    await stop.reached()
+
+    actorlib.cancel(ref, force=True, recursive=recursive)
+
+    await cancelled(ref)
+    if not recursive:
+        assert runtime.available_resources()["CPU"] == 1
+        stop.release()
+    await alone.remote()
+    if recursive:
+        assert not (tmp_path / "told").exists()
+
+
+async def test_death_when_a_function_has_called_another_then_that_is_interrupted(
+    tmp_path: Path, stop: Stop
+) -> None:
+    @actorlib.remote(max_retries=0)
+    def falls(here: Place, there: Place, path: Path) -> None:
+        inner = careful.remote(there, path)
+        here.stop_here()
+        del inner
+        os._exit(1)
+
+    with Stop() as here:
+        ref = falls.remote(here.place, stop.place, tmp_path / "told")
+        await here.reached()
+        await stop.reached()
+        here.release()
+        with pytest.raises(WorkerCrashedError):
+            await ref
     await alone.remote()
     assert (tmp_path / "told").read_text() == "interrupted"
 

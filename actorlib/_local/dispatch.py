@@ -397,9 +397,9 @@ class Dispatch:
         self._held.loosen(call, loose)
         self._mailbox.replace(call, loose)
 
-    def cancel_made(self, number: int) -> None:
+    def cancel_made(self, number: int, *, by_force: bool = False) -> None:
         """Cancels the calls that one of its own has made, and theirs."""
-        self._terms.cancel_made(self._session, number)
+        self._terms.cancel_made(self._session, number, by_force=by_force)
 
     def tell(self, frame: Frame) -> None:
         """Sends a frame that is no call, if the worker is ready for calls."""

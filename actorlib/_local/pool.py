@@ -250,9 +250,9 @@ class Pool:
         """Stops a call; see Replier."""
         self._cancel(call, recursive=recursive)
 
-    def force(self, call: int) -> None:
+    def force(self, call: int, *, recursive: bool = True) -> None:
         """Stops a call, and ends the process that runs it."""
-        self._cancel(call, by_force=True)
+        self._cancel(call, by_force=True, recursive=recursive)
 
     def _cancel(
         self, call: int, *, by_force: bool = False, recursive: bool = True
@@ -275,6 +275,8 @@ class Pool:
             return
         if by_force and next(iter(hand.tasks)) is task:
             task.was_forced = hand.is_leaving = True
+            if recursive:
+                hand.life.dispatch.cancel_made(task.sent_as, by_force=True)
             hand.life.kill("the call that it ran was cancelled")
             return
         hand.life.dispatch.tell((CANCEL, task.sent_as))
@@ -317,6 +319,8 @@ class Pool:
         for task in tasks:
             task.hand = None
             if task is ran:
+                # Nobody can be given the answers of what it has called.
+                hand.life.dispatch.cancel_made(task.sent_as)
                 if self._is_made_again(task, hand):
                     again.append(task)
             elif task.reply is None or self._closed_for:

@@ -246,10 +246,10 @@ class Relay:
         if asker.number:
             self._asked.put(session.number, call, asker)
 
-    def _force(self, session: Session, call: int) -> None:
+    def _force(self, session: Session, call: int, recursive: bool) -> None:  # noqa: FBT001  # a field of the frame
         asked = self.answered(session, call)
         if asked is not None and asked.pool is not None:
-            asked.pool.force(asked.number)
+            asked.pool.force(asked.number, recursive=recursive)
 
     def _say_stuck(
         self, session: Session, call: int, waiting: tuple[str, ...], method: str
@@ -327,18 +327,19 @@ class Relay:
         else:
             self.answered(session, call)
 
-    def cancel_made(self, session: int, asking: int) -> None:
+    def cancel_made(self, session: int, asking: int, *, by_force: bool = False) -> None:
         """Cancels the calls that a call has made, and theirs.
 
         Args:
             session: The number of the session of the actor that ran it.
             asking: Its number there.
+            by_force: Whether the processes of functions that run are ended.
         """
         for call in self._asked.made(session, asking):
             asked = self._asked.get(session, call)
             self._readers.end(session, call)
             # First: whoever waits may be the one to run it.
-            if asked is not None and not asked.drop():
+            if asked is not None and not asked.drop(by_force=by_force):
                 asked.answer(IS_CANCELLED)
         self.introductions.cancel_made(session, asking)
 

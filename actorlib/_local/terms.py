@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 
 from actorlib._local.retries import Retries, retries_of
 from actorlib._telling import late_error
@@ -33,6 +33,14 @@ class Term(NamedTuple):
     deadline: Deadline | None
 
 
+class CancelMade(Protocol):
+    """Cancels what a call of a worker has made; see Relay."""
+
+    def __call__(self, session: int, asking: int, *, by_force: bool = False) -> None:
+        """Cancels what a call has made, by the numbers of its session and its own."""
+        ...
+
+
 class Terms:
     """What holds for the calls of one actor.
 
@@ -58,7 +66,7 @@ class Terms:
         where: Callable[[str], str],
         options: ActorOptions,
         ends_later: Callable[[str], bool],
-        cancel_made: Callable[[int, int], None],
+        cancel_made: CancelMade,
     ) -> None:
         self.clock = clock
         self.ends_later = ends_later

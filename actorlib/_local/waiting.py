@@ -90,14 +90,20 @@ class Waiting:
             return self.method
         return self.life.record.method(self.method)
 
-    def drop(self, *, recursive: bool = True) -> bool:
-        """Cancels the call, if it was made; True if it answers when it has ended."""
+    def drop(self, *, recursive: bool = True, by_force: bool = False) -> bool:
+        """Cancels the call, if it was made; True if it answers when it has ended.
+
+        Args:
+            recursive: Whether the calls that it has made are cancelled too.
+            by_force: Whether the process of a function that runs is ended.
+        """
         if not self.number:
             return False
         if self.life is not None:
             return self.life.dispatch.cancel(self.number, recursive=recursive)
         if self.pool is not None:
-            self.pool.cancel(self.number, recursive=recursive)
+            stop = self.pool.force if by_force else self.pool.cancel
+            stop(self.number, recursive=recursive)
         return False
 
     def answer(self, frame: Frame) -> None:

@@ -375,12 +375,12 @@ class Failed:
 class Force(Task):
     """A call of a function, whose process may be ended."""
 
-    def force(self, call: int) -> None:
+    def force(self, call: int, *, recursive: bool = True) -> None:
         """Ends the process that runs it."""
         del call
         self._held = None
         self._home.pending.pop(self, None)
-        ray.cancel(self.ray_ref, force=True)
+        ray.cancel(self.ray_ref, force=True, recursive=recursive)
 
 
 def ray_ref_of(ref: ObjectRef[Any]) -> Any:

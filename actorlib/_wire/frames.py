@@ -56,7 +56,8 @@ GROUP      up    id, verb, about what: a question about placement groups
 TEACH      up    a number for it, label, loans, a function: it is about to be called
 RUN        up    id, whose call it is, a function's number, options, options of
                  this call alone, loans, arguments
-FORCE      up    id: cancel that call of a function, and end the process it runs in
+FORCE      up    id, whether the calls that it made are not wanted either: cancel that
+                 call of a function, and end the process it runs in
 PACE       up    function, how long it takes of late
 BLOCKED    up    number, calls, how many: the function that runs waits, usually until
                  so many of those calls are answered; others may have its CPUs

@@ -430,7 +430,7 @@ FRAMES: Final[dict[int, dict[str, Type]]] = {
         "loans": _LENT,
         "arguments": _PAYLOAD,
     },
-    FORCE: {"call": _CALL},
+    FORCE: {"call": _CALL, "recursive": _FLAG},
     PACE: {
         "function": _TEXT,
         "seconds": Type("seconds", "_is_real(value, 0)"),

@@ -92,10 +92,10 @@ class Calling:
         self.name = link.name
         self.travel = link.travel
 
-    def force(self, call: int) -> None:
+    def force(self, call: int, *, recursive: bool = True) -> None:
         """Stops a call, and ends the process that runs it."""
-        self._link.post((FORCE, call))
-        self._link.cancel(call)
+        self._link.post((FORCE, call, recursive))
+        self._link.cancel(call, recursive=recursive)
 
     def run(
         self,
