@@ -6,7 +6,9 @@ nobody else. :meth:`Bundles.check` proves it.
 
 Among those who seek a place inside, the rule is the line's: someone later may pass
 someone who waits only if that delays nobody. Never for a kind of device in a bundle
-that the earlier one may get; of what is merely counted, if enough is left for both.
+that the earlier one may get; of what is merely counted, and of a bundle's only device,
+if enough is left for both, or whatever lets the earlier one in lets it in all the same
+(``gaps``).
 What is nested passes whoever does not go on after a wait, as who holds something may
 wait for it.
 """
@@ -20,6 +22,7 @@ from typing import TYPE_CHECKING, final
 
 from actorlib._bundles import ANY_BUNDLE
 from actorlib._kinds import UNITS
+from actorlib._local.gaps import delays_nobody
 from actorlib._local.line import Priority
 from actorlib._local.where import ANYWHERE, Where
 from actorlib._resources import add
@@ -118,18 +121,18 @@ class Bundles:
         Returns:
             Who got what, in order of arrival.
         """
-        usual, nested = _Taken(), _Taken()
+        usual, nested = _Aside(self), _Aside(self)
         granted: list[tuple[Seeker, Lease]] = []
         for seeker in sorted(seekers, key=_has_not_begun):
-            taken = usual if seeker.priority is Priority.USUAL else nested
-            lease = self._grant(seeker, taken.closed, taken.aside)
+            aside = usual if seeker.priority is Priority.USUAL else nested
+            lease = self._grant(seeker, aside)
             if lease is not None:
                 granted.append((seeker, lease))
                 continue
-            for index in filter(partial(self._fits, seeker), self._open_to(seeker)):
-                usual.add(index, seeker.request, self._pools)
-                if seeker.priority is Priority.GOES_ON:
-                    nested.add(index, seeker.request, self._pools)
+            fitting = list(filter(partial(self._fits, seeker), self._open_to(seeker)))
+            usual.add(seeker.request, fitting)
+            if seeker.priority is Priority.GOES_ON:
+                nested.add(seeker.request, fitting)
         return granted
 
     def index_of(self, lease: Lease) -> int:
@@ -139,6 +142,16 @@ class Bundles:
     def could_fit(self, seeker: Seeker) -> bool:
         """Whether it would be let in if nobody else were inside."""
         return any(self._fits(seeker, index) for index in self._open_to(seeker))
+
+    def held(self, index: int, name: str) -> Counter[int]:
+        """How many members have how much of a resource of a bundle, by amount."""
+        leases = (member.lease for member in self.inside if member.index == index)
+        return Counter(lease.amounts[name] for lease in leases if name in lease.amounts)
+
+    def is_counted(self, index: int, name: str) -> bool:
+        """Whether any part of it is as good as any other in a bundle."""
+        shares = self.leases[index].shares
+        return sum(share.device.kind == name for share in shares) <= 1
 
     def give(self, lease: Lease) -> None:
         """Takes a member's lease back.
@@ -202,23 +215,16 @@ class Bundles:
         every = range(len(self.leases))
         return every if seeker.index == ANY_BUNDLE else (seeker.index,)
 
-    def _grant(
-        self,
-        seeker: Seeker,
-        closed: set[tuple[int, str]],
-        aside: Mapping[tuple[int, str], int],
-    ) -> Lease | None:
+    def _grant(self, seeker: Seeker, aside: _Aside) -> Lease | None:
         """A lease of the bundle that is left with the least of what is asked."""
         names = seeker.request.amounts
         best: tuple[int, int, tuple[Share, ...]] | None = None
         for index in self._open_to(seeker):
-            if any((index, name) in closed for name in names):
+            if not aside.leaves(index, seeker.request):
                 continue
             free = self._free[index]
-            if any((index, name) in aside for name in names):
-                free = {n: a - aside.get((index, n), 0) for n, a in free.items()}
             shares = self._chosen(seeker, free, self._left[index])
-            left = sum(free.get(name, 0) for name in names)
+            left = sum(free.get(name, 0) - aside.sum(index, name) for name in names)
             if shares is not None and (best is None or left < best[0]):
                 best = left, index, shares
         if best is None:
@@ -259,28 +265,57 @@ class Bundles:
         return shares
 
 
-class _Taken:
-    """What those who stay outside leave to others.
+class _Aside:
+    """What those ask who stay outside, and what they leave to those behind.
 
-    Attributes:
-        closed: The kinds of devices, by bundle, of which they leave nothing.
-        aside: What is set aside for them of what is counted, by bundle.
+    Args:
+        bundles: What they ask it of.
     """
 
-    __slots__ = ("aside", "closed")
+    def __init__(self, bundles: Bundles) -> None:
+        self._bundles = bundles
+        self._closed: set[tuple[int, str]] = set()
+        self._waiting: dict[tuple[int, str], Counter[int]] = {}
+        # Asked by those who may get in elsewhere: where, nobody can foretell.
+        self._loose: set[tuple[int, str]] = set()
 
-    def __init__(self) -> None:
-        self.closed: set[tuple[int, str]] = set()
-        self.aside: Counter[tuple[int, str]] = Counter()
+    def add(self, request: Resources, indices: Sequence[int]) -> None:
+        """Someone stays outside who may get into these bundles."""
+        for index in indices:
+            for name, amount in request.amounts.items():
+                key = index, name
+                if not self._bundles.is_counted(index, name):
+                    self._closed.add(key)
+                    continue
+                self._waiting.setdefault(key, Counter())[amount] += 1
+                if len(indices) > 1:
+                    self._loose.add(key)
 
-    def add(
-        self, index: int, request: Resources, pools: Mapping[str, DevicePool]
-    ) -> None:
-        for name, amount in request.amounts.items():
-            if name in pools:
-                self.closed.add((index, name))
-            else:
-                self.aside[index, name] += amount
+    def sum(self, index: int, name: str) -> int:
+        """What they ask together of what is counted in a bundle."""
+        waiting = self._waiting.get((index, name))
+        return sum(a * count for a, count in waiting.items()) if waiting else 0
+
+    def leaves(self, index: int, request: Resources) -> bool:
+        """Whether someone may have so much of a bundle."""
+        return all(
+            self._leaves((index, name), amount)
+            for name, amount in request.amounts.items()
+        )
+
+    def _leaves(self, key: tuple[int, str], amount: int) -> bool:
+        if key in self._closed:
+            return False
+        if key not in self._waiting:
+            return True
+        free = self._bundles.free(key[0]).get(key[1], 0)
+        if amount <= free - self.sum(*key):
+            return True
+        if key in self._loose:
+            return False
+        total = self._bundles.leases[key[0]].amounts[key[1]]
+        held = self._bundles.held(*key)
+        return delays_nobody(total, held, self._waiting[key], amount)
 
 
 def _has_not_begun(seeker: Seeker) -> bool:

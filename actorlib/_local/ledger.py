@@ -233,6 +233,11 @@ class Ledger:
             )
         }
 
+    def held(self, name: str) -> Counter[int]:
+        """How many leases have how much of a resource, by amount."""
+        each = (lease.amounts.get(name, 0) for lease in self._leases.values())
+        return Counter(amount for amount in each if amount)
+
     def available(self) -> dict[str, float]:
         """What is free, as a user counts: ``{"GPU": 1.5}``, memory in whole bytes."""
         return counted({name: self.free(name) for name in self.capacity.amounts})

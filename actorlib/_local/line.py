@@ -5,8 +5,9 @@ The rule: someone later may pass someone who waits only if that delays nobody.
 * Devices: never of those that the earlier one may get. Which of them becomes free next
   is not known, so any share that a later one takes may be the one that was waited for.
   Who waits for an H100 holds nobody up who can do with an A100.
-* What is merely counted (CPU, memory, custom): if it is enough for both, that is,
-  after setting aside all that those earlier in line ask of it.
+* What is merely counted (CPU, memory, custom, and the shares of an only device): if it
+  is enough for both, that is, after setting aside all that those earlier in line ask of
+  it; or if whatever releases let them in would let them in all the same (``gaps``).
 * Who asks for what the machine can never give waits beside the line and delays nobody.
   Who asks for bundles of which it is not known whether they can be packed delays nobody
   either, or one group could stop everyone for ever; it is tried whenever others are.
@@ -26,29 +27,31 @@ them. What he holds may be the very thing that those at the front wait for.
   starves of this either: who gets all but what running functions hold is passed by
   nobody any more.
 
-Those who ask for the same set of resources, and wish for the same devices, stand in one
-*lane*. A request that has to wait closes at least one resource to everyone behind it
-(it bars the devices that it may get, or what it asks sets aside more than is free), and
-with it its own lane: one look at the head of each lane tells what 100 000 waiters may
-do. Assumption: whoever may go has gone, which holds as :meth:`Line.serve` is called
-after every release and departure; so a newcomer needs no walk at all, only the sum of
-what those in line ask and the devices that their lanes may get.
+Those who ask for the same, and wish for the same devices, stand in one *lane*. If its
+head has to wait, so have all behind it: one look at the head of each lane tells what
+100 000 waiters may do. Lanes are looked at in the order in which their heads came,
+until those who stay leave nothing of what anyone asks for. Assumption: whoever may go
+has gone, which holds as :meth:`Line.serve` is called after every release and departure;
+so a newcomer needs no walk at all, only what those in line ask and the devices that
+they may get.
 """
 
 from __future__ import annotations
 
 import enum
+from bisect import bisect_left, insort
 from collections import Counter, OrderedDict
 from dataclasses import dataclass, replace
-from heapq import merge
+from heapq import heappop, heappush, merge
 from itertools import count
 from operator import attrgetter
-from typing import TYPE_CHECKING, TypeAlias, final
+from typing import TYPE_CHECKING, NamedTuple, final
 
+from actorlib._local.gaps import LOOK, delays_nobody
 from actorlib._local.where import ANYWHERE, Where
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from actorlib._local.ledger import Ledger
     from actorlib._local.reach import Barred, Reach
@@ -56,6 +59,9 @@ if TYPE_CHECKING:
     from actorlib.accelerators.base import Lease
 
 _arrival = attrgetter("number")
+
+Asked = frozenset[tuple[str, int]]
+"""The amounts of a request, by name."""
 
 
 class Priority(enum.Enum):
@@ -97,18 +103,20 @@ class Line:
         ledger: What they wait for; it is asked for leases and never given one back.
     """
 
-    __slots__ = ("_asked", "_beside", "_lanes", "_ledger", "_numbers")
+    __slots__ = ("_beside", "_heads", "_lanes", "_ledger", "_numbers", "_wishes")
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._numbers = count()
-        self._lanes: dict[_Key, _Lane] = {}
+        self._lanes: dict[tuple[Asked, Where, Priority], _Lane] = {}
+        self._wishes: dict[tuple[frozenset[str], Where, Priority], _Wish] = {}
+        # Who came first in each lane, in order; apart, those of functions that go on.
+        self._heads: dict[bool, list[tuple[int, _Lane]]] = {True: [], False: []}
         self._beside: OrderedDict[int, Waiter] = OrderedDict()
-        self._asked: Counter[str] = Counter()
 
     def __iter__(self) -> Iterator[Waiter]:
         """Everyone who waits, in order of arrival."""
-        lanes = (lane.waiters.values() for lane in self._lanes.values())
+        lanes = (iter(lane) for lane in self._lanes.values())
         return merge(*lanes, self._beside.values(), key=_arrival)
 
     def pass_by(
@@ -125,19 +133,16 @@ class Line:
         if not self._lanes:
             return self._ledger.try_acquire(request, where)
         ahead = _Ahead(self._ledger)
-        if priority is Priority.USUAL:
-            ahead.asked = self._asked
-            for lane in self._lanes.values():
-                if lane.is_sure:
-                    ahead.bar(lane)
-            return ahead.grant(request, where)
-        for lane in self._of(Priority.GOES_ON):
-            for waiter in lane.waiters.values():
-                ahead.add(waiter, lane)
-        if priority is Priority.NESTED:
-            for lane in self._of(Priority.NESTED, Priority.USUAL):
-                self._hold_up(ahead, lane.first, lane)
-        return ahead.grant(request, where)
+        for wish in self._wishes.values():
+            if priority is Priority.USUAL:
+                if wish.is_sure:
+                    ahead.add_all(wish)
+            elif wish.priority is Priority.GOES_ON:
+                ahead.add_all(wish)
+            elif priority is Priority.NESTED:
+                front = min(wish.lanes, key=_head)
+                self._hold_up(ahead, front, 0)
+        return ahead.lease(request, where)
 
     def join(
         self,
@@ -165,27 +170,8 @@ class Line:
         """
         self.leave(waiter)
         waiter = replace(waiter, where=where)
-        earlier = self._stand(waiter)
-        waiters = sorted(earlier.values(), key=_arrival)
-        earlier.clear()
-        earlier.update((other.number, other) for other in waiters)
+        self._stand(waiter)
         return waiter
-
-    def _stand(self, waiter: Waiter) -> OrderedDict[int, Waiter]:
-        """Puts someone at the end of the lane it belongs to; gives that lane."""
-        request, where = waiter.request, waiter.where
-        if self._ledger.never(request, where):
-            self._beside[waiter.number] = waiter
-            return self._beside
-        key = frozenset(request.amounts), where, waiter.priority
-        lane = self._lanes.get(key)
-        if lane is None:
-            is_sure = self._ledger.feasible(request, where)
-            lane = self._lanes[key] = _Lane(self._ledger, *key, is_sure=is_sure)
-        lane.waiters[waiter.number] = waiter
-        if lane.is_sure:
-            self._asked.update(request.amounts)
-        return lane.waiters
 
     def leave(self, waiter: Waiter) -> None:
         """Takes someone out; whoever stood behind may then go.
@@ -195,13 +181,19 @@ class Line:
         """
         if self._beside.pop(waiter.number, None) is not None:
             return
-        key = frozenset(waiter.request.amounts), waiter.where, waiter.priority
+        asked = frozenset(waiter.request.amounts.items())
+        key = asked, waiter.where, waiter.priority
         lane = self._lanes[key]
-        del lane.waiters[waiter.number]
-        if not lane.waiters:
+        head = lane.head
+        lane.remove(waiter)
+        if waiter.number == head:
+            heads = self._heads[lane.wish.goes_on]
+            del heads[bisect_left(heads, (head,))]
+            if lane:
+                insort(heads, (lane.head, lane))
+        if not lane:
             del self._lanes[key]
-        if lane.is_sure:
-            self._asked.subtract(waiter.request.amounts)
+            self._forget(lane)
 
     def serve(self) -> list[tuple[Waiter, Lease]]:
         """Lets everyone go who may.
@@ -214,72 +206,102 @@ class Line:
             self.leave(waiter)
         return granted
 
+    def _stand(self, waiter: Waiter) -> None:
+        """Puts someone where it belongs by its number."""
+        request, where = waiter.request, waiter.where
+        if self._ledger.never(request, where):
+            self._beside[waiter.number] = waiter
+            numbers = list(self._beside)
+            if numbers[-1:] < numbers[-2:-1]:  # it wished anew, and came before others
+                for number in sorted(numbers):
+                    self._beside.move_to_end(number)
+            return
+        key = frozenset(request.amounts.items()), where, waiter.priority
+        lane = self._lanes.get(key) or self._lane(*key, request)
+        head = lane.head if lane else None
+        lane.add(waiter)
+        if lane.head != head:
+            heads = self._heads[lane.wish.goes_on]
+            if head is not None:
+                del heads[bisect_left(heads, (head,))]
+            insort(heads, (lane.head, lane))
+
+    def _lane(
+        self, asked: Asked, where: Where, priority: Priority, request: Resources
+    ) -> _Lane:
+        key = frozenset(request.amounts), where, priority
+        wish = self._wishes.get(key)
+        if wish is None:
+            is_sure = self._ledger.feasible(request, where)
+            wish = self._wishes[key] = _Wish(self._ledger, *key, is_sure=is_sure)
+        lane = self._lanes[asked, where, priority] = _Lane(wish, request)
+        wish.lanes[lane] = None
+        return lane
+
+    def _forget(self, lane: _Lane) -> None:
+        wish = lane.wish
+        del wish.lanes[lane]
+        if not wish.lanes:
+            del self._wishes[wish.names, wish.where, wish.priority]
+
     def _walk(self) -> Iterator[tuple[Waiter, Lease]]:
         # What holds up those who are nested, and what holds up everybody else.
         nested = usual = _Ahead(self._ledger)
-        lanes = self._of(Priority.NESTED, Priority.USUAL)
-        if any(lane.priority is Priority.NESTED for lane in lanes):
+        wishes = [wish for wish in self._wishes.values() if not wish.goes_on]
+        if any(wish.priority is Priority.NESTED for wish in wishes):
             nested = _Ahead(self._ledger)
-        for waiter, lane in _in_order(self._of(Priority.GOES_ON)):
-            lease = nested.grant(waiter.request, waiter.where)
+        staying: set[_Lane] = set()
+        for waiter, lane, place in _in_order(self._heads[True], staying):
+            lease = nested.grant(waiter)
             if lease is not None:
                 yield waiter, lease
                 continue
+            staying.add(lane)
             for ahead in {nested, usual}:
-                ahead.add(waiter, lane)
-        of = {lane: usual if lane.is_usual else nested for lane in lanes}
-        fronts: set[_Lane] = set()
-        in_vain: set[_Lane] = set()
-        for waiter, lane in _in_order(lanes, lambda lane: of[lane].closes_all(lane)):
-            if lane in in_vain:
-                continue
-            ahead = of[lane]
-            if not ahead.closes(lane):
-                lease = ahead.grant(waiter.request, waiter.where)
+                ahead.add(lane, place)
+        of = {wish: usual if wish.is_usual else nested for wish in wishes}
+        fronts: set[_Wish] = set()
+        for waiter, lane, place in _in_order(self._heads[False], staying):
+            wish, ahead = lane.wish, of[lane.wish]
+            if not ahead.closes(wish):
+                lease = ahead.grant(waiter)
                 if lease is not None:
                     yield waiter, lease
                     continue
-            elif all(of[each].closes(each) for each in lanes):
+            elif all(of[each].closes(each) for each in wishes):
                 return
-            if not lane.is_sure:
-                in_vain.add(lane)  # those behind it ask for the same bundles
+            staying.add(lane)
+            if not wish.is_sure:
                 continue
-            usual.add(waiter, lane)
-            if nested is not usual and lane not in fronts:
-                fronts.add(lane)
-                self._hold_up(nested, waiter, lane)
+            usual.add(lane, place)
+            if nested is not usual and wish not in fronts:
+                fronts.add(wish)
+                self._hold_up(nested, lane, place)
 
-    def _of(self, *priorities: Priority) -> list[_Lane]:
-        return [lane for lane in self._lanes.values() if lane.priority in priorities]
-
-    def _hold_up(self, ahead: _Ahead, waiter: Waiter, lane: _Lane) -> None:
+    def _hold_up(self, ahead: _Ahead, lane: _Lane, place: int) -> None:
         """Lets someone who stays in line hold up those who are nested, if he may.
 
         Who is not kept waiting by what is free now waits because of somebody else.
         """
-        ledger, asked = self._ledger, (waiter.request, waiter.where)
-        if lane.is_sure and ledger.lacking(*asked) and ledger.could_come(*asked):
-            ahead.add(waiter, lane)
+        ledger, asked = self._ledger, (lane.request, lane.wish.where)
+        if lane.wish.is_sure and ledger.lacking(*asked) and ledger.could_come(*asked):
+            ahead.add(lane, place, most=1)
 
 
-_Key: TypeAlias = tuple[frozenset[str], Where, Priority]
-
-
-class _Lane:
+class _Wish:
     """Those who ask for the same resources and wish for the same devices.
 
     Attributes:
         names: The resources.
         where: The wish.
         priority: Whom they have to let pass, and who them.
-        is_sure: Whether they can be granted at all; if that is not known, they delay
+        is_sure: Whether it can be granted at all; if that is not known, they delay
             nobody.
         reaches: By kind of device, those that they may get.
-        waiters: Those in it by number. An OrderedDict, as a dict that is emptied from
-            its front gets slow: it looks for its first key among those that are gone.
+        lanes: Where they stand, by what they ask.
     """
 
-    __slots__ = ("is_sure", "names", "priority", "reaches", "waiters", "where")
+    __slots__ = ("is_sure", "lanes", "names", "priority", "reaches", "where")
 
     def __init__(
         self,
@@ -290,16 +312,16 @@ class _Lane:
         *,
         is_sure: bool,
     ) -> None:
-        self.is_sure = is_sure
         self.names = names
         self.where = where
         self.priority = priority
+        self.is_sure = is_sure
         self.reaches = {
             name: ledger.pools[name].scopes.reach(where)
             for name in names
-            if name in ledger.pools
+            if not _is_counted(ledger, name)
         }
-        self.waiters: OrderedDict[int, Waiter] = OrderedDict()
+        self.lanes: dict[_Lane, None] = {}
 
     @property
     def is_usual(self) -> bool:
@@ -307,53 +329,144 @@ class _Lane:
         return self.priority is Priority.USUAL
 
     @property
-    def first(self) -> Waiter:
-        """Who has waited for longest."""
-        return next(iter(self.waiters.values()))
+    def goes_on(self) -> bool:
+        """Whether they are functions that have what they waited for."""
+        return self.priority is Priority.GOES_ON
+
+
+class _Lane:
+    """Those who ask for the same amounts and wish for the same devices, in order.
+
+    Attributes:
+        wish: What they wish for.
+        request: What each asks.
+    """
+
+    __slots__ = ("_first", "_numbers", "_waiters", "request", "wish")
+
+    def __init__(self, wish: _Wish, request: Resources) -> None:
+        self.wish = wish
+        self.request = request
+        # Ascending; the first few have left. A list that is emptied from its front
+        # would move all others each time.
+        self._numbers: list[int] = []
+        self._first = 0
+        self._waiters: dict[int, Waiter] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiters)
+
+    def __iter__(self) -> Iterator[Waiter]:
+        return (self._waiters[number] for number in self._numbers[self._first :])
+
+    @property
+    def head(self) -> int:
+        """The number of whoever came first."""
+        return self._numbers[self._first]
+
+    def nth(self, place: int) -> Waiter:
+        """Whoever has so many before it."""
+        return self._waiters[self._numbers[self._first + place]]
+
+    def before(self, number: int | None, start: int = 0) -> int:
+        """How many came before somebody, those at the start apart; None for all."""
+        if number is None:
+            return len(self) - start
+        return max(0, bisect_left(self._numbers, number) - self._first - start)
+
+    def add(self, waiter: Waiter) -> None:
+        insort(self._numbers, waiter.number, self._first)
+        self._waiters[waiter.number] = waiter
+
+    def remove(self, waiter: Waiter) -> None:
+        del self._waiters[waiter.number]
+        place = bisect_left(self._numbers, waiter.number)
+        if place > self._first:
+            del self._numbers[place]
+            return
+        self._first += 1
+        if self._first > len(self._waiters):
+            del self._numbers[: self._first]
+            self._first = 0
 
 
 class _Ahead:
     """What those ask who stay in line, and what they leave to those behind.
 
+    Args:
+        ledger: What they ask it of.
+
     Attributes:
-        asked: The sums of what they ask.
+        asked: The sums of what they ask, those further behind in their lanes included.
+        some: Who of a lane stays, for each lane that asks for what is counted, by name.
         closed: The names of which they leave nothing.
         barred: The devices that they may get, of kinds of which they leave some.
     """
 
-    __slots__ = ("_ledger", "asked", "barred", "closed")
+    __slots__ = ("_held", "_ledger", "asked", "barred", "closed", "some")
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
+        self._held: dict[str, Counter[int]] = {}
         self.asked: Counter[str] = Counter()
+        self.some: dict[str, list[_Some]] = {}
         self.closed: set[str] = set()
         self.barred: dict[str, Barred] = {}
 
-    def grant(self, request: Resources, where: Where) -> Lease | None:
-        """A lease on what is left, or None."""
-        pools = self._ledger.pools
+    def grant(self, waiter: Waiter) -> Lease | None:
+        """A lease on what those who came before someone leave, or None."""
+        return self.lease(waiter.request, waiter.where, waiter.number)
+
+    def lease(
+        self, request: Resources, where: Where, number: int | None = None
+    ) -> Lease | None:
+        """A lease on what is left, or None.
+
+        Args:
+            request: What is asked.
+            where: What is wished of the devices.
+            number: The order of arrival; None for one who came after all others.
+        """
         for name, amount in request.amounts.items():
-            if name in pools:
-                if name in self.closed:
-                    return None
-            elif amount > self._ledger.free(name) - self.asked[name]:
+            if name in self.closed:
                 return None
-        return self._ledger.try_acquire(request, where, self.barred)
+            if _is_counted(self._ledger, name) and not self._leaves(
+                name, amount, number
+            ):
+                return None
+        lease = self._ledger.try_acquire(request, where, self.barred)
+        if lease is not None:
+            self._held.clear()
+        return lease
 
-    def add(self, waiter: Waiter, lane: _Lane) -> None:
-        """Someone stays in line."""
-        self.asked.update(waiter.request.amounts)
-        self.bar(lane)
-        self.closed.update(
-            name
-            for name in waiter.request.amounts
-            if name not in lane.reaches
-            and self._ledger.free(name) - self.asked[name] < 1
-        )
+    def add_all(self, wish: _Wish) -> None:
+        """All who wish for this stay in line."""
+        for lane in wish.lanes:
+            self._count(_Some(lane, 0, len(lane)))
+        self.bar(wish)
 
-    def bar(self, lane: _Lane) -> None:
-        """Keeps the devices that someone in a lane may get from all who come later."""
-        for name, reach in lane.reaches.items():
+    def add(self, lane: _Lane, gone: int, most: int | None = None) -> None:
+        """Those in a lane stay in line, but for so many of the first.
+
+        Args:
+            lane: The lane.
+            gone: How many do not.
+            most: How many of the others do; None for all.
+        """
+        self._count(_Some(lane, gone, len(lane) if most is None else most))
+        self.bar(lane.wish)
+        for name in lane.request.amounts:
+            if name in lane.wish.reaches or name in self.closed:
+                continue
+            free, some = self._ledger.free(name), self.some[name]
+            if free and len(some) > LOOK // 2:
+                free -= sum(each.amount(name) for each in some)
+            if free < 1:
+                self.closed.add(name)
+
+    def bar(self, wish: _Wish) -> None:
+        """Keeps the devices that someone may get from all who come later."""
+        for name, reach in wish.reaches.items():
             if name in self.closed:
                 continue
             barred = self.barred.get(name)
@@ -363,43 +476,94 @@ class _Ahead:
             if barred.are_all:
                 self.closed.add(name)
 
-    def closes(self, lane: _Lane) -> bool:
-        """Whether nobody in a lane can go."""
-        return not self.closed.isdisjoint(lane.names) or any(
-            self._covers(name, reach) for name, reach in lane.reaches.items()
+    def closes(self, wish: _Wish) -> bool:
+        """Whether nobody can go who wishes for this."""
+        return not self.closed.isdisjoint(wish.names) or any(
+            self._covers(name, reach) for name, reach in wish.reaches.items()
         )
 
-    def closes_all(self, lane: _Lane) -> bool:
-        """Whether nothing is left of all that a lane asks for."""
-        return all(
-            name in self.closed
-            or (name in lane.reaches and self._covers(name, lane.reaches[name]))
-            for name in lane.names
-        )
+    def _count(self, some: _Some) -> None:
+        for name, amount in some.lane.request.amounts.items():
+            if name not in some.lane.wish.reaches:
+                self.asked[name] += amount * some.before(None)
+                self.some.setdefault(name, []).append(some)
+
+    def _leaves(self, name: str, amount: int, number: int | None) -> bool:
+        """Whether someone may have so much of what is counted."""
+        free = self._ledger.free(name)
+        if not amount <= free:
+            return False
+        if amount <= free - self.asked[name]:
+            return True
+        some = self.some[name]
+        if len(some) > LOOK // 2:
+            aside = sum(each.amount(name) * each.before(number) for each in some)
+            return amount <= free - aside
+        waiting: Counter[int] = Counter()
+        for each in some:
+            waiting[each.amount(name)] += each.before(number)
+        if amount <= free - sum(units * n for units, n in waiting.items()):
+            return True
+        held = self._held.get(name)
+        if held is None:
+            held = self._held[name] = self._ledger.held(name)
+        total = self._ledger.capacity.amounts[name]
+        return delays_nobody(total, held, +waiting, amount)
 
     def _covers(self, name: str, reach: Reach) -> bool:
         barred = self.barred.get(name)
         return barred is not None and barred.covers(reach)
 
 
+class _Some(NamedTuple):
+    """Those of a lane who stay in line.
+
+    Attributes:
+        lane: The lane.
+        gone: How many at its front do not.
+        most: How many of the others do.
+    """
+
+    lane: _Lane
+    gone: int
+    most: int
+
+    def amount(self, name: str) -> int:
+        """What each asks of a resource."""
+        return self.lane.request.amounts[name]
+
+    def before(self, number: int | None) -> int:
+        """How many of them came before somebody; None for all."""
+        return min(self.most, self.lane.before(number, self.gone))
+
+
 def _in_order(
-    lanes: Sequence[_Lane], is_over: Callable[[_Lane], bool] = lambda _: False
-) -> Iterator[tuple[Waiter, _Lane]]:
-    """The waiters of lanes, in order of arrival.
+    heads: Sequence[tuple[int, _Lane]], staying: Collection[_Lane]
+) -> Iterator[tuple[Waiter, _Lane, int]]:
+    """Those at the front of lanes, in order of arrival, and their places in these.
 
     Args:
-        lanes: The lanes.
-        is_over: Whether those of a lane who are left do not matter any more.
+        heads: Who came first in each lane, in order.
+        staying: The lanes of which nobody else is wanted; it may grow meanwhile.
     """
-    for _, waiter, lane in merge(*(_until(is_over, lane) for lane in lanes)):
-        yield waiter, lane
+    behind: list[tuple[int, int, _Lane]] = []
+    done = 0
+    while done < len(heads) or behind:
+        if behind and (done == len(heads) or behind[0] < heads[done]):
+            _, place, lane = heappop(behind)
+        else:
+            (_, lane), place = heads[done], 0
+            done += 1
+        yield lane.nth(place), lane, place
+        if lane not in staying and place + 1 < len(lane):
+            heappush(behind, (lane.nth(place + 1).number, place + 1, lane))
 
 
-def _until(
-    is_over: Callable[[_Lane], bool], lane: _Lane
-) -> Iterator[tuple[int, Waiter, _Lane]]:
-    """The waiters of a lane, until all it asks for is closed: nobody behind matters."""
-    for number, waiter in lane.waiters.items():
-        if is_over(lane):
-            return
-        yield number, waiter, lane
+def _head(lane: _Lane) -> int:
+    return lane.head
+
+
+def _is_counted(ledger: Ledger, name: str) -> bool:
+    """Whether any part is as good as any other: so it is on an only device, too."""
+    pool = ledger.pools.get(name)
+    return pool is None or len(pool.devices) == 1

@@ -165,6 +165,25 @@ def test_serve_when_counted_amounts_are_waited_for_then_they_are_set_aside() -> 
     assert let_in(bundles, seeker(num_cpus=3), seeker(num_cpus=1)) == []
 
 
+@pytest.mark.parametrize("name", ["num_cpus", "num_gpus"])
+def test_serve_when_a_later_one_delays_nobody_then_it_is_let_in(name: str) -> None:
+    bundles = group(request(num_cpus=1, num_gpus=1), request(num_cpus=1, num_gpus=1))
+    for asked in (0.5, 0.2):
+        assert let_in(bundles, seeker(index=0, **{name: asked})) != []
+    first, late, fine = (seeker(index=0, **{name: asked}) for asked in (0.6, 0.3, 0.1))
+
+    assert let_in(bundles, first, late) == []
+    assert let_in(bundles, first, fine) == [fine]
+
+
+def test_serve_when_the_first_may_get_in_elsewhere_then_later_ones_wait() -> None:
+    bundles = group(request(num_cpus=1), request(num_cpus=1))
+    for index in (0, 1):
+        assert let_in(bundles, seeker(index=index, num_cpus=0.7)) != []
+
+    assert let_in(bundles, seeker(num_cpus=0.6), seeker(num_cpus=0.1)) == []
+
+
 def test_give_when_a_member_ends_then_its_part_is_free_inside_alone() -> None:
     ledger = machine(count=1)
     found = reserved(ledger, [request(num_gpus=1)])

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,8 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from actorlib._kinds import UNITS
+from actorlib._local.gaps import delays_nobody
 from actorlib._local.ledger import Ledger
-from actorlib._local.line import Line, Priority, Waiter
+from actorlib._local.line import Line, Waiter
 from actorlib._local.where import ANYWHERE, Where, make_of
 from actorlib._resources import Resources, request, totals
 from actorlib.accelerators.base import Device, Lease
@@ -194,12 +197,134 @@ def test_serve_when_one_waits_only_for_its_turn_then_its_needs_are_set_aside() -
     line.join("Big", request(num_gpus=2))
     line.join("Behind", request(num_gpus=0.1, num_cpus=3))
     line.join("Wide", request(num_cpus=2))
-    line.join("Narrow", request(num_cpus=1))
+    line.join("Narrow", request(num_cpus=1.5))
 
     ledger.release(lease)
 
     assert served(line) == []
     assert labels(line) == ["Big", "Behind", "Wide", "Narrow"]
+
+
+def test_serve_when_those_before_can_never_be_together_then_what_is_left_is_free() -> (
+    None
+):
+    """With either of the two there is room for one more, and never for both."""
+    ledger = machine(cpus=4)
+    line = Line(ledger)
+    granted(ledger, request(num_gpus=0.1))
+    lease = granted(ledger, request(num_cpus=4))
+    line.join("Big", request(num_gpus=2))
+    line.join("Behind", request(num_gpus=0.1, num_cpus=3))
+    line.join("Wide", request(num_cpus=2))
+    line.join("Narrow", request(num_cpus=1))
+
+    ledger.release(lease)
+
+    assert served(line) == ["Narrow"]
+    assert labels(line) == ["Big", "Behind", "Wide"]
+
+
+# Small ones between large ones: they pass if they delay nobody.
+
+
+def lane(amount: float) -> Resources:
+    return request(resources={"x": amount})
+
+
+def test_pass_by_when_every_release_lets_the_earlier_in_anyway_then_granted() -> None:
+    ledger = machine(x=3)
+    line = Line(ledger)
+    large = granted(ledger, lane(2.7))
+    line.join("A", lane(0.7))
+
+    assert line.pass_by(lane(0.3)) is not None
+    ledger.release(large)
+    assert served(line) == ["A"]
+
+
+def test_serve_when_a_smaller_one_stands_behind_then_it_need_not_wait() -> None:
+    ledger = machine(x=3)
+    line = Line(ledger)
+    granted(ledger, lane(2.5))
+    small = granted(ledger, lane(0.5))
+    line.join("A", lane(0.7))
+    line.join("B", lane(0.3))
+
+    ledger.release(small)
+
+    assert served(line) == ["B"]
+
+
+def test_pass_by_when_a_release_would_then_be_too_little_then_refused() -> None:
+    ledger = machine(x=3)
+    line = Line(ledger)
+    for amount in (2.2, 0.5):
+        granted(ledger, lane(amount))
+    line.join("A", lane(0.7))
+
+    assert line.pass_by(lane(0.3)) is None  # after the half is back it would be 0.5
+
+
+def test_pass_by_when_shares_of_an_only_device_then_they_are_counted_alike() -> None:
+    ledger = machine(gpus=1)
+    line = Line(ledger)
+    granted(ledger, request(num_gpus=0.5))
+    line.join("A", request(num_gpus=0.6))
+
+    assert line.pass_by(request(num_gpus=0.49)) is None
+    assert line.pass_by(request(num_gpus=0.4)) is not None
+
+
+def test_pass_by_when_the_device_is_one_of_several_then_refused() -> None:
+    """Which of them is free first is not known, nor what is best then."""
+    ledger = machine(gpus=2)
+    line = Line(ledger)
+    for _ in range(2):
+        granted(ledger, request(num_gpus=0.5), Where(spread=True))
+    line.join("A", request(num_gpus=0.6))
+
+    assert line.pass_by(request(num_gpus=0.4)) is None
+
+
+def test_pass_by_when_too_many_amounts_are_in_play_then_refused() -> None:
+    ledger = machine(x=100)
+    line = Line(ledger)
+    for number in range(40):
+        granted(ledger, lane(2 + number / 100))
+    line.join("A", lane(50))
+
+    assert line.pass_by(lane(0.01)) is None
+
+
+@given(
+    held=st.lists(st.integers(1, 12), max_size=5),
+    waiting=st.lists(st.integers(1, 12), min_size=1, max_size=4),
+    amount=st.integers(1, 12),
+    unit=st.sampled_from([1, 7, 100]),
+)
+def test_delays_nobody_when_compared_with_every_future_then_it_is_right(
+    held: list[int], waiting: list[int], amount: int, unit: int
+) -> None:
+    """A future is who holds while one of them waits: any of the others."""
+    total = 12
+
+    def is_late(place: int) -> bool:
+        others = [*held, *waiting[:place], *waiting[place + 1 :]]
+        leaves = (
+            total - sum(some)
+            for count in range(len(others) + 1)
+            for some in combinations(others, count)
+        )
+        return any(left >= waiting[place] > left - amount for left in leaves)
+
+    said = delays_nobody(
+        total * unit + unit // 2,
+        Counter(each * unit for each in held),
+        Counter(each * unit for each in waiting),
+        amount * unit,
+    )
+
+    assert said == (not any(map(is_late, range(len(waiting)))))
 
 
 def test_serve_when_a_lane_is_closed_then_those_of_other_lanes_still_go() -> None:
@@ -422,6 +547,14 @@ class CountingLedger:
     def pools(self) -> Mapping[str, DevicePool]:
         return self.ledger.pools
 
+    @property
+    def capacity(self) -> Resources:
+        return self.ledger.capacity
+
+    def held(self, name: str) -> Counter[int]:
+        self.asked += 1
+        return self.ledger.held(name)
+
     def free(self, name: str) -> int:
         self.asked += 1
         return self.ledger.free(name)
@@ -489,7 +622,7 @@ def requests(draw: st.DrawFn) -> Resources:
     return request(
         num_cpus=draw(st.sampled_from([0, 1, 1.5, 2, 3])),
         num_gpus=draw(st.sampled_from([0, 0, 0.3, 0.5, 1, 2, 3, 4])),
-        resources={"x": draw(st.sampled_from([0, 0, 0, 0.5, 1, 3]))},
+        resources={"x": draw(st.sampled_from([0, 0, 0, 0.3, 0.5, 0.7, 1, 1.3, 3]))},
     )
 
 
@@ -566,14 +699,14 @@ class LineMachine(RuleBasedStateMachine):
     def settle(self) -> list[int]:
         """Lets everyone go whom those ahead leave enough; who went."""
         barred: set[int] = set()
-        aside: dict[str, int] = {}
+        aside: dict[str, list[int]] = {}
         gone: list[int] = []
         for number in self.waiting:
             asked, where = self.arrivals[number]
             if not self.ledger.feasible(asked, where):
                 continue
             enough = all(
-                name == "GPU" or amount <= self.ledger.free(name) - aside.get(name, 0)
+                name == "GPU" or self.leaves(name, amount, aside.get(name, []))
                 for name, amount in asked.amounts.items()
             )
             lease = enough and self.ledger.try_acquire(asked, where, {"GPU": barred})
@@ -582,11 +715,23 @@ class LineMachine(RuleBasedStateMachine):
                 gone.append(number)
                 continue
             for name, amount in asked.amounts.items():
-                aside[name] = aside.get(name, 0) + amount
+                aside.setdefault(name, []).append(amount)
             if "GPU" in asked.amounts:
                 barred |= allowed(where)
         self.waiting = [number for number in self.waiting if number not in gone]
         return gone
+
+    def leaves(self, name: str, amount: int, waiting: list[int]) -> bool:
+        """Whether nobody is kept waiting, whoever else holds something then."""
+        held = [lease.amounts.get(name, 0) for lease in self.leases.values()]
+        total = self.ledger.capacity.amounts[name]
+        for place, wanted in enumerate(waiting):
+            sums = {0}
+            for other in (*held, *waiting[:place], *waiting[place + 1 :]):
+                sums |= {each + other for each in sums}
+            if any(total - each >= wanted > total - each - amount for each in sums):
+                return False
+        return amount <= self.ledger.free(name)
 
     @rule(asked=requests(), where=wishes)
     def arrive(self, asked: Resources, where: Where) -> None:
@@ -619,7 +764,7 @@ class LineMachine(RuleBasedStateMachine):
     @invariant()
     def nobody_is_left_behind(self) -> None:
         assert self.world.line.serve() == []
-        assert all(lane.waiters for lane in self.world.line._lanes.values())
+        assert all(self.world.line._lanes.values())
 
 
 LineMachine.TestCase.settings = settings(
@@ -679,8 +824,6 @@ def test_wish_anew_when_others_wait_then_the_place_in_line_is_kept() -> None:
     line.wish_anew(first, one)
 
     assert labels(line) == ["first", "second", "third"]
-    lane = line._lanes[frozenset({"GPU"}), one, Priority.USUAL]
-    assert list(lane.waiters) == [0, 1, 2]
 
 
 def test_wish_anew_when_it_can_be_now_then_it_is_served() -> None:
