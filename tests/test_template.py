@@ -232,9 +232,10 @@ async def test_worker_when_started_holds_no_descriptor_but_its_own(
     assert held.pop(1).startswith("pipe:")
     assert held.pop(2).startswith("pipe:")
     kinds = sorted(meaning.partition("[")[0] for meaning in held.values())
-    # Its ends of the pipe and of the side socket, and what all processes have touched
-    # of shared memory.
-    assert kinds == ["/memfd:actorlib (deleted)", "socket:", "socket:"], held
+    # One in reserve, its ends of the pipe and of the side socket, and what all
+    # processes have touched of shared memory.
+    known = ["/dev/null", "/memfd:actorlib (deleted)", "socket:", "socket:"]
+    assert kinds == known, held
 
 
 @both_methods

@@ -104,8 +104,8 @@ class Memory:
         self._prefix = prefix
         self._holder = holder
         self._is_counted = is_counted
-        self.spare.reserve()
         if self.budget is not None:
+            self.spare.reserve()
             self._store = Store(prefix, self.budget, tidy)
 
     # What this process sends.
