@@ -12,6 +12,7 @@ import pytest
 
 import actorlib
 from actorlib._engine import find_engine
+from actorlib._wire.codec import MOST
 from actorlib.exceptions import ObjectLostError, TaskCancelledError
 
 if TYPE_CHECKING:
@@ -146,6 +147,17 @@ async def test_put_when_many_are_given_a_large_value_then_it_is_there_once() -> 
 
     assert [await actor.kept_sums.remote() for actor in actors] == [[1e6]] * 4
     assert (await settled(*actors))[1] == 1
+
+
+@pytest.mark.slow
+async def test_put_when_a_value_has_more_refs_than_a_tuple_may_then_all_arrive() -> (
+    None
+):
+    actor, many = holder(), MOST + 1
+
+    await actor.keep.remote([actorlib.put(None) for _ in range(many)])
+
+    assert (await settled(actor))[0] == many
 
 
 async def test_put_when_given_a_ref_then_it_says_what_to_do() -> None:

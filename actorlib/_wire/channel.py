@@ -26,7 +26,7 @@ from collections import deque
 from socket import SO_ERROR, SOL_SOCKET
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from actorlib._wire.codec import FrameDecoder, encode
+from actorlib._wire.codec import FrameDecoder, encode, encode_lending
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 S = TypeVar("S")
 
-_READ = 64 * 1024
 _READS = 16
 # Enough for a few hundred small frames: the other side works on the first of a burst
 # while this one still makes the rest.
@@ -106,10 +105,12 @@ class Channel:
             TypeError: A field of the frame is none that msgpack carries.
         """
         # Only what has loans may have some in shared memory.
-        if len(frame) > 3 and frame[-2] is not None and self._showing and self._is_open:
+        if len(frame) < 4 or frame[-2] is None:
+            data = encode(frame)
+        elif self._showing and self._is_open:
             data = self._showing.encoded(frame)
         else:
-            data = encode(frame)
+            data = encode_lending(frame)
         if type(data) is bytes:
             self.put(data)
             return
@@ -302,14 +303,9 @@ class Channel:
         """
         for _ in range(_READS):
             try:
-                target = self._decoder.target()
-                if target is None:
-                    data = self._sock.recv(_READ)
-                    nbytes = len(data)
-                    frames = self._decoder.feed(data) if data else []
-                else:
-                    nbytes = self._sock.recv_into(target)
-                    frames = self._decoder.filled(nbytes) if nbytes else []
+                wanted = self._decoder.wants
+                data = self._sock.recv(wanted)
+                frames = self._decoder.feed(data) if data else []
             except (BlockingIOError, InterruptedError):
                 return
             except OSError:  # reset: it died with frames unread
@@ -318,14 +314,14 @@ class Channel:
             except ProtocolError as error:
                 self._fail(error)
                 return
-            if not nbytes:
+            if not data:
                 self._fail(None)
                 return
             if frames:
                 self._receive(frames)
             if not self._is_open or self._is_paused:
                 return
-            if nbytes < _READ and not self._sock.getsockopt(SOL_SOCKET, SO_ERROR):
+            if len(data) < wanted and not self._sock.getsockopt(SOL_SOCKET, SO_ERROR):
                 return
         self._loop.call_soon(self._read_on)
 

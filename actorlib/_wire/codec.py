@@ -2,14 +2,20 @@
 
 Small frames are plain msgpack values one after another, so a decoder takes any number
 of them out of one read in C. A frame with a large payload ends in the sizes of its
-buffers, which follow it raw: msgpack neither copies nor limits them, and the reader can
-let the kernel write them in place (``FrameDecoder.target``). One whose payload lies in
+buffers, which follow it raw, so that msgpack neither copies nor limits them. One whose
+payload lies in
 shared memory ends in a table that says where; such a table alone is not a frame but
 about that memory, and its receiver is not told of it.
+
+What a frame claims is believed as far as it has come: a few bytes must not have their
+receiver take gigabytes. So buffers grow as they fill, and as msgpack makes a tuple as
+soon as it has read how long it is, none may be long: what a frame lends, and the sizes
+of its buffers, travel in parts where they are many (``MOST``).
 """
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import msgpack  # pyright: ignore[reportMissingTypeStubs]  # it ships none
@@ -18,7 +24,7 @@ from actorlib._wire.shared import Shared
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from actorlib._wire.frames import Buffer, Frame
 
@@ -44,6 +50,13 @@ pack: Callable[[object], bytes] = _msgpack.Packer(
 ).pack
 
 _LARGEST_FRAME = 0xFFFF_FFFF
+MOST = 4096
+"""The items of a tuple in a frame, at the most. Of the thousand that msgpack lets stand
+inside of one another that is 32 MiB, whoever sends them."""
+_READ = 64 * 1024
+_LARGE_READ = 256 * 1024
+"""As much as a socket holds; of a large payload it is copied once more, from memory
+that is warm, which costs no more than to clear a whole buffer before it is written."""
 # What it allocates at once; its own choice is a megabyte for each of our pipes.
 _CHUNK = 64 * 1024
 
@@ -53,11 +66,39 @@ def encode(frame: Frame) -> bytes | list[Buffer]:
     payload = frame[-1]
     if type(payload) is not list:
         if type(payload) is Shared:
-            return pack((*frame[:-1], payload.told()))
+            told = payload.told()
+            return pack((*frame[:-1], {**told, "sizes": _in_parts(told["sizes"])}))
         return pack(frame)
     buffers = [memoryview(buffer).cast("B") for buffer in cast("list[Buffer]", payload)]
     sizes = [buffer.nbytes for buffer in buffers]
-    return [pack((*frame[:-1], sizes)), *buffers]
+    return [pack((*frame[:-1], _in_parts(sizes))), *buffers]
+
+
+def encode_lending(frame: Frame) -> bytes | list[Buffer]:
+    """The bytes of a frame that may lend more than one tuple holds; see ``encode``."""
+    long = [n for n, field in enumerate(frame[:-1]) if _is_long(field)]
+    if not long:
+        return encode(frame)
+    (at,) = long
+    data = encode((*frame[:at], None, *frame[at + 1 :]))
+    told = pack(({"lent": _in_parts(frame[at]), "at": at},))
+    return told + data if isinstance(data, bytes) else [told, *data]
+
+
+def _is_long(field: object) -> bool:
+    return isinstance(field, list | tuple) and len(cast("list[object]", field)) > MOST
+
+
+def _in_parts(items: Sequence[Any]) -> Sequence[Any]:
+    if len(items) <= MOST:
+        return items
+    return [items[start : start + MOST] for start in range(0, len(items), MOST)]
+
+
+def _whole(parts: tuple[Any, ...]) -> tuple[Any, ...]:
+    if parts and type(parts[0]) is tuple:
+        return tuple(itertools.chain.from_iterable(parts))
+    return parts
 
 
 def decode_whole(data: bytes) -> list[Frame]:
@@ -67,7 +108,11 @@ def decode_whole(data: bytes) -> list[Frame]:
         ProtocolError: They are no frames.
     """
     try:
-        return [_msgpack.unpackb(data, use_list=False, strict_map_key=False)]
+        return [
+            _msgpack.unpackb(
+                data, use_list=False, strict_map_key=False, max_array_len=MOST
+            )
+        ]
     except _msgpack.ExtraData:
         decoder = FrameDecoder()
         frames = decoder.feed(data)
@@ -83,11 +128,12 @@ def _no_frame(error: Exception) -> ProtocolError:
 class FrameDecoder:
     """Takes bytes as they come and gives frames when they are whole.
 
-    Bytes arrive either through ``feed``, or, while ``target()`` offers a buffer, by
-    writing into that and telling ``filled`` how much it was.
-
     Args:
         memory: What payloads in shared memory are found by, or None if there are none.
+
+    Attributes:
+        memory: The same.
+        wants: How many bytes are worth reading next.
     """
 
     def __init__(self, memory: Tables | None = None) -> None:
@@ -99,11 +145,13 @@ class FrameDecoder:
             max_buffer_size=_LARGEST_FRAME,
             max_str_len=_LARGEST_FRAME,
             max_bin_len=_LARGEST_FRAME,
+            max_array_len=MOST,
         )
         self._awaited: Frame | None = None
+        self.wants = _READ
+        self._sizes: list[int] = []
         self._buffers: list[bytearray] = []
-        self._current = 0
-        self._offset = 0
+        self._lent: dict[str, Any] | None = None
 
     @property
     def is_between_frames(self) -> bool:
@@ -116,8 +164,10 @@ class FrameDecoder:
         Raises:
             ProtocolError: They are no frames.
         """
-        self._unpacker.feed(data)
         try:
+            if self._awaited is not None:
+                return self._feed_raw(memoryview(data))
+            self._unpacker.feed(data)
             frames = self._drain()
         except (
             ArithmeticError,
@@ -129,77 +179,108 @@ class FrameDecoder:
             raise _no_frame(error) from error
         return frames
 
-    def target(self) -> memoryview | None:
-        """Where the next bytes belong, if they are part of a large payload."""
-        if self._awaited is None:
-            return None
-        return memoryview(self._buffers[self._current])[self._offset :]
-
-    def filled(self, nbytes: int) -> list[Frame]:
-        """Says how many bytes were written into ``target()``; gives what is whole."""
-        self._offset += nbytes
-        frame = self._advance()
-        return [] if frame is None else [frame]
+    def _feed_raw(self, data: memoryview) -> list[Frame]:
+        """Takes bytes that begin with some of a large payload."""
+        frames: list[Frame] = []
+        while self._awaited is not None and data:
+            buffer = self._buffers[-1]
+            room = self._sizes[-1] - len(buffer)
+            buffer += data[:room]
+            data = data[room:]
+            self._advance(frames)
+        if data:
+            self._unpacker.feed(data)
+            frames += self._drain()
+        return frames
 
     def _drain(self) -> list[Frame]:
         frames: list[Frame] = []
         while True:
-            if self._awaited is not None:
-                whole = self._take_raw()
-                if whole is None:
+            if self._awaited is not None and not self._take_raw(frames):
+                return frames
+            if self._lent is not None:
+                behind = next(self._unpacker, None)
+                if behind is None:
                     return frames
-                frames.append(whole)
+                self._take(self._with_lent(behind), frames)
+                continue
             frame: Frame
             for frame in self._unpacker:
                 if type(frame) is not tuple:
                     raise ValueError(f"a {type(frame).__name__} is no frame")
                 last: object = frame[-1]
-                if type(last) is tuple:
-                    self._begin(frame)
+                if type(last) is tuple or type(last) is dict:
+                    self._take(frame, frames)
                     break
-                if type(last) is dict:
-                    self._look_up(frame, frames)
-                    continue
                 frames.append(frame)
             else:
                 return frames
 
+    def _take(self, frame: Frame, frames: list[Frame]) -> None:
+        """Takes a frame whose payload is elsewhere, or that is about such payloads."""
+        last: object = frame[-1]
+        if type(last) is tuple:
+            self._begin(frame)
+        elif type(last) is dict:
+            self._look_up(frame, frames)
+        else:
+            frames.append(frame)
+
+    def _with_lent(self, frame: Frame) -> Frame:
+        """A frame with what it lends, which came before it as it is long."""
+        told, self._lent = cast("dict[str, Any]", self._lent), None
+        place = told["at"]
+        is_there = type(frame) is tuple and type(place) is int
+        if not (is_there and 0 < place < len(frame) - 1):
+            raise ValueError("what is lent is in no frame")
+        return (*frame[:place], _whole(told["lent"]), *frame[place + 1 :])
+
     def _look_up(self, frame: Frame, frames: list[Frame]) -> None:
+        table: dict[str, Any] = frame[-1]
+        if len(frame) == 1 and "lent" in table:
+            self._lent = table
+            return
         if self.memory is None:
             raise ValueError("shared memory was never spoken of")
         if len(frame) == 1:
-            self.memory.told(frame[0])
+            self.memory.told(table)
             return
-        payload = self.memory.arrived(frame[-1])
+        payload = self.memory.arrived({**table, "sizes": _whole(table["sizes"])})
         # Its receiver counts it among the loans, wherever frames of its kind have them.
         if not any(type(loans) is tuple and payload.block in loans for loans in frame):
             raise ValueError("a payload in shared memory is not among its loans")
         frames.append((*frame[:-1], payload))
 
     def _begin(self, frame: Frame) -> None:
+        sizes = _whole(frame[-1])
+        if not sizes or {*map(type, sizes)} != {int} or min(sizes) < 0:
+            raise ValueError(f"a payload of {sizes[:9]!r} bytes")
         self._awaited = frame
-        self._buffers = [bytearray(size) for size in frame[-1]]
-        self._current = self._offset = 0
+        self._sizes = [*reversed(sizes)]
+        self._buffers = [bytearray()]
+        self.wants = _LARGE_READ
 
-    def _take_raw(self) -> Frame | None:
-        """Moves what the unpacker has of the large payload to where it belongs."""
-        while (frame := self._advance()) is None:
-            room = len(self._buffers[self._current]) - self._offset
-            piece = cast("bytes", self._unpacker.read_bytes(room))
+    def _take_raw(self, frames: list[Frame]) -> bool:
+        """Moves what the unpacker has of a large payload; False if there is more."""
+        self._advance(frames)
+        while self._awaited is not None:
+            buffer = self._buffers[-1]
+            piece = cast(
+                "bytes", self._unpacker.read_bytes(self._sizes[-1] - len(buffer))
+            )
             if not piece:
-                return None
-            end = self._offset + len(piece)
-            self._buffers[self._current][self._offset : end] = piece
-            self._offset = end
-        return frame
+                return False
+            buffer += piece
+            self._advance(frames)
+        return True
 
-    def _advance(self) -> Frame | None:
-        """Steps over full buffers; gives the frame when the last one is full."""
-        while self._offset == len(self._buffers[self._current]):
-            self._current += 1
-            self._offset = 0
-            if self._current == len(self._buffers):
-                frame = (*cast("Frame", self._awaited)[:-1], self._buffers)
+    def _advance(self, frames: list[Frame]) -> None:
+        """Steps over full buffers; the frame is whole when the last one is full."""
+        while len(self._buffers[-1]) == self._sizes[-1]:
+            self._sizes.pop()
+            if not self._sizes:
+                frames.append((*cast("Frame", self._awaited)[:-1], self._buffers))
                 self._awaited, self._buffers = None, []
-                return frame
-        return None
+                self.wants = _READ
+                return
+            self._buffers.append(bytearray())

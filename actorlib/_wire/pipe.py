@@ -12,7 +12,7 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from actorlib._wire.codec import FrameDecoder, encode
+from actorlib._wire.codec import FrameDecoder, encode, encode_lending
 from actorlib._wire.memory import Memory
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from actorlib._wire.frames import Buffer, Frame
     from actorlib._wire.showing import Showing
 
-_READ = 64 * 1024
 _timeval = struct.Struct("ll")
 # A few hundred small answers: the caller takes the first while the rest are made.
 _BURST = 4 * 1024
@@ -105,14 +104,12 @@ class Pipe:
             ProtocolError: It sent what is no frame.
         """
         decoder = self.decoder
-        target = decoder.target()
         try:
-            if target is not None:
-                return decoder.filled(_some(self.sock.recv_into(target)))
-            data = self._read(_READ)
+            data = self._read(decoder.wants)
         except ConnectionError as error:  # it died with frames unread
             raise EOFError from error
-        _some(len(data))
+        if not data:
+            raise EOFError
         return decoder.feed(data)
 
     def gather(self, frame: Frame) -> None:
@@ -125,7 +122,9 @@ class Pipe:
         # Only what has loans may have some in shared memory.
         has_loans = len(frame) > 3 and frame[-2] is not None
         showing = self.showing if has_loans else None
-        data = encode(frame) if showing is None else b""
+        data: bytes | list[Buffer] = b""
+        if showing is None:
+            data = encode_lending(frame) if has_loans else encode(frame)
         with self._writing:
             if showing is not None:  # what is told first has to leave first
                 data = showing.encoded(frame)
@@ -206,9 +205,3 @@ class Pipe:
             self.sock.sendall(piece)
         if small:
             self.sock.sendall(b"".join(small))
-
-
-def _some(nbytes: int) -> int:
-    if not nbytes:
-        raise EOFError
-    return nbytes

@@ -11,7 +11,7 @@ import os
 import socket
 from typing import TYPE_CHECKING, Any, cast
 
-from actorlib._wire.codec import encode
+from actorlib._wire.codec import encode, encode_lending
 from actorlib._wire.memory import BLOCK_ID, Settings
 from actorlib._wire.segments import Budget
 from actorlib._wire.shared import NAME, Shared
@@ -96,12 +96,12 @@ class Showing:
             TypeError: A field of the frame is none that msgpack carries.
         """
         unknown = [name for name in _segments_of(frame) if name not in self.known]
-        data = encode(frame)
+        data = encode_lending(frame)
         if not unknown:
             return data
         told = [table for name in unknown if (table := self._shown(name)) is not None]
         if len(told) < len(unknown) and isinstance(frame[-1], Shared):
-            data = encode((*frame[:-1], list(frame[-1].buffers())))
+            data = encode_lending((*frame[:-1], list(frame[-1].buffers())))
         if isinstance(data, bytes):
             return b"".join((*told, data))
         return [*told, *data]

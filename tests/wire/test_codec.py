@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import msgpack
@@ -8,7 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from actorlib._wire.codec import FrameDecoder, encode
+from actorlib._wire import codec
+from actorlib._wire.codec import FrameDecoder, encode, encode_lending
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
@@ -74,22 +76,6 @@ def told(decoded: Iterable[Frame]) -> list[Frame]:
     ]
 
 
-def read_in_place(decoder: FrameDecoder, data: bytes, limit: int) -> list[Frame]:
-    """Reads as a socket does: into the target where there is one, else by feeding."""
-    found: list[Frame] = []
-    while data:
-        target = decoder.target()
-        if target is None:
-            found += decoder.feed(data[:limit])
-            data = data[limit:]
-        else:
-            nbytes = min(limit, len(target), len(data))
-            target[:nbytes] = data[:nbytes]
-            found += decoder.filled(nbytes)
-            data = data[nbytes:]
-    return found
-
-
 # There and back.
 
 
@@ -121,33 +107,6 @@ def test_feed_when_byte_by_byte_then_each_frame_as_soon_as_it_is_whole(
 
         assert decoder.feed(bytes(but_last)) == []
         assert told(decoder.feed(bytes([last]))) == [frame]
-
-
-@given(streams, st.integers(1, 400))
-def test_target_when_read_in_place_then_the_frames_that_were_sent(
-    sent: list[Frame], limit: int
-) -> None:
-    assert told(read_in_place(FrameDecoder(), written(sent), limit)) == sent
-
-
-@given(streams, st.lists(st.booleans(), min_size=1), st.integers(1, 400))
-def test_target_when_sometimes_used_and_sometimes_not_then_the_frames_that_were_sent(
-    sent: list[Frame], is_used: list[bool], limit: int
-) -> None:
-    decoder, data, found, turn = FrameDecoder(), written(sent), [], 0
-    while data:
-        piece = data[:limit]
-        target = decoder.target() if is_used[turn % len(is_used)] else None
-        turn += 1
-        if target is None:
-            found += decoder.feed(piece)
-        else:
-            piece = piece[: len(target)]
-            target[: len(piece)] = piece
-            found += decoder.filled(len(piece))
-        data = data[len(piece) :]
-
-    assert told(found) == sent
 
 
 # Large payloads.
@@ -202,35 +161,17 @@ def test_encode_when_a_buffer_has_items_then_its_bytes_are_sent(code: str) -> No
     assert told(FrameDecoder().feed(sent)) == [(4, 1, None, [bytes(48)])]
 
 
-def test_target_when_no_payload_is_half_there_then_none() -> None:
+def test_wants_when_a_payload_is_half_there_then_more_than_else() -> None:
     decoder = FrameDecoder()
-
-    decoder.feed(written([(0, b"whole")]) + written([(0, b"half")])[:-1])
-
-    assert decoder.target() is None
-    assert decoder.is_between_frames
-
-
-def test_target_when_a_payload_is_half_there_then_room_for_the_rest() -> None:
-    decoder = FrameDecoder()
+    usual = decoder.wants
 
     decoder.feed(written([(4, 1, None, [b"x" * 100])])[:-30])
 
-    target = decoder.target()
-    assert target is not None
-    assert len(target) == 30
+    assert decoder.wants > usual
     assert not decoder.is_between_frames
-
-
-def test_target_when_one_buffer_is_full_then_room_for_the_next_alone() -> None:
-    decoder = FrameDecoder()
-    data = written([(4, 1, None, [b"x" * 100, b"", b"y" * 7])])
-
-    decoder.feed(data[:-7])
-
-    target = decoder.target()
-    assert target is not None
-    assert len(target) == 7
+    decoder.feed(b"x" * 30)
+    assert decoder.wants == usual
+    assert decoder.is_between_frames
 
 
 @given(fields)
@@ -246,6 +187,78 @@ def test_encode_when_a_frame_cannot_be_sent_then_the_next_one_can(field: Any) ->
 def test_encode_when_a_field_is_no_plain_value_then_type_error() -> None:
     with pytest.raises(TypeError):
         encode((3, object(), b""))
+
+
+# What a frame claims is believed as far as it has come.
+
+
+def peak_of(data: bytes) -> int:
+    """The bytes that a decoder has at the most of what was fed to it."""
+    decoder = FrameDecoder()
+    tracemalloc.start()
+    try:
+        with contextlib.suppress(ProtocolError):
+            decoder.feed(data)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        msgpack.packb((4, 1, None, (2**31,))),
+        msgpack.packb((4, 1, None, (2**62,))),
+        msgpack.packb((4, 1, None, (2**20,) * 4000)),
+        b"\x94\x04\x01\xc0\xdd\xff\xff\xff\xff",
+        b"\x94\x04\x01\xdf\xff\xff\xff\xff",
+        b"\x94\x04\x01\xc6\xff\xff\xff\xf0",
+    ],
+)
+def test_feed_when_a_frame_claims_much_then_little_is_taken_for_it(
+    claim: bytes,
+) -> None:
+    assert peak_of(claim) < 3 << 20
+
+
+def test_feed_when_claims_stand_inside_of_one_another_then_they_have_an_end() -> None:
+    assert peak_of(b"\xdc\x10\x00" * 1000) < 40 << 20
+
+
+# What is longer than a tuple may be travels in parts.
+
+
+@pytest.mark.parametrize("count", [codec.MOST, codec.MOST + 1, 100_000])
+@pytest.mark.parametrize("payload", [b"", [b"a" * 9, b"b"]])
+def test_encode_lending_when_much_is_lent_then_it_arrives(
+    count: int, payload: Any
+) -> None:
+    lent = [bytes([n % 256]) * 12 for n in range(count)]
+    sent = [(12, b"", True, lent, payload), (4, 1, None, b"after")]
+    data = encode_lending(sent[0])
+    if not isinstance(data, bytes):
+        data = b"".join(map(bytes, data))
+    data += written(sent[1:])
+    sent[0] = (12, b"", True, tuple(lent), payload)
+
+    assert told(FrameDecoder().feed(data)) == sent
+    decoder = FrameDecoder()
+    found = [f for piece in chunks(data, [997]) for f in decoder.feed(piece)]
+    assert told(found) == sent
+
+
+def test_encode_when_there_are_many_buffers_then_they_arrive() -> None:
+    sent = [(4, 1, None, [b"x", b""] * 5000)]
+
+    assert told(FrameDecoder().feed(written(sent))) == sent
+
+
+@pytest.mark.parametrize("at", [-1, 0, 3, 9, "a", None, 1.5])
+def test_feed_when_what_is_lent_is_in_no_frame_then_protocol_error(at: Any) -> None:
+    lent = msgpack.packb(({"lent": (), "at": at},))
+
+    with pytest.raises(ProtocolError):
+        FrameDecoder().feed(lent + written([(4, 1, None, b"")]))
 
 
 # What is no frame.
