@@ -1,8 +1,9 @@
-"""A loop in a thread of its own, and how all other threads cross to it.
+"""How threads cross to the one that runs a runtime's loop.
 
 What others post goes through one line, in order, and a burst of it wakes the loop once.
-Futures of this loop may be given callbacks from any thread, so a thread can wait for
-one without a trip to the loop and back.
+A loop of our own has a thread to itself (``Apart``): its futures may be given callbacks
+from any thread, so a thread can wait for one without a trip to the loop and back. To a
+loop of the user's all of it goes by way of that (``Beside``).
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import asyncio
 import contextlib
 import threading
 import time
+import weakref
+from abc import ABC, abstractmethod
 from collections import deque
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -28,25 +31,34 @@ else:
 T = TypeVar("T")
 
 TOO_LATE = "the result did not come in time; the call goes on"
+OTHER_LOOP = (
+    "this runtime belongs to another event loop, which does not run now: use it on the "
+    "loop that it was started on, or from another thread while that runs. In pytest "
+    "the tests need the loop of the fixture that has started it: write "
+    '@pytest_asyncio.fixture(loop_scope="session") there and '
+    'pytestmark = pytest.mark.asyncio(loop_scope="session") in the test\'s module'
+)
 _LOOK = 1.0
 """Seconds after which who waits looks whether the loop still runs."""
 
 
-class Apart(_Base):
-    """What an event loop becomes that runs in a thread of its own.
+class Crossing(ABC):
+    """How other threads cross to the thread of a loop.
 
     Attributes:
         refusal: Why nothing can be posted any more; empty while it runs.
     """
 
-    def begin(self) -> None:
+    refusal: str
+    _thread: int
+    _posted: deque[tuple[Callable[..., object], tuple[Any, ...]]]
+    _is_woken: bool
+
+    def _begin(self) -> None:
         """Takes this thread for the loop's."""
         self.refusal = ""
         self._thread = threading.get_ident()
-        # At hand for every callback.
-        self._soon = cast("Any", super()).call_soon
-        self._wake = cast("Any", super()).call_soon_threadsafe
-        self._posted: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
+        self._posted = deque()
         self._is_woken = False
 
     def is_here(self) -> bool:
@@ -64,7 +76,107 @@ class Apart(_Base):
         self._posted.append((callback, args))
         if not self._is_woken:
             self._is_woken = True
-            self._wake(self._serve)
+            self._wake()
+
+    def _serve(self) -> None:
+        self._is_woken = False  # first: what is posted from here on wakes it anew
+        posted = self._posted
+        for _ in range(len(posted)):
+            callback, args = posted.popleft()
+            try:
+                callback(*args)
+            except Exception as error:  # noqa: BLE001  # what a loop does with it
+                self.report(callback, error)
+
+    @abstractmethod
+    def _wake(self) -> None:
+        """Has the loop serve what was posted; from any thread."""
+
+    @abstractmethod
+    def report(self, callback: object, error: Exception) -> None:
+        """Tells of a callback that has failed."""
+
+    @abstractmethod
+    def watch(
+        self, future: asyncio.Future[Any], callback: Callable[[Any], object]
+    ) -> None:
+        """Calls back when a future of this loop is done; from any thread."""
+
+    def across(self, work: Callable[..., T], *args: object) -> T:
+        """Does something on the loop's thread, and waits until it is done.
+
+        It is done in a copy of the caller's context. Where this thread is the loop's it
+        is done at once.
+
+        Raises:
+            RuntimeError: The loop has ended.
+            Exception: What the work raised.
+        """
+        if self.is_here():
+            return work(*args)
+        done = _closed()
+        value: list[T] = []
+        raised: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                value.append(work(*args))
+            except BaseException as error:  # noqa: BLE001  # it is raised where it was asked
+                raised.append(error)
+            done.release()
+
+        self.post(copy_context().run, run)
+        self.wait(done, None)
+        if raised:
+            try:
+                raise raised.pop()
+            finally:
+                del run  # its frame would keep the error, and all that led there
+        return value.pop()
+
+    def wait(self, lock: threading.Lock, timeout: float | None) -> bool:
+        """Blocks this thread until somebody releases a lock; whether in time.
+
+        Raises:
+            RuntimeError: The loop has ended, so nobody will.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        left = _LOOK
+        while True:
+            if end is not None:
+                left = min(_LOOK, max(0.0, end - time.monotonic()))
+            if lock.acquire(timeout=left):
+                return True
+            if self.refusal:
+                raise RuntimeError(self.refusal)
+            self.check()
+            if end is not None and time.monotonic() >= end:
+                return False
+
+    @abstractmethod
+    def check(self) -> None:
+        """Makes sure that somebody runs the loop.
+
+        Raises:
+            RuntimeError: Nobody does, so it would be waited for in vain.
+        """
+
+
+class Apart(Crossing, _Base):
+    """What an event loop becomes that runs in a thread of its own."""
+
+    def begin(self) -> None:
+        """Takes this thread for the loop's."""
+        self._begin()
+        # At hand for every callback.
+        self._soon = cast("Any", super()).call_soon
+        self._wake_soon = cast("Any", super()).call_soon_threadsafe
+
+    def watch(
+        self, future: asyncio.Future[Any], callback: Callable[[Any], object]
+    ) -> None:
+        """Calls back when a future of this loop is done; from any thread."""
+        future.add_done_callback(callback)
 
     def call_soon_threadsafe(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # nobody takes its handle
         self,
@@ -108,66 +220,82 @@ class Apart(_Base):
                 made.set_exception(error)
             return made
 
-    def _serve(self) -> None:
-        self._is_woken = False  # first: what is posted from here on wakes it anew
-        posted = self._posted
-        for _ in range(len(posted)):
-            callback, args = posted.popleft()
-            try:
-                callback(*args)
-            except Exception as error:  # noqa: BLE001  # what a loop does with it
-                report = {"message": f"{callback!r} failed", "exception": error}
-                self.call_exception_handler(report)
+    def _wake(self) -> None:
+        self._wake_soon(self._serve)
 
-    def across(self, work: Callable[..., T], *args: object) -> T:
-        """Does something on the loop's thread, and waits until it is done.
+    def check(self) -> None:
+        """Nothing: whoever ends the loop says so; see Crossing."""
 
-        It is done in a copy of the caller's context. Where this thread is the loop's it
-        is done at once.
+    def report(self, callback: object, error: Exception) -> None:
+        """Tells of a callback that has failed."""
+        _report(cast("asyncio.AbstractEventLoop", self), callback, error)
 
-        Raises:
-            RuntimeError: The loop has ended.
-            Exception: What the work raised.
-        """
-        if threading.get_ident() == self._thread:
-            return work(*args)
-        done = _closed()
-        value: list[T] = []
-        raised: list[BaseException] = []
 
-        def run() -> None:
-            try:
-                value.append(work(*args))
-            except BaseException as error:  # noqa: BLE001  # it is raised where it was asked
-                raised.append(error)
-            done.release()
+class Beside(Crossing):
+    """How other threads cross to a loop of the user's, from the thread that runs it."""
 
-        self.post(copy_context().run, run)
-        self.wait(done, None)
-        if raised:
-            try:
-                raise raised.pop()
-            finally:
-                del run  # its frame would keep the error, and all that led there
-        return value.pop()
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._begin()
+        _homes[id(loop)] = self
 
-    def wait(self, lock: threading.Lock, timeout: float | None) -> bool:
-        """Blocks this thread until somebody releases a lock; whether in time.
+    def _wake(self) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._serve)
+        except RuntimeError:  # it is closed
+            self._is_woken = False
+            raise RuntimeError(OTHER_LOOP) from None
 
-        Raises:
-            RuntimeError: The loop has ended, so nobody will.
-        """
-        end = None if timeout is None else time.monotonic() + timeout
-        left = _LOOK
-        while True:
-            if end is not None:
-                left = min(_LOOK, max(0.0, end - time.monotonic()))
-            if lock.acquire(timeout=left):
-                return True
-            if self.refusal:
-                raise RuntimeError(self.refusal)
-            if end is not None and time.monotonic() >= end:
-                return False
+    def report(self, callback: object, error: Exception) -> None:
+        """Tells of a callback that has failed."""
+        _report(self._loop, callback, error)
+
+    def watch(
+        self, future: asyncio.Future[Any], callback: Callable[[Any], object]
+    ) -> None:
+        """Calls back when a future of this loop is done; from any thread."""
+        if self.is_here():
+            future.add_done_callback(callback)
+        else:
+            self.post(future.add_done_callback, callback)
+
+    def check(self) -> None:
+        """Makes sure that somebody runs the loop; see Crossing."""
+        if not self._loop.is_running():
+            raise RuntimeError(OTHER_LOOP)
+
+
+_homes: weakref.WeakValueDictionary[int, Beside] = weakref.WeakValueDictionary()
+"""The loops of the user's that a runtime is on, by identity; its engine holds it."""
+
+
+def home_of(loop: object) -> Crossing | None:
+    """How to cross to a loop, if a runtime of this process is on it."""
+    return loop if isinstance(loop, Apart) else _homes.get(id(loop))
+
+
+def soon(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> None:
+    """Calls back soon on a loop, from a destructor, which may run in any thread."""
+    if asyncio._get_running_loop() is loop:  # noqa: SLF001  # None, and no error, if there is none
+        loop.call_soon(callback)
+    else:
+        loop.call_soon_threadsafe(callback)
+
+
+def notify(future: asyncio.Future[Any], callback: Callable[[Any], object]) -> None:
+    """Calls back when a future is done, where its loop runs; from any thread."""
+    loop = future.get_loop()
+    home = None if asyncio._get_running_loop() is loop else home_of(loop)  # noqa: SLF001  # the same
+    if home is None:
+        future.add_done_callback(callback)
+    else:
+        home.watch(future, callback)
+
+
+def _report(
+    loop: asyncio.AbstractEventLoop, callback: object, error: Exception
+) -> None:
+    loop.call_exception_handler({"message": f"{callback!r} failed", "exception": error})
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
@@ -186,9 +314,12 @@ def new_loop() -> asyncio.AbstractEventLoop:
 
 
 def at_home(future: asyncio.Future[Any], work: Callable[[], T]) -> T:
-    """Does something where a future's loop runs, if that is a thread of its own."""
+    """Does something where a future's loop runs, if a runtime is on that."""
     loop = cast("object", future.get_loop())
-    return loop.across(work) if isinstance(loop, Apart) else work()
+    if asyncio._get_running_loop() is loop:  # noqa: SLF001  # the same
+        return work()
+    home = home_of(loop)
+    return work() if home is None else home.across(work)
 
 
 def block(ref: asyncio.Future[Any], timeout: float | None, refusal: str) -> None:
@@ -204,13 +335,15 @@ def block(ref: asyncio.Future[Any], timeout: float | None, refusal: str) -> None
         RuntimeError: This thread must not block, or the runtime was shut down.
     """
     loop = cast("object", ref.get_loop())
-    if not isinstance(loop, Apart) or loop.is_here():
-        raise RuntimeError(refusal)
-    if loop.refusal:
-        raise RuntimeError(loop.refusal)
+    home = home_of(loop)
+    if home is None or home.is_here():
+        running = asyncio._get_running_loop()  # noqa: SLF001  # the same
+        raise RuntimeError(OTHER_LOOP if running not in (None, loop) else refusal)
+    if home.refusal:
+        raise RuntimeError(home.refusal)
     if timeout is not None and timeout <= 0:
         # Who only looks lets come what is there.
-        loop.across(_nothing)
+        home.across(_nothing)
         if ref.done():
             return
         raise GetTimeoutError(TOO_LATE)
@@ -220,9 +353,9 @@ def block(ref: asyncio.Future[Any], timeout: float | None, refusal: str) -> None
         with contextlib.suppress(RuntimeError):  # it rang before
             lock.release()
 
-    ref.add_done_callback(ring)
+    home.watch(ref, ring)
     try:
-        if not loop.wait(lock, timeout) and not ref.done():
+        if not home.wait(lock, timeout) and not ref.done():
             raise GetTimeoutError(TOO_LATE)
     finally:
         ref.remove_done_callback(ring)

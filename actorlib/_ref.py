@@ -30,7 +30,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
 
-from actorlib._apart import Apart, at_home
+from actorlib._apart import OTHER_LOOP, at_home, home_of
 from actorlib._checks import truth
 from actorlib.exceptions import TaskCancelledError
 
@@ -195,18 +195,22 @@ class ObjectRef(_Future[R]):
         self, loop: asyncio.AbstractEventLoop
     ) -> tuple[asyncio.Future[None], Callable[[object], None] | None]:
         """What wakes a task on a loop that the engine does not run on."""
-        if not isinstance(cast("object", self.get_loop()), Apart):
+        home = home_of(self.get_loop())
+        if home is None:
             # For example asyncio.run() inside a plain method: let a thread wait on
             # its behalf.
             blocking = partial(self._engine.wait, self, None)
             return loop.run_in_executor(None, blocking), None
+        if home.is_here():
+            raise RuntimeError(OTHER_LOOP)
+        home.check()
         waiter: asyncio.Future[None] = loop.create_future()
 
         def wake_there(_: object) -> None:
             with suppress(RuntimeError):  # that loop is closed
                 loop.call_soon_threadsafe(wake, waiter)
 
-        self.add_done_callback(wake_there)
+        home.watch(self, wake_there)
         return waiter, wake_there
 
     def cancel(

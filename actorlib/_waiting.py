@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
-from actorlib._apart import Apart
+from actorlib._apart import OTHER_LOOP, home_of
 from actorlib._checks import count, seconds
 from actorlib._ref import BorrowedRef, ObjectRef, loosen, replier_of, wake
 
@@ -200,7 +200,7 @@ def run_here(steps: Steps[T]) -> T:
 def refuse_loop(ref: asyncio.Future[Any]) -> None:
     """Refuses to block a thread that runs an event loop.
 
-    Only where the loop of a ref has a thread of its own is any other free to stand
+    Only where a ref comes over a loop in another thread is this one free to stand
     still.
 
     Args:
@@ -210,13 +210,25 @@ def refuse_loop(ref: asyncio.Future[Any]) -> None:
         RuntimeError: It does.
     """
     running = asyncio._get_running_loop()  # noqa: SLF001  # None, and no error, if there is none
-    home = cast("object", ref.get_loop())
-    if running is None or (isinstance(home, Apart) and home is not running):
+    home = home_of(ref.get_loop())
+    if running is None or (home is not None and not home.is_here()):
         return
+    refuse_other(ref)
     raise RuntimeError(
         "this thread runs an event loop, which get() and a plain 'for' would block: "
         "use 'await' or 'async for'"
     )
+
+
+def refuse_other(ref: asyncio.Future[Any]) -> None:
+    """Refuses to wait on a loop in the place of that by which a ref comes.
+
+    Raises:
+        RuntimeError: This thread runs another loop than it should.
+    """
+    home, running = home_of(ref.get_loop()), asyncio._get_running_loop()  # noqa: SLF001  # the same
+    if home is not None and home.is_here() and running is not ref.get_loop():
+        raise RuntimeError(OTHER_LOOP)
 
 
 async def _soon(wish: Wish) -> None:
@@ -261,11 +273,14 @@ async def _soon(wish: Wish) -> None:
 async def _elsewhere(loop: asyncio.AbstractEventLoop, wish: Wish) -> None:
     """Lets a thread wait on behalf of a loop that the engine does not run on."""
     refs = cast("Sequence[ObjectRef[Any]]", wish.refs)
+    refuse_other(refs[0])
     blocking = partial(_here, refs, wish.number, wish.timeout)
     waits: list[asyncio.Future[Any]] = [loop.run_in_executor(None, blocking)]
     if wish.also is not None:
         waits.append(wish.also)
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    if waits[0].done():
+        waits[0].result()  # it raises if nobody runs the engine's loop any more
 
 
 def get_all(refs: object, timeout: float | None) -> list[Any]:

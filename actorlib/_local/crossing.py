@@ -1,34 +1,32 @@
-"""The embedded engine for threads that are not its loop's: the blocking face's.
+"""The embedded engine for threads that are not its loop's, such as scripts'.
 
-The loop has a thread of its own. Its verbs, called from any other, cross to it and wait
-there for what they give, so what is wrong is raised in the line that is wrong. A call
-with plain arguments needs no answer to be made, and is posted: its ref is made here,
-and a burst of calls wakes the loop once. Everything crosses in one line, so the calls
-of a thread keep their order, whichever way they go.
+Its verbs, called from any other thread, cross to the loop and wait there for what they
+give, so what is wrong is raised in the line that is wrong. A call with plain arguments
+needs no answer to be made, and is posted: its ref is made here, and a burst of calls
+wakes the loop once. Everything crosses in one line, so the calls of a thread keep their
+order, whichever way they go.
 """
 
 from __future__ import annotations
 
+import asyncio
 import threading
-import weakref
-from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from actorlib._apart import Apart, Beside, home_of
 from actorlib._engine import ActorId, Hold
 from actorlib._local.engine import LocalEngine
 from actorlib._local.group_verbs import GroupVerbs
 from actorlib._propagation import MARKED
 from actorlib._ref import ObjectRef, be_known_by_home
-from actorlib._runtime_env import inherited
 from actorlib._telling import tell
 from actorlib._wire.payload import decode_call, encode_plain_call
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Mapping
 
-    from actorlib._apart import Apart
+    from actorlib._apart import Crossing
     from actorlib._bundles import GroupId, GroupSpec
     from actorlib._engine import ActorSpec, LoanId
     from actorlib._function_options import FunctionOptions, FunctionSpec
@@ -38,9 +36,8 @@ if TYPE_CHECKING:
     from actorlib._local.tasks import Plan
     from actorlib._options import ActorOptions
     from actorlib._reading import Reading
-    from actorlib._runtime_env import RuntimeEnv
     from actorlib._runtime_options import RuntimeOptions
-    from actorlib._snapshot import ActorInfo, GroupInfo, Snapshot
+    from actorlib._snapshot import ActorInfo, CallInfo, GroupInfo, Snapshot
     from actorlib._wire.frames import Payload
 
 T = TypeVar("T")
@@ -52,42 +49,34 @@ _FORKED = (
 
 
 class CrossingEngine(LocalEngine):
-    """A LocalEngine whose verbs may be called from any thread; see Engine.
-
-    It is opened on a loop that is ``Apart``.
-    """
+    """A LocalEngine whose verbs may be called from any thread; see Engine."""
 
     def __init__(self, machine: Machine, options: RuntimeOptions) -> None:
         super().__init__(machine, options)
-        be_known_by_home()
-        self._home = cast("Apart", self.loop)
+        home = home_of(self.loop)
+        self._is_known = home is not None  # it has a thread to itself
+        if self._is_known:
+            be_known_by_home()
+        self._home = home or Beside(self.loop)
         self._unheld: set[ActorId] = set()
-        self._env: RuntimeEnv | None = None
-        self._heirs: weakref.WeakKeyDictionary[FunctionSpec, FunctionSpec] = (
-            weakref.WeakKeyDictionary()
-        )
         self.groups = _CrossingGroups(
             self.lives.groups, self.loop, self._new_group, self._check_open
         )
-
-    def hand_down(self, env: RuntimeEnv) -> None:
-        """Has every actor and every function inherit an environment."""
-        self._env = env
-        self.context = replace(self.context, runtime_env=env)
+        self.groups.home = self._home
 
     # What is posted.
 
-    def call(
+    def _call_else(
         self,
         actor: ActorId,
         method: Method,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
-        """Sends a call; see Engine."""
-        call = super().call
+        """Sends a call from another thread, or says why there is nobody to call."""
         if threading.get_ident() == self._thread:
-            return call(actor, method, args, kwargs)
+            raise self._gone(actor)
+        call = super().call
         life = self._living.get(actor)
         payload = None if kwargs else encode_plain_call(args)
         if payload is None or life is None or self._is_closed:
@@ -114,18 +103,16 @@ class CrossingEngine(LocalEngine):
         else:
             dispatch.call(ref, method.name, payload, told)
 
-    def run(
+    def _run_else(
         self,
         spec: FunctionSpec,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
-        """Calls a function; see Engine."""
+        """Calls a function from another thread."""
         run = super().run
         if self._env:
             spec = self._heir_of(spec)
-        if threading.get_ident() == self._thread:
-            return run(spec, args, kwargs)
         plan = None if self._is_closed else self.lives.pool.plans.known(spec)
         payload = None if kwargs else encode_plain_call(args)
         if payload is None or plan is None:
@@ -149,6 +136,9 @@ class CrossingEngine(LocalEngine):
 
     def _new_ref(self) -> ObjectRef[Any]:
         """A ref that nobody fills yet; until it is sent it is that of any object."""
+        if not self._is_known and asyncio._get_running_loop() is not None:  # noqa: SLF001  # the same
+            self._is_known = True  # another loop may gather it
+            be_known_by_home()
         ref: ObjectRef[Any] = ObjectRef(loop=self.loop)
         ref.bind(self.lives.objects, 0)
         return ref
@@ -167,9 +157,6 @@ class CrossingEngine(LocalEngine):
     def create(self, spec: ActorSpec) -> ActorId:
         """Starts the life of an actor; see Engine."""
         create, retain = super().create, super().retain
-        if self._env:
-            env = inherited(self._env, spec.options.runtime_env)
-            spec = replace(spec, options=spec.options.updated({"runtime_env": env}))
         if threading.get_ident() == self._thread:
             return create(spec)
 
@@ -218,8 +205,6 @@ class CrossingEngine(LocalEngine):
     ) -> Reading:
         """Calls a function that yields; see Engine."""
         stream = super().run_stream
-        if self._env:
-            spec = self._heir_of(spec)
         return self._across(partial(stream, spec, args, kwargs))
 
     def names(self) -> list[tuple[str, str]]:
@@ -232,19 +217,34 @@ class CrossingEngine(LocalEngine):
 
     def ready(self, actor: ActorId) -> asyncio.Future[None]:
         """Done when the actor is ready; see Engine."""
-        return self._ref_of(actor, super().ready)
+        ready = super().ready
+        return ready(actor) if self._is_on_loop() else self._ref_of(actor, ready)
 
     def end(self, actor: ActorId) -> asyncio.Future[None]:
         """Ends the actor behind what it was sent; see Engine."""
-        return self._ref_of(actor, super().end)
+        end = super().end
+        return end(actor) if self._is_on_loop() else self._ref_of(actor, end)
 
     def kill(self, actor: ActorId, *, restart: bool = False) -> asyncio.Future[None]:
         """Ends the actor at once; see Engine."""
-        return self._ref_of(actor, partial(super().kill, restart=restart))
+        kill = partial(super().kill, restart=restart)
+        return kill(actor) if self._is_on_loop() else self._ref_of(actor, kill)
 
     def snapshot(self) -> Snapshot:
         """The state of the runtime now."""
         return self._across(super().snapshot)
+
+    def calls(self) -> list[CallInfo]:
+        """The calls that have no answer yet; see Owner."""
+        return self._across(super().calls)
+
+    def available(self) -> dict[str, float]:
+        """What nobody holds; see Owner."""
+        return self._across(super().available)
+
+    def total(self) -> dict[str, float]:
+        """Everything that may be granted; see Owner."""
+        return self._across(super().total)
 
     def explain(self, actor: ActorId) -> str:
         """Why an actor is not placed yet, or where it is."""
@@ -254,18 +254,19 @@ class CrossingEngine(LocalEngine):
         """Where an actor, or a call, would go now, or what stands in its way."""
         return self._across(partial(super().survey, label, options))
 
-    def _heir_of(self, spec: FunctionSpec) -> FunctionSpec:
-        heir = self._heirs.get(spec)
-        if heir is None:
-            env = inherited(self._env, spec.options.runtime_env)
-            options = spec.options.updated({"runtime_env": env})
-            heir = self._heirs[spec] = replace(spec, options=options)
-        return heir
-
     def forsake(self) -> None:
         """Refuses everything from now on; see Engine."""
         super().forsake()
         self._home.refusal = _FORKED
+
+    def _is_on_loop(self) -> bool:
+        """Whether this code runs on the user's loop, which awaits futures as they are.
+
+        Threads wait for what they get of any other.
+        """
+        if isinstance(self._home, Apart):
+            return False
+        return asyncio._get_running_loop() is self.loop  # noqa: SLF001  # None, and no error, if there is none
 
     def _across(self, work: Callable[[], T]) -> T:
         return self._home.across(work)
@@ -296,7 +297,13 @@ class CrossingEngine(LocalEngine):
 
 
 class _CrossingGroups(GroupVerbs):
-    """The placement groups, as any thread of the owner speaks of them."""
+    """The placement groups, as any thread of the owner speaks of them.
+
+    Attributes:
+        home: How those get to the loop.
+    """
+
+    home: Crossing
 
     def reserve(self, spec: GroupSpec) -> GroupSpec:
         """Starts to reserve a group; see Reservations."""
@@ -323,4 +330,4 @@ class _CrossingGroups(GroupVerbs):
         return self._across(partial(super().explain, group))
 
     def _across(self, work: Callable[[], T]) -> T:
-        return cast("Apart", self._loop).across(work)
+        return self.home.across(work)

@@ -10,7 +10,7 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from actorlib._apart import block
+from actorlib._apart import block, notify, soon
 from actorlib._local.callers import Callers
 from actorlib._local.debts import Debts
 from actorlib._local.held import Held
@@ -389,7 +389,7 @@ class Dispatch:
 
         def gone(_: object) -> None:
             # A destructor may run anywhere, also in the middle of a write.
-            loop.call_soon(self.cancel, call)
+            soon(loop, partial(self.cancel, call))
 
         if type(self._mailbox.reply(self._mailbox.current(call))) is Stopped:
             return
@@ -408,7 +408,7 @@ class Dispatch:
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
         """Calls back once when a ref is done; see Replier."""
-        ref.add_done_callback(lambda _: then())
+        notify(ref, lambda _: then())
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Blocks a thread beside the loop it comes through; see Replier."""

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import weakref
+from abc import ABC, abstractmethod
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from actorlib._bundles import GroupId
@@ -31,7 +34,7 @@ from actorlib._pending import PendingCalls
 from actorlib._propagation import MARKED
 from actorlib._reading import Reading
 from actorlib._ref import ObjectRef
-from actorlib._runtime_env import refuse_own
+from actorlib._runtime_env import inherited, refuse_own
 from actorlib._snapshot import Snapshot
 from actorlib._telling import tell
 from actorlib._window import bounds_of
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
     from actorlib._local.machine import Machine
     from actorlib._local.supervisor import Life
     from actorlib._options import ActorOptions
+    from actorlib._runtime_env import RuntimeEnv
     from actorlib._runtime_options import RuntimeOptions
     from actorlib._snapshot import ActorInfo, CallInfo
 
@@ -53,10 +57,11 @@ _PATIENCE = 5.0
 """Seconds beyond the grace after which an end is forced, whatever the template does."""
 
 
-class LocalEngine:
+class LocalEngine(ABC):
     """Runs actors as subprocesses of this process; see Engine.
 
-    Every verb is called from the thread of its loop.
+    What is here is done by the thread of its loop; how others get there is said by the
+    one class that is derived from it.
     """
 
     def __init__(self, machine: Machine, options: RuntimeOptions) -> None:
@@ -88,13 +93,25 @@ class LocalEngine:
         self._wakeup = Wakeup(self.loop)
         self._is_closed = False
         self._is_forsaken = False
+        self._env: RuntimeEnv | None = None
+        self._heirs: weakref.WeakKeyDictionary[FunctionSpec, FunctionSpec] = (
+            weakref.WeakKeyDictionary()
+        )
         self.pending = PendingCalls()
+
+    def hand_down(self, env: RuntimeEnv) -> None:
+        """Has every actor and every function inherit an environment."""
+        self._env = env
+        self.context = replace(self.context, runtime_env=env)
 
     # The verbs.
 
     def create(self, spec: ActorSpec) -> ActorId:
         """Starts the life of an actor; see Engine."""
         self._check_thread()
+        if self._env:
+            env = inherited(self._env, spec.options.runtime_env)
+            spec = replace(spec, options=spec.options.updated({"runtime_env": env}))
         if self.machine.is_shared:
             refuse_own(spec.options.runtime_env)
         self.lives.directory.vacant(spec.options)
@@ -116,7 +133,7 @@ class LocalEngine:
         """Sends a call; see Engine."""
         life = self._living.get(actor)
         if life is None or self._is_closed or threading.get_ident() != self._thread:
-            life = self._life(actor)  # it says what is wrong
+            return self._call_else(actor, method, args, kwargs)
         told = method.told
         if told is not None or MARKED:
             told = tell(method)
@@ -135,10 +152,32 @@ class LocalEngine:
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
         """Calls a function; see Engine."""
-        self._check_thread()
+        if threading.get_ident() != self._thread:
+            return self._run_else(spec, args, kwargs)
+        if self._env:
+            spec = self._heir_of(spec)
         ref: ObjectRef[Any] = ObjectRef(loop=self.loop)
         self._runs.run(ref, spec, args, kwargs)
         return ref
+
+    @abstractmethod
+    def _call_else(
+        self,
+        actor: ActorId,
+        method: Method,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> ObjectRef[Any]:
+        """Sends a call from another thread, or says why there is nobody to call."""
+
+    @abstractmethod
+    def _run_else(
+        self,
+        spec: FunctionSpec,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> ObjectRef[Any]:
+        """Calls a function from another thread."""
 
     def run_stream(
         self,
@@ -148,6 +187,8 @@ class LocalEngine:
     ) -> Reading:
         """Calls a function that yields; see Engine."""
         self._check_thread()
+        if self._env:
+            spec = self._heir_of(spec)
         pool = self.lives.pool
         feed = OwnerFeed(self.loop, pool, pool)
         bounds = bounds_of(spec.options.backpressure or 0)
@@ -297,18 +338,31 @@ class LocalEngine:
 
     # Sending.
 
+    def _heir_of(self, spec: FunctionSpec) -> FunctionSpec:
+        """A function with what it inherits from the runtime."""
+        heir = self._heirs.get(spec)
+        if heir is None:
+            env = inherited(self._env, spec.options.runtime_env)
+            options = spec.options.updated({"runtime_env": env})
+            heir = self._heirs[spec] = replace(spec, options=options)
+        return heir
+
     def _life(self, actor: ActorId) -> Life:
         life = self.lives.find(actor)
         if life is None or self._is_closed:
-            raise ActorHandleNotFoundError(
-                f"actor {actor.hex()} belongs to another process, of which this one is "
-                "a fork"
-                if self._is_forsaken
-                else f"actor {actor.hex()} is of a runtime that was shut down: create "
-                "it anew in the one that runs now"
-            )
+            raise self._gone(actor)
         self._check_thread()
         return life
+
+    def _gone(self, actor: ActorId) -> ActorHandleNotFoundError:
+        """Why an actor cannot be called by anybody here."""
+        return ActorHandleNotFoundError(
+            f"actor {actor.hex()} belongs to another process, of which this one is "
+            "a fork"
+            if self._is_forsaken
+            else f"actor {actor.hex()} is of a runtime that was shut down: create "
+            "it anew in the one that runs now"
+        )
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -320,11 +374,7 @@ class LocalEngine:
 
     def _check_thread(self) -> None:
         if threading.get_ident() != self._thread:
-            raise RuntimeError(
-                "actors are called from the thread of the event loop that the runtime "
-                "was started on; from another thread, hand it a coroutine with "
-                "asyncio.run_coroutine_threadsafe()"
-            )
+            raise RuntimeError("this is done by the thread of the runtime's loop")
 
     # Inspection.
 

@@ -7,7 +7,7 @@ import weakref
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from actorlib._apart import block
+from actorlib._apart import block, notify
 from actorlib._bundles import GroupId, GroupSpec
 from actorlib._engine import ActorId
 from actorlib._local.holders import OWNER
@@ -120,7 +120,7 @@ class GroupVerbs:
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
         """Calls back once when a ref is done; see Replier."""
-        ref.add_done_callback(lambda _: then())
+        notify(ref, lambda _: then())
 
     def name(self) -> bytes:
         """Refuses: nobody else can speak of it; see Replier."""

@@ -12,7 +12,7 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from actorlib._apart import block
+from actorlib._apart import block, notify
 from actorlib._engine import OBJECT_ID, LoanId, ObjectId
 from actorlib._local.holders import OWNER
 from actorlib._local.loans import Loans
@@ -132,7 +132,7 @@ class Objects:
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
         """Calls back once when a ref is done; see Replier."""
-        ref.add_done_callback(lambda _: then())
+        notify(ref, lambda _: then())
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Blocks a thread beside the loop it comes through; see Replier."""

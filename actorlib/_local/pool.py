@@ -12,6 +12,7 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from actorlib._apart import soon
 from actorlib._local.ahead import depth
 from actorlib._local.holders import OWNER
 from actorlib._local.plans import Plans
@@ -299,7 +300,7 @@ class Pool:
 
         def gone(_: object) -> None:
             # A destructor may run anywhere.
-            self.loop.call_soon(self.cancel, number)
+            soon(self.loop, partial(self.cancel, number))
 
         task = self._tasks.get(number)
         if task is not None and isinstance(task.reply, ObjectRef):

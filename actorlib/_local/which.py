@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from actorlib._apart import Apart
 from actorlib._local.crossing import CrossingEngine
-from actorlib._local.engine import LocalEngine
 
 if TYPE_CHECKING:
     from actorlib._local.machine import Machine
@@ -19,16 +18,15 @@ VARIABLE = "ACTORLIB_TIMELINE"
 KEPT = 100_000
 
 
-def engine_for(machine: Machine, options: RuntimeOptions) -> LocalEngine:
-    """The engine on the loop that is running: one that has a thread to itself, or not.
+def engine_for(machine: Machine, options: RuntimeOptions) -> CrossingEngine:
+    """The engine on the loop that is running.
 
     Args:
         machine: What there is.
         options: How the runtime behaves.
     """
-    if not isinstance(asyncio.get_running_loop(), Apart):
-        return LocalEngine(machine, options)
-    kept = kept_events()
+    is_script = isinstance(asyncio.get_running_loop(), Apart)
+    kept = kept_events() if is_script else 0
     if kept:
         from actorlib._local.recording import (  # noqa: PLC0415  # few ask for it
             RecordingEngine,

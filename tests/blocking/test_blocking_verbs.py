@@ -576,6 +576,6 @@ async def test_blocking_get_when_the_runtime_is_the_loops_own_then_refused() -> 
             ray.wait([echo.echo.remote(1)])
         with pytest.raises(RuntimeError, match="already"):
             ray.init()
-        with pytest.raises(RuntimeError, match=r"run_coroutine_threadsafe"):
-            await asyncio.to_thread(ray.put, 1)
+        ref = await asyncio.to_thread(ray.put, 1)
+        assert await asyncio.to_thread(ray.get, [ref]) == [await ref]
         await echo.echo.remote(1)
