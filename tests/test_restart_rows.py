@@ -601,7 +601,7 @@ async def test_kill_with_restart_fails_calls_on_their_way_with_the_reason(
     assert "it was killed, to be restarted" in str(error)
 
 
-async def test_kill_with_restart_of_what_has_no_process_changes_nothing(
+async def test_kill_with_restart_of_what_is_restarting_changes_nothing(
     runtime: Runtime,
 ) -> None:
     actor = await backing_off()
@@ -610,14 +610,58 @@ async def test_kill_with_restart_of_what_has_no_process_changes_nothing(
     await actorlib.kill(actor)
     await actorlib.kill(actor, no_restart=False)
 
+
+async def test_kill_with_restart_of_one_in_line_puts_it_at_the_end(
+    runtime: Runtime,
+) -> None:
+    blocker = Target.options(num_gpus=2).remote()
+    first = Fragile.options(num_gpus=2, max_restarts=1).remote()
+    second = Fragile.options(num_gpus=2).remote()
+    early = first.add.remote()
+    await blocker
+
+    await actorlib.kill(first, no_restart=False)
+
+    assert info(runtime, first).restarts == 1
+    await actorlib.kill(blocker)
+    assert await second.add.remote() == 1
+    assert not early.done()
+    await actorlib.kill(second)
+    assert await early == 1
+
+
+async def test_kill_with_restart_of_one_in_line_ends_it_if_there_is_none_left(
+    runtime: Runtime,
+) -> None:
+    del runtime
     blocker = Target.options(num_gpus=2).remote()
     pending = Fragile.options(num_gpus=1, max_restarts=1).remote()
     await blocker
+
     await actorlib.kill(pending, no_restart=False)
+    await actorlib.kill(pending, no_restart=False)
+
+    assert isinstance(await raised(pending.add.remote()), ActorDiedError)
     await actorlib.kill(blocker)
 
-    assert await pending.add.remote() == 1
-    assert info(runtime, pending).restarts == 0
+
+async def test_kill_with_restart_of_one_in_a_group_puts_it_behind_the_others(
+    runtime: Runtime,
+) -> None:
+    group = actorlib.placement_group([{"GPU": 1}])
+    blocker = Target.options(num_gpus=1, placement_group=group).remote()
+    first = Fragile.options(num_gpus=1, placement_group=group, max_restarts=1).remote()
+    second = Fragile.options(num_gpus=1, placement_group=group).remote()
+    await blocker
+
+    await actorlib.kill(first, no_restart=False)
+
+    assert info(runtime, first).restarts == 1
+    await actorlib.kill(blocker)
+    assert await second.add.remote() == 1
+    await actorlib.kill(second)
+    assert await first.add.remote() == 1
+    await actorlib.remove_placement_group(group)
 
 
 def restart(actor: ActorHandle[Any]) -> None:

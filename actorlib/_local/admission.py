@@ -111,6 +111,22 @@ class Admission:
         self._places[promise] = waiter
         self._serve()
 
+    def queue_anew(self, promise: asyncio.Future[Lease]) -> None:
+        """Goes to the end of the line; nothing happens if its turn has come.
+
+        Args:
+            promise: What ``enter`` gave.
+        """
+        waiter = self._places.get(promise)
+        if waiter is None or self._promised.pop(waiter, None) is None:
+            return
+        self._line.leave(waiter)
+        asked = waiter.request, waiter.where, waiter.priority
+        waiter = self._line.join(waiter.label, *asked)
+        self._promised[waiter] = promise
+        self._places[promise] = waiter
+        self._serve()
+
     def release(self, lease: Lease) -> None:
         """Gives a lease back and lets everyone go who may go now.
 

@@ -184,6 +184,16 @@ class Group:
             self._refuse(promise)
             self._serve(self._bundles)
 
+    def queue_anew(self, promise: asyncio.Future[Lease]) -> bool:
+        """Goes behind all others who wait to get in; False if it is none of them."""
+        seeker = self._seekers.pop(promise, None)
+        if seeker is None:
+            return False
+        self._seekers[promise] = seeker
+        if self._bundles is not None:
+            self._serve(self._bundles)
+        return True
+
     def leave(self, promise: asyncio.Future[Lease]) -> bool:
         """Gives up a place among those who wait to get in; False if it has none."""
         if self._seekers.pop(promise, None) is None:

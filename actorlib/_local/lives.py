@@ -262,6 +262,11 @@ class Lives:
         if not self.groups.leave(promise):
             self._machine.admission.leave(promise)
 
+    def queue_anew(self, promise: asyncio.Future[Lease]) -> None:
+        """Goes to the end of the line; see Surroundings."""
+        if not any(group.queue_anew(promise) for group in self.groups):
+            self._machine.admission.queue_anew(promise)
+
     def release_lease(self, lease: Lease) -> None:
         """Gives a share back; see Surroundings."""
         if not self.groups.release(lease):

@@ -66,6 +66,13 @@ class Place:
             self.promise = self._surroundings.enter(self._record)
         return await self.promise
 
+    def queue_anew(self) -> bool:
+        """Goes to the end of the line; False if it does not stand in one."""
+        if self.promise is None or self.promise.done():
+            return False
+        self._surroundings.queue_anew(self.promise)
+        return True
+
     def take(self, lease: Lease) -> None:
         """Holds a share from now on."""
         self._record.lease = lease

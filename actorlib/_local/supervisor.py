@@ -180,6 +180,8 @@ class Life:
     def interrupt(self, reason: str) -> asyncio.Future[None]:
         """Ends its process at once, to be restarted; kills it if it may not be.
 
+        One that stands in line is restarted there: it goes to the end.
+
         Returns:
             Done when that process is gone.
         """
@@ -189,6 +191,8 @@ class Life:
             return asyncio.shield(self.ended)
         waiter = self._session_over.wait()
         if self._process is None:  # it has none yet, and will start afresh anyway
+            if self.place.queue_anew():
+                self.restarts.follows(Exit(cause="restarted"), self._now())
             self._session_over.happens()
         else:
             self._interrupted = reason

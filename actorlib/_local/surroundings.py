@@ -43,6 +43,10 @@ class Surroundings(Protocol[L_contra]):
         """Gives up a place in line, or a share that was not taken."""
         ...
 
+    def queue_anew(self, promise: asyncio.Future[Lease]) -> None:
+        """Gives up a place in line for one at its end."""
+        ...
+
     def release_lease(self, lease: Lease) -> None:
         """Gives a share back."""
         ...

@@ -388,6 +388,32 @@ REQUESTS = [
 ]
 
 
+async def test_queue_anew_when_others_wait_then_it_is_behind_them(crowd: Crowd) -> None:
+    holder = crowd.enter("holder", GPU)
+    first, second = crowd.enter("first", GPU), crowd.enter("second", GPU)
+
+    crowd.admission.queue_anew(first)
+    crowd.admission.queue_anew(holder)  # its turn has come: nothing happens
+
+    assert crowd.waiting() == ["second", "first"]
+    crowd.admission.release(holder.result())
+    assert second.done()
+    crowd.admission.release(second.result())
+    assert first.done()
+
+
+async def test_queue_anew_when_it_was_in_the_way_then_others_go(crowd: Crowd) -> None:
+    holder = crowd.enter("holder", request(num_gpus=1, num_cpus=1))
+    large = crowd.enter("large", request(num_gpus=1, num_cpus=4))
+    small = crowd.enter("small", request(num_cpus=2))
+    assert not small.done()
+
+    crowd.admission.queue_anew(large)
+
+    assert small.done()
+    assert holder.done()
+
+
 class AdmissionMachine(RuleBasedStateMachine):
     """Asks, cancellations and releases in any order, within a turn and across."""
 
