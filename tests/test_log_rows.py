@@ -131,3 +131,27 @@ asyncio.run(main())
     assert out == ["it died"]
     assert "Model" in err
     assert "ModuleNotFoundError: No module named 'nowhere'" in err
+
+
+def test_log_003_what_python_says_of_errors_is_whole_for_each_actor(
+    tmp_path: Path,
+) -> None:
+    text = HEAD.replace("print(text)", "fail()")
+    text = text.replace(
+        "@actorlib.remote\nclass Talker",
+        "import traceback\n"
+        "def fail():\n"
+        "    try:\n"
+        "        raise ValueError('no')\n"
+        "    except ValueError:\n"
+        "        traceback.print_exc()\n\n"
+        "@actorlib.remote\nclass Talker",
+    ).replace("        await actors[0]", "        # ")
+
+    out, err = printed(tmp_path, text)
+
+    assert out == []
+    told = [line.partition(") ")[2] for line in err.splitlines()]
+    first = told[: told.index("ValueError: no") + 1]
+    assert first[0] == "Traceback (most recent call last):"
+    assert told == first * 4

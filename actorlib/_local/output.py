@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from contextvars import Context
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ class OutputPipe:
         self._loop = loop
         self.label = label
         self._pid = pid
-        loop.add_reader(self._read_end, self._read)
+        # In no context: that of whoever started this would be kept with all it holds.
+        Context().run(loop.add_reader, self._read_end, self._read)
 
     @property
     def tail(self) -> str:

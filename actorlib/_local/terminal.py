@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from contextvars import Context
+from typing import TYPE_CHECKING, TextIO
 
 from actorlib._local.repeats import Line, Repeats
 
@@ -41,14 +42,13 @@ class Terminal:
         if not self._style.is_shown:
             return
         lines = [Line(stream, label, pid, text) for text in texts]
-        if self._repeats is not None:
-            now, admits = self._loop.time(), self._repeats.admits
-            shown = [line for line in lines if admits(line, now)]
+        if self._repeats is not None and lines:
+            now = self._loop.time()
+            lines = self._repeats.admit(lines, now)
             if self._repeats.is_due:
                 self._tell(self._repeats.tell(now))
-            if len(shown) < len(lines):
+            if not lines:
                 self._wake()
-            lines = shown
         told = self._style.told
         self._write(stream, "".join(map(told, lines)))
 
@@ -80,8 +80,15 @@ class Terminal:
         if not text or stream is None or stream is self._lost.get(name):
             return
         try:
-            coding = getattr(stream, "encoding", None) or "utf-8"
-            stream.write(text.encode(coding, "backslashreplace").decode(coding))
-            stream.flush()
+            # Whoever started what calls this, the output is not theirs: a notebook asks
+            # the context which cell it belongs to, and without one shows it in the
+            # cell that runs.
+            Context().run(_put, stream, text)
         except (OSError, ValueError):  # it is closed: there is nobody left to read it
             self._lost[name] = stream
+
+
+def _put(stream: TextIO, text: str) -> None:
+    coding = getattr(stream, "encoding", None) or "utf-8"
+    stream.write(text.encode(coding, "backslashreplace").decode(coding))
+    stream.flush()
