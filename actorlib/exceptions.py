@@ -271,6 +271,11 @@ class ActorDiedError(ActorError):
         super().__init__(message, actor_id=actor_id)
         self.exit = exit
 
+    @property
+    def actor_init_failed(self) -> bool:
+        """Whether its constructor raised; the text has that traceback."""
+        return bool(self.exit.constructor)
+
     def __reduce__(self) -> tuple[object, ...]:
         made = type(self), str(self), self.exit, self.actor_id, self.__cause__
         return _died, made
@@ -352,6 +357,7 @@ class Exit:
         log_tail: The last lines of its standard error.
         method: The method that was running, or None.
         pid: The process id it had, or 0 if it never ran.
+        constructor: The traceback of its constructor, if that raised.
     """
 
     cause: str
@@ -361,9 +367,10 @@ class Exit:
     log_tail: str = ""
     method: str | None = None
     pid: int = 0
+    constructor: str = ""
 
     def __str__(self) -> str:
-        """What happened, in one line and then the last of its standard error."""
+        """What happened, in one line; then a traceback, and the last of its output."""
         text = self.reason or self.cause
         if self.signal is not None:
             text = f"{text} ({signal_name(self.signal)})"
@@ -371,10 +378,17 @@ class Exit:
             text = f"{text} (exit code {self.code})"
         if self.method:
             text = f"{text}, while it ran {self.method}"
+        if self.constructor:
+            text = f"{text}. Its constructor raised:\n{_quoted(self.constructor)}"
         if self.log_tail:
-            tail = "\n".join(f"  | {line}" for line in self.log_tail.splitlines())
-            text = f"{text}. The end of its standard error:\n{tail}"
+            end = "\n" if self.constructor else ". "
+            tail = _quoted(self.log_tail)
+            text = f"{text}{end}The end of its standard error:\n{tail}"
         return text
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(f"  | {line}" for line in text.splitlines())
 
 
 def signal_name(number: int) -> str:

@@ -324,6 +324,9 @@ async def test_constructor_when_it_raises_fails_every_call_with_its_error(
     assert isinstance(caught.value.__cause__, ValueError)
     assert isinstance(caught.value.__cause__, TaskError)
     assert "raise_error" in caught.value.__cause__.traceback_str
+    assert caught.value.actor_init_failed
+    # The text alone is what a log has of it.
+    assert "raise ValueError" in str(caught.value)
 
 
 @pytest.mark.parametrize("actor_class", CLASSES)

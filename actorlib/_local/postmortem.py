@@ -30,6 +30,7 @@ class Remains:
         interrupted: Why it was killed to be restarted, or the empty string.
         was_ready: Whether its constructor had finished.
         constructor: The last line of the constructor's traceback, if it raised.
+        traceback: All of it.
         protocol: What was wrong with its frames, if anything.
         method: The method that was running, or None.
         log_tail: The last lines of its standard error.
@@ -42,6 +43,7 @@ class Remains:
     interrupted: str = ""
     was_ready: bool = False
     constructor: str = ""
+    traceback: str = ""
     protocol: str = ""
     method: str | None = None
     log_tail: str = ""
@@ -65,6 +67,7 @@ def exit_of(remains: Remains) -> Exit:
         log_tail="" if remains.asked else remains.log_tail,
         method=None if remains.asked else remains.method,
         pid=remains.pid,
+        constructor="" if remains.asked or remains.interrupted else remains.traceback,
     )
 
 

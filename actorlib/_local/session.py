@@ -52,6 +52,7 @@ class Session:
         showing: What was shown of shared memory.
         constructor_error: What the constructor raised, if it did.
         constructor_summary: The last line of its traceback.
+        constructor_traceback: All of it.
         protocol_error: What was wrong with the worker's frames, if anything.
         when_answered: Told of the calls of a worker that waits, as they are answered.
     """
@@ -74,6 +75,7 @@ class Session:
         self.prefix = prefix
         self.constructor_error: BaseException | None = None
         self.constructor_summary = ""
+        self.constructor_traceback = ""
         self.protocol_error: Exception | None = None
         self.when_answered: Callable[[int], None] | None = None
         self._loop = loop
@@ -184,6 +186,7 @@ class Session:
     def _constructor_failed(self, frame: Frame) -> None:
         _, _, kind, summary, text, where, _, payload = frame
         self.constructor_summary = summary
+        self.constructor_traceback = text
         self.constructor_error = error_of(kind, summary, text, where, payload)
 
     def _break(self, error: Exception) -> None:

@@ -385,6 +385,7 @@ class Life:
                 interrupted=self._interrupted,
                 was_ready=self._was_ready,
                 constructor=session.constructor_summary,
+                traceback=session.constructor_traceback,
                 protocol=str(session.protocol_error or ""),
                 method=self.dispatch.running(),
                 log_tail=process.log_tail(),

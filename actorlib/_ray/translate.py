@@ -104,7 +104,11 @@ def _died(error: Any, text: str, where: str, actor_id: str) -> BaseException:
     born = getattr(given, "cause", None)
     if isinstance(born, Raised):
         cause = error_of(RAISED, *born.args)
-        how = Exit(cause="failed to start", reason=f"its constructor raised {cause!r}")
+        how = Exit(
+            cause="failed to start",
+            reason=f"it could not be made: {born.args[0]}",
+            constructor=born.args[1],
+        )
         died = ours.ActorDiedError(f"{where}: {how}", exit=how, actor_id=actor_id)
         died.__cause__ = cause
         return died

@@ -87,6 +87,19 @@ def test_exit_of_when_something_is_known_then_the_reason_says_it(
     assert text in exit_of(remains).reason
 
 
+def test_exit_of_when_the_constructor_raised_then_its_traceback_is_told() -> None:
+    raised = Remains(
+        process=FAILED, constructor="ValueError: no", traceback="Trace\nValueError: no"
+    )
+    how = exit_of(raised)
+    assert how.constructor == "Trace\nValueError: no"
+    assert str(how).endswith("Its constructor raised:\n  | Trace\n  | ValueError: no")
+    assert ActorDiedError("", exit=how).actor_init_failed
+
+    killed = exit_of(replace(raised, asked="it was killed"))
+    assert not ActorDiedError("", exit=killed).actor_init_failed
+
+
 @pytest.mark.parametrize("process", [LEFT, SEGFAULT, KILLED])
 @pytest.mark.parametrize("was_ready", [True, False])
 def test_exit_of_when_it_was_never_ready_then_the_reason_says_so(
