@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import textwrap
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -471,10 +472,8 @@ async def test_actor_when_made_right_after_the_template_was_killed_lives(
     new = [Serial.remote() for _ in range(3)]
     async with asyncio.timeout(PROMPTLY):
         refs = [actor.echo.remote(i) for i, actor in enumerate(new)]
-        results = await asyncio.gather(*refs, return_exceptions=True)
-    # Those that it was asked for before its end was known went with it.
-    for number, result in enumerate(results):
-        assert result == number or isinstance(result, ActorDiedError)
+        results = await asyncio.gather(*refs)
+    assert results == [0, 1, 2]
 
 
 async def test_template_when_killed_again_and_again_comes_back(
@@ -511,6 +510,123 @@ async def test_actors_when_the_template_cannot_come_back_fail_and_do_not_hang(
             told = await death_of(Serial.options(num_gpus=1).remote())
             assert module.stem in told.reason
         assert runtime.available_resources()["GPU"] == 1.0
+
+
+DYING = """
+    import os, signal
+    with open({path!r}, "rb+", buffering=0) as tries:
+        left = int(tries.read() or b"0")
+        tries.seek(0)
+        tries.write(b"%d" % max(0, left - 1))
+    if left:
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def family(template: int) -> set[int]:
+    """The children of a template."""
+    with open(f"/proc/{template}/task/{template}/children", encoding="ascii") as told:  # noqa: PTH123  # the kernel's
+        return set(map(int, told.read().split()))
+
+
+async def test_template_when_its_successors_die_too_then_a_later_one_serves(
+    module: Path, tmp_path: Path
+) -> None:
+    tries = tmp_path / "tries"
+    tries.write_text("0")
+    rewrite(module, textwrap.dedent(DYING.format(path=str(tries))))
+    async with quiet(preload=[module.stem]) as runtime:
+        lasting = Serial.options(max_restarts=1, num_gpus=1).remote()
+        home = await lasting.household.remote()
+        tries.write_text("3")  # so many die before they greet
+        os.kill(home["template"], signal.SIGKILL)
+        async with asyncio.timeout(PROMPTLY):
+            new = Serial.remote()
+            assert await new.echo.remote(1) == 1
+            again = await (await lasting).household.remote()
+        assert again["template"] != home["template"]
+        info = next(i for i in runtime.snapshot().actors if i.resources.get("GPU"))
+        assert (info.state, info.restarts) == ("alive", 0)
+
+
+async def test_template_when_it_could_not_come_back_then_the_next_launch_tries(
+    module: Path,
+) -> None:
+    rewrite(module, "")
+    async with quiet(preload=[module.stem]):
+        first = Serial.remote()
+        home = await first.household.remote()
+        rewrite(module, None)
+        os.kill(home["template"], signal.SIGKILL)
+        assert module.stem in (await death_of(Serial.remote())).reason
+        rewrite(module, "")
+        async with asyncio.timeout(PROMPTLY):
+            assert await Serial.remote().echo.remote(1) == 1
+
+
+@pytest.mark.parametrize("allowed", [0, 3])
+@both_methods
+async def test_actors_when_the_template_dies_while_they_start_are_made_anew(
+    method: str, allowed: int
+) -> None:
+    kind = Serial.options(max_restarts=allowed, max_task_retries=allowed)
+    async with quiet(start_method=method) as runtime:
+        before = Serial.remote()
+        home = await before.household.remote()
+        actors = [kind.remote() for _ in range(20 if method == "template" else 6)]
+        # Now some have been ready, some have been forked, some not asked for.
+        await actors[0]
+        os.kill(home["template"], signal.SIGKILL)
+        async with asyncio.timeout(2 * PROMPTLY):
+            answers = await asyncio.gather(
+                *[actor.echo.remote(1) for actor in actors], return_exceptions=True
+            )
+        for answer in answers:
+            # Only who was ready may be gone, and only if it may not be restarted.
+            assert answer == 1 or (
+                not allowed
+                and isinstance(answer, ActorDiedError)
+                and answer.exit.cause == "lost"
+            )
+        assert 1 in answers
+        assert not any(info.restarts for info in runtime.snapshot().actors)
+
+
+async def test_kill_when_the_template_is_stopped_then_it_needs_none(
+    own_runtime: Runtime,
+) -> None:
+    kept, actor = Serial.remote(), Serial.options(num_gpus=1).remote()
+    home, pid = await kept.household.remote(), await actor.pid.remote()
+    with Watched([pid]) as watched:
+        os.kill(home["template"], signal.SIGSTOP)
+        try:
+            starting = Serial.remote()
+            async with asyncio.timeout(PROMPTLY):
+                await actorlib.kill(actor)
+                await actorlib.kill(starting)
+            assert own_runtime.available_resources()["GPU"] == 1.0
+        finally:
+            os.kill(home["template"], signal.SIGCONT)
+        assert await left(watched) == []
+    async with asyncio.timeout(PROMPTLY):
+        assert await Serial.options(num_gpus=1).remote().echo.remote(1) == 1
+    assert await kept.echo.remote(2) == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
+async def test_spare_when_it_is_stopped_or_killed_then_the_next_actor_has_another(
+    own_runtime: Runtime, number: int
+) -> None:
+    kept = Serial.remote()
+    home = await kept.household.remote()
+    del own_runtime
+    # Whatever the template forks besides its workers, now or until the actors are made.
+    for _ in range(5):
+        for pid in family(home["template"]) - {home["worker"]}:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+        async with asyncio.timeout(PROMPTLY):
+            assert await Serial.remote().echo.remote(1) == 1
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ class ProcessExit:
         signal: The signal, or None.
         peak: The most memory it had, in bytes; 0 if unknown.
         trouble: What went wrong if it never started, or was lost with its parent.
+        is_lost: Whether it was lost with its parent, which comes back.
         what: What it was, for sentences about it.
     """
 
@@ -31,6 +32,7 @@ class ProcessExit:
     signal: int | None = None
     peak: int = 0
     trouble: str = ""
+    is_lost: bool = False
     what: str = "process"
 
 

@@ -328,7 +328,7 @@ class Lives:
             "grace": self.grace,
             "ids": self._machine.accelerator_ids(lease, record.options),
             "resources": counted(lease.amounts),
-            "reconstructed": life.restarts.count > 0,
+            "reconstructed": life.restarts.count > 0 or life.restarts.has_lived,
             "shared": self._machine.is_shared,
             "functions": birth.runs is not None,
         }
@@ -337,16 +337,18 @@ class Lives:
             captures = record.options.placement_group_capture_child_tasks
             setup["captures"] = bool(captures)
         payload, loans = arguments
-        if loans and life.unsent is not None:
+        if loans:
             self.arrived(loans, session.number)  # it may be needed again
-        elif loans:
-            self.lent(loans, session.number)
         if birth.definition is None:
             return (START, setup, b"", loans, payload)
         captured = birth.definition.loans
         self.arrived(captured, session.number)
         both = (*(loans or ()), *captured) or None
         return (START, setup, birth.definition.source, both, payload)
+
+    def spent(self, arguments: Sealed) -> None:
+        """A constructor's arguments will not be sent again; see Surroundings."""
+        self.returned(arguments.loans or (), OWNER)
 
     def close_session(self, session: Session) -> None:
         """Forgets what a worker held; see Surroundings."""
@@ -427,7 +429,7 @@ class Lives:
         if life.record.options.is_detached:
             self.holders.remove(actor, RUNTIME)
         if life.unsent is not None:
-            self.returned(life.unsent.loans or (), OWNER)
+            self.spent(life.unsent)
         self._forget_if_over(life)
 
     def _forget_if_over(self, life: Life) -> None:

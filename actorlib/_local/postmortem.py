@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from actorlib._local.restarts import Fault
 from actorlib.exceptions import (
     ActorDiedError,
     ActorPlacementGroupRemoved,
@@ -71,6 +72,15 @@ def exit_of(remains: Remains) -> Exit:
     )
 
 
+def fault_of(remains: Remains) -> Fault:
+    """Decides whether the end of an actor counts against its restarts."""
+    if remains.asked or remains.interrupted or remains.constructor:
+        return Fault.OWN
+    if remains.process.is_lost:
+        return Fault.LOST
+    return Fault.UNLAUNCHED if remains.process.trouble else Fault.OWN
+
+
 def died(
     record: ActorRecord,
     cause: BaseException | None,
@@ -126,7 +136,7 @@ def _cause(remains: Remains) -> tuple[str, str]:  # noqa: PLR0911  # one per cau
             f"it could not be made: {remains.constructor}",
         )
     if process.trouble:
-        cause = "lost" if remains.pid else "failed to start"
+        cause = "lost" if remains.was_ready else "failed to start"
         return cause, process.trouble
     if remains.protocol:
         return "crashed", f"its process broke the protocol: {remains.protocol}"

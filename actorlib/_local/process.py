@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from actorlib._local.output import OutputPipe
@@ -41,6 +42,8 @@ class LaunchedWorker:
         self.pid = 0
         self.exited: asyncio.Future[ProcessExit] = loop.create_future()
         self.sock, self._theirs = socket.socketpair()
+        self._looks: asyncio.TimerHandle | None = None
+        self._watched = -1
 
     def kill(self) -> None:
         self._kill(self)
@@ -71,7 +74,42 @@ class LaunchedWorker:
         for output in self._outputs or ():
             output.begin(self._loop, self._name, pid)
 
+    def look_later(
+        self, seconds: float, look: Callable[[LaunchedWorker], None]
+    ) -> None:
+        """Calls back if the process is still there by then."""
+        if self._looks is not None:
+            self._looks.cancel()
+        self._looks = self._loop.call_later(seconds, look, self)
+
+    def end_alone(self, parent: int, gone: Callable[[], None]) -> None:
+        """Ends the process group while the template stands still.
+
+        Args:
+            parent: The process id of the template: whose child it is not any more has
+                ended before, and its number may be another's.
+            gone: Called when the process has ended.
+        """
+        if self._watched >= 0:
+            return
+        try:
+            self._watched = os.pidfd_open(self.pid)
+        except (AttributeError, OSError):
+            gone()
+            return
+        if _parent_of(self.pid) not in (parent, None):
+            gone()
+            return
+        self.kill_group()
+        self._loop.add_reader(self._watched, gone)
+
     def ended(self, how: ProcessExit) -> None:
+        if self._looks is not None:
+            self._looks.cancel()
+        if self._watched >= 0:
+            self._loop.remove_reader(self._watched)
+            os.close(self._watched)
+            self._watched = -1
         self.close_theirs()
         for output in self._outputs or ():
             output.close()
@@ -92,3 +130,13 @@ class LaunchedWorker:
                 os.killpg(self.pid, 9)
             except (ProcessLookupError, PermissionError):
                 return
+
+
+def _parent_of(pid: int) -> int | None:
+    """The parent of a process, ended or not; None where nobody says."""
+    try:
+        told = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return None
+    # Behind the name, which is in brackets and may hold anything.
+    return int(told.rpartition(b")")[2].split()[1])

@@ -7,6 +7,7 @@ begins afresh.
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -20,20 +21,44 @@ QUIET = 60.0
 """Seconds of life after which the next death counts as the first in a row."""
 
 
+TRIES = 10
+"""How often in a row an actor is tried to be made that is lost before it is ready."""
+
+_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
+"""Seconds before the second of those tries, and at the most."""
+
+
+class Fault(Enum):
+    """Whose fault the end of a process was, as far as restarts ask."""
+
+    OWN = "own"
+    """The actor's, or whoever killed it."""
+    LOST = "lost"
+    """It was lost with the process that watches over all, which comes back."""
+    UNLAUNCHED = "unlaunched"
+    """There could be no process."""
+
+
 class History(NamedTuple):
     """The restarts that there were.
 
     Attributes:
-        total: How many.
-        streak: How many of them in a row, without a quiet while between.
+        total: How many, of those that count.
+        streak: How many of all in a row, without a quiet while between.
         last: When the last one began.
         recent: When each of those within the policy's window was decided.
+        has_lived: Whether the actor has been ready for calls.
+        tries: How often in a row it was lost before it was ready.
+        is_free: Whether the last one does not count.
     """
 
     total: int = 0
     streak: int = 0
     last: float = 0.0
     recent: tuple[float, ...] = ()
+    has_lived: bool = False
+    tries: int = 0
+    is_free: bool = False
 
 
 class Restart(NamedTuple):
@@ -58,33 +83,71 @@ class GiveUp(NamedTuple):
     reason: str
 
 
-def decide(
-    policy: RestartPolicy, history: History, how: Exit, now: float
+def decide(  # noqa: PLR0911  # one per rule
+    policy: RestartPolicy,
+    history: History,
+    how: Exit,
+    now: float,
+    fault: Fault = Fault.OWN,
 ) -> Restart | GiveUp:
     """What follows the end of an actor's process.
+
+    What is not its own fault counts against nothing: an actor that was not ready yet
+    is made anew whatever its policy, and one that may still be restarted is.
 
     Args:
         policy: How often it may be restarted, and how soon.
         history: The restarts that there were.
         how: How it ended.
         now: The time, in seconds of the clock of the history.
+        fault: Whose fault it was.
     """
     if how.cause == "asked":
         return GiveUp("")
-    if how.cause == "failed to start" and not history.total:
+    if fault is Fault.LOST and how.cause == "failed to start":
+        return _try_again(history, now)
+    if how.cause == "failed to start" and not (history.total or history.has_lived):
         return GiveUp("")  # what never came to life would hardly do so the next time
+    if fault is Fault.UNLAUNCHED:
+        return _spared(policy, history, now)  # in the middle of a restart that counted
     recent = history.recent
     if policy.window is not None:
         recent = tuple(when for when in recent if now - when < policy.window)
     used = history.total if policy.window is None else len(recent)
     if used >= policy.max_restarts >= 0:
         return GiveUp(_used_up(policy, history))
-    is_quiet = not history.total or now - history.last >= QUIET
-    streak = 0 if is_quiet else history.streak
+    if fault is Fault.LOST:
+        return _spared(policy, history, now)
+    streak = _streak(history, now)
     after = _wait(policy.backoff, streak)
     counted = (*recent, now) if _counts_recent(policy) else ()
-    made = History(history.total + 1, streak + 1, now + after, counted)
+    made = history._replace(
+        total=history.total + 1,
+        streak=streak + 1,
+        last=now + after,
+        recent=counted,
+        is_free=False,
+    )
     return Restart(after, made)
+
+
+def _try_again(history: History, now: float) -> Restart | GiveUp:
+    if history.tries >= TRIES:
+        return GiveUp(f" after {TRIES} tries")
+    after = min(_wait(_PAUSE, history.tries), _LONGEST_PAUSE)
+    tries = history.tries + 1
+    return Restart(after, history._replace(tries=tries, last=now + after, is_free=True))
+
+
+def _spared(policy: RestartPolicy, history: History, now: float) -> Restart | GiveUp:
+    streak = _streak(history, now)
+    after = _wait(policy.backoff, streak)
+    made = history._replace(streak=streak + 1, last=now + after, is_free=True)
+    return Restart(after, made)
+
+
+def _streak(history: History, now: float) -> int:
+    return 0 if now - history.last >= QUIET else history.streak
 
 
 class Restarts:
@@ -113,8 +176,17 @@ class Restarts:
         return self._history.total
 
     @property
+    def has_lived(self) -> bool:
+        """Whether the actor has been ready for calls."""
+        return self._history.has_lived
+
+    def is_ready(self) -> None:
+        """The actor is ready for calls: what lost it before is past."""
+        self._history = self._history._replace(has_lived=True, tries=0)
+
+    @property
     def are_over(self) -> bool:
-        """Whether the actor will never be restarted again, however it ends."""
+        """Whether the actor, once ready, will never be restarted again."""
         policy = self._policy
         if policy.window is not None and policy.max_restarts:
             return False
@@ -124,9 +196,11 @@ class Restarts:
         """Whether the actor would be restarted after such an end."""
         return isinstance(decide(self._policy, self._history, how, now), Restart)
 
-    def follows(self, how: Exit, now: float) -> Restart | GiveUp:
+    def follows(
+        self, how: Exit, now: float, fault: Fault = Fault.OWN
+    ) -> Restart | GiveUp:
         """Decides what follows an end, and remembers it."""
-        verdict = decide(self._policy, self._history, how, now)
+        verdict = decide(self._policy, self._history, how, now, fault)
         if isinstance(verdict, GiveUp):
             self.given_up = verdict.reason
         else:
@@ -145,6 +219,8 @@ class Restarts:
                 f"attempt {len(history.recent)} of {policy.max_restarts} within "
                 f"{policy.window:g} s"
             )
+        if history.is_free:
+            text = "which does not count"
         wait = history.last - now
         return f"{text}, in {wait:.2g} s" if wait > 0 else text
 

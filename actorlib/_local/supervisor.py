@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from actorlib._local.descriptors import why
 from actorlib._local.moments import Moment
 from actorlib._local.place import Place
-from actorlib._local.postmortem import Remains, died, exit_of, unavailable
+from actorlib._local.postmortem import Remains, died, exit_of, fault_of, unavailable
 from actorlib._local.registry import ActorState
-from actorlib._local.restarts import GiveUp, Restarts
+from actorlib._local.restarts import Fault, GiveUp, Restarts
 from actorlib._local.teardown import tear_down
 from actorlib.exceptions import ActorUnschedulableError, Exit, TemplateError
 
@@ -75,6 +75,7 @@ class Life:
         self._interrupted = ""
         self._ends_for = ""
         self._was_ready = False
+        self._fault = Fault.OWN
         self._ready = Moment(loop)
         self._session_over = Moment(loop)
         self._cause: BaseException | None = None
@@ -263,7 +264,7 @@ class Life:
                 how = await self._be(lease, sealed)
                 if self._ends_for and not self.dispatch.outlives:
                     break  # there is nothing left to be restarted for
-                follows = self.restarts.follows(how, self._now())
+                follows = self.restarts.follows(how, self._now(), self._fault)
                 if isinstance(follows, GiveUp):
                     break
                 await self._restart(how, follows.after)
@@ -309,7 +310,7 @@ class Life:
             process = surroundings.launch(record, lease)
             self._process = record.process = process
         except (OSError, TemplateError) as error:
-            self._cause = error
+            self._cause, self._fault = error, Fault.UNLAUNCHED
             return Exit(cause="failed to start", reason=why(error))
         try:
             return await self._serve(process, lease, arguments)
@@ -326,8 +327,6 @@ class Life:
         surroundings = self._surroundings
         session = self._session = surroundings.open_session(self, process)
         try:
-            if self.restarts.are_over:
-                self.unsent = None
             start = surroundings.start_frame(self, session, lease, arguments)
             ended = await session.run(start, surroundings.grace)
         finally:
@@ -345,7 +344,8 @@ class Life:
         self._interrupted = ""
         self.record.move(ActorState.RESTARTING)
         self._report(f"restarts ({self.restarts.told(self._now())})", how)
-        self.dispatch.interrupted()
+        if self.restarts.has_lived:  # else no call has left: they wait as before
+            self.dispatch.interrupted()
         self._session_over.happens()
         if after:
             self.place.give_back()
@@ -370,6 +370,10 @@ class Life:
         record.started_at = record.started_at or time.time()
         self.dispatch.opened(self._session.channel, self._session.number)
         self._was_ready = True
+        self.restarts.is_ready()
+        if self.restarts.are_over and self.unsent is not None:
+            self._surroundings.spent(self.unsent)
+            self.unsent = None
         self._ready.happens()
         self.idle()
 
@@ -378,21 +382,21 @@ class Life:
     ) -> Exit:
         error = session.constructor_error
         self._cause = error or session.protocol_error
-        return exit_of(
-            Remains(
-                process=ended,
-                asked=self._asked,
-                interrupted=self._interrupted,
-                was_ready=self._was_ready,
-                constructor=session.constructor_summary,
-                traceback=session.constructor_traceback,
-                protocol=str(session.protocol_error or ""),
-                method=self.dispatch.running(),
-                log_tail=process.log_tail(),
-                pid=process.pid,
-                is_memory_short=self._surroundings.is_memory_short(),
-            )
+        remains = Remains(
+            process=ended,
+            asked=self._asked,
+            interrupted=self._interrupted,
+            was_ready=self._was_ready,
+            constructor=session.constructor_summary,
+            traceback=session.constructor_traceback,
+            protocol=str(session.protocol_error or ""),
+            method=self.dispatch.running(),
+            log_tail=process.log_tail(),
+            pid=process.pid,
+            is_memory_short=self._surroundings.is_memory_short(),
         )
+        self._fault = fault_of(remains)
+        return exit_of(remains)
 
     def _be_dead(self, how: Exit) -> None:
         tear_down(

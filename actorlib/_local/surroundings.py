@@ -65,6 +65,10 @@ class Surroundings(Protocol[L_contra]):
         """What the worker is told first."""
         ...
 
+    def spent(self, arguments: Sealed) -> None:
+        """A constructor's arguments will not be sent again."""
+        ...
+
     def close_session(self, session: Session) -> None:
         """Forgets what the worker held."""
         ...

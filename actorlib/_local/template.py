@@ -13,7 +13,6 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
@@ -23,12 +22,14 @@ from actorlib._local.process import LaunchedWorker
 from actorlib._local.terminal import Terminal
 from actorlib._wire.channel import Channel
 from actorlib._wire.control import (
+    EXITED,
     FAREWELL,
     FORK,
     FORKED,
     HELLO,
     KILL,
     MARK,
+    MISSED,
     PRELOADING,
     REQUEST,
     mark_of_worker,
@@ -42,6 +43,10 @@ if TYPE_CHECKING:
     from actorlib._wire.frames import Frame
 
 _AHEAD = 32
+_LOOK = 1.0
+"""Seconds after which it is asked whether the template is stopped."""
+_PAUSES = (0.0, 0.1, 0.2, 0.4, 0.8)
+"""Seconds before each try to start the template anew."""
 _START_LIMIT = 300.0
 _PACKAGES = str(Path(__file__).parents[2])
 _BOOTSTRAP = (
@@ -93,6 +98,8 @@ class TemplateLauncher:
         self._culprit = ""
         self._trouble = ""
         self._stage = "started"
+        self._is_refused = False
+        self._is_closed = False
 
     async def start(self) -> None:
         """Starts the template and waits until its preloads are imported.
@@ -100,7 +107,22 @@ class TemplateLauncher:
         Raises:
             TemplateError: It did not start, or a preload could not be imported.
         """
-        ours, theirs = socket.socketpair()
+        self._is_refused, self._stage = False, "started"
+        try:
+            await self._spawn()
+            await self._greeted_by()
+        except BaseException as error:
+            self._trouble = str(error)
+            await self._end()
+            raise
+        self._pump()
+
+    async def _spawn(self) -> None:
+        try:
+            ours, theirs = socket.socketpair()
+        except OSError as error:
+            told = f"the template cannot be started: {why(error)}"
+            raise TemplateError(told) from error
         self._sock = ours
         self._hello = self._loop.create_future()
         self._channel = Channel(self._loop, ours, self._report, self._lost)
@@ -108,7 +130,6 @@ class TemplateLauncher:
         try:
             self._process = await asyncio.shield(starting)
         except OSError as error:
-            self._channel.close()
             told = f"the template cannot be started: {why(error)}"
             raise TemplateError(told) from error
         except asyncio.CancelledError:
@@ -116,22 +137,19 @@ class TemplateLauncher:
             await asyncio.wait([starting])
             if starting.exception() is None:
                 self._process = starting.result()
-            await self._shut()
             raise
         finally:
             theirs.close()
+
+    async def _greeted_by(self) -> None:
         try:
             async with asyncio.timeout(_START_LIMIT):
-                await self._hello
+                await cast("asyncio.Future[None]", self._hello)
         except TimeoutError as error:
-            self._trouble = f"the template {self._stage} for over {_START_LIMIT:g} s"
-            await self._shut()
-            raise TemplateError(self._trouble) from error
-        except BaseException as error:
-            self._trouble = str(error)
-            await self._shut()
-            raise
-        self._pump()
+            self._is_refused = True
+            raise TemplateError(
+                f"the template {self._stage} for over {_START_LIMIT:g} s"
+            ) from error
 
     def launch(self, name: str, *, has_devices: bool) -> LaunchedWorker:
         """Starts a worker; see Launcher."""
@@ -141,8 +159,8 @@ class TemplateLauncher:
                 "initialised one in the template: a fork of it could not use any. "
                 "Take it out of init(preload=[...]), or use start_method='spawn'"
             )
-        if self._channel is None:
-            raise TemplateError(self._trouble or "the template is closed")
+        if self._is_closed:
+            raise TemplateError("the template is closed")
         self._room.make((len(self._workers) + 1) * _DESCRIPTORS)
         self._count += 1
         worker = LaunchedWorker(self.kill, self._count, name, self._loop)
@@ -157,13 +175,46 @@ class TemplateLauncher:
             self._queue.remove(worker)
             self._gone(worker, ProcessExit(signal=9))
         elif worker.number in self._workers:
-            self._request(REQUEST.pack(KILL, 9, worker.number), [])
+            if self._channel is not None:
+                self._request(REQUEST.pack(KILL, 9, worker.number), [])
+            self._insist(worker)
+
+    def _insist(self, worker: LaunchedWorker) -> None:
+        """Ends a worker without the template if that is stopped; looks again later."""
+        if worker.number not in self._workers:
+            return
+        if not self._is_stopped():
+            worker.look_later(_LOOK, self._insist)
+        elif worker.pid:
+            parent = cast("subprocess.Popen[bytes]", self._process).pid
+            worker.end_alone(parent, lambda: self._gone(worker, ProcessExit(signal=9)))
+        else:
+            self._recall(worker)
+            self._gone(worker, ProcessExit(signal=9))
+
+    def _is_stopped(self) -> bool:
+        """Whether the template has got a signal that stops it, and none since."""
+        if self._process is None or not hasattr(os, "waitid"):
+            return False
+        stopped = os.WSTOPPED | os.WNOHANG | os.WNOWAIT
+        try:
+            return os.waitid(os.P_PID, self._process.pid, stopped) is not None
+        except ChildProcessError:
+            return False
+
+    def _recall(self, worker: LaunchedWorker) -> None:
+        """Takes back that a worker is to be forked, if that was not sent yet."""
+        fork = REQUEST.pack(FORK, 0, worker.number)
+        for request in [request for request in self._requests if request[0] == fork]:
+            self._requests.remove(request)
+            self._in_flight -= 1
 
     def forsake(self) -> None:
         """In a fork: the template is its parent's; see Launcher."""
         if self._channel is not None:
             self._channel.forsake()
         self._process = None
+        self._is_closed = True
         self._requests.clear()
         for worker in self._workers.values():
             worker.forsake()
@@ -171,14 +222,19 @@ class TemplateLauncher:
 
     async def aclose(self) -> None:
         """Ends the template, and with it whatever is still there."""
+        self._is_closed = True
         if self._restarting is not None and not self._restarting.done():
             self._restarting.cancel()
             await asyncio.wait([self._restarting])
-        await self._shut()
+        await self._end()
+        self._queue.clear()
+        for worker in list(self._workers.values()):
+            self._gone(worker, ProcessExit(signal=9, trouble=self._trouble))
         self._terminal.close()
         self._room.restore()
 
-    async def _shut(self) -> None:
+    async def _end(self) -> None:
+        """Ends the template; who waits for a process goes on waiting."""
         if self._channel is not None:
             self._channel.close()
             self._channel = None
@@ -189,9 +245,6 @@ class TemplateLauncher:
             except subprocess.TimeoutExpired:
                 process.kill()
                 await asyncio.to_thread(process.wait)
-        self._queue.clear()
-        for worker in list(self._workers.values()):
-            self._gone(worker, ProcessExit(signal=9, trouble=self._trouble))
 
     def _popen(self, descriptor: int) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
@@ -220,6 +273,10 @@ class TemplateLauncher:
     # Requests.
 
     def _pump(self) -> None:
+        if self._channel is None:
+            if self._queue and not self._is_closed:
+                self._come_back()
+            return
         if self._hello is None or not self._hello.done():
             return
         while self._queue and self._in_flight < _AHEAD:
@@ -250,8 +307,9 @@ class TemplateLauncher:
                 self._requests.clear()  # it is gone: _lost() tells everybody
                 return
             self._requests.popleft()
-            if descriptors:
-                self._workers[REQUEST.unpack(record)[2]].close_theirs()
+            worker = self._workers.get(REQUEST.unpack(record)[2])
+            if descriptors and worker is not None:
+                worker.close_theirs()
 
     def _send_more(self) -> None:
         self._loop.remove_writer(cast("socket.socket", self._sock).fileno())
@@ -267,16 +325,20 @@ class TemplateLauncher:
                 self._stage = f"imported {frame[1]}"
             elif frame[0] == FORKED:
                 self._forked(*frame[1:])
+            elif (worker := self._workers.get(frame[1])) is None:
+                continue  # it was ended while the template was stopped
+            elif frame[0] == EXITED:
+                self._gone(worker, _exit_of(*frame[2:]))
             else:
-                _, number, status, peak = frame
-                worker = self._workers.get(number)
-                if worker is not None:
-                    self._gone(worker, _exit_of(status, peak))
+                assert frame[0] == MISSED
+                trouble = "the process that it was to be had ended"
+                self._gone(worker, ProcessExit(trouble=trouble, is_lost=True))
 
     def _greeted(self, error: str, culprit: str) -> None:
         hello = cast("asyncio.Future[None]", self._hello)
         self._culprit = culprit
         if error:
+            self._is_refused = True
             hello.set_exception(
                 TemplateError(f"a module of init(preload=...) failed:\n{error}")
             )
@@ -285,8 +347,10 @@ class TemplateLauncher:
 
     def _forked(self, number: int, pid: int, error: str) -> None:
         self._in_flight -= 1
-        worker = self._workers[number]
-        if pid:
+        worker = self._workers.get(number)
+        if worker is None:  # it was ended while the template was stopped
+            self._request(REQUEST.pack(KILL, 9, number), [])
+        elif pid:
             worker.began(pid)
         else:
             self._gone(worker, ProcessExit(trouble=error))
@@ -310,18 +374,35 @@ class TemplateLauncher:
         waiting = set(self._queue)
         for worker in [w for w in self._workers.values() if w not in waiting]:
             worker.kill_group()
-            self._gone(
-                worker, ProcessExit(trouble="the template process died, and it with it")
-            )
-        self._hello = None
-        self._restarting = self._loop.create_task(self._restart())
+            trouble = "the template process died, and it with it"
+            self._gone(worker, ProcessExit(trouble=trouble, is_lost=True))
+        self._hello = self._channel = None
+        self._come_back()
+
+    def _come_back(self) -> None:
+        """Starts the template anew, if that is not under way."""
+        if self._restarting is None or self._restarting.done():
+            self._restarting = self._loop.create_task(self._restart())
 
     async def _restart(self) -> None:
-        process = self._process
-        if process is not None:
-            await asyncio.to_thread(process.wait)
-        with suppress(TemplateError):  # told to whoever waits, and to whoever comes
-            await self.start()
+        """Starts it anew, with longer and longer waits while it dies.
+
+        Who waits for a process waits for all of that. What cannot be imported now could
+        not be the next time either, and is not tried again before somebody asks.
+        """
+        await self._end()  # the old one
+        for pause in _PAUSES:
+            await asyncio.sleep(pause)
+            try:
+                await self.start()
+            except TemplateError:
+                if self._is_refused:
+                    break
+            if self._channel is not None:
+                return
+        for worker in [*self._queue]:
+            self._gone(worker, ProcessExit(trouble=self._trouble))
+        self._queue.clear()
 
 
 class SpawnLauncher(TemplateLauncher):

@@ -23,6 +23,8 @@ FORKED: Final = 1
 """(FORKED, worker, pid); a pid of 0 and an error if it could not."""
 EXITED: Final = 2
 """(EXITED, worker, status, peak memory in KiB)."""
+MISSED: Final = 4
+"""(MISSED, worker): the spare that was to become it had ended."""
 
 MARK = "ACTORLIB_WORKER"
 """The variable by which descendants of a worker are known after it is gone."""

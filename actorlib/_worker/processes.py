@@ -55,6 +55,17 @@ def next_ended(before_reaping: Callable[[int], None]) -> tuple[int, int, int] | 
     return (pid, status, usage.ru_maxrss) if pid else None
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether a child got a signal that stops it, and none since, where one can ask."""
+    if not hasattr(os, "waitid"):
+        return False
+    try:
+        stopped = os.WSTOPPED | os.WNOHANG | os.WNOWAIT
+        return os.waitid(os.P_PID, pid, stopped) is not None
+    except ChildProcessError:
+        return False
+
+
 def kill_group(pid: int, number: int) -> None:
     """Sends a signal to the process group that a worker leads."""
     with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -11,8 +11,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 import struct
+
+from actorlib._worker.processes import is_stopped
 
 _NUMBER = struct.Struct("<Q")
 _DESCRIPTORS = 3
@@ -34,18 +37,29 @@ class Spare:
         self._sock = sock
 
     def becomes(self, worker: int, descriptors: list[int]) -> bool:
-        """Tells it whose it is, so it is no spare any more; False if it is gone.
+        """Tells it whose it is, so it is no spare any more; False if it cannot be.
 
         Args:
             worker: Its number.
             descriptors: Its pipe and its output.
         """
-        with contextlib.closing(self._sock) as sock:
-            try:
-                socket.send_fds(sock, [_NUMBER.pack(worker)], descriptors)
-            except OSError:
-                return False
+        if is_stopped(self.pid):  # by a signal: nobody knows for how long
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+            return False
+        try:
+            socket.send_fds(self._sock, [_NUMBER.pack(worker)], descriptors)
+        except OSError:
+            return False
         return True
+
+    def has_missed(self) -> bool:
+        """Whether one that has ended had not read whose it was."""
+        try:
+            self._sock.recv(1)
+        except OSError:
+            return True  # what was sent was lost with its end of the pair
+        return False
 
     def close(self) -> None:
         """Lets it end, or forgets it in a process that is not the template."""

@@ -41,6 +41,7 @@ from actorlib._wire.control import (
     FORK,
     FORKED,
     HELLO,
+    MISSED,
     PRELOADING,
     mark_of_worker,
 )
@@ -111,13 +112,14 @@ class Template:
         self._pids: dict[int, int] = {}
         self._workers: dict[int, int] = {}
         self._orphans: dict[int, str] = {}
-        self._leaving: dict[str, tuple[int, int, int, int]] = {}
+        self._leaving: dict[str, Report] = {}
         self._wakeup, wakeup = socket.socketpair()
         wakeup.setblocking(False)  # noqa: FBT003  # the socket API
         self._wakeup.setblocking(False)  # noqa: FBT003
         self._wakeup_in = wakeup
         self._owner_is_there = True
         self._spare: Spare | None = None
+        self._became: Spare | None = None  # the last that did
         self._wants_spare = False
         self._script: list[bytes] = []
         self._live: Callable[[socket.socket], NoReturn]
@@ -195,7 +197,11 @@ class Template:
         spare, self._spare = self._spare, None
         if spare is not None and spare.becomes(worker, descriptors):
             pid = spare.pid
+            self._forget_became()
+            self._became = spare
         else:
+            if spare is not None:
+                spare.close()
             try:
                 pid = self._fork(lambda: self._fork_worker(descriptors, worker))
             except OSError as error:
@@ -256,8 +262,9 @@ class Template:
             os.close(own.detach())
         if self._watched is not None:
             os.close(self._watched)
-        if self._spare is not None:
-            self._spare.close()
+        for spare in (self._spare, self._became):
+            if spare is not None:
+                spare.close()
 
     def _take_over(self, descriptors: list[int], worker: int) -> int:
         """Gives a process its output and its number; returns its pipe."""
@@ -313,6 +320,11 @@ class Template:
                 del self._pids[worker]
                 mark = mark_of_worker(self._mark, worker)
                 self._leaving[mark] = (EXITED, worker, status, peak)
+                became = self._became
+                if became is not None and pid == became.pid:
+                    if became.has_missed():
+                        self._leaving[mark] = (MISSED, worker)
+                    self._forget_became()
         if has_reaped and self._leaving:
             self._bury()
 
@@ -340,6 +352,11 @@ class Template:
         spare, self._spare = self._spare, None
         if spare is not None:
             spare.close()
+
+    def _forget_became(self) -> None:
+        if self._became is not None:
+            self._became.close()
+            self._became = None
 
     def _kill_orphans(self) -> None:
         """Kills every child that is no worker."""

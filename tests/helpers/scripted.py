@@ -181,6 +181,9 @@ class ScriptedLauncher:
         self.workers.append(worker)
         return worker
 
+    def forsake(self) -> None:
+        """Nothing: it is in no process of its own; see Launcher."""
+
     async def aclose(self) -> None:
         """Ends them all; see Launcher."""
         for worker in self.workers:

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from actorlib._local.restarts import (
     LONGEST,
     QUIET,
+    TRIES,
+    Fault,
     GiveUp,
     History,
     Restart,
@@ -85,6 +87,89 @@ def test_lif_018_what_never_came_to_life_is_not_restarted() -> None:
 def test_lif_018_what_fails_during_a_restart_is_tried_until_they_are_used_up() -> None:
     assert isinstance(decide(policy(2), History(1), FAILED, 0.0), Restart)
     assert isinstance(decide(policy(2), History(2), FAILED, 0.0), GiveUp)
+
+
+# What is nobody's fault in the actor.
+
+LOST = Exit(cause="lost")
+LIVED = History(has_lived=True)
+
+
+def test_decide_when_it_is_lost_then_that_counts_against_nothing() -> None:
+    history, now = LIVED, 0.0
+    for _ in range(50):
+        verdict = decide(policy(1), history, LOST, now, Fault.LOST)
+        assert isinstance(verdict, Restart)
+        history, now = verdict.history, now + verdict.after
+    assert (history.total, history.recent) == (0, ())
+
+    after = decide(policy(1), history, CRASH, now)
+    assert isinstance(after, Restart)
+    assert isinstance(decide(policy(1), after.history, CRASH, now), GiveUp)
+
+
+def test_decide_when_it_is_lost_again_and_again_then_waits_double() -> None:
+    history, now, waits = LIVED, 0.0, list[float]()
+    for _ in range(4):
+        verdict = decide(policy(1), history, LOST, now, Fault.LOST)
+        assert isinstance(verdict, Restart)
+        history, now = verdict.history, now + verdict.after
+        waits.append(verdict.after)
+    assert waits == [0.0, 0.5, 1.0, 2.0]
+
+
+def test_decide_when_it_may_not_be_restarted_then_its_loss_is_final() -> None:
+    assert decide(policy(0), LIVED, LOST, 0.0, Fault.LOST) == GiveUp("")
+
+
+@pytest.mark.parametrize("allowed", [0, 1, -1])
+@pytest.mark.parametrize("history", [History(), LIVED, History(3, has_lived=True)])
+def test_decide_when_it_is_lost_before_it_is_ready_then_it_is_tried_anew(
+    allowed: int, history: History
+) -> None:
+    made, now = history, 0.0
+    for _ in range(TRIES):
+        verdict = decide(policy(allowed), made, FAILED, now, Fault.LOST)
+        assert isinstance(verdict, Restart)
+        made, now = verdict.history, now + verdict.after
+    assert made.total == history.total
+
+    given_up = decide(policy(allowed), made, FAILED, now, Fault.LOST)
+    assert given_up == GiveUp(f" after {TRIES} tries")
+    assert now < 15.0
+
+
+def test_decide_when_there_can_be_no_process_then_only_what_has_lived_waits() -> None:
+    unlaunched = Fault.UNLAUNCHED
+
+    assert decide(policy(-1), History(), FAILED, 0.0, unlaunched) == GiveUp("")
+    assert isinstance(decide(policy(1), LIVED, FAILED, 0.0, unlaunched), Restart)
+    assert isinstance(decide(policy(1), History(1), FAILED, 0.0, unlaunched), Restart)
+
+
+@pytest.mark.parametrize("fault", Fault)
+def test_decide_when_it_was_asked_for_then_no_fault_matters(fault: Fault) -> None:
+    assert decide(policy(-1), LIVED, Exit(cause="asked"), 0.0, fault) == GiveUp("")
+
+
+def test_restarts_when_it_is_ready_then_its_tries_are_forgotten() -> None:
+    restarts = Restarts(policy(0))
+    for _ in range(3):
+        for _ in range(TRIES):
+            follows = restarts.follows(FAILED, 0.0, Fault.LOST)
+            assert isinstance(follows, Restart)
+        restarts.is_ready()
+
+    assert restarts.has_lived
+    assert restarts.count == 0
+
+
+def test_restarts_when_one_does_not_count_then_it_says_so() -> None:
+    restarts = Restarts(policy(3))
+    restarts.follows(FAILED, 0.0, Fault.LOST)
+    restarts.follows(FAILED, 0.0, Fault.LOST)
+
+    assert restarts.told(0.0) == "which does not count, in 0.1 s"
 
 
 # Within a window.

@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import pytest
-from helpers.actors import LIMIT
-from helpers.scripted import be_silent, scripted
+from helpers.actors import LIMIT, end_of
+from helpers.scripted import be_polite, be_silent, scripted
+from helpers.turns import in_time, next_turn
 
 import actorlib
 from actorlib._engine import find_engine
+from actorlib._handle import hold_of
+from actorlib._local import restarts
+from actorlib._local.launcher import ProcessExit
+from actorlib._wire.frames import START
 from actorlib.exceptions import ActorDiedError, ActorlibError, ActorUnavailableError
 
 if TYPE_CHECKING:
+    from helpers.scripted import Behaviour, ScriptedWorker
+
     from actorlib._local.engine import LocalEngine
+    from actorlib._wire.frames import Frame
 
 
 @actorlib.remote
 class Doomed:
     def work(self) -> None: ...
+
+
+@actorlib.remote
+class Holding:
+    def __init__(self, held: Any) -> None: ...
 
 
 @actorlib.remote
@@ -122,3 +136,69 @@ async def test_start_when_it_fails_by_a_bug_then_the_process_is_gone_before_the_
             await asyncio.wait_for(doomed, LIMIT)
         assert released == [True]
         assert _engine().available()["GPU"] == 1
+
+
+LOST = ProcessExit(trouble="the template process died, and it with it", is_lost=True)
+
+
+def lost_before_it_is_ready(times: int) -> Behaviour:
+    """Is lost so often with the process that watches over it, and then is polite."""
+    tries = itertools.count()
+
+    def behave(worker: ScriptedWorker, frame: Frame) -> None:
+        if frame[0] == START and next(tries) < times:
+            worker.leave(LOST)
+        else:
+            be_polite(worker, frame)
+
+    return behave
+
+
+async def _state(actor: Any, state: str) -> None:
+    life = _engine().lives.by_id[hold_of(actor).actor_id]
+    while life.record.state.value != state:
+        await next_turn()
+
+
+@pytest.mark.parametrize("allowed", [0, 1])
+async def test_actor_when_lost_before_it_is_ready_then_it_is_made_anew(
+    allowed: int,
+) -> None:
+    behaviours = {"Doomed": lost_before_it_is_ready(2)}
+    async with scripted(behaviours, num_cpus=2) as launcher:
+        doomed = Doomed.options(max_restarts=allowed).remote()
+        before = doomed.work.remote()
+        async with in_time():
+            await _state(doomed, "restarting")
+            meanwhile = doomed.work.remote()
+            assert [await before, await meanwhile, await doomed.work.remote()]
+        (info,) = _engine().actors()
+        assert (len(launcher.workers), info.restarts) == (3, 0)
+
+
+async def test_actor_when_lost_before_it_is_ready_then_its_arguments_go_anew() -> None:
+    behaviours = {"Holding": lost_before_it_is_ready(1)}
+    async with scripted(behaviours, num_cpus=2) as launcher:
+        neighbour = Neighbour.remote()
+        actor, ended = hold_of(neighbour).actor_id, end_of(neighbour)
+        holding = Holding.remote(neighbour)
+        del neighbour
+        async with in_time():
+            await holding
+            starts = [worker.frames[0] for worker in launcher.workers]
+            loans = [frame[3] for frame in starts if frame[1]["name"] == "Holding"]
+            assert loans == [(actor,), (actor,)]
+            assert not ended.done()
+            await actorlib.kill(holding)
+            await ended
+
+
+async def test_actor_when_lost_again_and_again_then_it_is_dead_at_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(restarts, "_PAUSE", 0.0)
+    async with scripted({"Doomed": lost_before_it_is_ready(1000)}, num_cpus=2):
+        doomed = Doomed.options(max_restarts=-1).remote()
+        with pytest.raises(ActorDiedError, match="after 10 tries") as caught:
+            await asyncio.wait_for(doomed, LIMIT)
+    assert caught.value.exit.cause == "failed to start"

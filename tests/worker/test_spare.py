@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -69,3 +70,31 @@ def test_spare_when_it_has_died_is_of_no_use(
     process.kill()
     process.wait()
     assert not spare.becomes(1, [0, 1, 2])
+
+
+@pytest.mark.parametrize("reads", [False, True])
+def test_spare_when_it_ends_then_it_is_known_whether_it_was_told(
+    waiting: tuple[Spare, subprocess.Popen[bytes]], *, reads: bool
+) -> None:
+    spare, process = waiting
+    if not reads:
+        process.send_signal(signal.SIGSTOP)
+        os.waitpid(process.pid, os.WUNTRACED)
+        socket.send_fds(spare._sock, [bytes(8)], [0, 1, 2])
+        process.kill()
+    else:
+        assert spare.becomes(1, [0, 1, 2])
+    process.wait()
+
+    assert spare.has_missed() is not reads
+
+
+def test_spare_when_it_is_stopped_is_of_no_use_and_ends(
+    waiting: tuple[Spare, subprocess.Popen[bytes]],
+) -> None:
+    spare, process = waiting
+    process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+
+    assert not spare.becomes(1, [0, 1, 2])
+    assert process.wait() == -signal.SIGKILL
