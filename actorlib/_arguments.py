@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 from actorlib._engine import LoanId, collecting
 from actorlib._ref import REFS, ObjectRef
 from actorlib._values import Filled, Sharing, Stored, stored
-from actorlib._wire.blame import blame, encode_arguments
+from actorlib._wire.answers import noted
+from actorlib._wire.blame import argument, blame, encode_arguments
 from actorlib._wire.memory import shared
 from actorlib._wire.payload import encode, kept
 from actorlib.exceptions import SerializationError, TaskCancelledError
@@ -82,7 +83,10 @@ class Arguments:
         if not self.refs:
             return self._payload, self.loans or None
         engine = self._engine
-        values = [_value(engine, ref) for ref in self.refs]
+        values = [
+            self._value(place, ref)
+            for place, ref in zip(self._places, self.refs, strict=True)
+        ]
         with collecting(engine) as loans:
             # What is in the others is counted once more, and then no more by itself.
             given = Stored(engine, self._payload, self.loans)
@@ -92,6 +96,20 @@ class Arguments:
                 named = zip(self._places, values, strict=True)
                 raise SerializationError(blame(self._where, named, error)) from error
             return kept(shared(engine.memory, payload, loans)), loans or None
+
+    def _value(self, place: int | str, ref: ObjectRef[Any]) -> object:
+        """What stands for the value of a ref.
+
+        Raises:
+            Exception: What the ref raises, with a note of which argument it was.
+        """
+        if ref.cancelled():
+            told = f"a ref given as {argument(place, self._where)} was cancelled"
+            raise TaskCancelledError(told)
+        error = ref.exception()
+        if error is not None:
+            raise noted(error, f"its ref was {argument(place, self._where)}")
+        return stored(self._engine, ref)
 
     def _without(self, place: int | str, value: object) -> object:
         """Leaves a hole where a ref is."""
@@ -117,9 +135,3 @@ def when_done(refs: Iterable[ObjectRef[Any]], then: Callable[[], None]) -> None:
         ref.add_done_callback(one_done)
     if not pending:
         then()
-
-
-def _value(engine: Sharing, ref: ObjectRef[Any]) -> object:
-    if ref.cancelled():
-        raise TaskCancelledError("a ref given as an argument was cancelled")
-    return stored(engine, ref)

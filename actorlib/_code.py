@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._engine import Engine, LoanId, collecting
+from actorlib._wire.blame import reason
 from actorlib._wire.payload import decode, dump
 from actorlib.exceptions import SerializationError
 
@@ -82,7 +83,7 @@ class Definitions:
                 except Exception as error:
                     raise SerializationError(
                         f"the actor class {name} cannot be sent to another process: "
-                        f"{error}"
+                        f"{reason(sent, error)}"
                     ) from error
             found = self._known[source] = Definition(self._engine, pickled, loans)
         return found
@@ -100,7 +101,8 @@ def pickled(engine: Engine, label: str, source: object) -> tuple[bytes, list[Loa
             return dump(source), loans
         except Exception as error:
             raise SerializationError(
-                f"the function {label} cannot be sent to another process: {error}"
+                f"the function {label} cannot be sent to another process: "
+                f"{reason(getattr(source, '__wrapped__', source), error)}"
             ) from error
 
 

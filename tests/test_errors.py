@@ -741,6 +741,89 @@ async def test_err_013_an_argument_that_raises_when_it_is_pickled() -> None:
     assert await echo.echo.remote(1) == 1
 
 
+def locked() -> dict[str, Any]:
+    return {"cfg": {"conn": [threading.Lock()]}}
+
+
+def locked_items() -> Any:
+    yield locked()
+
+
+PATH = "dict['cfg']['conn'][0], a lock: cannot pickle"
+
+
+async def test_err_013_a_result_or_an_item_that_cannot_be_sent_says_what_in_it() -> (
+    None
+):
+    for actor in (Caller.remote(), AsyncCaller.remote()):
+        error = await raised(actor.run.remote(locked))
+        assert isinstance(error, SerializationError)
+        assert PATH in str(error)
+    error = await raised(actorlib.remote(locked).remote())
+    assert isinstance(error, SerializationError)
+    assert PATH in str(error)
+    items = actorlib.remote(locked_items).remote()
+    error = await raised(await anext(items))
+    assert isinstance(error, SerializationError)
+    assert PATH in str(error)
+    with pytest.raises(SerializationError) as caught:
+        actorlib.put(locked())
+    assert PATH in str(caught.value)
+
+
+async def test_err_013_a_function_that_cannot_be_sent_says_what_it_uses() -> None:
+    lock = threading.Lock()
+
+    def use() -> None:
+        lock.acquire()
+
+    with pytest.raises(SerializationError, match="use -> lock, a lock"):
+        actorlib.remote(use).remote()
+
+    class Locked:
+        guard = lock
+
+    with pytest.raises(SerializationError, match=r"Locked\.guard, a lock"):
+        actorlib.remote(Locked).remote()
+
+
+def call_with_failed(echo: Any, failing: Any) -> list[str]:
+    ref = failing.run.remote(fail)
+    try:
+        echo.both.remote(1, key=ref).get()
+    except ValueError as error:
+        return list(error.__notes__)
+    return []
+
+
+def fail() -> None:
+    raise ValueError("it fails")
+
+
+def fail_with(value: object) -> None:
+    raise LookupError(value)
+
+
+async def test_err_013_a_ref_that_failed_says_of_which_call_it_was_an_argument(
+    caller: Any,
+) -> None:
+    echo, failing = Echo.remote(), Caller.remote()
+    ref = failing.run.remote(fail)
+    for call, where in (
+        (echo.echo.remote(ref), "argument 1 of Echo.echo"),
+        (echo.both.remote(1, key=ref), "argument key= of Echo.both"),
+        (actorlib.remote(fail_with).remote(ref), "argument 1 of fail_with"),
+    ):
+        error = await raised(call)
+        assert isinstance(error, ValueError)
+        assert isinstance(error, TaskError)
+        assert error.where.startswith("Caller.run")
+        assert error.__notes__ == [f"its ref was {where}"]
+    assert not hasattr(await raised(ref), "__notes__")
+    told = await caller.run.remote(call_with_failed, echo, failing)
+    assert told == ["its ref was argument key= of both"]
+
+
 async def test_err_013_inside_an_actor_too(caller: Any) -> None:
     def function(handle: Any) -> str:
         try:

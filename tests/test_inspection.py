@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import actorlib
-from actorlib._inspection import Failure
+from actorlib._wire.blame import Failure
 from actorlib.blocking import util
 
 LOCK = threading.Lock()
@@ -81,6 +81,21 @@ def test_ser_015_class_when_a_member_of_it_fails_then_that_is_named() -> None:
 
 def test_ser_015_slots_when_one_fails_then_it_is_named() -> None:
     assert names(inspected(Slotted(), name="it")[1]) == {"it.lock"}
+
+
+class Reduced:
+    """It says itself what is sent of it."""
+
+    def __init__(self, sent: object) -> None:
+        self.lock = LOCK
+        self.sent = sent
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Reduced, (self.sent,)
+
+
+def test_ser_015_object_when_it_says_what_is_sent_then_nothing_else_is_blamed() -> None:
+    assert names(inspected([Reduced(LOCK)], name="it")[1]) == {"it[0]"}
 
 
 def test_ser_015_depth_when_it_is_reached_then_what_is_there_is_named() -> None:

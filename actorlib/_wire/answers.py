@@ -289,6 +289,22 @@ class _Parts:
         return remake, self._parts
 
 
+def noted(error: BaseException, note: str) -> BaseException:
+    """An exception like another one, with a note more; that one if there can be none.
+
+    For an exception that others raise too: they are not to be told that.
+    """
+    try:
+        cls, arguments, state = parts_of(error)
+        state["__notes__"] = [*state.get("__notes__", ()), note]
+        made = remake(cls, arguments, own_args(error), state)
+    except Exception:  # noqa: BLE001  # the user's class: it may forbid anything
+        return error
+    made.__cause__, made.__context__ = error.__cause__, error.__context__
+    made.__suppress_context__ = error.__suppress_context__
+    return made.with_traceback(error.__traceback__)
+
+
 def task_error(
     cause: BaseException | None, summary: str, text: str, where: str
 ) -> TaskError:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Protocol
 from actorlib._engine import LoanId, collecting
 from actorlib._values import encoded_error
 from actorlib._wire import payload as payloads
+from actorlib._wire.blame import reason
 from actorlib._wire.frames import CANCELLED, FAILURE, ITEM, RAISED, RESULT, Frame
 from actorlib._wire.memory import shared
 from actorlib._wire.payload import described, encode
-from actorlib.exceptions import ObjectStoreFullError
+from actorlib.exceptions import ObjectStoreFullError, SerializationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,7 +68,7 @@ def result(
     except ObjectStoreFullError as error:
         return failure(engine, call, error, where())
     except Exception as error:  # noqa: BLE001  # pickling runs the user's code
-        trouble = _unsendable(f"{where()} returned", value, error)
+        trouble = _unsendable(engine, f"{where()} returned", value, error)
         return failure(engine, call, trouble, where())
     return (RESULT, call, loans, payload)
 
@@ -89,7 +90,7 @@ def item(
     """The next item of a stream.
 
     Raises:
-        TypeError: It cannot be sent.
+        SerializationError: It cannot be sent.
         ActorExit: The generator has ended the actor.
     """
     if engine.is_over:
@@ -99,14 +100,18 @@ def item(
             return (ITEM, call, index, None, encode(value))
         payload, loans = _encoded(engine, value)
     except Exception as error:
-        raise _unsendable(f"{where()} yielded", value, error) from error
+        raise _unsendable(engine, f"{where()} yielded", value, error) from error
     return (ITEM, call, index, loans, payload)
 
 
-def _unsendable(did: str, value: object, error: Exception) -> TypeError:
-    trouble = TypeError(
+def _unsendable(
+    engine: Sharing, did: str, value: object, error: Exception
+) -> SerializationError:
+    with collecting(engine):  # what is in it and counted is not to blame
+        why = reason(value, error)
+    trouble = SerializationError(
         f"{did} a {type(value).__qualname__}, which cannot be sent to another process: "
-        f"{error}"
+        f"{why}"
     )
     trouble.__cause__ = error
     return trouble

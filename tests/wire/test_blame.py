@@ -58,6 +58,51 @@ def test_arguments_when_one_cannot_be_sent_then_the_error_names_it(
     assert "cannot be sent to another process" in str(caught.value)
 
 
+class Config:
+    def __init__(self, inner: object) -> None:
+        self.inner = inner
+
+
+LOCK = threading.Lock()
+
+
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [
+        ({"cfg": {"conn": [LOCK]}}, "dict['cfg']['conn'][0], a lock: cannot pickle"),
+        ([1, Config((2, LOCK))], "list[1].inner[1], a lock: cannot pickle"),
+        ([LOCK, LOCK], "list[0], a lock; list[1], a lock: cannot pickle"),
+        ([LOCK] * 5, "list[2], a lock and 2 more: cannot pickle"),
+        ([[[[[[[LOCK]]]]]]], "list[0][0][0][0][0], a list: cannot pickle"),
+    ],
+)
+def test_arguments_when_something_in_one_cannot_be_sent_then_the_error_says_where(
+    value: object, path: str
+) -> None:
+    with pytest.raises(SerializationError) as caught:
+        encode_arguments("Model.ping", (value,), {}, Memory(), [])
+
+    kind = type(value).__name__
+    told = f"argument 1 of Model.ping, a {kind}, cannot be sent to another process: "
+    assert str(caught.value).startswith(told)
+    assert path in str(caught.value)
+
+
+def test_arguments_when_one_is_vast_then_the_search_for_what_is_in_it_ends() -> None:
+    class Counted:
+        tried = 0
+
+        def __reduce__(self) -> tuple[object, ...]:
+            Counted.tried += 1
+            return int, ()
+
+    value = [Counted() for _ in range(5_000)]
+    with pytest.raises(SerializationError, match="a list, cannot be sent"):
+        encode_arguments("Model.ping", ([*value, LOCK],), {}, Memory(), [])
+
+    assert Counted.tried < 3 * len(value)
+
+
 def test_arguments_when_two_cannot_be_sent_then_the_error_names_the_first() -> None:
     with pytest.raises(SerializationError, match=r"^argument 2 of"):
         encode_arguments("Model.ping", (1, Stubborn(), Stubborn()), {}, Memory(), [])
