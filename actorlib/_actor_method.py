@@ -20,7 +20,7 @@ from actorlib._checks import count
 from actorlib._engine import ActorId, Hold, current_engine, travels
 from actorlib._generator import ObjectRefGenerator
 from actorlib._interface import BUILT_IN, TERMINATE
-from actorlib._parts import parted
+from actorlib._parts import collected, parted
 from actorlib._ref import ObjectRef, watch
 from actorlib.exceptions import PendingCallsLimitExceeded
 
@@ -206,6 +206,20 @@ class _PartedMethod(ActorMethod[P, R]):
         return parted(ref, count, where) if count else None
 
 
+class _CollectedMethod(ActorMethod[P, R]):
+    """A generator called with ``num_returns``."""
+
+    __slots__ = ()
+
+    def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> Any:
+        """Calls the method; gives a list of refs, one ref, or None for none."""
+        hold, method = self._hold, self._method
+        method.check(len(args), kwargs)
+        items = _items(hold, method, args, kwargs)
+        where = f"{hold.interface.class_name}.{method.name}"
+        return collected(items, method.options.parts, where)
+
+
 class _StreamMethod(ActorMethod[P, R]):
     """A generator of a remote actor."""
 
@@ -215,16 +229,24 @@ class _StreamMethod(ActorMethod[P, R]):
         """Calls the generator; its items come one after the other."""
         hold, method = self._hold, self._method
         method.check(len(args), kwargs)
-        is_capped = hold.interface.max_unread > 0
+        return ObjectRefGenerator(_items(hold, method, args, kwargs))
 
-        def call() -> Reading:
-            return hold.engine.stream(
-                hold.actor_id, method, args, kwargs, is_capped=is_capped
-            )
 
-        if hold.interface.max_pending > 0:
-            return ObjectRefGenerator(_counted(hold, method, call))
-        return ObjectRefGenerator(call())
+def _items(
+    hold: Hold,
+    method: Method,
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
+) -> Reading:
+    """Calls a generator, if this process does not wait for too many answers."""
+    is_capped = hold.interface.max_unread > 0
+
+    def call() -> Reading:
+        return hold.engine.stream(
+            hold.actor_id, method, args, kwargs, is_capped=is_capped
+        )
+
+    return _counted(hold, method, call) if hold.interface.max_pending > 0 else call()
 
 
 def _counted(hold: Hold, method: Method, call: Callable[[], C]) -> C:
@@ -269,7 +291,7 @@ def _kind_of(hold: Hold, method: Method) -> type[ActorMethod[..., Any]]:
     if method is TERMINATE:
         return _Terminate
     if method.is_stream:
-        return _StreamMethod
+        return _CollectedMethod if method.options.is_counted else _StreamMethod
     if method.options.parts != 1:
         return _PartedMethod
     return _CountedMethod if hold.interface.max_pending > 0 else ActorMethod

@@ -62,8 +62,8 @@ class CallOptions:
         name: What it is called where it runs (``get_task_name``). None is the class
             and the method.
         num_returns: How many refs the call gives: 2 for a method that returns a tuple
-            of two, 0 for none. ``"streaming"`` is for generators, and what they are
-            anyhow. None is 1.
+            of two, or yields two values, 0 for none. ``"streaming"`` is for generators,
+            and what they are if nothing is said. None is 1 for others.
         retry_exceptions: After which exceptions of the method it is sent again: True
             for all, or a list of classes. None is what the actor's options say.
         timeout: Seconds from the call until it fails with DeadlineExceededError and is
@@ -111,6 +111,11 @@ class CallOptions:
             object.__setattr__(self, "num_returns", "streaming")
 
     @property
+    def is_counted(self) -> bool:
+        """Whether it was said how many refs a call gives."""
+        return isinstance(self.num_returns, int)
+
+    @property
     def parts(self) -> int:
         """How many refs a call gives."""
         return self.num_returns if isinstance(self.num_returns, int) else 1
@@ -142,11 +147,6 @@ class CallOptions:
             ValueError: An option is of the other kind of method.
         """
         if is_stream:
-            if isinstance(self.num_returns, int):
-                raise ValueError(
-                    f"{method} is a generator and gives as many items as it likes: "
-                    f'num_returns={self.num_returns} is not for it, "streaming" is'
-                )
             return
         if self.num_returns == "streaming":
             raise ValueError(

@@ -234,6 +234,14 @@ class Engine(Protocol):
         """What is known of each actor."""
         ...
 
+    def available(self) -> dict[str, float]:
+        """What nobody holds, by resource name; memory in bytes."""
+        ...
+
+    def total(self) -> dict[str, float]:
+        """Everything that may be granted, by resource name; memory in bytes."""
+        ...
+
     def interface(self) -> Interface:
         """The face of the actor whose code this is.
 

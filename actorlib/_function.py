@@ -21,16 +21,17 @@ from actorlib._function_options import FunctionSpec, in_our_words
 from actorlib._generator import ObjectRefGenerator
 from actorlib._interface import method_of
 from actorlib._naming import found_by_name, settled_env
-from actorlib._parts import parted
+from actorlib._parts import collected, parted
 from actorlib._placement_group import grouped, with_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from actorlib._bundles import GroupId
     from actorlib._context import RuntimeContext
     from actorlib._engine import Engine
     from actorlib._function_options import CallingKeywords, FunctionOptions
+    from actorlib._reading import Reading
     from actorlib._ref import ObjectRef
 
 P = ParamSpec("P")
@@ -113,6 +114,17 @@ class RemoteFunction(Generic[P, R]):
         updated = self._options.updated(with_spec(in_our_words(options)))
         return _made(self.__wrapped__, updated, self._origin)
 
+    def _remote(
+        self,
+        args: Sequence[object] | None = None,
+        kwargs: Mapping[str, object] | None = None,
+        **options: Unpack[CallingKeywords],
+    ) -> ObjectRef[R]:
+        """``.options(...).remote(*args, **kwargs)``, as older scripts write it."""
+        function = self.options(**options) if options else self
+        call = cast("Callable[..., ObjectRef[R]]", function.remote)
+        return call(*(args or ()), **(kwargs or {}))
+
     def _settled(self, context: RuntimeContext) -> FunctionSpec:
         """What is called by code that runs there."""
         source = self._origin._as_it_is()  # noqa: SLF001  # of this class
@@ -190,16 +202,27 @@ class GeneratorFunction(RemoteFunction[P, R]):
 
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ObjectRefGenerator[R]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # @remote tells the two apart
         """Calls the generator; its items come while it runs. See RemoteFunction."""
+        return ObjectRefGenerator(self._items(args, kwargs))
+
+    def _items(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Reading:
         self._method.check(len(args), kwargs)
         engine = self._engine()
-        spec = self._settled(engine.context)
-        return ObjectRefGenerator(engine.run_stream(spec, args, kwargs))
+        return engine.run_stream(self._settled(engine.context), args, kwargs)
 
     if TYPE_CHECKING:
 
         def options(
             self, /, **options: Unpack[CallingKeywords]
         ) -> GeneratorFunction[P, R]: ...
+
+
+class _CollectedFunction(GeneratorFunction[P, R]):
+    """A generator called with ``num_returns``."""
+
+    def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> Any:
+        """Calls the function; gives a list of refs, one ref, or None for none."""
+        items = self._items(args, kwargs)
+        return collected(items, self._options.calling.parts, self._method.name)
 
 
 class _PartedFunction(RemoteFunction[P, R]):
@@ -242,6 +265,8 @@ def _made(
     kind: type[RemoteFunction[P, R]] = RemoteFunction
     if inspect.isgeneratorfunction(cast("object", function)):
         kind = GeneratorFunction
+        if options.calling.is_counted:
+            kind = _CollectedFunction
     elif options.calling.parts != 1:
         kind = _PartedFunction
     return kind(function, options, origin)

@@ -92,8 +92,8 @@ class FunctionOptions:
         retry_exceptions: Which of its exceptions are retried likewise: True for all, or
             a list of classes.
         num_returns: How many refs a call gives: 2 for a function that returns a tuple
-            of two, 0 for none. ``"streaming"`` is for generators, and what they are
-            anyhow. None is 1.
+            of two, or yields two values, 0 for none. ``"streaming"`` is for generators,
+            and what they are if nothing is said. None is 1 for others.
         backpressure: Of a generator: how many items it may be ahead of its reader, -1
             for any number. None is 256 items or 8 MiB, whichever is met first.
         detach: Of a generator: True lets it run on to its end when nobody reads it any

@@ -25,14 +25,6 @@ class Owner(Engine, Protocol):
         """The calls that have no answer yet."""
         ...
 
-    def available(self) -> dict[str, float]:
-        """What nobody holds, by resource name; memory in bytes."""
-        ...
-
-    def total(self) -> dict[str, float]:
-        """Everything that may be granted, by resource name; memory in bytes."""
-        ...
-
     def explain(self, actor: ActorId) -> str:
         """Why an actor is not placed yet, or where it is."""
         ...

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from actorlib._ref import ObjectRef, replier_of
+from actorlib._ref import ObjectRef, Replier, replier_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from actorlib._ref import Replier
 
 
 def parted(ref: ObjectRef[Any], count: int, where: str) -> list[ObjectRef[Any]]:
@@ -29,6 +27,105 @@ def parted(ref: ObjectRef[Any], count: int, where: str) -> list[ObjectRef[Any]]:
         part.bind(replier, 0)
     ref.add_done_callback(partial(_part, parts, where))
     return parts
+
+
+def collected(
+    items: Items, count: int, where: str
+) -> list[ObjectRef[Any]] | ObjectRef[Any] | None:
+    """Refs of what a generator yields, which has to be so many values.
+
+    They are there when it has ended, as the parts of a tuple are when it is returned;
+    if it fails, or yields another number of values, each of them fails. For 0 it is run
+    to its end, whatever it yields.
+
+    Args:
+        items: The stream.
+        count: How many values it has to yield.
+        where: What was called, for messages.
+
+    Returns:
+        A list of refs, the ref itself if it is one, or None for none.
+    """
+    whole = items.completed
+    parts: list[ObjectRef[Any]] = [
+        ObjectRef(loop=whole.get_loop()) for _ in range(count)
+    ]
+    replier = _Parts(items, whole)
+    for part in parts:
+        part.bind(replier, 0)
+    _Collector(items, parts, where).look()
+    return parts if count > 1 else next(iter(parts), None)
+
+
+class Items(Replier, Protocol):
+    """A stream as it is read; see Reading."""
+
+    completed: ObjectRef[int]
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether every item was taken and none will come."""
+        ...
+
+    def take(self) -> ObjectRef[Any] | None:
+        """The next item; None if there is none now."""
+        ...
+
+    def arrival(self) -> ObjectRef[None]:
+        """Done when there is an item to be taken, or the end."""
+        ...
+
+    def drop(self) -> None:
+        """Nobody reads any more."""
+        ...
+
+
+class _Collector:
+    """Takes the items of a stream until it ends, and fills parts with them."""
+
+    def __init__(
+        self, items: Items, parts: Sequence[ObjectRef[Any]], where: str
+    ) -> None:
+        self._items = items
+        self._parts = parts
+        self._where = where
+        self._values: list[Any] = []
+
+    def look(self) -> None:
+        """Takes what is there, and comes back for the rest."""
+        items, count = self._items, len(self._parts)
+        while (ref := items.take()) is not None:
+            error = ref.exception()
+            if error is not None:
+                self._fail(error)
+                return
+            if not count:
+                continue
+            self._values.append(ref.result())
+            if len(self._values) > count:
+                items.drop()
+                self._fail(self._fault("more values"))
+                return
+        if not items.is_exhausted:
+            items.watch(items.arrival(), self.look)
+        elif len(self._values) < count:
+            self._fail(self._fault(f"{len(self._values)} values"))
+        else:
+            for part, value in zip(self._parts, self._values, strict=True):
+                if not part.done():
+                    part.set_result(value)
+
+    def _fault(self, has: str) -> ValueError:
+        count = len(self._parts)
+        return ValueError(
+            f"{self._where} yielded {has}, and was called with num_returns={count}: it "
+            f"has to yield {count} of them"
+        )
+
+    def _fail(self, error: BaseException) -> None:
+        for part in self._parts:
+            if not part.done():
+                part.set_exception(error)
 
 
 class _Parts:

@@ -18,6 +18,7 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 from actorlib._apart import OTHER_LOOP, home_of
 from actorlib._checks import count, seconds
+from actorlib._generator import ObjectRefGenerator
 from actorlib._ref import BorrowedRef, ObjectRef, loosen, replier_of, wake
 
 T = TypeVar("T")
@@ -197,7 +198,11 @@ def run_here(steps: Steps[T]) -> T:
         _here(cast("Sequence[ObjectRef[Any]]", wish.refs), wish.number, wish.timeout)
 
 
-def refuse_loop(ref: asyncio.Future[Any]) -> None:
+def refuse_loop(
+    ref: asyncio.Future[Any],
+    called: str = "get() and a plain 'for'",
+    instead: str = "'await' or 'async for'",
+) -> None:
     """Refuses to block a thread that runs an event loop.
 
     Only where a ref comes over a loop in another thread is this one free to stand
@@ -205,6 +210,8 @@ def refuse_loop(ref: asyncio.Future[Any]) -> None:
 
     Args:
         ref: What is waited for.
+        called: What would block, for the message.
+        instead: What is to be written instead.
 
     Raises:
         RuntimeError: It does.
@@ -215,8 +222,7 @@ def refuse_loop(ref: asyncio.Future[Any]) -> None:
         return
     refuse_other(ref)
     raise RuntimeError(
-        "this thread runs an event loop, which get() and a plain 'for' would block: "
-        "use 'await' or 'async for'"
+        f"this thread runs an event loop, which {called} would block: use {instead}"
     )
 
 
@@ -298,10 +304,14 @@ def get_all(refs: object, timeout: float | None) -> list[Any]:
         RuntimeError: This thread runs the event loop.
         Exception: What a failed one raised.
     """
+    if isinstance(refs, ObjectRefGenerator):
+        raise _generator_given(cast("object", refs))
     if isinstance(refs, str) or not isinstance(refs, Sequence):
         raise TypeError(f"get() takes a ref or a list of refs, not {refs!r}")
     given = list(cast("Sequence[ObjectRef[Any]]", refs))
     for ref in cast("list[object]", given):
+        if isinstance(ref, ObjectRefGenerator):
+            raise _generator_given(cast("object", ref))
         if not isinstance(ref, ObjectRef):
             raise TypeError(
                 f"get() takes refs, not {ref!r} ({type(ref).__name__}): "
@@ -316,6 +326,14 @@ def get_all(refs: object, timeout: float | None) -> list[Any]:
         if ref.done() and _has_failed(ref):
             ref.get(0)
     return [ref.get(0) for ref in given]
+
+
+def _generator_given(given: object) -> TypeError:
+    return TypeError(
+        f"get() takes refs, and {given!r} gives one ref after the other: write "
+        "[get(ref) for ref in generator], or get(list(generator)) when all have come; "
+        "in async code 'async for ref in generator: await ref'"
+    )
 
 
 def _until_over(every: _All, timeout: float | None) -> None:

@@ -265,6 +265,65 @@ async def test_tsk_001_num_returns_gives_as_many_refs() -> None:
     assert await inside.remote() == [1, 2]
 
 
+async def test_num_returns_when_a_function_yields_so_many_then_each_is_a_ref() -> None:
+    @actorlib.remote(num_returns=3)
+    def three() -> Iterator[int]:
+        yield from (1, 2, 3)
+
+    refs: Any = three.remote()
+    assert [await ref for ref in refs] == [1, 2, 3]
+    alone: Any = three.options(num_returns=1).remote()
+    assert isinstance(await raised(alone), ValueError)
+    assert three.options(num_returns=0).remote() is None
+    streamed: Any = three.options(num_returns="streaming").remote()
+    assert await all_of(streamed) == [1, 2, 3]
+    inside = actorlib.remote(lambda: actorlib.get(three.remote()))  # type: ignore[call-overload]
+    assert await inside.remote() == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("count", "words"), [(2, "more values"), (4, "3 values")])
+async def test_num_returns_when_a_function_yields_other_many_then_each_ref_fails(
+    count: int, words: str
+) -> None:
+    @actorlib.remote
+    def three() -> Iterator[int]:
+        yield from (1, 2, 3)
+
+    refs: Any = three.options(num_returns=count).remote()
+    for ref in refs:
+        error = await raised(ref)
+        assert isinstance(error, ValueError)
+        assert f"yielded {words}, and was called with num_returns={count}" in str(error)
+
+
+async def test_num_returns_when_a_function_raises_between_then_each_ref_fails() -> None:
+    @actorlib.remote(num_returns=2)
+    def fails() -> Iterator[int]:
+        yield 1
+        raise KeyError("after one")
+
+    refs: Any = fails.remote()
+    for ref in refs:
+        assert isinstance(await raised(ref), KeyError)
+
+
+async def test_remote_when_called_by_its_older_name_then_it_is_the_same() -> None:
+    assert await add._remote([1], {"second": 2}, num_cpus=1) == 3
+    assert await add._remote(args=(1,)) == 1
+
+
+async def test_get_when_given_a_generator_then_it_says_what_to_write() -> None:
+    @actorlib.remote
+    def three() -> Iterator[int]:
+        yield from (1, 2, 3)
+
+    stream = three.remote()
+    for given in (stream, [stream]):
+        with pytest.raises(TypeError, match=r"\[get\(ref\) for ref in generator\]"):
+            actorlib.get(given)  # type: ignore[call-overload]
+    assert await all_of(stream) == [1, 2, 3]
+
+
 async def test_context_when_a_function_asks_then_it_is_told_of_the_call() -> None:
     @actorlib.remote
     def look() -> tuple[str | None, str | None, str | None]:

@@ -120,7 +120,7 @@ ARROWS: dict[str, str] = {
     "_handle": "_actor_method _engine _interface _spelling",
     "_function": (
         "_bindings _engine _function_options _interface _naming _ref _bundles "
-        "_context _generator _parts _placement_group"
+        "_context _generator _parts _placement_group _reading"
     ),
     "_placement_group": (
         "_bundles _checks _engine _group_options _options _ref _snapshot"
@@ -131,7 +131,7 @@ ARROWS: dict[str, str] = {
     ),
     "_bindings": "_handle _naming _ref",
     "_lookup": "_checks _engine _handle _snapshot",
-    "_waiting": "_checks _ref _apart",
+    "_waiting": "_checks _generator _ref _apart",
     "_results": "_checks _ref _waiting",
     "_source": "_results",
     "_flow": "_actor_method _checks _ref _results _source _waiting",

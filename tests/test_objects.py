@@ -16,6 +16,8 @@ from actorlib._wire.codec import MOST
 from actorlib.exceptions import ObjectLostError, TaskCancelledError
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
     from actorlib import ActorHandle, ObjectRef, Runtime
     from actorlib._local.engine import LocalEngine
 
@@ -74,6 +76,9 @@ class Holder:
     def several(self, count: int) -> tuple[int, ...]:
         return tuple(range(count))
 
+    def pieces(self, count: int) -> Iterator[int]:
+        yield from range(count)
+
     def ask_and_wait(self, other: ActorHandle[Any]) -> list[ObjectRef[Any]]:
         return [other.wait.remote()]
 
@@ -88,6 +93,10 @@ class Looped:
 
     async def ask(self, other: ActorHandle[Any], size: int) -> dict[str, Any]:
         return {"ref": other.make.remote(size)}
+
+    async def pieces(self, count: int) -> AsyncIterator[int]:
+        for piece in range(count):
+            yield piece
 
     async def wait(self) -> None:
         await asyncio.Event().wait()
@@ -311,6 +320,24 @@ async def test_parts_when_there_are_not_so_many_then_each_says_so() -> None:
     for part in actor.plus.options(num_returns=2).remote(1):
         with pytest.raises(ValueError, match="returned a int"):
             await part
+
+
+@pytest.mark.parametrize("make", [holder, looped])
+async def test_obj_014_num_returns_of_a_generator_takes_what_it_yields(
+    make: Callable[[], Any],
+) -> None:
+    actor = make()
+
+    first, second = actor.pieces.options(num_returns=2).remote(2)
+
+    assert (await first, await second) == (0, 1)
+    for part in actor.pieces.options(num_returns=3).remote(2):
+        with pytest.raises(ValueError, match=r"yielded 2 values.*num_returns=3"):
+            await part
+    for part in actor.pieces.options(num_returns=2).remote(100_000_000):
+        with pytest.raises(ValueError, match="yielded more values"):
+            await part
+    assert [await ref async for ref in actor.pieces.remote(2)] == [0, 1]
 
 
 async def test_part_when_cancelled_then_so_is_the_call() -> None:

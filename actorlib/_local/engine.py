@@ -399,12 +399,12 @@ class LocalEngine(ABC):
         return self.lives.unanswered()
 
     def available(self) -> dict[str, float]:
-        """What nobody holds; see Owner."""
-        return self.machine.ledger.available()
+        """What nobody holds; see Engine."""
+        return self.lives.available()
 
     def total(self) -> dict[str, float]:
-        """Everything that may be granted; see Owner."""
-        return self.machine.ledger.total()
+        """Everything that may be granted; see Engine."""
+        return self.lives.total()
 
     def explain_group(self, group: GroupId) -> str:
         """Why a placement group waits, or where its bundles are; see Owner."""

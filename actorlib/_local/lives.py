@@ -197,6 +197,14 @@ class Lives:
         """What is known of each actor; see Actors."""
         return [self._info(life) for life in self._actors()]
 
+    def available(self) -> dict[str, float]:
+        """What nobody holds; see Actors."""
+        return self._machine.ledger.available()
+
+    def total(self) -> dict[str, float]:
+        """Everything that may be granted; see Actors."""
+        return self._machine.ledger.total()
+
     def _actors(self) -> Iterator[Life]:
         """All but workers of functions."""
         return (life for life in self.by_id.values() if life.record.is_actor)

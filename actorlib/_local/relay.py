@@ -93,6 +93,14 @@ class Actors(Nursery, Protocol):
         """What is known of each actor."""
         ...
 
+    def available(self) -> dict[str, float]:
+        """What nobody holds, by resource name."""
+        ...
+
+    def total(self) -> dict[str, float]:
+        """Everything that may be granted, by resource name."""
+        ...
+
     def find(self, actor: ActorId) -> Life | None:
         """The life of an actor, or None if this runtime has none by that id."""
         ...
@@ -159,10 +167,7 @@ class Relay:
         elif kind == GIVE:
             self._creations.give(*frame[1:])
         elif kind == LOOK:
-            _, call, is_for_names = frame
-            actors = self._actors
-            told = actors.directory.names() if is_for_names else actors.infos()
-            Waiting(self, session, call).answer((RESULT, call, None, dump(told)))
+            self._look(session, *frame[1:])
         elif kind in self._others:
             self._others[kind](session, *frame[1:])
         elif kind in OF_LINKS:
@@ -171,6 +176,17 @@ class Relay:
             runs.serve(self._actors.pool, session, *frame)
         else:
             raise ProtocolError(f"no worker sends frames of kind {kind}")
+
+    def _look(self, session: Session, call: int, what: str) -> None:
+        actors = self._actors
+        looks: dict[str, Callable[[], object]] = {
+            "actors": actors.infos,
+            "available": actors.available,
+            "names": actors.directory.names,
+            "total": actors.total,
+        }
+        told = dump(looks[what]())
+        Waiting(self, session, call).answer((RESULT, call, None, told))
 
     def _take(self, session: Session, call: int, count: int) -> None:
         self._readers.took(session.number, call, count)

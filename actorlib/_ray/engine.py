@@ -17,7 +17,7 @@ from actorlib._ray.functions import Functions
 from actorlib._ray.groups import Groups
 from actorlib._ray.library import id_of, inside, ray
 from actorlib._ray.making import Classes, birth_of, traits_of
-from actorlib._ray.nodes import Nodes
+from actorlib._ray.nodes import Nodes, granted
 from actorlib._ray.options import actor_options
 from actorlib._ray.sealed import Sources, check_travelling, seal
 from actorlib._ray.sending import (
@@ -171,6 +171,16 @@ class RayEngine:
         self._check()
         held = {actor.hex for actor in self._known}
         return self._directory.infos(self.context.job_id, held)
+
+    def available(self) -> dict[str, float]:
+        """What nobody holds; see Engine."""
+        self._check()
+        return granted(ray.available_resources())
+
+    def total(self) -> dict[str, float]:
+        """Everything that may be granted; see Engine."""
+        self._check()
+        return granted(ray.cluster_resources())
 
     def interface(self) -> Interface:
         """The face of this actor; see Engine."""

@@ -12,9 +12,8 @@ from actorlib._ray.crossing import House
 from actorlib._ray.engine import RayEngine
 from actorlib._ray.here import ARRIVALS, context_here
 from actorlib._ray.home import Home
-from actorlib._ray.library import install_serializers, is_client, ray
+from actorlib._ray.library import install_serializers, is_client
 from actorlib._ray.lookout import Lookout, unanswered
-from actorlib._ray.nodes import granted
 from actorlib._snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -77,16 +76,6 @@ class OwnerEngine(RayEngine):
         its dashboard.
         """
         return list(unanswered(self.home.pending))
-
-    def available(self) -> dict[str, float]:
-        """What nobody holds, by resource name; see Owner."""
-        self.home.check()
-        return granted(ray.available_resources())
-
-    def total(self) -> dict[str, float]:
-        """Everything that may be granted, by resource name; see Owner."""
-        self.home.check()
-        return granted(ray.cluster_resources())
 
     def explain(self, actor: ActorId) -> str:
         """Where an actor is, or what it asks; see Owner."""

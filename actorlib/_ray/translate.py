@@ -188,7 +188,7 @@ _MADE: dict[str, Callable[..., BaseException]] = {
     "ActorDiedError": _died,
     "ActorUnavailableError": _unavailable,
     "ActorPlacementGroupRemoved": _removed,
-    "TaskPlacementGroupRemoved": _plain(ours.PlacementGroupRemovedError),
+    "TaskPlacementGroupRemoved": _plain(ours.TaskPlacementGroupRemoved),
     "ActorUnschedulableError": _unschedulable,
     "TaskUnschedulableError": _plain(ours.TaskUnschedulableError),
     "TaskCancelledError": _cancelled,

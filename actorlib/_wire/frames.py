@@ -44,7 +44,8 @@ AWAIT      up    id, actor: answer when it is ready, or why it never will be
 END        up    id, actor, in which manner: answer when it is gone
 RETURN     up    actor, how many loans of it are given back
 FIND       up    id, name, namespace: answer with the actor of that name
-LOOK       up    id, whether for names alone: answer with them, or with all actors
+LOOK       up    id, what is looked at: answer with all actors, with their names, or
+                 with what there is of everything, or what nobody has of it
 LEAVE      up    id: the actor ends by its own will; if id is not 0, that call gets no
                  answer
 EXPECT     up    object, call: a ref of this worker, the result of that call (0: of

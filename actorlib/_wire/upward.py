@@ -397,7 +397,10 @@ FRAMES: Final[dict[int, dict[str, Type]]] = {
         "name": _TEXT,
         "namespace": Type("a text, or None", "value is None or type(value) is str"),
     },
-    LOOK: {"call": _CALL, "is_for_names": _FLAG},
+    LOOK: {
+        "call": _CALL,
+        "what": _one_of("what is looked at", "actors", "available", "names", "total"),
+    },
     LEAVE: {"call": _RUNS_IF_ANY},
     EXPECT: {"object": _OWN_OBJECT, "call": _CALL_IF_ANY},
     KEEP: {

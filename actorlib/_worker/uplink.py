@@ -211,13 +211,23 @@ class Uplink(ABC):
 
     def names(self) -> list[tuple[str, str]]:
         """Who answers to a name; see Engine."""
-        names: list[tuple[str, str]] = self.asked(LOOK, True)  # noqa: FBT003  # a field of the frame
+        names: list[tuple[str, str]] = self.asked(LOOK, "names")
         return names
 
     def actors(self) -> list[ActorInfo]:
         """What is known of each actor; see Engine."""
-        infos: list[ActorInfo] = self.asked(LOOK, False)  # noqa: FBT003  # a field of the frame
+        infos: list[ActorInfo] = self.asked(LOOK, "actors")
         return infos
+
+    def available(self) -> dict[str, float]:
+        """What nobody holds; see Engine."""
+        amounts: dict[str, float] = self.asked(LOOK, "available")
+        return amounts
+
+    def total(self) -> dict[str, float]:
+        """Everything that may be granted; see Engine."""
+        amounts: dict[str, float] = self.asked(LOOK, "total")
+        return amounts
 
     def defined(self, face: Callable[[], Interface]) -> None:
         """Takes what gives the face of this actor, whose class is loaded once."""

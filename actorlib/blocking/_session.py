@@ -102,6 +102,17 @@ class Session:
                 self.start({})
         return cast("Engine", find_engine())
 
+    def running(self) -> Engine:
+        """The engine of the code that runs here, also of an actor's or a function's.
+
+        Raises:
+            RuntimeNotStartedError: There is none.
+        """
+        engine = find_engine()
+        if engine is None:
+            raise RuntimeNotStartedError(_why_not())
+        return engine
+
     def start(self, options: RuntimeKeywords) -> None:
         """Starts a runtime in a thread of its own.
 

@@ -107,10 +107,15 @@ def wait(
     Raises:
         TypeError: It was given something else than a list of refs.
         ValueError: A ref is there twice, or a number is out of range.
+        RuntimeError: This thread runs an event loop: ``await actorlib.wait(refs)``.
     """
     del fetch_local
     SESSION.engine()
-    return _waiting.wait(refs, num_returns=num_returns, timeout=timeout).get()
+    waiting = _waiting.wait(refs, num_returns=num_returns, timeout=timeout)
+    for ref in refs[:1]:
+        instead = "'ready, left = await actorlib.wait(refs)'"
+        _waiting.refuse_loop(ref, "wait()", instead)
+    return waiting.get()
 
 
 def kill(actor: ActorHandle[Any], *, no_restart: bool = True) -> None:
@@ -178,25 +183,25 @@ def available_resources() -> dict[str, float]:
     """What nobody holds, by resource name; memory in bytes.
 
     Raises:
-        RuntimeNotStartedError: No runtime is running, or this is an actor's code.
+        RuntimeNotStartedError: No runtime is running.
     """
-    return SESSION.read(lambda runtime: runtime.available_resources())
+    return SESSION.running().available()
 
 
 def cluster_resources() -> dict[str, float]:
     """Everything the runtime may grant, by resource name; memory in bytes.
 
     Raises:
-        RuntimeNotStartedError: No runtime is running, or this is an actor's code.
+        RuntimeNotStartedError: No runtime is running.
     """
-    return SESSION.read(lambda runtime: runtime.cluster_resources())
+    return SESSION.running().total()
 
 
 def nodes() -> list[dict[str, Any]]:
     """The machines there are, in Ray's words: this one.
 
     Raises:
-        RuntimeNotStartedError: No runtime is running, or this is an actor's code.
+        RuntimeNotStartedError: No runtime is running.
     """
     resources = cluster_resources()
     context = _runtime.get_runtime_context()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from helpers.actors import Caller, Counter, Echo, Gate, Keeper
+from helpers.actors import AsyncCaller, Caller, Counter, Echo, Gate, Keeper
 
 import actorlib
 import actorlib.blocking
@@ -26,6 +26,8 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from actorlib._local.crossing import CrossingEngine
 
 pytestmark = pytest.mark.process
@@ -301,10 +303,50 @@ def test_actor_when_it_asks_for_the_whole_machine_then_it_is_told_where_to(
 ) -> None:
     def inside() -> object:
         ray = importlib.import_module("actorlib.blocking")
-        return ray.nodes()
+        return ray.util.state.snapshot()
 
     with pytest.raises(RuntimeError, match="to no actor"):
         ray.get(Caller.remote().run.remote(inside))
+
+
+@pytest.mark.parametrize("kind", [Caller, AsyncCaller])
+def test_actor_when_it_asks_what_there_is_then_it_is_told(ray: Any, kind: Any) -> None:
+    def inside() -> object:
+        ray = importlib.import_module("actorlib.blocking")
+        free = ray.available_resources()["GPU"]
+        return free, ray.cluster_resources(), ray.nodes()
+
+    async def inside_of_a_loop() -> object:
+        return inside()
+
+    caller = kind.options(num_gpus=0.5).remote()
+    asks = inside if kind is Caller else inside_of_a_loop
+    told = ray.get(caller.run.remote(asks))
+    assert told == (1.5, ray.cluster_resources(), ray.nodes())
+    assert ray.get(ray.remote(inside).remote()) == told
+
+
+def test_wait_when_a_loop_runs_then_it_says_what_to_await(ray: Any) -> None:
+    async def waits() -> None:
+        ray = importlib.import_module("actorlib.blocking")
+        ray.wait([ray.put(1)])
+
+    with pytest.raises(
+        RuntimeError, match=r"wait\(\) would .*await actorlib.wait\(refs"
+    ):
+        ray.get(AsyncCaller.remote().run.remote(waits))
+
+
+def test_num_returns_when_a_function_yields_then_each_value_has_a_ref(ray: Any) -> None:
+    @ray.remote(num_returns=3)
+    def three() -> Iterator[int]:
+        yield from (1, 2, 3)
+
+    first, *others = three.remote()
+    assert ray.get([first, *others]) == [1, 2, 3]
+    assert ray.get(three._remote(num_returns=3)) == [1, 2, 3]
+    with pytest.raises(TypeError, match="ref after the other"):
+        ray.get(three.options(num_returns="streaming").remote())
 
 
 # What there is.

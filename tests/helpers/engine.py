@@ -185,6 +185,14 @@ class FakeEngine:
         """Nothing: none of them is real."""
         return []
 
+    def available(self) -> dict[str, float]:
+        """Nothing: there is no machine."""
+        return {}
+
+    def total(self) -> dict[str, float]:
+        """Nothing: there is no machine."""
+        return {}
+
     def interface(self) -> Interface:
         """Refuses: it is no actor's."""
         raise RuntimeError("this is no actor")

@@ -87,7 +87,7 @@ def test_restart_when_under_way_then_the_error_says_how_it_ended() -> None:
         ("WorkerCrashedError", ours.WorkerCrashedError),
         ("OutOfMemoryError", ours.WorkerCrashedError),
         ("ActorPlacementGroupRemoved", ours.ActorPlacementGroupRemoved),
-        ("TaskPlacementGroupRemoved", ours.PlacementGroupRemovedError),
+        ("TaskPlacementGroupRemoved", ours.TaskPlacementGroupRemoved),
         ("ActorUnschedulableError", ours.ActorUnschedulableError),
         ("TaskUnschedulableError", ours.TaskUnschedulableError),
         ("ObjectStoreFullError", ours.ObjectStoreFullError),
