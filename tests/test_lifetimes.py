@@ -775,6 +775,47 @@ async def test_kill_inside_an_actor() -> None:
         await gone(pid)
 
 
+@pytest.mark.parametrize("kind", [Target, AsyncCaller])
+@pytest.mark.usefixtures("runtime")
+async def test_kill_when_it_has_returned_then_no_call_is_answered(kind: Any) -> None:
+    for _ in range(5):
+        target = kind.remote()
+        await target
+        killed = actorlib.kill(target)
+        refs = [target.__ray_ready__.remote() for _ in range(20)]
+        for ref in refs:
+            error = await raised(ref)
+            assert isinstance(error, ActorDiedError)
+            assert error.exit.reason == "it was killed"
+        await killed
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_kill_inside_an_actor_when_it_has_returned_then_no_call_is_answered() -> (
+    None
+):
+    def kill_and_call(target: Any) -> list[bool]:
+        for _ in range(50):  # so that a link is made between the two
+            actorlib.get(target.ping.remote())
+        killed = actorlib.kill(target)
+        refs = [target.ping.remote() for _ in range(20)]
+        dead = []
+        for ref in refs:
+            try:
+                actorlib.get(ref)
+                dead.append(False)
+            except ActorDiedError:
+                dead.append(True)
+        actorlib.get(killed)
+        return dead
+
+    caller = Caller.remote()
+    for _ in range(5):
+        target, _, end = await ready()
+        assert await caller.run.remote(kill_and_call, target) == [True] * 20
+        await end
+
+
 @pytest.mark.usefixtures("runtime")
 async def test_lif_007_killing_twice_and_after_the_end_is_no_error() -> None:
     target, pid, _ = await ready()

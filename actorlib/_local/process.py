@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,6 +83,16 @@ class LaunchedWorker:
         if self._looks is not None:
             self._looks.cancel()
         self._looks = self._loop.call_later(seconds, look, self)
+
+    def end_process(self, parent: int) -> None:
+        """Ends the process itself, now.
+
+        Args:
+            parent: The process id of the template; see ``end_alone``.
+        """
+        if self.pid and _parent_of(self.pid) == parent:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(self.pid, signal.SIGKILL)
 
     def end_alone(self, parent: int, gone: Callable[[], None]) -> None:
         """Ends the process group while the template stands still.

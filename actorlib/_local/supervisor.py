@@ -168,6 +168,7 @@ class Life:
     def kill(self, reason: str) -> None:
         """Ends the actor at once, whatever it does."""
         self._asked = self._asked or reason
+        self.dispatch.close()  # what comes from here on could still be answered
         if self._process is not None:
             self._process.kill()
         elif self._is_waiting and self._task is not None:

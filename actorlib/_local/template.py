@@ -176,6 +176,9 @@ class TemplateLauncher:
             self._gone(worker, ProcessExit(signal=9))
         elif worker.number in self._workers:
             if self._channel is not None:
+                # At once, or it might answer until the template comes to it; whatever
+                # it has started ends with its group.
+                worker.end_process(cast("subprocess.Popen[bytes]", self._process).pid)
                 self._request(REQUEST.pack(KILL, 9, worker.number), [])
             self._insist(worker)
 

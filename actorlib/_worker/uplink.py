@@ -470,6 +470,8 @@ class Uplink(ABC):
         def frame() -> Frame:
             if manner == BEHIND_CALLS:
                 self.peers.fence(actor)
+            else:  # what is called from here on goes by way of the owner, behind this
+                self.peers.forget(actor)
             return (END, ref.call, actor, manner)
 
         self.outbox.post(actor, frame)

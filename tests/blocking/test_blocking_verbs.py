@@ -236,6 +236,17 @@ def test_kill_when_an_actor_runs_then_its_calls_fail(ray: Any) -> None:
     assert ray.get(before) == 1
 
 
+def test_kill_when_it_has_returned_then_no_call_is_answered(ray: Any) -> None:
+    for _ in range(10):
+        echo = Echo.remote()
+        before = [echo.echo.remote(number) for number in range(50)]
+        ray.kill(echo)
+        for number in range(20):
+            with pytest.raises(ActorDiedError, match="it was killed"):
+                ray.get(echo.echo.remote(number))
+        ray.wait(before, num_returns=len(before))
+
+
 def test_actor_when_it_has_a_name_then_it_is_found(ray: Any) -> None:
     named = Keeper.options(name="kept").remote(3)
     assert ray.get(ray.get_actor("kept").kept.remote()) == 3
