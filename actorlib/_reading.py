@@ -256,6 +256,10 @@ class Reading:
         Args:
             count: How many there were.
         """
+        if type(count) is not int:
+            told = f"a stream ended with {count!r}, which is no number of items"
+            self.set_exception(ProtocolError(told))
+            return
         if count > self._received and not self._is_dropped and not self._is_over:
             self._cut_short(count)
             return

@@ -58,3 +58,7 @@ class Book(Generic[M]):
     def made(self, session: int, asking: int) -> list[int]:
         """The calls that a call has made, in order."""
         return sorted(self._made.get((session, asking), ()))
+
+    def of(self, session: int) -> list[int]:
+        """The calls of a worker that have no answer."""
+        return [call for holder, call in self._asked if holder == session]

@@ -15,6 +15,7 @@ from actorlib._local.callers import Callers
 from actorlib._local.debts import Debts
 from actorlib._local.held import Held
 from actorlib._local.holders import OWNER
+from actorlib._local.loans import passing
 from actorlib._local.mailbox import Mailbox
 from actorlib._local.reply import (
     Asker,
@@ -281,11 +282,10 @@ class Dispatch:
             self._loans.lent(frame[3], self._session)
 
     def _settle_kept(self, answer: Frame) -> None:
-        loans = answer[-2] or ()
-        self._loans.arrived(loans, OWNER)  # until it is known whose they are
-        if not self._goes_again(answer):
-            self.settle(answer)
-        self._loans.returned(loans, OWNER)
+        # What it brought is held until it is known whose that is.
+        with passing(self._loans, answer[-2], OWNER):
+            if not self._goes_again(answer):
+                self.settle(answer)
 
     def _goes_again(self, answer: Frame) -> bool:
         """Whether a call failed and is sent once more; else it is kept no longer."""
@@ -427,13 +427,10 @@ class Dispatch:
         return self._loans.objects.travel(ref)
 
     def _fill(self, ref: ObjectRef[Any] | Reading | None, frame: Frame) -> None:
-        loans = frame[-2]
-        if loans:
-            self._loans.arrived(loans, OWNER)
-        if ref is not None and not ref.done():
-            fill(ref, frame)
-        if loans:  # also if nobody wants it any more: it is in nobody's hands now
-            self._loans.returned(loans, OWNER)
+        # Also if nobody wants it any more: what it brought is in nobody's hands then.
+        with passing(self._loans, frame[-2], OWNER):
+            if ref is not None and not ref.done():
+                fill(ref, frame)
 
 
 def _fail(reply: Reply, why: Callable[[], BaseException]) -> None:

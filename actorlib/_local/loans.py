@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Generator
 
     from actorlib._engine import LoanId
 
@@ -24,3 +25,24 @@ class Loans(Protocol):
     def lent(self, loans: Collection[LoanId], holder: int) -> None:
         """Hands over to a worker what this process kept for it."""
         ...
+
+
+@contextmanager
+def passing(
+    counted: Loans, loans: Collection[LoanId] | None, holder: int
+) -> Generator[None]:
+    """Around what is done with a frame: a holder has what it brought meanwhile.
+
+    Args:
+        counted: Where that is counted.
+        loans: What the frame brought.
+        holder: Who has it.
+    """
+    if not loans:
+        yield
+        return
+    counted.arrived(loans, holder)
+    try:
+        yield
+    finally:
+        counted.returned(loans, holder)

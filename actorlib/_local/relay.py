@@ -413,12 +413,24 @@ class Relay:
             lambda: self._creations.forget(session.prefix),
             lambda: self._deadlocks.forget(session.actor),
             lambda: self._forget_readers(session),
+            lambda: self._forget_asked(session),
             lambda: self._actors.pool.plans.forget(session.number),
         )
 
     def _forget_readers(self, session: Session) -> None:
         readers = self._readers.forget(session.number)
         tear_down(session, *(partial(self._leave_stream, session, r) for r in readers))
+
+    def _forget_asked(self, session: Session) -> None:
+        """Forgets the calls that no answer comes for by way of the owner.
+
+        Those are the ones that waited for their arguments or went over a link; all
+        others go on, and are forgotten when they are answered.
+        """
+        for call in self._asked.of(session.number):
+            asked = self._asked.get(session.number, call)
+            if asked is not None and not 0 < asked.number < LINKED:
+                self.answered(session, call)
 
     def _leave_stream(self, session: Session, reader: Reader) -> None:
         self.answered(session, reader.call)

@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from actorlib._local.holders import OWNER
+from actorlib._local.loans import passing
 from actorlib._reading import Reading
 from actorlib._window import UNREAD
 from actorlib._wire.answers import load
@@ -72,15 +73,11 @@ class Streams:
         if reader is None and frame[2] == 0 and self.channel is not None:
             # The cancellation met the call on the way from its line to its thread.
             self.channel.send((CANCEL, frame[1]))
-        loans = frame[3]
-        if loans:
-            self._loans.arrived(loans, OWNER)
-        if isinstance(reader, Reading):
-            reader.put(frame[1], frame[2], frame[4], partial(load, loans=loans))
-        elif reader is not None:
-            cast("Reader", reader).item(frame)
-        if loans:
-            self._loans.returned(loans, OWNER)
+        if frame[3]:
+            with passing(self._loans, frame[3], OWNER):
+                _give(reader, frame)
+        else:
+            _give(reader, frame)
 
     def taken(self, number: int, count: int) -> None:
         """Tells the actor how many items of a stream were taken."""
@@ -107,6 +104,14 @@ class Streams:
             self.channel.send((CUT, 0))
         after = max(patience, _LEAST)
         loop.call_later(after, self.cut_off, loop, patience, is_over)
+
+
+def _give(reader: Any, frame: Frame) -> None:
+    if isinstance(reader, Reading):
+        _, number, index, loans, payload = frame
+        reader.put(number, index, payload, partial(load, loans=loans))
+    elif reader is not None:
+        cast("Reader", reader).item(frame)
 
 
 class Source(Protocol):

@@ -6,6 +6,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 from actorlib._local.holders import OWNER
+from actorlib._local.loans import passing
 from actorlib._local.retries import is_retried
 from actorlib._reading import Reading
 from actorlib._ref import ObjectRef
@@ -43,10 +44,9 @@ class Verdicts:
             reply.answer(frame)
         else:
             ref = reply() if isinstance(reply, weakref.ref) else reply
-            self._loans.arrived(loans or (), OWNER)
-            if ref is not None and not ref.done():
-                fill(ref, frame)
-            self._loans.returned(loans or (), OWNER)
+            with passing(self._loans, loans, OWNER):
+                if ref is not None and not ref.done():
+                    fill(ref, frame)
 
     def drop(self, frame: Frame) -> None:
         """Nobody waits for an answer: what it brought is in nobody's hands."""
@@ -81,7 +81,6 @@ class Verdicts:
         if not retries.depends_on_error:
             return is_retried(retries, None)
         _, _, kind, summary, text, where, loans, payload = frame
-        self._loans.arrived(loans or (), OWNER)
-        error = error_of(kind, summary, text, where, payload)
-        self._loans.returned(loans or (), OWNER)
+        with passing(self._loans, loans, OWNER):
+            error = error_of(kind, summary, text, where, payload)
         return is_retried(retries, error)

@@ -47,3 +47,13 @@ def test_put_when_its_arguments_have_come_then_it_is_known_by_its_number() -> No
     assert found is not None
     assert found.number == 3
     assert book.made(1, 7) == [2]
+
+
+def test_of_when_a_worker_has_calls_without_an_answer_then_those_alone() -> None:
+    book: Book[Asked] = Book()
+    book.put(1, 2, Asked())
+    book.put(1, 3, Asked())
+    book.put(2, 4, Asked())
+    book.pop(1, 3)
+
+    assert book.of(1) == [2]
