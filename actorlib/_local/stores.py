@@ -8,6 +8,7 @@ process that was shown the segment is told to forget it.
 from __future__ import annotations
 
 import heapq
+import logging
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -15,12 +16,15 @@ from actorlib._wire.memory import BLOCK_ID, Memory, Settings
 from actorlib._wire.segments import Budget
 from actorlib._wire.shared import NAME
 from actorlib._wire.showing import Showing
+from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
     import socket
 
     from actorlib._local.session import Session
     from actorlib._runtime_options import RuntimeOptions
+
+_log = logging.getLogger("actorlib")
 
 PREFIX = 8
 """The bytes at the beginning of a segment's name that say which process made it."""
@@ -55,7 +59,13 @@ class Stores:
         budget = self.memory.budget
         if budget is None:
             return {"used": 0, "limit": 0}
-        return {"used": budget.used(), "limit": budget.limit}
+        try:
+            used = budget.used()
+        except ProtocolError as error:  # of a worker that nobody can name
+            _log.warning("%s; what makes no sense is forgotten", error)
+            budget.repair()
+            used = budget.used()
+        return {"used": used, "limit": budget.limit}
 
     def enter(self, session: Session, sock: socket.socket) -> None:
         """A worker is there, and is told how much it may touch.

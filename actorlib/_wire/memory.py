@@ -106,7 +106,8 @@ class Memory:
         self._is_counted = is_counted
         if self.budget is not None:
             self.spare.reserve()
-            self._store = Store(prefix, self.budget, tidy)
+            # The owner takes nothing from others that could be cut while it is read.
+            self._store = Store(prefix, self.budget, tidy, only_sealed=not is_counted)
 
     # What this process sends.
 
@@ -164,7 +165,7 @@ class Memory:
         if budget is None:  # the runtime was shut down meanwhile
             return
         told = (
-            f"no room for {nbytes:,} bytes in shared memory: {budget.used():,} of "
+            f"no room for {nbytes:,} bytes in shared memory: {self._used(budget)} of "
             f"object_store_memory={budget.limit:,} are in use, or the system has none "
             "left"
         )
@@ -175,6 +176,14 @@ class Memory:
         if not self._has_warned:
             self._has_warned = True
             _log.warning("%s; large values go through pipes meanwhile", told)
+
+    def _used(self, budget: Budget) -> str:
+        try:
+            return f"{budget.used():,}"
+        except ProtocolError as error:
+            if self._is_counted:
+                budget.repair()
+            return f"nobody knows how much ({error})"
 
     def marker(self) -> memoryview | list[int]:
         """Where this process notes what runs, for whoever asks when it is gone."""
@@ -217,7 +226,8 @@ class Memory:
             os.close(fd)
             raise ProtocolError(f"segment {name.hex()} was shown before")
         try:
-            segment = self._shown[name] = Shown(fd, size)
+            segment = Shown(fd, size, is_sealed=self._is_counted)
+            self._shown[name] = segment
         except (OSError, TypeError, ValueError) as error:
             raise ProtocolError(f"what was shown is no segment: {error}") from error
         if not is_kept and segment.prepare():

@@ -22,6 +22,7 @@ from actorlib._wire.blocks import Blocks, whole_pages
 from actorlib._wire.exports import Last, address_of, view
 from actorlib._wire.mapping import READ, Mapping
 from actorlib._wire.shared import ALIGNED
+from actorlib.exceptions import ProtocolError
 
 SPARSE = 1 << 30
 """The bytes of a segment, unless one value is larger."""
@@ -29,6 +30,8 @@ _STEP = 1 << 20
 _POPULATE_WRITE = 23  # MADV_POPULATE_WRITE, Linux 5.14; mmap does not name it
 _SEALS = 0x1 | 0x2 | 0x4  # F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW
 _SLOT = 8
+_POSSIBLE = 1 << 56
+"""More bytes than a process can address: who says so has written nonsense."""
 _PAGE = mmap.ALLOCATIONGRANULARITY
 
 
@@ -127,6 +130,8 @@ class Shown:
         fd: Its descriptor; closed by ``close``, and here if it does not hold so much.
             -1 if this process could not open it.
         size: Its bytes.
+        is_sealed: Whether only a file is taken of which it is certain that nobody can
+            cut it: one on a disk cannot say.
 
     Attributes:
         fd: The same; -1 when it is closed. Then it can still be looked at if it is
@@ -139,12 +144,13 @@ class Shown:
             it could end in SIGBUS.
     """
 
-    def __init__(self, fd: int, size: int) -> None:
+    def __init__(self, fd: int, size: int, *, is_sealed: bool = False) -> None:
         self.fd = fd
         self.size = size
         self._memory: Mapping | None = None
         self.address = 0
-        if fd >= 0 and not (os.fstat(fd).st_size >= size > 0 and _keeps_its_size(fd)):
+        is_known = fd < 0 or (os.fstat(fd).st_size >= size > 0)
+        if not is_known or (fd >= 0 and not keeps_its_size(fd, is_sure=is_sealed)):
             os.close(fd)
             raise ValueError(f"a file without {size} bytes that stay")
 
@@ -208,6 +214,7 @@ class Budget:
         self.fd = anonymous(self.MARKS + self.SLOTS * _SLOT) if fd is None else fd
         self._slot = slot
         self._touched = 0
+        self._admitted = 0
 
     def marker(self) -> memoryview:
         """One number of this process that outlives it; see ``mark``."""
@@ -230,7 +237,7 @@ class Budget:
         """
         before, self._touched = self._touched, touched
         self._write(self._slot, touched)
-        if touched > before and self.used() > self.limit:
+        if touched > before and not self._is_within():
             self._touched = before
             self._write(self._slot, before)
             return False
@@ -238,8 +245,19 @@ class Budget:
 
     def admit(self, slot: int) -> None:
         """Another process has a slot from now on; said by the owner alone."""
-        if slot > self._last():
-            os.pwrite(self.fd, slot.to_bytes(_SLOT, sys.byteorder), 0)
+        if slot > self._admitted:
+            self._admitted = slot
+            self._say_last()
+
+    def repair(self) -> None:
+        """Forgets what makes no sense; said by the owner alone.
+
+        Every process says anew what it has touched when that changes.
+        """
+        self._say_last()
+        for slot, touched in enumerate(self._slots()):
+            if touched > _POSSIBLE:
+                self._write(slot, 0)
 
     def clear(self, slot: int) -> None:
         """What the process of a slot has touched is gone."""
@@ -247,16 +265,43 @@ class Budget:
         os.pwrite(self.fd, bytes(_SLOT), self.MARKS + slot * _SLOT)
 
     def used(self) -> int:
-        """The bytes that all processes have touched."""
-        data = os.pread(self.fd, (self._last() + 1) * _SLOT, _SLOT)
-        return sum(memoryview(data).cast("Q").tolist())
+        """The bytes that all processes have touched.
+
+        Raises:
+            ProtocolError: What they say makes no sense: one of them has written where
+                it should not.
+        """
+        slots = self._slots()
+        for slot, touched in enumerate(slots):
+            if touched > _POSSIBLE:
+                raise ProtocolError(
+                    f"the budget of shared memory makes no sense: process {slot} says "
+                    f"that it has touched {touched:,} bytes"
+                )
+        return sum(slots)
+
+    def _slots(self) -> list[int]:
+        last = int.from_bytes(os.pread(self.fd, _SLOT, 0), sys.byteorder)
+        if last >= self.SLOTS:
+            raise ProtocolError(
+                f"the budget of shared memory makes no sense: {last:,} processes are "
+                f"said to share it, and there is room for {self.SLOTS:,}"
+            )
+        data = os.pread(self.fd, (last + 1) * _SLOT, _SLOT)
+        return memoryview(data).cast("Q").tolist()
 
     def close(self) -> None:
         """Closes the file here."""
         os.close(self.fd)
 
-    def _last(self) -> int:
-        return int.from_bytes(os.pread(self.fd, _SLOT, 0), sys.byteorder)
+    def _is_within(self) -> bool:
+        try:
+            return self.used() <= self.limit
+        except ProtocolError:  # who cannot know how much there is takes nothing
+            return False
+
+    def _say_last(self) -> None:
+        os.pwrite(self.fd, self._admitted.to_bytes(_SLOT, sys.byteorder), 0)
 
     def _write(self, slot: int, touched: int) -> None:
         os.pwrite(self.fd, touched.to_bytes(_SLOT, sys.byteorder), (slot + 1) * _SLOT)
@@ -303,13 +348,32 @@ def _read(fd: int, start: int, into: memoryview) -> None:
         start, into = start + count, into[count:]
 
 
-def _keeps_its_size(fd: int) -> bool:
-    """Whether nobody can cut a file; one on a disk cannot say, and is taken."""
+def keeps_its_size(fd: int, *, is_sure: bool) -> bool:
+    """Whether nobody can cut a file; one on a disk cannot say.
+
+    Args:
+        fd: The file.
+        is_sure: What is made of one that cannot say: False takes it.
+    """
     try:
         seals = fcntl.fcntl(fd, fcntl.F_GET_SEALS)
     except (AttributeError, OSError):
-        return True
+        return not is_sure
     return seals & _SEALS == _SEALS
+
+
+def for_readers(fd: int) -> int:
+    """Another descriptor of a file, for reading alone where the system can have one.
+
+    What is written through one that another process gave would be seen by everybody.
+
+    Raises:
+        OSError: This process may not open any more files.
+    """
+    try:
+        return os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):  # another system
+        return os.dup(fd)
 
 
 def _allocate(fd: int, start: int, nbytes: int) -> None:

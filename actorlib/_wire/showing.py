@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._wire.codec import encode, encode_lending
 from actorlib._wire.memory import BLOCK_ID, Settings
-from actorlib._wire.segments import Budget
+from actorlib._wire.segments import Budget, for_readers
 from actorlib._wire.shared import NAME, Shared
 from actorlib._wire.side import Side, first, put
 from actorlib.exceptions import ProtocolError
@@ -112,7 +112,7 @@ class Showing:
         told = encode(({"show": name, "size": segment.size},))
         # Known first: if this is interrupted, what follows fails for lack of it.
         self.known.add(name)
-        if self._side is not None and self._side.put(segment.fd):
+        if self._side is not None and _put_for_readers(self._side, segment.fd):
             return cast("bytes", told)
         self.known.discard(name)
         return None
@@ -215,6 +215,17 @@ class Showing:
         if self._side is None:
             raise ProtocolError("a segment was told of, and there is no side socket")
         return self._side
+
+
+def _put_for_readers(side: Side, fd: int) -> bool:
+    try:
+        readable = for_readers(fd)
+    except OSError:  # no more files
+        return False
+    try:
+        return side.put(readable)
+    finally:
+        os.close(readable)
 
 
 def _segments_of(frame: Frame) -> list[bytes]:

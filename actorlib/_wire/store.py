@@ -12,7 +12,13 @@ import threading
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
-from actorlib._wire.segments import SPARSE, Budget, Segment, further
+from actorlib._wire.segments import (
+    SPARSE,
+    Budget,
+    Segment,
+    further,
+    keeps_its_size,
+)
 from actorlib._wire.shared import block_id
 from actorlib.exceptions import ProtocolError
 
@@ -35,12 +41,22 @@ class Store:
         prefix: The first eight bytes of the names of its segments.
         budget: What it may touch.
         tidy: Called before more memory is taken: it may find blocks to be free.
+        only_sealed: Whether there are none where the system cannot seal them: nobody
+            would take what can still be cut.
     """
 
-    def __init__(self, prefix: bytes, budget: Budget, tidy: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        prefix: bytes,
+        budget: Budget,
+        tidy: Callable[[], None],
+        *,
+        only_sealed: bool = False,
+    ) -> None:
         self._prefix = prefix
         self._budget = budget
         self._tidy = tidy
+        self._only_sealed = only_sealed
         self._names = itertools.count(1)
         self._segments: dict[bytes, Segment] = {}
         self._viewed: Counter[bytes] = Counter()
@@ -165,7 +181,8 @@ class Store:
         except OSError:
             return None
         start = segment.blocks.take(nbytes)
-        if start is None or not self._touch(segment, start + nbytes):
+        is_taken = keeps_its_size(segment.fd, is_sure=self._only_sealed)
+        if not is_taken or start is None or not self._touch(segment, start + nbytes):
             segment.close()
             return None
         self._segments[name] = segment
@@ -193,7 +210,11 @@ class Store:
         if segment.touched - top <= min(_KEPT, limit // _WARM):
             return
         warm = 0
-        if self._budget.used() <= limit // _AMPLE:
+        try:
+            is_ample = self._budget.used() <= limit // _AMPLE
+        except ProtocolError:
+            is_ample = False
+        if is_ample:
             others = self.touched - segment.touched
             warm = max(limit // _WARM - others, 0)
         if segment.touched > max(top, warm):

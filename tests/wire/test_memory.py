@@ -225,6 +225,30 @@ def test_system_when_it_has_no_memory_left_then_values_go_another_way(
     assert type(one.put(np.zeros(100_000))) is list
 
 
+def test_system_when_it_cannot_seal_then_workers_use_the_pipe_and_the_owner_does_not(
+    make: Callable[..., One], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "memfd_create")
+    worker = make()
+    owner = make()
+    owner.memory.belong(b"ownerown", owner, is_counted=True)
+
+    assert type(worker.put(np.zeros(100_000))) is list
+    assert type(owner.put(np.zeros(100_000))) is Shared
+
+
+def test_budget_when_it_holds_nonsense_then_values_go_another_way_until_it_is_known(
+    make: Callable[..., One], caplog: pytest.LogCaptureFixture
+) -> None:
+    one = make()
+    budget = one.memory.budget
+    assert budget is not None
+    os.pwrite(budget.fd, bytes([255]) * 8, 0)
+
+    assert type(one.put(np.zeros(100_000))) is list
+    assert "the budget of shared memory makes no sense" in caplog.text
+
+
 def test_fork_when_it_shares_then_not_what_its_parent_has(
     make: Callable[..., One],
 ) -> None:

@@ -4,6 +4,7 @@ import errno
 import mmap
 import os
 import socket
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,10 +13,12 @@ from hypothesis import strategies as st
 
 from actorlib._wire.blocks import PAGE
 from actorlib._wire.exports import Last, telling
-from actorlib._wire.segments import Budget, Segment, Shown, further
+from actorlib._wire.segments import Budget, Segment, Shown, for_readers, further
+from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 NAME = b"n" * 12
 MIB = 1 << 20
@@ -147,7 +150,52 @@ def test_shown_when_it_is_no_such_file_then_an_error_and_no_descriptor_is_left()
     small.close()
 
 
+def test_shown_when_a_file_cannot_say_that_it_stays_then_only_whoever_may_is_believed(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(PAGE))  # anybody may cut it, and a reader dies of SIGBUS
+
+    Shown(os.open(path, os.O_RDONLY), PAGE).close()
+    with pytest.raises(ValueError, match="a file without"):
+        Shown(os.open(path, os.O_RDONLY), PAGE, is_sealed=True)
+
+
+def test_readers_when_they_get_a_segment_then_they_cannot_write_to_it(
+    segment: Segment,
+) -> None:
+    segment.touch(PAGE)
+    readable = for_readers(segment.fd)
+    try:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.pwrite(readable, b"x", 0)
+        with pytest.raises(PermissionError):
+            mmap.mmap(readable, PAGE, mmap.MAP_SHARED, mmap.PROT_WRITE)
+        Shown(os.dup(readable), PAGE, is_sealed=True).close()
+    finally:
+        os.close(readable)
+
+
 # The budget.
+
+
+@pytest.mark.parametrize("place", [0, 16])
+@pytest.mark.parametrize("value", [2**64 - 1, 2**63, 2**57])
+def test_budget_when_its_counters_hold_nonsense_then_it_says_so_until_it_is_repaired(
+    place: int, value: int
+) -> None:
+    budget = Budget(10 * MIB)
+    budget.admit(1)
+    assert budget.set(MIB)
+    os.pwrite(budget.fd, value.to_bytes(8, sys.byteorder), place)
+
+    with pytest.raises(ProtocolError, match="makes no sense"):
+        budget.used()
+    assert not budget.set(2 * MIB)
+    budget.repair()
+    assert budget.set(3 * MIB)
+    assert budget.used() == 3 * MIB
+    budget.close()
 
 
 def test_budget_when_others_have_the_rest_then_no_more() -> None:
