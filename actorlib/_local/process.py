@@ -39,7 +39,7 @@ class LaunchedWorker:
         self._kill = kill
         self._name = name
         self._loop = loop
-        self._outputs: tuple[OutputPipe, OutputPipe] | None = None
+        self._outputs: list[OutputPipe] = []
         self.number = number
         self.pid = 0
         self.exited: asyncio.Future[ProcessExit] = loop.create_future()
@@ -52,28 +52,28 @@ class LaunchedWorker:
 
     def rename(self, name: str) -> None:
         self._name = name
-        for output in self._outputs or ():
+        for output in self._outputs:
             output.label = name
 
     def log_tail(self) -> str:
-        return self._outputs[1].tail if self._outputs else ""
+        return self._outputs[-1].tail if self._outputs else ""
 
     def open_output(self, terminal: Terminal) -> list[int]:
         """Makes the output pipes; gives the descriptors that the child gets."""
-        out = OutputPipe("stdout", terminal)
-        err = OutputPipe("stderr", terminal)
-        self._outputs = out, err
-        return [self._theirs.fileno(), out.write_end, err.write_end]
+        self._outputs.append(OutputPipe("stdout", terminal))
+        self._outputs.append(OutputPipe("stderr", terminal))
+        ends = [output.write_end for output in self._outputs]
+        return [self._theirs.fileno(), *ends]
 
     def close_theirs(self) -> None:
         """Closes what is on its way to the child."""
         self._theirs.close()
-        for output in self._outputs or ():
+        for output in self._outputs:
             output.close_write_end()
 
     def began(self, pid: int) -> None:
         self.pid = pid
-        for output in self._outputs or ():
+        for output in self._outputs:
             output.begin(self._loop, self._name, pid)
 
     def look_later(
@@ -123,7 +123,7 @@ class LaunchedWorker:
             os.close(self._watched)
             self._watched = -1
         self.close_theirs()
-        for output in self._outputs or ():
+        for output in self._outputs:
             output.close()
         if not self.exited.done():
             self.exited.set_result(how)
@@ -132,7 +132,7 @@ class LaunchedWorker:
         """In a fork: closes its copies of what its parent holds."""
         self.sock.close()
         self._theirs.close()
-        for output in self._outputs or ():
+        for output in self._outputs:
             output.forsake()
 
     def kill_group(self) -> None:
