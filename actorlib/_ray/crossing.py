@@ -12,8 +12,8 @@ from actorlib._calling import deadline_of, is_late, running
 from actorlib._ray.deadlines import arriving
 from actorlib._ray.sealed import Sealed, opened, seal
 from actorlib._telling import enter_variables, late_error
-from actorlib._wire.answers import parts_of, remake
-from actorlib._wire.payload import decode, dump
+from actorlib._wire.answers import sendable
+from actorlib._wire.payload import described, dump
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -137,10 +137,10 @@ def raised(error: BaseException, where: str, retried: Retried) -> Raised:
     outer = error.__traceback__  # the outermost frame is ours, and tells nothing
     inner = outer.tb_next if outer is not None else None
     text = "".join(traceback.format_exception(type(error), error, inner or outer))
-    summary = "".join(traceback.format_exception_only(error)).strip()
+    summary = described(error)
     is_again = retried if isinstance(retried, bool) else isinstance(error, retried)
     kind = Again if is_again else Raised
-    return kind(summary, text, where, _sendable(error))
+    return kind(summary, text, where, sendable(error, dump))
 
 
 def enter(number: int, sent: Sent, label: str) -> None:
@@ -199,24 +199,3 @@ def where(instance: object, label: str, method: str) -> str:
         with contextlib.suppress(Exception):
             label = repr(instance)
     return f"{label}.{method} (pid {os.getpid()})"
-
-
-def _sendable(error: BaseException) -> bytes:
-    """An exception that will load, or nothing; in parts if its class is stubborn."""
-    cls, arguments, state = parts_of(error)
-    for value in (error, _Parts(cls, arguments, error.args, state)):
-        try:
-            payload = dump(value)
-            if type(decode(payload)) is type(error):
-                return payload
-        except Exception:  # noqa: BLE001  # the user's class: there is another way
-            continue
-    return b""
-
-
-class _Parts:
-    def __init__(self, *parts: object) -> None:
-        self._parts = parts
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return remake, self._parts

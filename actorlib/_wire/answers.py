@@ -115,9 +115,8 @@ def refuse(reply: Fillable, error: BaseException) -> None:
         KeyboardInterrupt: That is what loading was ended by. On an event loop it is
             raised by itself a turn later: others may have an answer behind this one.
     """
-    trouble = SerializationError(
-        f"the result cannot be loaded here: {described(error)}"
-    )
+    why = str(error) if type(error) is SerializationError else described(error)
+    trouble = SerializationError(f"the result cannot be loaded here: {why}")
     trouble.__cause__ = error
     if not reply.done():
         reply.set_exception(trouble)
