@@ -32,7 +32,7 @@ each with OMP_NUM_THREADS=1
     "two_models_one_gpu.py": r"""
 desserts
 0 0
-Decoder asks GPU=0\.4; all of GPU=1 is taken
+Decoder asks GPU=0\.4; all of GPU=1 is taken\. Held: GPU=0\.6 by Encoder.*
 hi
 Encoder asks GPU=2; this machine has GPU=1 \(.*\)\. Lower num_gpus.*
 """,

@@ -107,15 +107,22 @@ async def test_explain_when_nothing_is_free_then_device_by_device(
     held = [gpus(0.75, placement="spread").remote() for _ in range(4)]
     for actor in held:
         await actor
+    infos = {info.actor_id: info for info in pairs.snapshot().actors}
+    all_held = [
+        f"GPU=0.75 by Looking (pid {info.pid})"
+        for info in infos.values()
+        if info.state == "alive"
+    ]
 
     assert pairs.explain(gpus(1)).splitlines() == [
         "Looking asks GPU=1; the largest free slice is GPU=0.25 on device 0 "
-        "(free: 0: 0.25, 1: 0.25, 2: 0.25, 3: 0.25)",
+        f"(free: 0: 0.25, 1: 0.25, 2: 0.25, 3: 0.25). Held: {', '.join(all_held)}",
         *lines(*["0.25 free, too little"] * 4),
     ]
     assert pairs.explain(gpus(0.5, near=held[1])).splitlines() == [
         "Looking asks GPU=0.5 near GPU 1; the largest free slice is GPU=0.25 on "
-        "device 1 (free: 0: 0.25, 1: 0.25, 2: 0.25, 3: 0.25)",
+        "device 1 (free: 0: 0.25, 1: 0.25, 2: 0.25, 3: 0.25). "
+        f"Held: {all_held[1]}, {all_held[3]}",
         *lines(
             "0.25 free, not wished for",
             "0.25 free, too little",

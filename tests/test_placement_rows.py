@@ -816,19 +816,24 @@ async def test_explain_tells_why_one_waits_and_where_one_is(
     whole = seeing(num_gpus=1).remote()
     behind = seeing(num_gpus=0.5).remote()
     await holders[0].seen.remote()  # by now they stand in line
+    pids = [holder.pid for holder in two_gpus.snapshot().actors[:3]]
     assert two_gpus.explain(whole) == (
         "Actor asks GPU=1; the largest free slice is GPU=0.5 on device 1 "
-        "(free: 0: 0, 1: 0.5)"
+        "(free: 0: 0, 1: 0.5). Held: "
+        + ", ".join(f"GPU=0.5 by Actor (pid {pid})" for pid in pids)
     )
     told = two_gpus.explain(behind)
     assert told.startswith("Actor asks GPU=0.5; that is free")
     assert "Ahead of it in line: Actor (GPU=1)" in told
-    assert two_gpus.explain(holders[0]) == "Actor is alive on 0.5 of GPU 0"
+    assert two_gpus.explain(holders[0]) == (
+        f"Actor (pid {pids[0]}) is alive on 0.5 of GPU 0"
+    )
     assert two_gpus.explain(Target.remote())
     await actorlib.kill(holders[2])
-    assert two_gpus.explain(holders[2]).startswith("Actor is dead: it was killed")
+    told = two_gpus.explain(holders[2])
+    assert told.startswith(f"Actor (pid {pids[2]}) is dead: it was killed")
     await whole
-    assert two_gpus.explain(whole) == "Actor is alive on 1 of GPU 1"
+    assert two_gpus.explain(whole).endswith(") is alive on 1 of GPU 1")
 
 
 async def test_explain_knows_those_who_were_made_in_the_same_turn(
@@ -837,8 +842,10 @@ async def test_explain_knows_those_who_were_made_in_the_same_turn(
     first, second = (Target.options(num_gpus=2).remote() for _ in range(2))
     told = two_gpus.explain(second)
     assert "that is free" not in told
-    await first
-    assert two_gpus.explain(second) == ("Target asks GPU=2; all of GPU=2 is taken")
+    pid = await first.ping.remote()
+    assert two_gpus.explain(second) == (
+        f"Target asks GPU=2; all of GPU=2 is taken. Held: GPU=2 by Target (pid {pid})"
+    )
 
 
 async def test_snapshot_tells_what_there_is_and_who_holds_it(

@@ -9,8 +9,8 @@ What decides is pure and what acts is thin. In reading order:
   together; those that are spoken for, and those that a wish leaves; where several
   shares find room, and where they lie apart; what the bundles of a group get; what a
   request gets.
-* ``ledger``, ``gaps``, ``line``, ``admission``: who holds what, whom a share would
-  delay, who goes next, waiting for it.
+* ``ledger``, ``gaps``, ``line``, ``admission``, ``long_waits``: who holds what, whom a
+  share would delay, who goes next, waiting for it, and saying so after a while.
 * ``demands``: what actors ask for as things are now, while others come and go.
 * ``reasons``: why, in sentences for the user.
 * ``bundles``, ``group_reasons``, ``group``, ``groups``, ``group_verbs``: what a

@@ -7,11 +7,12 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, final
 
 from actorlib._local.line import Line, Priority, Waiter
-from actorlib._local.reasons import shortage, survey
+from actorlib._local.long_waits import kept_by_shell
+from actorlib._local.reasons import held_by, shortage, survey
 from actorlib._local.where import ANYWHERE, Where
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from actorlib._local.ledger import Ledger
     from actorlib._resources import Resources
@@ -31,9 +32,18 @@ class Admission:
 
     Attributes:
         when_joined: Called when somebody has to wait.
+        titles: Says what the holders of leases are called, by the ids of these objects.
     """
 
-    __slots__ = ("_ledger", "_line", "_loop", "_places", "_promised", "when_joined")
+    __slots__ = (
+        "_ledger",
+        "_line",
+        "_loop",
+        "_places",
+        "_promised",
+        "titles",
+        "when_joined",
+    )
 
     def __init__(
         self, ledger: Ledger, loop: asyncio.AbstractEventLoop | None = None
@@ -44,6 +54,7 @@ class Admission:
         self._promised: dict[Waiter, asyncio.Future[Lease]] = {}
         self._places: dict[asyncio.Future[Lease], Waiter] = {}
         self.when_joined: Callable[[], None] | None = None
+        self.titles: Callable[[], Mapping[int, str]] = dict
 
     def __len__(self) -> int:
         """How many wait."""
@@ -184,7 +195,8 @@ class Admission:
             promise: What :meth:`enter` gave it; None for a newcomer.
         """
         reason = shortage(self._ledger, label, request, where)
-        return f"{reason}{self.ahead_of(request, where, promise)}"
+        held = self.held_by(request, where)
+        return f"{reason}{held}{self.ahead_of(request, where, promise)}"
 
     def survey(self, label: str, request: Resources, where: Where = ANYWHERE) -> str:
         """Where a newcomer's request would go, or what stands in its way.
@@ -199,7 +211,13 @@ class Admission:
             self._ledger.release(lease)
             return survey(self._ledger, label, request, where, lease)
         head, *lines = survey(self._ledger, label, request, where, None).splitlines()
-        return "\n".join([f"{head}{self.ahead_of(request, where, None)}", *lines])
+        held, ahead = self.held_by(request, where), self.ahead_of(request, where, None)
+        return "\n".join([f"{head}{held}{ahead}", *lines])
+
+    def held_by(self, request: Resources, where: Where = ANYWHERE) -> str:
+        """Who holds what a request lacks now, to end a sentence."""
+        held = held_by(self._ledger, request, where, self.titles())
+        return f"{held}{kept_by_shell()}" if held else ""
 
     def ahead_of(
         self, request: Resources, where: Where, promise: asyncio.Future[Lease] | None

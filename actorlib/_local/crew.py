@@ -23,6 +23,7 @@ from actorlib._wire.frames import GO_ON
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
     from actorlib._local.seats import Seats
     from actorlib._local.tasks import Code, Hand, Task
@@ -51,6 +52,15 @@ class Staff(Protocol):
 
     def may_start(self) -> bool:
         """Whether one more worker may be started now."""
+        ...
+
+    def waits(
+        self,
+        promise: asyncio.Future[Lease],
+        label: str,
+        tell: Callable[[], str | None],
+    ) -> None:
+        """A function waits for a seat; why it does, if that is to be told."""
         ...
 
     def is_idle(self, hand: Hand) -> None:
@@ -258,7 +268,14 @@ class Crew:
             return self._sit(promise.result())
         self._promises[is_nested] = promise
         promise.add_done_callback(partial(self._granted, is_nested))
+        self._staff.waits(promise, label, lambda: self._why(label, promise))
         return None
+
+    def _why(self, label: str, promise: asyncio.Future[Lease]) -> str | None:
+        """Why nobody runs calls; None if somebody does: that others wait is usual."""
+        if any(hand.tasks for hand in self.hands):
+            return None
+        return self._seats.explain(label, promise)
 
     def _may_sit(self) -> bool:
         if not (self._idle or self._staff.may_start()):
@@ -308,6 +325,8 @@ class Crew:
             self._seat(hand)
             return hand
         self._newcomers[is_nested] = hand
+        if promise is not None:
+            self._staff.waits(promise, label, lambda: self._why(label, promise))
         hand.life.placed().add_done_callback(
             lambda _: self._placed(hand, is_nested=is_nested)
         )

@@ -13,6 +13,7 @@ from actorlib._engine import ActorId
 from actorlib._local.bundles import Seeker
 from actorlib._local.groups import Groups
 from actorlib._local.line import Priority
+from actorlib._local.long_waits import LongWaits
 from actorlib._local.reasons import refusal
 from actorlib._local.wishes import Demand
 from actorlib.exceptions import ActorUnschedulableError
@@ -34,9 +35,11 @@ class Demands:
     Args:
         machine: The machine.
         lives: The actors' lives by id, live.
+        loop: The owner's loop.
         may_wait: Whether what can never be given waits for ever.
 
     Attributes:
+        long_waits: Says who waits for long.
         groups: The placement groups, in which some of them are.
     """
 
@@ -51,7 +54,8 @@ class Demands:
         self._machine = machine
         self._lives = lives
         self._may_wait = may_wait
-        self.groups = Groups(machine, loop, may_wait=may_wait)
+        self.long_waits = LongWaits(loop)
+        self.groups = Groups(machine, loop, self.long_waits, may_wait=may_wait)
         self._settled: dict[ActorId, Demand] = {}
         self._wishers: dict[ActorId, dict[ActorId, Life]] = {}
 
@@ -90,9 +94,15 @@ class Demands:
         for life_named in self._named(options):
             self._wishers.setdefault(life_named.record.id, {})[record.id] = life
         if options.group is not None:
-            return self._enter_group(life, settled)
-        priority = priority_of(record)
-        return self._machine.admission.enter(record.label, *settled, priority)
+            promise = self._enter_group(life, settled)
+        else:
+            priority = priority_of(record)
+            promise = self._machine.admission.enter(record.label, *settled, priority)
+        if record.is_actor and not promise.done():
+            where = options.group and options.group.id
+            kind = record.called.class_name, str(settled.request), where
+            self.long_waits.add(promise, kind, lambda: self.explain(life))
+        return promise
 
     def _enter_group(self, life: Life, settled: Demand) -> asyncio.Future[Lease]:
         group = self.groups.of(life.record.options)

@@ -322,6 +322,7 @@ class LocalEngine(ABC):
 
     async def _end_all(self) -> None:
         self.lives.groups.close()
+        self.lives.long_waits.close()
         self.lives.pool.close("the runtime was shut down")
         ended = {life.ended for life in self.lives if not life.ended.done()}
         try:

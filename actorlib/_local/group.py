@@ -46,6 +46,10 @@ class Home(Protocol):
         """Somebody waits for a place in a group."""
         ...
 
+    def waits(self, promise: asyncio.Future[Lease], group: Group) -> None:
+        """A group stands in line."""
+        ...
+
     def lent(self, lease: Lease, group: Group) -> None:
         """A group has let somebody in."""
         ...
@@ -112,6 +116,7 @@ class Group:
             self._created(promise)
         else:
             promise.add_done_callback(self._created)
+            self._home.waits(promise, self)
 
     def _created(self, promise: asyncio.Future[Lease]) -> None:
         if self.removed or promise.cancelled() or self._demand.where.gang is None:
@@ -122,6 +127,11 @@ class Group:
         for seeking in list(self._seekers):
             self._refuse(seeking)
         self._serve(bundles)
+
+    @property
+    def lease(self) -> Lease | None:
+        """What it has, once it is reserved."""
+        return self._promise.result() if self._promise and self._bundles else None
 
     @property
     def state(self) -> str:
@@ -241,7 +251,8 @@ class Group:
         """Why an actor is not let in now."""
         if self._bundles is None:
             return f"{seeker.label} waits for its group: {self.explain()}"
-        reason = member_shortage(self.spec.label, self._bundles, seeker)
+        titles = self._machine.admission.titles()
+        reason = member_shortage(self.spec.label, self._bundles, seeker, titles)
         names = seeker.request.amounts.keys()
         ahead = [
             other.label
@@ -315,7 +326,8 @@ class Group:
         if self.state == "PENDING":
             admission, ledger = self._machine.admission, self._machine.ledger
             ahead = admission.ahead_of(*demand, self._promise)
-            return self._refusal() or f"{group_shortage(ledger, label, *demand)}{ahead}"
+            short = group_shortage(ledger, label, *demand)
+            return self._refusal() or f"{short}{admission.held_by(*demand)}{ahead}"
         if self.trouble is not None:
             return str(self.trouble)
         where = "; ".join(

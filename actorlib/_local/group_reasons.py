@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from actorlib._bundles import ANY_BUNDLE, PACK, SPREAD, STRICT_PACK, STRICT_SPREAD
 from actorlib._local.placement import LISTED, listed
-from actorlib._local.reasons import models
+from actorlib._local.reasons import models, told_holders
 from actorlib._resources import Resources, format_amount, format_named
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from actorlib._local.bundles import Bundles, Seeker
     from actorlib._local.ledger import Ledger
     from actorlib._local.where import Gang, Where
@@ -92,13 +94,16 @@ def group_shortage(ledger: Ledger, label: str, request: Resources, where: Where)
     )
 
 
-def member_shortage(label: str, bundles: Bundles, seeker: Seeker) -> str:
-    """Why an actor is not let into its group now.
+def member_shortage(
+    label: str, bundles: Bundles, seeker: Seeker, titles: Mapping[int, str]
+) -> str:
+    """Why an actor is not let into its group now, and who has what it asks.
 
     Args:
         label: How the group is called.
         bundles: What the group has.
         seeker: Who asks.
+        titles: What the holders of leases are called, by the ids of these objects.
     """
     every = range(len(bundles.leases))
     open_to = every if seeker.index == ANY_BUNDLE else (seeker.index,)
@@ -109,7 +114,17 @@ def member_shortage(label: str, bundles: Bundles, seeker: Seeker) -> str:
         left = Resources({name: free.get(name, 0) for name in asked})
         each.append(f"bundle {index}: {left}")
     there = listed(each, len(each))
-    return f"{seeker.label} asks {seeker.request} inside {label}; free there is {there}"
+    held = [
+        (titles[id(member.lease)], mine)
+        for member in bundles.inside
+        if member.index in open_to
+        and id(member.lease) in titles
+        and (mine := {n: a for n, a in member.lease.amounts.items() if n in asked})
+    ]
+    return (
+        f"{seeker.label} asks {seeker.request} inside {label}; free there is {there}"
+        f"{told_holders(held)}"
+    )
 
 
 def member_refusal(label: str, seeker: Seeker) -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from actorlib._bundles import GroupId, GroupSpec
+    from actorlib._local.long_waits import LongWaits
     from actorlib._local.machine import Machine
     from actorlib._options import ActorOptions
     from actorlib.accelerators.base import Lease
@@ -30,16 +31,23 @@ class Groups:
         machine: Where they are reserved.
         loop: The owner's loop.
         may_wait: Whether what can never be reserved waits for ever.
+        long_waits: Says who waits for long.
 
     Attributes:
         when_joined: Called when somebody has to wait for a place in one.
     """
 
     def __init__(
-        self, machine: Machine, loop: asyncio.AbstractEventLoop, *, may_wait: bool
+        self,
+        machine: Machine,
+        loop: asyncio.AbstractEventLoop,
+        long_waits: LongWaits,
+        *,
+        may_wait: bool,
     ) -> None:
         self._machine = machine
         self._loop = loop
+        self._long_waits = long_waits
         self._may_wait = may_wait
         self.when_joined: Callable[[], None] | None = None
         self._by_id: dict[GroupId, Group] = {}
@@ -123,6 +131,10 @@ class Groups:
         """Somebody waits for a place in a group."""
         if self.when_joined is not None:
             self.when_joined()
+
+    def waits(self, promise: asyncio.Future[Lease], group: Group) -> None:
+        """A group stands in line."""
+        self._long_waits.add(promise, group.spec.id, group.explain)
 
     def lent(self, lease: Lease, group: Group) -> None:
         """A group has let somebody in."""

@@ -25,7 +25,7 @@ from actorlib._resources import (
 from actorlib.accelerators.base import Lease, Share
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from actorlib._kinds import Kind
     from actorlib.accelerators.base import Device
@@ -232,6 +232,11 @@ class Ledger:
                 else amount > self._free.get(name, 0)
             )
         }
+
+    @property
+    def leases(self) -> Iterable[Lease]:
+        """Those that are held, in the order in which they were granted."""
+        return self._leases.values()
 
     def held(self, name: str) -> Counter[int]:
         """How many leases have how much of a resource, by amount."""

@@ -70,6 +70,7 @@ class Lives:
         by_id: The lives that are lived, or that somebody holds.
         demands: What they ask for.
         groups: The placement groups that some of them are in.
+        long_waits: Says who waits for long.
         directory: Who answers to which name.
         objects: What refs inside of values stand for.
     """
@@ -94,6 +95,8 @@ class Lives:
         may_wait = options.infeasible == "wait"
         self.demands = Demands(machine, self.by_id, self.loop, may_wait=may_wait)
         self.groups = self.demands.groups
+        self.long_waits = self.demands.long_waits
+        machine.admission.titles = self._titles
         self.pool = Pool(
             self,
             machine,
@@ -245,6 +248,20 @@ class Lives:
             for life in self._actors()
             for method, state in life.dispatch.unanswered()
         ]
+
+    def _titles(self) -> dict[int, str]:
+        """What the holders of leases are called, by the ids of these objects."""
+        found = {
+            id(lease): life.record.title
+            for life in self.by_id.values()
+            if (lease := life.place.lease) is not None
+        }
+        for hand in self.pool.hands.values():
+            lease = hand.lease or hand.life.place.lease
+            found[id(lease)] = hand.title
+        for group in self.groups:
+            found[id(group.lease)] = group.spec.label
+        return found
 
     def find(self, actor: ActorId) -> Life | None:
         """The life of an actor; see Actors."""

@@ -19,7 +19,7 @@ from actorlib._resources import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from actorlib._local.ledger import Ledger
     from actorlib._local.placement import DevicePool
@@ -83,6 +83,49 @@ def shortage(
         return f"{label} asks {request}{_wish(where)}; that is free"
     each = ", ".join(_short(ledger, n, amount, where) for n, amount in lacking.items())
     return f"{label} asks {Resources(lacking)}{_wish(where)}; {each}"
+
+
+def held_by(
+    ledger: Ledger, request: Resources, where: Where, titles: Mapping[int, str]
+) -> str:
+    """Who holds what a request lacks now, to end a sentence; or nothing.
+
+    Args:
+        ledger: What it is asked of.
+        request: What is asked.
+        where: What is wished of the devices.
+        titles: What the holders of leases are called, by the ids of these objects.
+    """
+    if ledger.never(request, where):
+        return ""
+    lacking = ledger.lacking(request, where)
+    scopes = {n: ledger.pools[n].scope(where) for n in lacking if n in ledger.pools}
+    held: list[tuple[str, Mapping[str, int]]] = []
+    for lease in ledger.leases:
+        mine = {n: _amount_of(lease, n, scopes) for n in lacking}
+        if any(mine.values()) and id(lease) in titles:
+            held.append((titles[id(lease)], mine))
+    return told_holders(held)
+
+
+def told_holders(held: Sequence[tuple[str, Mapping[str, int]]]) -> str:
+    """Who holds how much, those with the most first, to end a sentence; or nothing."""
+    most_first = sorted(held, key=lambda each: -sum(each[1].values()))
+    told = (f"{Resources.of(amounts)} by {who}" for who, amounts in most_first)
+    return f". Held: {listed(told, len(held))}" if held else ""
+
+
+def _amount_of(
+    lease: Lease, name: str, scopes: Mapping[str, Collection[int] | None]
+) -> int:
+    if name not in scopes:
+        return lease.amounts.get(name, 0)
+    scope = scopes[name]
+    return sum(
+        share.units
+        for share in lease.of_kind(name)
+        if scope is None or share.device.index in scope
+    )
 
 
 def survey(

@@ -42,6 +42,15 @@ class Seats(Protocol):
         """
         ...
 
+    def explain(self, label: str, promise: asyncio.Future[Lease]) -> str:
+        """Why there is no seat yet.
+
+        Args:
+            label: For whom.
+            promise: What ``enter`` gave.
+        """
+        ...
+
     def occupy(self, lease: Lease) -> None:
         """A function begins to run with a lease, or goes on."""
         ...
@@ -100,6 +109,10 @@ class MachineSeats:
         """Asks for a seat; see Seats."""
         priority = Priority.NESTED if is_nested else Priority.USUAL
         return self._admission.enter(label, *self._demand, priority)
+
+    def explain(self, label: str, promise: asyncio.Future[Lease]) -> str:
+        """Why there is no seat yet; see Seats."""
+        return self._admission.explain(label, *self._demand, promise=promise)
 
     def occupy(self, lease: Lease) -> None:
         """A function begins to run with a lease; see Seats."""
@@ -207,6 +220,13 @@ class GroupSeats:
     def release(self, lease: Lease) -> None:
         """Takes a seat back; see Seats."""
         self._groups.release(lease)
+
+    def explain(self, label: str, promise: asyncio.Future[Lease]) -> str:
+        """Why there is no seat yet; see Seats."""
+        del promise
+        group = self._groups.alive(self._spec)
+        assert group is not None  # else nobody would wait any more
+        return group.explain_member(self._seeker(label))
 
     def occupy(self, lease: Lease) -> None:
         """Nothing: in a group what is nested waits for nobody else; see Seats."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from actorlib._local.birth import Sealed
     from actorlib._local.groups import Groups
     from actorlib._local.loans import Loans
+    from actorlib._local.long_waits import LongWaits
     from actorlib._local.objects import Objects
     from actorlib._local.reply import Asker
     from actorlib._local.supervisor import Life
@@ -123,6 +124,7 @@ class Workshop(Protocol):
     clock: Clock
     groups: Groups
     loans: Loans
+    long_waits: LongWaits
     objects: Objects
 
     def bear_worker(
@@ -329,6 +331,12 @@ class Hand:
         self.depth = AT_LEAST
         self.known: set[int] = set()
         self.sent: Counter[int] = Counter()
+
+    @property
+    def title(self) -> str:
+        """What it is called in messages: by the call that it runs."""
+        label = next((task.plan.label for task in self.tasks), "a worker of functions")
+        return f"{label} (pid {self.life.pid})" if self.life.pid else label
 
     @property
     def is_there(self) -> bool:

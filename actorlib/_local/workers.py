@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from actorlib._local.machine import Machine
     from actorlib._local.tasks import Code, Task, Workshop
     from actorlib._options import ActorOptions
+    from actorlib.accelerators.base import Lease
 
 _NOTHING = encode_call((), {})
 _LEARN = "learn"
@@ -108,6 +109,15 @@ class Workers:
     def may_start(self) -> bool:
         """Whether one more worker may be started now; see Staff."""
         return self._starting < self._machine.parallel
+
+    def waits(
+        self,
+        promise: asyncio.Future[Lease],
+        label: str,
+        tell: Callable[[], str | None],
+    ) -> None:
+        """A function waits for a seat; see Staff."""
+        self._workshop.long_waits.add(promise, label, tell)
 
     def is_idle(self, hand: Hand) -> None:
         """A worker has nothing to do; see Staff."""

@@ -253,8 +253,12 @@ def test_shortage_when_a_group_or_a_member_waits_then_it_says_what_is_free() -> 
         "G asks [GPU=1; GPU=1; GPU=1] with strategy PACK; free is GPU=2.5 of 3 "
         "(0: 0.5, 1: 1, 2: 1)"
     )
-    assert member_shortage("G", group(request(num_gpus=1)), seeker(num_gpus=1)) == (
-        "A asks GPU=1 inside G; free there is bundle 0: GPU=1"
+    bundles = group(request(num_gpus=1, num_cpus=1))
+    (_, inside), (_, other) = bundles.serve([seeker(num_gpus=0.5), seeker(num_cpus=1)])
+    titles = {id(inside): "A (pid 7)", id(other): "B (pid 8)"}
+    assert member_shortage("G", bundles, seeker(num_gpus=1), titles) == (
+        "A asks GPU=1 inside G; free there is bundle 0: GPU=0.5. "
+        "Held: GPU=0.5 by A (pid 7)"
     )
 
 
