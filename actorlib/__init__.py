@@ -39,6 +39,7 @@ from actorlib._runtime import (
     kill,
     put,
     run,
+    shutdown,
 )
 from actorlib._serializers import deregister_serializer, register_serializer
 from actorlib._waiting import wait
@@ -126,6 +127,7 @@ __all__ = [
     "remote",
     "remove_placement_group",
     "run",
+    "shutdown",
     "typed",
     "wait",
 ]

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Protocol
 from actorlib._engine import Engine
 
 if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
     from actorlib._bundles import GroupId
     from actorlib._engine import ActorId
     from actorlib._function_options import FunctionOptions
@@ -35,6 +38,19 @@ class Owner(Engine, Protocol):
 
     def explain_group(self, group: GroupId) -> str:
         """Why a placement group waits, or where its bundles are."""
+        ...
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop that it was started on."""
+        ...
+
+    def abandon(self) -> Callable[[], None]:
+        """Ends everything where that loop is closed.
+
+        Returns:
+            Blocks until nothing is left.
+        """
         ...
 
     async def aclose(self) -> None:

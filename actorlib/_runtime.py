@@ -7,21 +7,24 @@ import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack, cast, overload
 
-from actorlib._checks import checked
+from actorlib._apart import OTHER_LOOP, Apart
+from actorlib._checks import checked, truth
 from actorlib._choosing import address_of, engine_name, started
 from actorlib._engine import current_engine, find_engine, set_engine
 from actorlib._function import RemoteFunction, asked_by
 from actorlib._generator import ObjectRefGenerator
 from actorlib._handle import ActorHandle, hold_of, own_handle
+from actorlib._naming import settled_env
 from actorlib._placement_group import PlacementGroup
 from actorlib._ref import ObjectRef
 from actorlib._remote import ActorClass, plan_of
+from actorlib._runtime_env import refuse_own
 from actorlib._runtime_options import RuntimeKeywords, RuntimeOptions
 from actorlib._streams import fill_standard_streams
 from actorlib._waiting import get_all
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Generator, Sequence
+    from collections.abc import Awaitable, Coroutine, Generator, Sequence
     from types import TracebackType
 
     from actorlib._context import RuntimeContext
@@ -39,10 +42,13 @@ class Runtime:
     lasts until ``await runtime.shutdown()``, or until the process ends.
     """
 
-    def __init__(self, options: RuntimeOptions) -> None:
+    def __init__(self, options: RuntimeOptions, *, replaces: bool = False) -> None:
+        self._replaces = replaces
         self._options = options
         self._engine_name = engine_name(options)
         self._address = address_of(options, self._engine_name)
+        if self._engine_name == "inline":
+            refuse_own(options.runtime_env)
         self._engine: Owner | None = None
         self._is_used = False
 
@@ -71,13 +77,8 @@ class Runtime:
         without an answer fail with ActorDiedError.
         """
         engine, self._engine = self._engine, None
-        if engine is None:
-            return
-        try:
-            await engine.aclose()
-        finally:
-            if find_engine() is engine:
-                set_engine(None)
+        if engine is not None:
+            await _ended(engine)
 
     def snapshot(self) -> Snapshot:
         """The state of the runtime now: what there is, who waits, who lives.
@@ -160,9 +161,11 @@ class Runtime:
         return self._engine
 
     async def _open(self) -> Self:
-        _refuse_second()
         if self._is_used:
             raise RuntimeError("this runtime was started before: call init() again")
+        if self._replaces:
+            await shutdown()
+        _refuse_second()
         self._is_used = True
         engine = await started(self._options, self._engine_name, self._address)
         try:
@@ -175,10 +178,12 @@ class Runtime:
         return self
 
 
-def init(**options: Unpack[RuntimeKeywords]) -> Runtime:
+def init(*, reinit: bool = False, **options: Unpack[RuntimeKeywords]) -> Runtime:
     """A runtime, to be started by ``async with`` or ``await``.
 
     Args:
+        reinit: Whether a runtime that runs in this process already is ended when this
+            one starts, also if nobody has its Runtime any more.
         **options: What the machine has and how the runtime behaves; see
             RuntimeOptions.
 
@@ -193,8 +198,58 @@ def init(**options: Unpack[RuntimeKeywords]) -> Runtime:
             is one of another Ray.
         ImportError: When it starts on Ray, and Ray is not installed.
     """
-    _refuse_second()
-    return Runtime(checked(RuntimeOptions, "init()", options))
+    truth("reinit", reinit)
+    if not reinit:
+        _refuse_second()
+    found = checked(RuntimeOptions, "init()", options)
+    if found.runtime_env:
+        # Looked at here, so that a directory that is not there is refused here.
+        found = replace(found, runtime_env=settled_env(found.runtime_env))
+    return Runtime(found, replaces=reinit)
+
+
+async def shutdown() -> None:
+    """Ends the runtime of this process, whoever started it; harmless if there is none.
+
+    As ``Runtime.shutdown()``, for a program that has its Runtime no more, and for a
+    runtime whose event loop is closed.
+
+    Raises:
+        RuntimeError: This is an actor's code, the runtime is a script's, or its loop
+            is neither running nor closed.
+    """
+    engine = find_engine()
+    if engine is None:
+        return
+    if not hasattr(engine, "aclose"):
+        raise RuntimeError(
+            "shutdown() is for the program that has started the runtime, and this is "
+            "an actor's or a function's code: exit_actor() ends an actor"
+        )
+    await _ended(cast("Owner", engine))
+
+
+async def _ended(engine: Owner) -> None:
+    """Ends a runtime, from whatever loop."""
+    loop = engine.loop
+    if loop.is_closed():
+        ending: Awaitable[None] = asyncio.to_thread(engine.abandon())
+    elif loop is asyncio.get_running_loop():
+        ending = engine.aclose()
+    elif isinstance(loop, Apart):
+        raise RuntimeError(
+            "this runtime is that of a script: actorlib.blocking.shutdown() ends it"
+        )
+    elif loop.is_running():
+        elsewhere = asyncio.run_coroutine_threadsafe(engine.aclose(), loop)
+        ending = asyncio.wrap_future(elsewhere)
+    else:
+        raise RuntimeError(OTHER_LOOP)
+    try:
+        await ending
+    finally:
+        if find_engine() is engine:
+            set_engine(None)
 
 
 def is_initialized() -> bool:
@@ -372,7 +427,9 @@ def _refuse_second() -> None:
     if find_engine() is not None:
         raise RuntimeError(
             "a runtime is running in this process already: leave its block, or await "
-            "its shutdown(), before starting another"
+            "its shutdown(), before starting another. Where nobody has it any more, "
+            "'await actorlib.shutdown()' ends it, and init(reinit=True) ends it and "
+            "starts anew"
         )
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import weakref
 from collections.abc import Mapping
-from typing import Any, TypedDict, cast
+from dataclasses import replace
+from typing import Any, Protocol, TypedDict, TypeVar, cast
 
 from actorlib._spelling import closest
 from actorlib.exceptions import UnsupportedOptionError
@@ -56,6 +58,43 @@ def checked_env(given: object) -> RuntimeEnv | None:
                 "there before"
             )
     return env or None
+
+
+class Spec(Protocol):
+    """An actor, or a function, to be; see ActorSpec and FunctionSpec."""
+
+    @property
+    def options(self) -> Any:
+        """What it asks for; ``updated`` gives the same with some of it replaced."""
+        ...
+
+
+S = TypeVar("S", bound=Spec)
+
+
+class Heritage:
+    """What every actor and every function of a runtime inherits.
+
+    Args:
+        env: What was said of the runtime.
+    """
+
+    def __init__(self, env: RuntimeEnv) -> None:
+        self._env = env
+        self._heirs: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+    def given_to(self, spec: S) -> S:
+        """What is to be made, with what it inherits."""
+        env = inherited(self._env, spec.options.runtime_env)
+        options = spec.options.updated({"runtime_env": env})
+        return cast("S", replace(cast("Any", spec), options=options))
+
+    def of(self, spec: S) -> S:
+        """The same for what is called often: its heir is made once."""
+        heir = self._heirs.get(spec)
+        if heir is None:
+            heir = self._heirs[spec] = self.given_to(spec)
+        return cast("S", heir)
 
 
 def refuse_own(env: RuntimeEnv | None) -> None:

@@ -8,6 +8,7 @@ from typing import Literal, TypedDict, cast
 
 from actorlib._checks import count, module_names, one_of, seconds, text
 from actorlib._resources import Resources, bytes_of, totals
+from actorlib._runtime_env import RuntimeEnv, checked_env
 
 ENGINES = ("local", "inline", "ray")
 MASK_FORMS = ("index", "uuid")
@@ -35,6 +36,7 @@ class RuntimeKeywords(TypedDict, total=False):
     object_store_memory: float | None
     object_store_full: Literal["spill", "fail"]
     share_above: int
+    runtime_env: RuntimeEnv | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +87,8 @@ class RuntimeOptions:
             ``"spill"`` sends it through the pipe, with a warning once; ``"fail"``
             raises ObjectStoreFullError.
         share_above: Bytes from which a value is large.
+        runtime_env: ``{"env_vars": {...}, "working_dir": "..."}`` for all actors and
+            functions; what one of them says of itself wins.
         capacity: The declared amounts together, exact; what was not declared is left
             out.
     """
@@ -105,6 +109,7 @@ class RuntimeOptions:
     object_store_memory: float | None = None
     object_store_full: Literal["spill", "fail"] = "spill"
     share_above: int = 256 * 1024
+    runtime_env: RuntimeEnv | None = None
     capacity: Resources = field(init=False)
 
     def __post_init__(self) -> None:
@@ -115,6 +120,7 @@ class RuntimeOptions:
             resources=self.resources,
         )
         object.__setattr__(self, "capacity", declared)
+        object.__setattr__(self, "runtime_env", checked_env(self.runtime_env))
         object.__setattr__(self, "preload", module_names(self.preload))
         if self.engine is not None:
             one_of("engine", self.engine, ENGINES)

@@ -61,7 +61,7 @@ ARROWS: dict[str, str] = {
         "_group_options"
     ),
     "_options": ("_bundles _checks _group_options _kinds _resources _runtime_env"),
-    "_runtime_options": "_checks _resources",
+    "_runtime_options": "_checks _resources _runtime_env",
     # The waist.
     "_ref": "exceptions _checks _apart",
     "_unlooped": "",
@@ -148,7 +148,7 @@ ARROWS: dict[str, str] = {
     "_runtime": (
         "_checks _engine _function _handle _placement_group _ref _remote "
         "_runtime_options _snapshot _streams _context _generator _choosing _owner "
-        "_waiting"
+        "_waiting _apart _naming _runtime_env"
     ),
     "": (
         "exceptions _actor_method _batch _flow _handle _lookup _method "

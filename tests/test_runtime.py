@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from helpers.actors import Echo
+from helpers.actors import Caller, Echo
 
 import actorlib
+from actorlib.exceptions import ActorHandleNotFoundError, UnsupportedOptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,3 +53,124 @@ def test_runtime_when_used_on_another_loop_then_it_says_whose_it_is() -> None:
     finally:
         loop.run_until_complete(runtime.shutdown())
         loop.close()
+
+
+@actorlib.remote
+class Environed:
+    """Tells what its process is like."""
+
+    def told(self) -> list[str]:
+        return [os.environ.get("A", ""), os.environ.get("B", ""), str(Path.cwd())]
+
+    def makes(self) -> list[str]:
+        made = Environed.options(runtime_env={"env_vars": {"A": "mine"}}).remote()
+        return actorlib.get(made.told.remote())
+
+
+@actorlib.remote
+def environed() -> list[str]:
+    return [os.environ.get("A", ""), os.environ.get("B", ""), str(Path.cwd())]
+
+
+async def test_init_when_given_a_runtime_env_then_all_inherit_it(
+    tmp_path: Path,
+) -> None:
+    env: Any = {"env_vars": {"A": "1", "B": "2"}, "working_dir": tmp_path}
+    at = str(tmp_path)
+    async with actorlib.init(num_cpus=1, runtime_env=env):
+        own = Environed.options(runtime_env={"env_vars": {"B": "${A}3"}}).remote()
+        first = Environed.remote()
+
+        assert await first.told.remote() == ["1", "2", at]
+        assert await first.makes.remote() == ["mine", "2", at]
+        assert await own.told.remote() == ["1", "13", at]
+        assert await environed.remote() == ["1", "2", at]
+        assert await asyncio.to_thread(lambda: environed.remote().get()) == [
+            *("1", "2", at)
+        ]
+        assert actorlib.get_runtime_context().runtime_env["env_vars"]["A"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"runtime_env": {"pip": []}}, ValueError, "knows no 'pip'"),
+        ({"runtime_env": {"working_dir": "/no/such"}}, NotADirectoryError, "no dir"),
+        ({"runtime_env": {"env_vars": {"A": 1}}}, TypeError, "takes texts"),
+        (
+            {"runtime_env": {"env_vars": {"A": "1"}}, "engine": "inline"},
+            UnsupportedOptionError,
+            "a process of its own",
+        ),
+        ({"reinit": 1}, TypeError, "reinit"),
+    ],
+)
+def test_init_when_its_options_cannot_be_then_it_says_so_at_once(
+    options: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        actorlib.init(**options)
+
+
+async def lost() -> Any:
+    """Starts a runtime and forgets it."""
+    await actorlib.init(num_cpus=1)
+    return await Echo.remote()
+
+
+async def test_shutdown_when_the_runtime_was_lost_then_another_can_be_started() -> None:
+    echo = await lost()
+    with pytest.raises(RuntimeError, match=r"await actorlib.shutdown\(\).*reinit=True"):
+        actorlib.init()
+
+    await actorlib.shutdown()
+    await actorlib.shutdown()
+
+    assert not actorlib.is_initialized()
+    with pytest.raises(ActorHandleNotFoundError):
+        echo.echo.remote(1)
+    async with actorlib.init(num_cpus=1) as runtime:
+        assert await Echo.remote().echo.remote(2) == 2
+        await actorlib.shutdown()
+        await runtime.shutdown()
+
+
+async def test_init_when_it_is_to_start_anew_then_what_runs_is_ended() -> None:
+    echo = await lost()
+    async with actorlib.init(num_cpus=1, reinit=True):
+        with pytest.raises(ActorHandleNotFoundError):
+            echo.echo.remote(1)
+        assert await Echo.remote().echo.remote(2) == 2
+    async with actorlib.init(num_cpus=1, reinit=True):  # there is none
+        assert actorlib.is_initialized()
+
+
+def test_runtime_when_its_loop_is_closed_then_it_can_be_started_anew() -> None:
+    pid = asyncio.run(_lost_with_pid())
+
+    async def anew() -> Any:
+        async with actorlib.init(num_cpus=1, reinit=True):
+            return await Echo.remote().echo.remote(2)
+
+    assert asyncio.run(anew()) == 2
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+async def _lost_with_pid() -> int:
+    echo = await lost()
+    pid: int = await echo.pid.remote()
+    return pid
+
+
+async def test_shutdown_when_a_thread_or_an_actor_asks_then_who_may_does_it() -> None:
+    async with actorlib.init(num_cpus=1):
+        caller = Caller.remote()
+        with pytest.raises(RuntimeError, match=r"an actor's.*exit_actor"):
+            await caller.run.remote(_shut_down)
+        await asyncio.to_thread(_shut_down)
+        assert not actorlib.is_initialized()
+
+
+def _shut_down() -> None:
+    asyncio.run(actorlib.shutdown())

@@ -27,6 +27,8 @@ from actorlib._inline.worker import InlineWorker
 from actorlib._local.descriptors import Room
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from actorlib._runtime_options import RuntimeOptions
 
 _DESCRIPTORS = 8
@@ -74,6 +76,11 @@ class InlineLauncher:
         """In a fork, which has none of the threads; see Launcher."""
         for worker in self._workers:
             worker.forsake()
+
+    def abandon(self) -> Callable[[], None]:
+        """Has every thread end by itself, as its pipe does; see Launcher."""
+        self.forsake()
+        return lambda: None
 
     async def aclose(self) -> None:
         """Ends every thread that can be ended; see Launcher."""

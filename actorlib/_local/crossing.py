@@ -111,8 +111,8 @@ class CrossingEngine(LocalEngine):
     ) -> ObjectRef[Any]:
         """Calls a function from another thread."""
         run = super().run
-        if self._env:
-            spec = self._heir_of(spec)
+        if self._heritage:
+            spec = self._heritage.of(spec)
         plan = None if self._is_closed else self.lives.pool.plans.known(spec)
         payload = None if kwargs else encode_plain_call(args)
         if payload is None or plan is None:

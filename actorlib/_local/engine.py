@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import weakref
 from abc import ABC, abstractmethod
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from actorlib._bundles import GroupId
@@ -34,7 +32,7 @@ from actorlib._pending import PendingCalls
 from actorlib._propagation import MARKED
 from actorlib._reading import Reading
 from actorlib._ref import ObjectRef
-from actorlib._runtime_env import inherited, refuse_own
+from actorlib._runtime_env import Heritage, refuse_own
 from actorlib._snapshot import Snapshot
 from actorlib._telling import tell
 from actorlib._window import bounds_of
@@ -49,7 +47,6 @@ if TYPE_CHECKING:
     from actorlib._local.machine import Machine
     from actorlib._local.supervisor import Life
     from actorlib._options import ActorOptions
-    from actorlib._runtime_env import RuntimeEnv
     from actorlib._runtime_options import RuntimeOptions
     from actorlib._snapshot import ActorInfo, CallInfo
 
@@ -75,6 +72,7 @@ class LocalEngine(ABC):
             job_id=process[:4].hex(),
             node_id=machine.id,
             worker_id=process.hex(),
+            runtime_env=options.runtime_env or {},
             accelerator_ids={kind: [] for kind in kinds},
         )
         self.memory = self.lives.stores.memory
@@ -93,25 +91,18 @@ class LocalEngine(ABC):
         self._wakeup = Wakeup(self.loop)
         self._is_closed = False
         self._is_forsaken = False
-        self._env: RuntimeEnv | None = None
-        self._heirs: weakref.WeakKeyDictionary[FunctionSpec, FunctionSpec] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._is_ended = False
+        env = options.runtime_env
+        self._heritage = Heritage(env) if env else None
         self.pending = PendingCalls()
-
-    def hand_down(self, env: RuntimeEnv) -> None:
-        """Has every actor and every function inherit an environment."""
-        self._env = env
-        self.context = replace(self.context, runtime_env=env)
 
     # The verbs.
 
     def create(self, spec: ActorSpec) -> ActorId:
         """Starts the life of an actor; see Engine."""
         self._check_thread()
-        if self._env:
-            env = inherited(self._env, spec.options.runtime_env)
-            spec = replace(spec, options=spec.options.updated({"runtime_env": env}))
+        if self._heritage:
+            spec = self._heritage.given_to(spec)
         if self.machine.is_shared:
             refuse_own(spec.options.runtime_env)
         self.lives.directory.vacant(spec.options)
@@ -154,8 +145,8 @@ class LocalEngine(ABC):
         """Calls a function; see Engine."""
         if threading.get_ident() != self._thread:
             return self._run_else(spec, args, kwargs)
-        if self._env:
-            spec = self._heir_of(spec)
+        if self._heritage:
+            spec = self._heritage.of(spec)
         ref: ObjectRef[Any] = ObjectRef(loop=self.loop)
         self._runs.run(ref, spec, args, kwargs)
         return ref
@@ -187,8 +178,8 @@ class LocalEngine(ABC):
     ) -> Reading:
         """Calls a function that yields; see Engine."""
         self._check_thread()
-        if self._env:
-            spec = self._heir_of(spec)
+        if self._heritage:
+            spec = self._heritage.of(spec)
         pool = self.lives.pool
         feed = OwnerFeed(self.loop, pool, pool)
         bounds = bounds_of(spec.options.backpressure or 0)
@@ -311,14 +302,29 @@ class LocalEngine(ABC):
 
     async def aclose(self) -> None:
         """Ends every actor, the busy ones after a grace, and leaves no process."""
-        if self._is_forsaken:
+        if self._is_forsaken or self._is_ended:
             return
-        self._is_closed = True
+        self._is_closed = self._is_ended = True
         try:
             await self._end_all()
         finally:
             self.lives.stores.close()
             self._wakeup.close()
+
+    def abandon(self) -> Callable[[], None]:
+        """Ends everything at once, where the loop that it was on is closed.
+
+        Returns:
+            Blocks until no process is left.
+        """
+        if self._is_forsaken or self._is_ended:
+            return lambda: None
+        self._is_closed = self._is_ended = True
+        for life in self.lives:
+            life.forsake()
+        self.lives.stores.close()
+        self._wakeup.close()
+        return self.machine.abandon()
 
     async def _end_all(self) -> None:
         self.lives.groups.close()
@@ -338,15 +344,6 @@ class LocalEngine(ABC):
             await asyncio.wait(ended, timeout=_PATIENCE)
 
     # Sending.
-
-    def _heir_of(self, spec: FunctionSpec) -> FunctionSpec:
-        """A function with what it inherits from the runtime."""
-        heir = self._heirs.get(spec)
-        if heir is None:
-            env = inherited(self._env, spec.options.runtime_env)
-            options = spec.options.updated({"runtime_env": env})
-            heir = self._heirs[spec] = replace(spec, options=options)
-        return heir
 
     def _life(self, actor: ActorId) -> Life:
         life = self.lives.find(actor)

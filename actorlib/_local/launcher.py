@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     import asyncio
     import socket
+    from collections.abc import Callable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +102,14 @@ class Launcher(Protocol):
 
     def forsake(self) -> None:
         """In a fork of this process: leaves what was launched to its parent."""
+        ...
+
+    def abandon(self) -> Callable[[], None]:
+        """Ends everything, where the loop is closed.
+
+        Returns:
+            Blocks until nothing is left.
+        """
         ...
 
     async def aclose(self) -> None:

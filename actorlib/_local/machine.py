@@ -207,6 +207,10 @@ class Machine:
         """In a fork: what was launched is its parent's."""
         self._launcher.forsake()
 
+    def abandon(self) -> Callable[[], None]:
+        """Ends everything, where the loop is closed; gives what waits for that."""
+        return self._launcher.abandon()
+
     async def aclose(self) -> None:
         """Ends everything that still runs and leaves nothing."""
         await self._launcher.aclose()

@@ -37,7 +37,7 @@ from actorlib._wire.control import (
 from actorlib.exceptions import TemplateError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from actorlib._local.log_style import LogStyle
     from actorlib._wire.frames import Frame
@@ -223,6 +223,13 @@ class TemplateLauncher:
             worker.forsake()
         self._workers.clear()
 
+    def abandon(self) -> Callable[[], None]:
+        """Ends the template where the loop is closed; see Launcher."""
+        process = self._process
+        self.forsake()  # it ends all its workers when nobody speaks to it any more
+        self._room.restore()
+        return lambda: None if process is None else _wait_for(process)
+
     async def aclose(self) -> None:
         """Ends the template, and with it whatever is still there."""
         self._is_closed = True
@@ -243,11 +250,7 @@ class TemplateLauncher:
             self._channel = None
         process, self._process = self._process, None
         if process is not None:
-            try:
-                await asyncio.to_thread(process.wait, FAREWELL + 1.0)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                await asyncio.to_thread(process.wait)
+            await asyncio.to_thread(_wait_for, process)
 
     def _popen(self, descriptor: int) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
@@ -437,3 +440,12 @@ def _exit_of(status: int, peak: int) -> ProcessExit:
     if code < 0:
         return ProcessExit(signal=-code, peak=nbytes)
     return ProcessExit(code=code, peak=nbytes)
+
+
+def _wait_for(process: subprocess.Popen[bytes]) -> None:
+    """Waits for a template that is to end, and ends one that does not."""
+    try:
+        process.wait(FAREWELL + 1.0)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -54,7 +54,8 @@ class Wakeup:
         there = signal.set_wakeup_fd(-1)
         if there not in (-1, write_end):
             signal.set_wakeup_fd(there)
-        self._loop.remove_reader(read_end)
+        if not self._loop.is_closed():
+            self._loop.remove_reader(read_end)
         os.close(read_end)
         os.close(write_end)
 

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from actorlib._ray.home import Home
     from actorlib._reading import Reading
     from actorlib._ref import ObjectRef
+    from actorlib._runtime_env import Heritage
     from actorlib._snapshot import ActorInfo
 
 _HIDES = "ACTORLIB_HIDE_DEVICES"
@@ -68,6 +69,7 @@ class RayEngine:
         nodes: What the machines have.
         face: The face of the actor whose process this is.
         traits: What its callers have to know.
+        heritage: What all inherit that is made here, if that was said of the runtime.
     """
 
     def __init__(self, home: Home, context: RuntimeContext, house: House) -> None:
@@ -76,6 +78,7 @@ class RayEngine:
         self.house = house
         self.face: Interface | None = None
         self.traits: Traits | None = None
+        self.heritage: Heritage | None = None
         self.pending = PendingCalls()
         self.groups = Groups(home)
         self._known = Known(is_far=home.is_far)
@@ -94,6 +97,8 @@ class RayEngine:
     def create(self, spec: ActorSpec) -> ActorId:
         """Has Ray make an actor; see Engine."""
         self._check()
+        if self.heritage:
+            spec = self.heritage.given_to(spec)
         label, options = spec.interface.class_name, spec.options
         keywords = actor_options(label, options, is_async=spec.interface.is_async)
         traits = traits_of(spec)
@@ -234,6 +239,8 @@ class RayEngine:
     ) -> ObjectRef[Any]:
         """Calls a function; see Engine."""
         self._check()
+        if self.heritage:
+            spec = self.heritage.of(spec)
         return self._functions.run(spec, args, kwargs)
 
     def run_stream(
@@ -244,6 +251,8 @@ class RayEngine:
     ) -> Reading:
         """Calls a function that yields; see Engine."""
         self._check()
+        if self.heritage:
+            spec = self.heritage.of(spec)
         return cast("Reading", self._functions.run_stream(spec, args, kwargs))
 
     def put(self, value: object) -> ObjectRef[Any]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 
 from actorlib._function_options import FunctionOptions
 from actorlib._ray.cluster import connect, disconnect
@@ -12,11 +13,14 @@ from actorlib._ray.crossing import House
 from actorlib._ray.engine import RayEngine
 from actorlib._ray.here import ARRIVALS, context_here
 from actorlib._ray.home import Home
-from actorlib._ray.library import install_serializers, is_client
+from actorlib._ray.library import install_serializers, is_client, ray
 from actorlib._ray.lookout import Lookout, unanswered
+from actorlib._runtime_env import Heritage
 from actorlib._snapshot import Snapshot
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from actorlib._bundles import GroupId
     from actorlib._engine import ActorId
     from actorlib._options import ActorOptions
@@ -39,8 +43,22 @@ class OwnerEngine(RayEngine):
         home = Home(ARRIVALS, loop, is_owner=True, is_far=is_client())
         house = House(options.namespace, options.infeasible == "wait")
         super().__init__(home, context_here(options.namespace), house)
+        env = options.runtime_env
+        if env:
+            self.heritage = Heritage(env)
+            self.context = replace(self.context, runtime_env=env)
         self._grace = options.grace
         self._lookout = Lookout(self.asking, self.nodes)
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop that it was started on; see Owner."""
+        return self.home.loop
+
+    def abandon(self) -> Callable[[], None]:
+        """Leaves the cluster, where the loop is closed; its actors end with that."""
+        self.close()
+        return cast("Callable[[], None]", ray.shutdown)
 
     async def aclose(self) -> None:
         """Ends every actor of this program, the busy ones after a grace."""

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 
 from actorlib._engine import current_engine, find_engine
-from actorlib._naming import settled_env
 from actorlib.blocking._options import wanted
 from actorlib.blocking._session import SESSION
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from actorlib._local.crossing import CrossingEngine
 
 _log = logging.getLogger("actorlib")
 
@@ -60,8 +58,7 @@ def init(address: str | None = None, **options: Any) -> Context:
 
     Args:
         address: None or ``"local"``: the runtime is always this machine's.
-        **options: What ``actorlib.init`` takes, and Ray's ``ignore_reinit_error``,
-            ``runtime_env`` (``env_vars`` and ``working_dir``, for all actors) and
+        **options: What ``actorlib.init`` takes, and Ray's ``ignore_reinit_error`` and
             ``logging_level``. What of Ray's is about its dashboard, its logs or its own
             processes is noted in the log and does nothing.
 
@@ -90,11 +87,7 @@ def init(address: str | None = None, **options: Any) -> Context:
         _log.warning(
             "init(): there is nothing here that %s would change", ", ".join(told.noted)
         )
-    # Looked at here, so that a directory that is not there is refused here.
-    env = settled_env(told.runtime_env)
     SESSION.start(told.options)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # checked where they are used
-    if env:
-        cast("CrossingEngine", current_engine()).hand_down(env)
     return Context()
 
 

@@ -10,7 +10,6 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from actorlib._checks import truth
-from actorlib._runtime_env import RuntimeEnv, checked_env
 from actorlib._runtime_options import RuntimeOptions
 from actorlib._spelling import closest
 from actorlib.exceptions import InitError
@@ -48,9 +47,7 @@ _REFUSED = {
     "system_reserved_memory": "there are no system processes: give memory what is left",
     "proxy_server_url": "there is no server to be reached",
 }
-_OTHERS = frozenset(
-    {"address", "ignore_reinit_error", "logging_level", "runtime_env", *_REFUSED}
-)
+_OTHERS = frozenset({"address", "ignore_reinit_error", "logging_level", *_REFUSED})
 
 
 class Wanted(NamedTuple):
@@ -58,14 +55,12 @@ class Wanted(NamedTuple):
 
     Attributes:
         options: What the runtime is told.
-        runtime_env: What every actor's process is like, or None.
         logging_level: From which level actorlib logs, or None.
         ignores_second: Whether a runtime that is running already will do.
         noted: What was given and means nothing here.
     """
 
     options: dict[str, Any]
-    runtime_env: RuntimeEnv | None
     logging_level: int | str | None
     ignores_second: bool
     noted: list[str]
@@ -100,7 +95,6 @@ def wanted(given: Mapping[str, object]) -> Wanted:
     return Wanted(
         # None is everywhere what is not said, as in Ray.
         {name: given[name] for name in OURS & given.keys() if given[name] is not None},
-        checked_env(given.get("runtime_env")),
         level,
         cast("bool", again),
         sorted(

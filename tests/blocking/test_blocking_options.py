@@ -47,8 +47,8 @@ def test_options_when_rays_then_told_apart_from_ours() -> None:
             "runtime_env": {"env_vars": {"A": "1"}},
         }
     )
-    assert told.options == {"num_cpus": 2}
-    assert told.runtime_env == {"env_vars": {"A": "1"}}
+    env = {"env_vars": {"A": "1"}}
+    assert told.options == {"num_cpus": 2, "runtime_env": env}
     assert told.logging_level == "WARNING"
     assert told.ignores_second
     assert told.noted == ["_temp_dir", "dashboard_host"]
@@ -59,7 +59,6 @@ def test_options_when_rays_then_told_apart_from_ours() -> None:
     [
         {"logging_level": 1.5},
         {"ignore_reinit_error": "yes"},
-        {"runtime_env": "A=1"},
         {"address": 1},
     ],
 )
