@@ -356,6 +356,7 @@ class Exit:
         reason: One sentence for people.
         log_tail: The last lines of its standard error.
         method: The method that was running, or None.
+        others: How many other calls were under way, as several may run at once.
         pid: The process id it had, or 0 if it never ran.
         constructor: The traceback of its constructor, if that raised.
     """
@@ -366,6 +367,7 @@ class Exit:
     reason: str = ""
     log_tail: str = ""
     method: str | None = None
+    others: int = 0
     pid: int = 0
     constructor: str = ""
 
@@ -376,7 +378,10 @@ class Exit:
             text = f"{text} ({signal_name(self.signal)})"
         elif self.code is not None:
             text = f"{text} (exit code {self.code})"
-        if self.method:
+        if self.method and self.others:
+            others = "1 other" if self.others == 1 else f"{self.others} others"
+            text = f"{text}, with {self.method} and {others} under way"
+        elif self.method:
             text = f"{text}, while it ran {self.method}"
         if self.constructor:
             text = f"{text}. Its constructor raised:\n{_quoted(self.constructor)}"

@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import logging
 import os
+import select
 import signal
 import sys
 import textwrap
@@ -249,6 +250,67 @@ async def test_error_when_read_by_people_says_who_died_of_what_and_where(
         await actor.get_signal.remote(9)
     text = str(caught.value)
     assert all(word in text for word in ("Serial", "SIGKILL", "get_signal", "farewell"))
+
+
+def killed_now(pid: int) -> None:
+    """Kills a process and waits until it is gone, without the loop that owns it."""
+    gone = select.poll()
+    descriptor = os.pidfd_open(pid)
+    gone.register(descriptor, select.POLLIN)
+    os.kill(pid, signal.SIGKILL)
+    assert gone.poll(1000 * PROMPTLY)
+    os.close(descriptor)
+
+
+@pytest.mark.parametrize("kind", [Serial, Looped])
+async def test_death_when_nothing_ran_then_it_was_idle_whatever_came_later(
+    runtime: Runtime, kind: Any
+) -> None:
+    del runtime
+    actor = kind.remote()
+    assert await actor.echo.remote(1) == 1
+    killed_now(await actor.pid.remote())
+    refs = [actor.echo.remote(n) for n in range(3)]
+
+    told = await death_of(refs[0])
+
+    assert (told.method, told.others) == (None, 0)
+    assert str(told) == "a signal ended its process while idle (SIGKILL)"
+
+
+async def test_death_when_a_call_came_after_it_then_what_ran_before_is_told(
+    runtime: Runtime, bell: Bell
+) -> None:
+    del runtime
+    actor = Serial.remote()
+    pid = await actor.pid.remote()
+    ref = actor.wait.remote(bell.path)
+    await rung(bell)
+    killed_now(pid)
+    actor.echo.remote(1)
+
+    told = await death_of(ref)
+
+    assert (told.method, told.others) == ("wait", 0)
+
+
+async def test_death_when_several_ran_then_the_one_that_failed_and_how_many_others(
+    runtime: Runtime, bell: Bell
+) -> None:
+    del runtime
+    actor = Serial.options(max_concurrency=3).remote()
+    refs = [actor.wait.remote(bell.path)]
+    await rung(bell)
+    refs.append(actor.segfault.remote())
+
+    told = await death_of(refs[0])
+
+    assert (told.method, told.others) == ("segfault", 1)
+    assert "with segfault and 1 other under way" in str(told)
+    lines = told.log_tail.splitlines()
+    assert lines[:2] == ["farewell", "Fatal Python error: Segmentation fault"]
+    assert lines[-1].endswith("in segfault")
+    assert "actorlib/_" not in told.log_tail
 
 
 async def test_death_when_it_cannot_be_logged_is_told_all_the_same(

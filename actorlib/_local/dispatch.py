@@ -17,6 +17,7 @@ from actorlib._local.held import Held
 from actorlib._local.holders import OWNER
 from actorlib._local.loans import passing
 from actorlib._local.mailbox import Mailbox
+from actorlib._local.postmortem import under_way
 from actorlib._local.reply import (
     Asker,
     Reply,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from actorlib._calling import Deadline
     from actorlib._engine import LoanId
     from actorlib._local.objects import Lender
+    from actorlib._local.registry import ActorRecord
     from actorlib._local.terms import Terms
     from actorlib._snapshot import CallState
     from actorlib._wire.channel import Channel
@@ -110,11 +112,18 @@ class Dispatch:
         """The methods of all calls without an answer, and where each call is."""
         return [*self._mailbox.unanswered(), *self._held.unanswered()]
 
-    def running(self) -> str | None:
-        """The method of the oldest call without an answer that was sent."""
-        method = self.callers.ran or self._mailbox.running()
+    def under_way(self, record: ActorRecord) -> tuple[str, ...] | None:
+        """The methods that may have run when its process ended; None if unknown."""
+        sent = [method for _, method in self._mailbox.sent.values()]
+        refused = self._channel.refused if self._channel is not None else 0
         # A function's call has its number before it, which nobody else knows.
-        return None if method is None else method.rpartition(":")[2]
+        arrived = sent[: max(0, len(sent) - refused)]
+        came = [method.rpartition(":")[2] for method in arrived]
+        if self.callers.ran is not None:
+            came.insert(0, self.callers.ran)
+        if not came and self._mailbox.has_dropped:
+            return None  # a plain method runs on when its call is cancelled
+        return under_way(record, came)
 
     def call(
         self,

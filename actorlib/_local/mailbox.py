@@ -51,6 +51,7 @@ class Mailbox(Generic[R]):
         kept: The calls that may be sent again, by the number that they have now.
         sent: Whom the answers of those on their way are for, and their methods.
         waiting: Those that wait for the actor to be ready.
+        has_dropped: Whether any was forgotten that was sent: it may run all the same.
     """
 
     def __init__(self) -> None:
@@ -61,6 +62,7 @@ class Mailbox(Generic[R]):
         self.waiting: dict[int, Posted[R]] = {}
         self.sent: dict[int, tuple[R, str]] = {}
         self._renumbered: dict[int, int] = {}
+        self.has_dropped = False
 
     def __repr__(self) -> str:
         state = "open" if self._is_open else "away" if self._is_away else "closed"
@@ -150,7 +152,8 @@ class Mailbox(Generic[R]):
     def drop(self, number: int) -> Frame | None:
         """Forgets a call; gives its frame if that is still here, sent or not."""
         number = self.current(number)
-        self.sent.pop(number, None)
+        if self.sent.pop(number, None) is not None:
+            self.has_dropped = True
         posted = self.waiting.pop(number, None)
         frame = self.release(number)
         return posted.frame if posted is not None else frame
@@ -166,12 +169,6 @@ class Mailbox(Generic[R]):
         ]
         waiting = self.waiting.values()
         return sent + [(posted.frame[2], "pending_actor") for posted in waiting]
-
-    def running(self) -> str | None:
-        """The method of the oldest call that was sent and has no answer."""
-        for _, method in self.sent.values():
-            return method
-        return None
 
     # Calls that are sent again.
 

@@ -12,6 +12,8 @@ from collections import deque
 from contextvars import Context
 from typing import TYPE_CHECKING, Literal
 
+from actorlib._local.postmortem import FATAL, last_words
+
 if TYPE_CHECKING:
     import asyncio
 
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
 
 _READ = 64 * 1024
 _LONGEST_LINE = 64 * 1024
-_TAIL_LINES = 20
+_TAIL_LINES = 60
+_REPORT_LINES = 1000
+_FATAL = FATAL.encode()
 _MOST_READS = 64
 
 
@@ -40,6 +44,7 @@ class OutputPipe:
         self._terminal = terminal
         self._rest = b""
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
+        self._report: list[str] = []  # of a fatal error: its beginning tells most
         self.label = ""
         self._pid = 0
         self._read_end, self.write_end = os.pipe()
@@ -56,7 +61,7 @@ class OutputPipe:
     @property
     def tail(self) -> str:
         """The last lines, for whoever asks why the worker is gone."""
-        return "\n".join(self._tail)
+        return last_words([*self._tail, *self._report])
 
     def close_write_end(self) -> None:
         """Closes what the worker has by now a copy of."""
@@ -105,9 +110,24 @@ class OutputPipe:
         return True
 
     def _show(self, lines: list[bytes]) -> None:
-        last = lines[-_TAIL_LINES:]
-        self._tail.extend(line.decode(errors="replace") for line in last)
+        if self._stream == "stderr":
+            self._remember(lines)
         self._terminal.show(self._stream, self.label, self._pid, lines)
+
+    def _remember(self, lines: list[bytes]) -> None:
+        if len(self._report) >= _REPORT_LINES:  # and it lives on
+            self._tail.extend(self._report)
+            self._report = []
+        if not self._report:
+            begins = [n for n, line in enumerate(lines) if line.startswith(_FATAL)]
+            begin = begins[0] if begins else len(lines)
+            self._tail.extend(map(_text, lines[:begin][-_TAIL_LINES:]))
+            lines = lines[begin:]
+        self._report.extend(map(_text, lines[: _REPORT_LINES - len(self._report)]))
+
+
+def _text(line: bytes) -> str:
+    return line.decode(errors="replace")
 
 
 def _character_boundary(data: bytes) -> int:

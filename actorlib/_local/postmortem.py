@@ -15,10 +15,19 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from actorlib._local.launcher import ProcessExit
     from actorlib._local.registry import ActorRecord
 
 _SIGKILL = 9
+_OURS = __file__.rpartition("_local")[0]
+"""Where the frames are of which a user learns nothing."""
+_LAST = 20
+"""Lines that are kept of what a process said last."""
+_BEFORE = 5
+"""How many of them are what stands before the report of a fatal error."""
+FATAL = "Fatal Python error"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +42,8 @@ class Remains:
         constructor: The last line of the constructor's traceback, if it raised.
         traceback: All of it.
         protocol: What was wrong with its frames, if anything.
-        method: The method that was running, or None.
+        under_way: The methods of the calls that were under way, oldest first; None if
+            that is not known.
         log_tail: The last lines of its standard error.
         pid: Its process id, or 0.
         is_memory_short: Whether the kernel has killed for lack of memory meanwhile.
@@ -46,7 +56,7 @@ class Remains:
     constructor: str = ""
     traceback: str = ""
     protocol: str = ""
-    method: str | None = None
+    under_way: Sequence[str] | None = None
     log_tail: str = ""
     pid: int = 0
     is_memory_short: bool = False
@@ -60,13 +70,15 @@ def exit_of(remains: Remains) -> Exit:
     """
     cause, reason = _cause(remains)
     process = remains.process
+    ran = () if remains.asked else remains.under_way or ()
     return Exit(
         cause=cause,
         code=process.code,
         signal=process.signal,
         reason=reason,
         log_tail="" if remains.asked else remains.log_tail,
-        method=None if remains.asked else remains.method,
+        method=_blamed(ran, remains.log_tail),
+        others=max(0, len(ran) - 1),
         pid=remains.pid,
         constructor="" if remains.asked or remains.interrupted else remains.traceback,
     )
@@ -124,6 +136,89 @@ def unavailable(record: ActorRecord, how: Exit, attempt: str) -> ActorUnavailabl
     )
 
 
+def under_way(record: ActorRecord, sent: Sequence[str]) -> tuple[str, ...]:
+    """Which calls may have run: not more than may at once.
+
+    Args:
+        record: What is known of the actor.
+        sent: The methods of those that had come to it, oldest first.
+    """
+    face = record.interface
+    limits = record.options.limits(is_async=face.is_async)
+    if limits:
+        return tuple(sent[: sum(limits.values())])
+    if not face.is_async:
+        return tuple(sent[:1])
+    # Coroutines run side by side, and one plain method beside them.
+    methods = [face.methods.get(name) for name in sent]
+    is_plain = [method is None or not method.is_async for method in methods]
+    return tuple(
+        name
+        for place, name in enumerate(sent)
+        if not is_plain[place] or not any(is_plain[:place])
+    )
+
+
+def last_words(lines: Sequence[str], ours: str = _OURS) -> str:
+    """The last that a process said on its standard error, as far as it tells a user.
+
+    Of a fatal error that is the error and the innermost frames of the user's code, with
+    what stood before it. Our own frames, and threads without others, tell nothing.
+
+    Args:
+        lines: The last lines.
+        ours: How the paths begin of files whose frames tell nothing.
+    """
+    begins = [place for place, line in enumerate(lines) if line.startswith(FATAL)]
+    if not begins:
+        return "\n".join(list(_without_ours(lines, ours))[-_LAST:])
+    begin = begins[-1]
+    report = [lines[begin], *_threads(lines[begin + 1 :], ours)]
+    before = _without_ours(lines[max(0, begin - _BEFORE) : begin], ours)
+    return "\n".join([*before, *report][:_LAST])
+
+
+def _threads(lines: Sequence[str], ours: str) -> Iterator[str]:
+    """The frames that faulthandler tells of the thread that failed, or else of all."""
+    blocks: list[list[str]] = []
+    for line in lines:
+        if line.endswith("(most recent call first):"):
+            blocks.append([line])
+        elif blocks and line.startswith("  "):
+            blocks[-1].append(line)
+    current = [block for block in blocks if block[0].startswith("Current")]
+    for head, *frames in current or blocks:
+        place = next(
+            (n for n, f in enumerate(frames) if _is_ours(f, ours)), len(frames)
+        )
+        if place:
+            yield from (head, *frames[:place])
+
+
+def _without_ours(lines: Sequence[str], ours: str) -> Iterator[str]:
+    """Lines without our frames in tracebacks: the file, and the code below it."""
+    is_ours = False
+    for line in lines:
+        if line.startswith("  File "):
+            is_ours = _is_ours(line, ours)
+        elif not line.startswith("    "):
+            is_ours = False
+        if not is_ours:
+            yield line
+
+
+def _is_ours(line: str, ours: str) -> bool:
+    return line.startswith(f'  File "{ours}')
+
+
+def _blamed(ran: Sequence[str], log_tail: str) -> str | None:
+    """The one of several methods in which Python says it was, or the oldest."""
+    # A frame reads: File "/x.py", line 3 in crash
+    seen = {line.rpartition(" in ")[2] for line in log_tail.splitlines()}
+    named = [name for name in ran if FATAL in log_tail and name in seen]
+    return next(iter([*named, *ran]), None)
+
+
 def _cause(remains: Remains) -> tuple[str, str]:  # noqa: PLR0911  # one per cause
     process = remains.process
     if remains.asked:
@@ -140,7 +235,8 @@ def _cause(remains: Remains) -> tuple[str, str]:  # noqa: PLR0911  # one per cau
         return cause, process.trouble
     if remains.protocol:
         return "crashed", f"its process broke the protocol: {remains.protocol}"
-    when = "" if remains.was_ready else " before it was ready"
+    when = " while idle" if remains.under_way == () else ""
+    when = when if remains.was_ready else " before it was ready"
     if process.signal == _SIGKILL and remains.is_memory_short:
         return (
             "out of memory",

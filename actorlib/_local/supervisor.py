@@ -391,7 +391,7 @@ class Life:
             constructor=session.constructor_summary,
             traceback=session.constructor_traceback,
             protocol=str(session.protocol_error or ""),
-            method=self.dispatch.running(),
+            under_way=self.dispatch.under_way(self.record),
             log_tail=process.log_tail(),
             pid=process.pid,
             is_memory_short=self._surroundings.is_memory_short(),

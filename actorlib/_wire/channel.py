@@ -56,6 +56,9 @@ class Channel:
         decoder: What has been read before the loop ran, if anything.
         pause_above: Bytes of answers that may wait here before reading is paused, or
             None for never.
+
+    Attributes:
+        refused: How many frames were sent, at the most, when the other side was gone.
     """
 
     def __init__(
@@ -86,6 +89,7 @@ class Channel:
         self._drained: asyncio.Future[None] | None = None
         self._is_open = True
         self._is_paused = False
+        self.refused = 0
         loop.add_reader(self._fd, self._readable)
 
     @property
@@ -238,12 +242,12 @@ class Channel:
             if len(piece) < _BURST:
                 small.append(piece)
                 continue
-            self._write(b"".join(small))
+            self._write(b"".join(small), len(small))
             self._write(piece)
             small = []
-        self._write(b"".join(small))
+        self._write(b"".join(small), len(small))
 
-    def _write(self, data: Buffer) -> None:
+    def _write(self, data: Buffer, count: int = 1) -> None:
         if not self._is_open or not data:
             return
         if self._backlog:
@@ -256,6 +260,7 @@ class Channel:
         except OSError:
             # The other side is gone. What it sent before is still to be read, and
             # the end of that is where the loss is noticed, once.
+            self.refused += count
             return
         if sent < len(data):
             self._loop.add_writer(self._fd, self._writable)

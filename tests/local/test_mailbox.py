@@ -172,24 +172,17 @@ def test_was_sent_when_waiting_sent_and_answered_then_only_in_between(
 # What runs.
 
 
-def test_running_when_several_were_sent_then_the_oldest_without_an_answer(
+def test_has_dropped_when_a_call_is_forgotten_then_whether_it_was_sent(
     mailbox: Mailbox[str],
 ) -> None:
+    waits = post(mailbox, "me")
+    mailbox.drop(waits)
+    seen = [mailbox.has_dropped]
     mailbox.opened()
-    first = post(mailbox, "me", "a")
-    post(mailbox, "me", "b")
+    mailbox.drop(post(mailbox, "me"))
+    seen.append(mailbox.has_dropped)
 
-    seen = [mailbox.running()]
-    mailbox.settle(first)
-    seen.append(mailbox.running())
-
-    assert seen == ["a", "b"]
-
-
-def test_running_when_calls_only_wait_then_none(mailbox: Mailbox[str]) -> None:
-    post(mailbox, "me")
-
-    assert mailbox.running() is None
+    assert seen == [False, True]
 
 
 # The end.

@@ -7,7 +7,14 @@ import pytest
 from actorlib._engine import ActorId
 from actorlib._interface import interface_of
 from actorlib._local.launcher import ProcessExit
-from actorlib._local.postmortem import Remains, died, exit_of, unavailable
+from actorlib._local.postmortem import (
+    Remains,
+    died,
+    exit_of,
+    last_words,
+    unavailable,
+    under_way,
+)
 from actorlib._local.registry import ActorRecord
 from actorlib._options import ActorOptions
 from actorlib.exceptions import ActorDiedError, ActorUnschedulableError, Exit
@@ -17,7 +24,7 @@ FAILED = ProcessExit(code=3)
 SEGFAULT = ProcessExit(signal=11)
 KILLED = ProcessExit(signal=9, peak=5 * 1024**2)
 RAN = Remains(
-    process=LEFT, was_ready=True, method="ping", log_tail="last words", pid=123
+    process=LEFT, was_ready=True, under_way=("ping",), log_tail="last words", pid=123
 )
 
 
@@ -190,3 +197,137 @@ def test_unavailable_when_told_then_which_attempt_and_the_way_out() -> None:
         "a signal ended its process (SIGKILL)"
     )
     assert (error.exit, error.actor_id) == (CRASH, "ab")
+
+
+# What ran.
+
+
+class Plain:
+    def ping(self) -> None: ...
+
+    def crash(self) -> None: ...
+
+
+class Mixed:
+    def ping(self) -> None: ...
+
+    def crash(self) -> None: ...
+
+    async def sleep(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("cls", "options", "sent", "ran"),
+    [
+        (Plain, {}, [], ()),
+        (Plain, {}, ["ping", "crash"], ("ping",)),
+        (Plain, {"max_concurrency": 3}, ["ping"] * 5, ("ping",) * 3),
+        (Mixed, {}, ["sleep", "ping", "crash", "sleep"], ("sleep", "ping", "sleep")),
+        (Mixed, {"max_concurrency": 2}, ["ping", "crash", "sleep"], ("ping", "crash")),
+    ],
+)
+def test_under_way_when_calls_had_come_then_those_that_may_run_at_once(
+    cls: type, options: dict[str, int], sent: list[str], ran: tuple[str, ...]
+) -> None:
+    record = ActorRecord(
+        id=ActorId(b"\xab"),
+        interface=interface_of(cls),
+        options=ActorOptions(**options),
+    )
+    assert under_way(record, sent) == ran
+
+
+@pytest.mark.parametrize(
+    ("ran", "told"),
+    [
+        (None, "a signal ended its process (SIGSEGV)"),
+        ((), "a signal ended its process while idle (SIGSEGV)"),
+        (("ping",), "a signal ended its process (SIGSEGV), while it ran ping"),
+        (
+            ("ping", "crash"),
+            "a signal ended its process (SIGSEGV), with ping and 1 other under way",
+        ),
+        (
+            ("ping",) * 9,
+            "a signal ended its process (SIGSEGV), with ping and 8 others under way",
+        ),
+    ],
+)
+def test_exit_of_when_a_signal_ended_it_then_what_ran(
+    ran: tuple[str, ...] | None, told: str
+) -> None:
+    remains = Remains(process=SEGFAULT, was_ready=True, under_way=ran)
+    assert str(exit_of(remains)) == told
+
+
+def test_exit_of_when_it_was_not_ready_then_it_was_not_idle() -> None:
+    remains = Remains(process=SEGFAULT, under_way=())
+    assert str(exit_of(remains)) == (
+        "a signal ended its process before it was ready (SIGSEGV)"
+    )
+
+
+FAULT = """\
+terminate called
+Fatal Python error: Segmentation fault
+
+Thread 0x00007f01 (most recent call first):
+  File "/ours/_worker/looped.py", line 5 in run
+  File "/usr/lib/python3.11/threading.py", line 1 in _bootstrap
+
+Current thread 0x00007f02 (most recent call first):
+  File "/usr/lib/python3.11/ctypes/__init__.py", line 3 in string_at
+  File "/home/me/model.py", line 7 in crash
+  File "/ours/_worker/serial.py", line 218 in _serve_call
+  File "/ours/_worker/__main__.py", line 9 in live
+  File "<string>", line 1 in <module>
+
+Extension modules: msgpack._cmsgpack (total: 1)""".splitlines()
+
+
+def test_last_words_when_python_tells_of_a_fault_then_the_user_s_frames_alone() -> None:
+    assert last_words(FAULT, "/ours/").splitlines() == [
+        "terminate called",
+        "Fatal Python error: Segmentation fault",
+        "Current thread 0x00007f02 (most recent call first):",
+        '  File "/usr/lib/python3.11/ctypes/__init__.py", line 3 in string_at',
+        '  File "/home/me/model.py", line 7 in crash',
+    ]
+
+
+def test_last_words_when_it_was_not_in_the_user_s_code_then_the_error_alone() -> None:
+    idle = [line for line in FAULT if "ctypes" not in line and "model.py" not in line]
+    assert last_words(idle, "/ours/").splitlines() == FAULT[:2]
+
+
+def test_last_words_when_the_thread_is_not_known_then_frames_of_all() -> None:
+    told = [line.replace("Current thread", "Thread") for line in FAULT]
+    assert len(last_words(told, "/ours/").splitlines()) == 5
+
+
+def test_last_words_when_a_traceback_has_our_frames_then_they_are_left_out() -> None:
+    told = [
+        "Traceback (most recent call last):",
+        '  File "/ours/_worker/serial.py", line 218, in _serve_call',
+        "    value = method(*args, **kwargs)",
+        "            ^^^^^^^^^^^^^^^^^^^^^^^",
+        '  File "/home/me/model.py", line 7, in crash',
+        "    raise SystemExit",
+        "SystemExit: 3",
+    ]
+    assert last_words(told, "/ours/").splitlines() == [told[0], *told[4:]]
+
+
+def test_last_words_when_there_are_many_then_the_last() -> None:
+    assert last_words([f"line {n}" for n in range(50)]).splitlines() == [
+        f"line {n}" for n in range(30, 50)
+    ]
+
+
+def test_exit_of_when_python_says_where_it_was_then_that_method_is_named() -> None:
+    tail = last_words(FAULT, "/ours/")
+    remains = Remains(
+        process=SEGFAULT, was_ready=True, under_way=("ping", "crash"), log_tail=tail
+    )
+    found = exit_of(remains)
+    assert (found.method, found.others) == ("crash", 1)
