@@ -164,6 +164,24 @@ async def test_env_001_variables_are_there_before_the_constructor_and_here_alone
 
 
 @process
+@pytest.mark.parametrize("method", ["template", "spawn"])
+async def test_variables_when_taken_out_before_init_then_actors_never_have_them(
+    monkeypatch: pytest.MonkeyPatch, method: Any
+) -> None:
+    """What the README says of keys and tokens; after ``init()`` it is too late."""
+    for name in "ABC":
+        monkeypatch.setenv(f"ACTORLIB_TEST_{name}", "secret")
+    monkeypatch.delenv("ACTORLIB_TEST_A")
+    async with running(start_method=method):
+        monkeypatch.delenv("ACTORLIB_TEST_B")
+        place = with_variables(ACTORLIB_TEST_C="").remote()
+
+        seen = [await place.variable.remote(f"ACTORLIB_TEST_{name}") for name in "ABC"]
+
+    assert seen == [None, "secret", ""]
+
+
+@process
 @pytest.mark.usefixtures("runtime")
 async def test_env_001_variables_are_there_when_the_class_is_loaded() -> None:
     class Loaded:
