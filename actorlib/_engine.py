@@ -406,9 +406,18 @@ def travels(engine: Engine, actor: LoanId) -> None:
             "a handle travels only as an argument or a result of an actor's method: "
             "pickled otherwise it could outlive its actor unseen"
         )
-    if travelling[0] is not engine:
+    if travelling[0] is not engine and not _are_of_one_runtime(travelling[0], engine):
         raise ValueError(
             f"what belongs to another runtime cannot be sent in this one: the handle "
             f"or the ref {actor.hex()}"
         )
     travelling[1].append(actor)
+
+
+def _are_of_one_runtime(one: Engine, other: Engine) -> bool:
+    """Whether two engines of this process are of one runtime: see the inline engine.
+
+    A class by value that is loaded where it was defined is the same class there, and
+    its methods mention handles of whoever has loaded it last.
+    """
+    return one.context.job_id == other.context.job_id
