@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pickle
+import re
 import signal
 import time
 from typing import TYPE_CHECKING, Any
@@ -248,8 +249,10 @@ class TestNested:
 
         told, is_inherited = await caller.run.remote(told_before)
         assert is_inherited
-        assert told.startswith(
-            "Gate.wait was not done within the 0.25 s that Caller.run, which called it,"
+        assert re.match(
+            r"Gate\.wait \(pid \d+\) was not done within the 0\.25 s that Caller\.run "
+            r"\(pid \d+\), which called it,",
+            told,
         )
 
     async def test_deadline_when_its_own_is_sooner_then_it_counts(self) -> None:

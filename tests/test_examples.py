@@ -52,7 +52,7 @@ ActorPlacementGroupRemoved
 """,
     "deadlines.py": r"""
 looked through 1000 shelves
-Desk\.answer was not done within the 0\.5 s that it was given: it was cancelled.*
+Desk\.answer \(pid \d+\) was not done within the 0\.5 s that it was given:.*
 Ada's search was given up
 """,
     "functions.py": r"""

@@ -430,11 +430,11 @@ async def test_the_result_of_a_cancelled_call_gives_its_handle_back(
     ref = caller.run.remote(make, stop.place, Target)
     await stop.reached()
     ref.cancel()
-    with pytest.raises(TaskCancelledError):
-        await ref
     (actor,) = (a for a in runtime.snapshot().actors if a.class_name == "Target")
     end = end_of(actor.actor_id)
     stop.release()
+    with pytest.raises(TaskCancelledError):
+        await ref
     await end
 
 

@@ -110,7 +110,7 @@ def test_end_when_there_are_callers_then_each_is_told_and_nothing_is_owed() -> N
     actor.callers.lost(lambda: ValueError("it died"))
     actor.callers.lost(lambda: ValueError("again"))
 
-    assert [frame[:3] for frame in caller.sent] == [(GONE, 5, "it died")]
+    assert [frame[:3] for frame in caller.sent] == [(GONE, 5, "ValueError: it died")]
     assert not actor.debts
 
 
