@@ -56,6 +56,7 @@ if typing.TYPE_CHECKING:
         CallInfo,
         DemandInfo,
         GroupInfo,
+        ObjectStoreInfo,
         Snapshot,
     )
 
@@ -66,6 +67,7 @@ _LATE = {
     "CallInfo": "_snapshot",
     "DemandInfo": "_snapshot",
     "GroupInfo": "_snapshot",
+    "ObjectStoreInfo": "_snapshot",
     "Queue": "_queue",
     "Snapshot": "_snapshot",
     "as_completed": "_results",
@@ -90,6 +92,7 @@ __all__ = [
     "GroupInfo",
     "ObjectRef",
     "ObjectRefGenerator",
+    "ObjectStoreInfo",
     "PlacementGroup",
     "PlacementGroupSchedulingStrategy",
     "Queue",

@@ -246,6 +246,11 @@ class Reading:
             )
         )
 
+    @property
+    def lags(self) -> bool:
+        """Whether an item is there that nobody has taken."""
+        return bool(self._items)
+
     def done(self) -> bool:
         """Whether the end has come."""
         return self._is_over

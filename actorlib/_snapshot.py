@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Literal, Protocol, TypeAlias, TypeVar, cast
 
 
@@ -92,9 +92,11 @@ class GroupInfo:
     is_detached: bool = False
 
 
-CallState: TypeAlias = Literal["pending_arguments", "pending_actor", "sent"]
-"""Where a call is: an argument has no value yet; its actor is not ready; it was sent
-and runs, or stands in the actor's own line."""
+CallState: TypeAlias = Literal[
+    "pending_arguments", "pending_actor", "queued", "running", "sent"
+]
+"""Where a call is: an argument has no value yet; its actor is not ready; it waits in
+the actor's own line; it runs. On Ray it is ``sent`` where either may be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,13 +107,50 @@ class CallInfo:
         actor_id: The id in hex of the actor that it is for.
         class_name: The name of that actor's class.
         method: The name of the method.
-        state: ``pending_arguments``, ``pending_actor`` or ``sent``.
+        state: ``pending_arguments``, ``pending_actor``, ``queued`` or ``running``; see
+            CallState. It follows from the order of the calls and from how many the
+            actor runs at once.
+        actor_name: What ``get_actor`` finds that actor by, or None.
+        name: What the call is called: by ``options(name=...)``, or ``Class.method``.
+        task_id: What ``get_task_id()`` says in it, in hex; empty until it was sent.
+        age: Seconds since it was made, or was sent again, to a tenth or so; None if
+            that is unknown.
+        caller: The call that made it, as ``"Front.answer of 'm1' (pid 812)"``; empty
+            if that is the program's own code.
+        variables: The context variables that travel with it, by name, such as the id of
+            a request; see ``propagate``.
     """
 
     actor_id: str
     class_name: str
     method: str
     state: CallState
+    actor_name: str | None = None
+    name: str = ""
+    task_id: str = ""
+    age: float | None = None
+    caller: str = ""
+    variables: dict[str, object] = field(default_factory=dict[str, object])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectStoreInfo:
+    """What is known of the shared memory that large values lie in.
+
+    Attributes:
+        live: Bytes of values that somebody holds, of all processes together.
+        warm: Bytes that are kept for the next values, and what pages cost besides.
+        limit: The most that all may have together; 0 where nothing is shared.
+    """
+
+    live: int = 0
+    warm: int = 0
+    limit: int = 0
+
+    @property
+    def used(self) -> int:
+        """Bytes that the system has given: live and warm."""
+        return self.live + self.warm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,8 +196,7 @@ class Snapshot:
         available: What nobody holds.
         waiting: Who waits in line, in order, and for what.
         actors: Every actor that lives or that somebody still holds.
-        object_store: Bytes of shared memory: ``used`` by large values and kept warm for
-            the next ones, of all processes together, and the ``limit`` of that.
+        object_store: The shared memory that large values lie in.
         groups: Every placement group.
         demands: What those in line ask for, equal requests together.
         crews: Calls of functions and the processes that run them, by what they ask for.
@@ -168,7 +206,7 @@ class Snapshot:
     available: dict[str, float]
     waiting: tuple[str, ...]
     actors: tuple[ActorInfo, ...]
-    object_store: dict[str, int]
+    object_store: ObjectStoreInfo
     groups: tuple[GroupInfo, ...] = ()
     demands: tuple[DemandInfo, ...] = ()
     crews: tuple[CrewInfo, ...] = ()

@@ -81,6 +81,18 @@ def enter_variables(told: Mapping[str, Any]) -> None:
     enter({name: _unpacked(name, payload) for name, payload in arrived.items()})
 
 
+def variables_in(told: Mapping[str, Any]) -> dict[str, object]:
+    """The context variables that travel with a call, to be looked at."""
+    arrived = cast("Mapping[str, bytes]", told.get("variables", {}))
+    found: dict[str, object] = {}
+    for name, payload in arrived.items():
+        try:
+            found[name] = decode(payload)
+        except Exception as error:  # noqa: BLE001  # the user's classes
+            found[name] = f"<cannot be loaded here: {error}>"
+    return found
+
+
 def late_error(where: str, deadline: Deadline) -> DeadlineExceededError:
     """The error of a call whose time is over.
 

@@ -201,6 +201,8 @@ PURE = [
     "_local.levels",
     "_local.line",
     "_local.mailbox",
+    "_local.marks",
+    "_local.under_way",
     "_local.names",
     "_local.packing",
     "_local.placement",

@@ -352,7 +352,7 @@ async def test_readers_and_makers_that_are_killed_leave_nothing(
 
     async def state() -> tuple[int, int, int, int]:
         await settled(keeper)
-        used = runtime.snapshot().object_store["used"]
+        used = runtime.snapshot().object_store.used
         theirs = await keeper.__ray_call__.remote(lambda _: descriptors())
         return used, in_blocks(), descriptors(), theirs
 

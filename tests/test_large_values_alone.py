@@ -69,7 +69,7 @@ async def test_one_copy_is_made_whoever_reads_it() -> None:
 
         assert total == 4 * MIB
         assert cost < 8 * MIB
-        assert 32 * MIB < runtime.snapshot().object_store["used"] < 72 * MIB
+        assert 32 * MIB < runtime.snapshot().object_store.used < 72 * MIB
 
 
 async def test_memory_is_used_again_and_again() -> None:
@@ -79,7 +79,28 @@ async def test_memory_is_used_again_and_again() -> None:
         for _ in range(50):
             await echo.echo.remote(array)
 
-        assert runtime.snapshot().object_store["used"] < 6 * 8 * MIB
+        store = runtime.snapshot().object_store
+        assert store.used < 6 * 8 * MIB
+        assert store.used == store.live + store.warm
+
+
+async def test_store_when_values_are_held_then_told_from_what_is_kept_warm() -> None:
+    async with running(object_store_memory=2 << 30) as runtime:
+        keeper, array = Keeper.remote(), np.ones(MIB)
+        await keeper.keep.remote(array)
+        made = await keeper.__ray_call__.remote(lambda _: np.zeros(MIB))
+
+        store = runtime.snapshot().object_store
+        assert 16 * MIB <= store.live < 16 * MIB + 64 * 1024
+        assert store.limit == 2 << 30
+        del made
+        gc.collect()
+        await keeper.keep.remote(None)
+        await settled(keeper)
+
+        store = runtime.snapshot().object_store
+        assert store.live == 0
+        assert store.warm > 0
 
 
 async def test_obj_021_what_has_no_room_goes_through_the_pipe_with_one_warning(
@@ -93,8 +114,8 @@ async def test_obj_021_what_has_no_room_goes_through_the_pipe_with_one_warning(
             back = await echo.echo.remote(first * 2)
             assert back.sum() == MIB
         assert (await keeper.kept.remote()).sum() == MIB // 2
-        assert runtime.snapshot().object_store["used"] <= 6 * MIB
-        assert runtime.snapshot().object_store["limit"] == 6 * MIB
+        assert runtime.snapshot().object_store.used <= 6 * MIB
+        assert runtime.snapshot().object_store.limit == 6 * MIB
     warned = [r for r in caplog.records if "object_store_memory" in r.getMessage()]
     assert len(warned) == 1
 
@@ -127,7 +148,7 @@ async def test_no_shared_memory_when_there_is_to_be_none() -> None:
     async with running(object_store_memory=0) as runtime:
         back = await Echo.remote().echo.remote(np.ones(MIB))
         back += 1
-        assert runtime.snapshot().object_store == {"used": 0, "limit": 0}
+        assert runtime.snapshot().object_store == actorlib.ObjectStoreInfo()
         assert back.sum() == 2 * MIB
         assert {session.showing._side for session in stores()._makers.values()} == {
             None

@@ -14,6 +14,7 @@ import pytest
 from helpers.actors import (
     Caller,
     Echo,
+    Gate,
     Keeper,
     Stop,
     Target,
@@ -183,6 +184,56 @@ async def test_obs_007_what_can_never_be_is_marked() -> None:
         await actorlib.kill(actor)
 
 
+def stop_with_id(place: Any) -> str | None:
+    """Stops in a call, and then gives its id."""
+    place.stop_here()
+    return actorlib.get_runtime_context().get_task_id()
+
+
+async def test_calls_when_asked_then_each_says_whose_it_is_and_who_made_it(
+    runtime: Runtime,
+) -> None:
+    door = Gate.options(name="door").remote()
+    front = Caller.options(name="front").remote()
+    asked = front.call.remote(door, "wait")
+    named = front.call.options(name="second").remote(door, "wait")
+    await door.reached.remote()
+
+    calls = runtime.calls()
+
+    [inner] = [call for call in calls if call.method == "wait"]
+    outer, queued = [call for call in calls if call.method == "call"]
+    pid = next(a.pid for a in runtime.snapshot().actors if a.name == "front")
+    assert (inner.actor_name, inner.state, inner.name) == (
+        "door",
+        "running",
+        "Gate.wait",
+    )
+    assert inner.caller == f"Caller.call of 'front' (pid {pid})"
+    assert (outer.actor_name, outer.state, outer.caller) == ("front", "running", "")
+    assert (queued.state, queued.name) == ("queued", "second")
+    for call in (inner, outer, queued):
+        assert call.age is not None
+        assert call.age >= 0
+        assert call.variables == {}
+    await door.open.remote()
+    await asyncio.gather(asked, named)
+    assert runtime.calls() == []
+
+
+async def test_calls_when_one_runs_then_its_id_is_what_it_knows_itself(
+    runtime: Runtime,
+) -> None:
+    caller = Caller.remote()
+    with Stop() as stop:
+        ref = caller.run.remote(stop_with_id, stop.place)
+        await stop.reached()
+        [call] = runtime.calls()
+        stop.release()
+
+    assert await ref == call.task_id
+
+
 async def test_obs_006_calls_without_an_answer_say_what_they_wait_for(
     runtime: Runtime,
 ) -> None:
@@ -200,7 +251,7 @@ async def test_obs_006_calls_without_an_answer_say_what_they_wait_for(
 
         told = [(call.class_name, call.method, call.state) for call in runtime.calls()]
         assert told == [
-            ("Caller", "run", "sent"),
+            ("Caller", "run", "running"),
             ("Echo", "echo", "pending_arguments"),
             ("Echo", "pid", "pending_arguments"),
             ("Target", "ping", "pending_actor"),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import cloudpickle  # pyright: ignore[reportMissingTypeStubs]  # it ships none
 import pytest
-from helpers.actors import AsyncCaller, Caller
+from helpers.actors import AsyncCaller, Caller, Gate
 
 import actorlib
 from actorlib import _propagation as propagation
@@ -114,6 +114,20 @@ class TestCalls:
 
         assert await reader.read.remote() == ("r1", 7)
         assert await reader.start.remote() == "r1"
+
+    async def test_variable_when_calls_are_looked_at_then_each_says_its_own(
+        self, runtime: Runtime
+    ) -> None:
+        gate = Gate.remote()
+        request_id.set({"id": "r1"})
+        ref = AsyncCaller.remote().call.remote(gate, "wait")
+        await gate.reached.remote()
+
+        told = {call.method: call.variables for call in runtime.calls()}
+
+        assert told == {"call": {"request_id": {"id": "r1"}}, "wait": told["call"]}
+        await gate.open.remote()
+        await ref
 
     async def test_variable_when_the_method_is_async_then_it_and_its_tasks_read_it(
         self,

@@ -24,6 +24,7 @@ What decides is pure and what acts is thin. In reading order:
   and whose time is over; what of that holds for one actor's calls.
 * ``held``, ``mailbox``, ``reply``, ``dispatch``: which calls wait for arguments, which
   may go, who wants the answers, and where each goes.
+* ``marks``, ``under_way``: since when calls have no answer, and which of them run.
 * ``retries``, ``mailbox``, ``dispatch``, ``streams``: which calls are sent again, and
   which may go; where each answer goes, and each item of a stream.
 * ``launcher``, ``template``, ``process``, ``output``, ``descriptors``: processes, and

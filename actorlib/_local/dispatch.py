@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from actorlib._local.objects import Lender
     from actorlib._local.registry import ActorRecord
     from actorlib._local.terms import Terms
-    from actorlib._snapshot import CallState
+    from actorlib._local.under_way import UnderWay
     from actorlib._wire.channel import Channel
 
 
@@ -82,6 +82,8 @@ class Dispatch:
         self._timekeeper: Timekeeper[int] = Timekeeper(terms.clock, self._late)
         self._timed = self._timekeeper.calls  # at hand for every answer
         self._mailbox: Mailbox[Reply] = Mailbox()
+        self._now = terms.clock.now
+        self._next_mark = 0.0
         self.streams = Streams(self._mailbox, loans)
         self._channel: Channel | None = None
         self._session = OWNER
@@ -108,13 +110,32 @@ class Dispatch:
         """Whether a call would wait for the actor if it died and was restarted."""
         return bool(self._held.calls) or self._mailbox.outlives
 
-    def unanswered(self) -> list[tuple[str, CallState]]:
-        """The methods of all calls without an answer, and where each call is."""
-        return [*self._mailbox.unanswered(), *self._held.unanswered()]
+    @property
+    def pending(self) -> int:
+        """How many calls have no answer."""
+        return len(self._mailbox) + len(self._held.calls)
+
+    @property
+    def session(self) -> int:
+        """The number of the session that calls are sent to; 0 while there is none."""
+        return 0 if self._channel is None else self._session
+
+    def unanswered(self) -> list[UnderWay]:
+        """All calls without an answer, and where each is."""
+        sent = [
+            call._replace(gives_way=isinstance(call.reply, Reading) and call.reply.lags)
+            for call in self._mailbox.unanswered()
+        ]
+        return [*sent, *self._held.unanswered()]
+
+    def method_of(self, number: int) -> str | None:
+        """The method of a call that was sent and has no answer."""
+        sent = self._mailbox.sent.get(number)
+        return None if sent is None else sent[1].rpartition(":")[2]
 
     def under_way(self, record: ActorRecord) -> tuple[str, ...] | None:
         """The methods that may have run when its process ended; None if unknown."""
-        sent = [method for _, method in self._mailbox.sent.values()]
+        sent = [method for _, method, _ in self._mailbox.sent.values()]
         refused = self._channel.refused if self._channel is not None else 0
         # A function's call has its number before it, which nobody else knows.
         arrived = sent[: max(0, len(sent) - refused)]
@@ -139,6 +160,9 @@ class Dispatch:
             return
         # The usual case, in as few steps as there are.
         number = mailbox.begin(ref, method)
+        if not channel.is_noted:
+            channel.is_noted = True
+            self._made_now()
         ref.bind(self, number)
         channel.put(pack((CALL, number, method, None, payload)))
 
@@ -168,6 +192,8 @@ class Dispatch:
         if told:
             told, retries, deadline = self._terms.of(told)
         number, frame = self._mailbox.post(reply, method, loans, payload, told, retries)
+        if number:
+            self._made_now()
         if deadline is not None and number:
             self._timekeeper.add(number, method, deadline)
         if frame is not None:
@@ -178,6 +204,12 @@ class Dispatch:
             self._refuse(reply, loans, self._unavailable())
         return number
 
+    def _made_now(self) -> None:
+        """The last call was made now, by the clock of this turn of the loop."""
+        now = self._now()
+        if now >= self._next_mark:
+            self._next_mark = self._mailbox.mark(now)
+
     def hold_back(
         self,
         ref: ObjectRef[Any] | Reading,
@@ -185,7 +217,7 @@ class Dispatch:
         told: Mapping[str, object] | None = None,
     ) -> int:
         """Keeps the place of a call that waits for its arguments; gives its number."""
-        place = self._held.add(ref, method)
+        place = self._held.add(ref, method, self._now())
         if told and "deadline" in told:
             self._timekeeper.add(place, method, cast("Deadline", told["deadline"]))
         return place
@@ -343,7 +375,7 @@ class Dispatch:
     def cancel(self, call: int, *, recursive: bool = True) -> bool:
         """Stops a call; True if it is told when it has ended; see Replier."""
         number = self._mailbox.current(call)
-        reply, method = self._mailbox.sent.get(number, (None, ""))
+        reply, method, _ = self._mailbox.sent.get(number, (None, "", None))
         if reply is None or self._channel is None or not self._terms.ends_later(method):
             self._drop(call, recursive=recursive)
             return False

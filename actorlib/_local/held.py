@@ -6,10 +6,11 @@ import itertools
 import weakref
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from actorlib._local.under_way import UnderWay
+
 if TYPE_CHECKING:
     from actorlib._reading import Reading
     from actorlib._ref import ObjectRef
-    from actorlib._snapshot import CallState
 
     Waiting: TypeAlias = "ObjectRef[Any] | Reading"
 
@@ -18,23 +19,23 @@ class Held:
     """The calls of one actor that are not sent yet, for want of arguments.
 
     Attributes:
-        calls: Whom each is for, by its place, and its method. Places are negative:
-            numbers of calls are not.
+        calls: Whom each is for, by its place, its method, and when it was made. Places
+            are negative: numbers of calls are not.
     """
 
     def __init__(self) -> None:
-        self.calls: dict[int, tuple[Waiting | weakref.ref[Any], str]] = {}
+        self.calls: dict[int, tuple[Waiting | weakref.ref[Any], str, float]] = {}
         self._places = itertools.count(-1, -1)
 
-    def add(self, reply: Waiting, method: str) -> int:
-        """Takes a call; gives its place."""
+    def add(self, reply: Waiting, method: str, now: float) -> int:
+        """Takes a call that is made now; gives its place."""
         place = next(self._places)
-        self.calls[place] = reply, method
+        self.calls[place] = reply, method, now
         return place
 
     def take(self, place: int) -> Waiting | None:
         """The arguments are there: whom the answer is for, or None if nobody waits."""
-        reply, _ = self.calls.pop(place, (None, ""))
+        reply, *_ = self.calls.pop(place, (None, ""))
         if isinstance(reply, weakref.ref):
             reply = reply()
         return None if reply is None or reply.done() else reply
@@ -50,8 +51,11 @@ class Held:
     def loosen(self, place: int, reply: weakref.ref[Any]) -> None:
         """Holds whoever waits for a call weakly from now on, if it is one of these."""
         if place in self.calls:
-            self.calls[place] = reply, self.calls[place][1]
+            self.calls[place] = (reply, *self.calls[place][1:])
 
-    def unanswered(self) -> list[tuple[str, CallState]]:
-        """The method of each, and where they are."""
-        return [(method, "pending_arguments") for _, method in self.calls.values()]
+    def unanswered(self) -> list[UnderWay]:
+        """All of them."""
+        return [
+            UnderWay(0, method, "pending_arguments", reply, None, since)
+            for reply, method, since in self.calls.values()
+        ]

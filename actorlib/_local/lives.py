@@ -27,14 +27,19 @@ from actorlib._local.objects import Objects, is_object
 from actorlib._local.pool import Pool
 from actorlib._local.registry import ActorRecord, ActorState, Registry
 from actorlib._local.relay import Relay
+from actorlib._local.reply import Stopped
 from actorlib._local.session import Session
 from actorlib._local.stores import Stores, is_block, settings_of
+from actorlib._local.streams import Reader
 from actorlib._local.supervisor import Life
 from actorlib._local.teardown import tear_down
 from actorlib._local.terms import Terms, TermsOfFunctions
 from actorlib._local.timekeeper import Clock
+from actorlib._local.under_way import UnderWay, with_states
+from actorlib._local.waiting import Waiting
 from actorlib._resources import counted
 from actorlib._snapshot import ActorInfo, CallInfo
+from actorlib._telling import variables_in
 from actorlib._wire.frames import START, Frame
 from actorlib._wire.payload import dump
 from actorlib.accelerators.base import Lease
@@ -225,7 +230,7 @@ class Lives:
             devices={share.device.id: share.units / UNITS for share in shares},
             mask=mask,
             restarts=life.restarts.count,
-            pending_calls=len(life.dispatch.unanswered()),
+            pending_calls=life.dispatch.pending,
             death=str(record.exit or ""),
             name=options.name,
             namespace=self.directory.namespace_of(options),
@@ -238,16 +243,48 @@ class Lives:
 
     def unanswered(self) -> list[CallInfo]:
         """The calls without an answer, those to one actor together."""
-        return [
-            CallInfo(
-                actor_id=life.record.id.hex(),
-                class_name=life.record.called.class_name,
-                method=method,
-                state=state,
+        found: list[CallInfo] = []
+        for life in self._actors():
+            prefix = self.registry.prefix(life.dispatch.session)
+            calls = with_states(
+                life.dispatch.unanswered(),
+                life.record.interface,
+                life.record.options,
+                # What came over a link is known of by the mark that it leaves.
+                is_busy=bool(self.stores.mark(prefix)),
             )
-            for life in self._actors()
-            for method, state in life.dispatch.unanswered()
-        ]
+            found += [self._call_info(life, prefix, call) for call in calls]
+        return found
+
+    def _call_info(self, life: Life, prefix: bytes, call: UnderWay) -> CallInfo:
+        record, told = life.record, call.told or {}
+        is_there = call.state in ("queued", "running")
+        return CallInfo(
+            actor_id=record.id.hex(),
+            class_name=record.called.class_name,
+            method=call.method,
+            state=call.state,
+            actor_name=record.options.name,
+            name=told.get("name") or f"{record.called.class_name}.{call.method}",
+            task_id=f"{prefix.hex()}{call.number:016x}" if is_there else "",
+            age=None if call.since is None else self.clock.now() - call.since,
+            caller=self._caller(call.reply),
+            variables=variables_in(told),
+        )
+
+    def _caller(self, reply: object) -> str:
+        """The call that waits for an answer; empty for the owner's own code."""
+        while isinstance(reply, Stopped):
+            reply = reply.reply
+        if not isinstance(reply, Waiting | Reader):
+            return ""
+        life = self.by_id.get(reply.session.actor)
+        if life is None:
+            return "a call of an actor that is gone"
+        method = life.dispatch.method_of(reply.asking)
+        if not life.record.is_actor:  # a function's worker is nobody
+            return f"{method} (pid {life.pid})"
+        return life.record.method(method) if method else life.record.title
 
     def _titles(self) -> dict[int, str]:
         """What the holders of leases are called, by the ids of these objects."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
+from actorlib._local.marks import Marks
+from actorlib._local.under_way import UnderWay
 from actorlib._wire.frames import CALL, CALL_WITH, Frame, Payload
 
 if TYPE_CHECKING:
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
 
     from actorlib._engine import LoanId
     from actorlib._local.retries import Retries
-    from actorlib._snapshot import CallState
 
 R = TypeVar("R")
 
@@ -49,7 +50,8 @@ class Mailbox(Generic[R]):
 
     Attributes:
         kept: The calls that may be sent again, by the number that they have now.
-        sent: Whom the answers of those on their way are for, and their methods.
+        sent: Whom the answers of those on their way are for, their methods, and what
+            was said of them.
         waiting: Those that wait for the actor to be ready.
         has_dropped: Whether any was forgotten that was sent: it may run all the same.
     """
@@ -60,7 +62,8 @@ class Mailbox(Generic[R]):
         self._is_open = False
         self._is_away = False
         self.waiting: dict[int, Posted[R]] = {}
-        self.sent: dict[int, tuple[R, str]] = {}
+        self.sent: dict[int, tuple[R, str, Mapping[str, object] | None]] = {}
+        self._marks = Marks()
         self._renumbered: dict[int, int] = {}
         self.has_dropped = False
 
@@ -76,8 +79,17 @@ class Mailbox(Generic[R]):
         """Takes a call that goes now and once, to an actor that is ready."""
         number = self._next
         self._next = number + 1
-        self.sent[number] = reply, method
+        self.sent[number] = reply, method, None
         return number
+
+    def mark(self, now: float) -> float:
+        """The last call was made now, and is the first of its turn of the loop.
+
+        Returns:
+            When this is to be said of another one; see Marks.
+        """
+        oldest = next(iter(self.sent or self.waiting), 0)
+        return self._marks.mark(self._next - 1, now, oldest)
 
     def post(
         self,
@@ -102,7 +114,7 @@ class Mailbox(Generic[R]):
             left = retries.one_less if self._is_away else retries
             self.kept[number] = Kept(number, frame, left)
         if self._is_open:
-            self.sent[number] = (reply, method)
+            self.sent[number] = (reply, method, told)
             return number, frame
         if self._is_away and retries is None:
             return 0, None
@@ -115,7 +127,7 @@ class Mailbox(Generic[R]):
         self._is_away = False
         waiting, self.waiting = self.waiting, {}
         for number, (reply, frame) in waiting.items():
-            self.sent[number] = (reply, frame[2])
+            self.sent[number] = (reply, frame[2], _told_in(frame))
         return [posted.frame for posted in waiting.values()]
 
     def settle(self, number: int) -> R | None:
@@ -130,14 +142,14 @@ class Mailbox(Generic[R]):
 
     def replies(self) -> list[R]:
         """Everybody who waits for an answer."""
-        sent = [reply for reply, _ in self.sent.values()]
+        sent = [reply for reply, *_ in self.sent.values()]
         return sent + [posted.reply for posted in self.waiting.values()]
 
     def replace(self, number: int, reply: R) -> None:
         """Gives the answer of a call to somebody else, if it has none yet."""
         number = self.current(number)
         if number in self.sent:
-            self.sent[number] = (reply, self.sent[number][1])
+            self.sent[number] = (reply, *self.sent[number][1:])
         elif number in self.waiting:
             self.waiting[number] = self.waiting[number]._replace(reply=reply)
 
@@ -162,13 +174,19 @@ class Mailbox(Generic[R]):
         """Whether a call is on its way and has no answer."""
         return self.current(number) in self.sent
 
-    def unanswered(self) -> list[tuple[str, CallState]]:
-        """The methods of all calls here, and where each call is."""
-        sent: list[tuple[str, CallState]] = [
-            (method, "sent") for _, method in self.sent.values()
+    def unanswered(self) -> list[UnderWay]:
+        """All calls here, and where each is."""
+        when = self._marks.when
+        sent = [
+            UnderWay(number, method, "sent", reply, told, when(number))
+            for number, (reply, method, told) in self.sent.items()
         ]
-        waiting = self.waiting.values()
-        return sent + [(posted.frame[2], "pending_actor") for posted in waiting]
+        return sent + [
+            UnderWay(
+                number, frame[2], "pending_actor", reply, _told_in(frame), when(number)
+            )
+            for number, (reply, frame) in self.waiting.items()
+        ]
 
     # Calls that are sent again.
 
@@ -221,7 +239,7 @@ class Mailbox(Generic[R]):
         lost: list[R] = []
         frames: list[Frame] = []
         again: dict[int, Posted[R]] = {}
-        for number, (reply, _) in self.sent.items():
+        for number, (reply, *_) in self.sent.items():
             kept = self.kept.get(number)
             if kept is not None and kept.retries.times:
                 self.kept[number] = kept._replace(retries=kept.retries.one_less)
@@ -243,7 +261,7 @@ class Mailbox(Generic[R]):
         Returns:
             Who will get no answer, and the frames that are still here, sent or not.
         """
-        replies = [reply for reply, _ in self.sent.values()]
+        replies = [reply for reply, *_ in self.sent.values()]
         replies += [posted.reply for posted in self.waiting.values()]
         kept = [k.frame for number, k in self.kept.items() if number in self.sent]
         frames = [posted.frame for posted in self.waiting.values()]
@@ -267,3 +285,8 @@ class Mailbox(Generic[R]):
             raise AssertionError(f"{self!r}: calls {sorted(over)} are kept for nothing")
         if not self.kept.keys() >= set(self._renumbered.values()):
             raise AssertionError(f"{self!r}: numbers of calls that are over are left")
+
+
+def _told_in(frame: Frame) -> Mapping[str, object] | None:
+    """What is said of the call in a frame."""
+    return frame[4] if frame[0] == CALL_WITH else None

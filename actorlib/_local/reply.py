@@ -38,12 +38,15 @@ class Stopped:
     Args:
         reply: Who it is.
         drop: Gives back what is in an answer that nobody wants.
+
+    Attributes:
+        reply: The same.
     """
 
-    __slots__ = ("_drop", "_reply")
+    __slots__ = ("_drop", "reply")
 
     def __init__(self, reply: Reply, drop: Callable[[Frame], None]) -> None:
-        self._reply = reply
+        self.reply = reply
         self._drop = drop
 
     def answer(self, frame: Frame) -> None:
@@ -57,7 +60,7 @@ class Stopped:
         self._tell()
 
     def _tell(self) -> None:
-        reply = self._reply
+        reply = self.reply
         ref = reply() if isinstance(reply, weakref.ref) else reply
         if isinstance(ref, ObjectRef):
             if not ref.done():

@@ -12,6 +12,7 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from actorlib._snapshot import ObjectStoreInfo
 from actorlib._wire.memory import BLOCK_ID, Memory, Settings
 from actorlib._wire.segments import Budget
 from actorlib._wire.shared import NAME
@@ -44,6 +45,8 @@ class Stores:
     def __init__(self, limit: int, settings: Settings) -> None:
         self.memory = Memory()
         self.memory.settings = settings
+        self._sizes = self.memory.sizes = {}
+        self._live: dict[bytes, int] = {}
         if limit:
             self.memory.budget = Budget(limit)
         self._makers: dict[bytes, Session] = {}
@@ -54,18 +57,20 @@ class Stores:
         self._orphaned: set[bytes] = set()
         self._is_closed = False
 
-    def told(self) -> dict[str, int]:
-        """The bytes that all processes have touched, and those that they may."""
+    def told(self) -> ObjectStoreInfo:
+        """The bytes that are held, those that are kept warm, and how many may be."""
         budget = self.memory.budget
         if budget is None:
-            return {"used": 0, "limit": 0}
+            return ObjectStoreInfo()
         try:
             used = budget.used()
         except ProtocolError as error:  # of a worker that nobody can name
             _log.warning("%s; what makes no sense is forgotten", error)
             budget.repair()
             used = budget.used()
-        return {"used": used, "limit": budget.limit}
+        # A worker may have said what it has a moment ago.
+        live = min(sum(self._live.values()), used)
+        return ObjectStoreInfo(live=live, warm=used - live, limit=budget.limit)
 
     def enter(self, session: Session, sock: socket.socket) -> None:
         """A worker is there, and is told how much it may touch.
@@ -103,10 +108,13 @@ class Stores:
 
     def held(self, block: bytes) -> None:
         """Somebody holds a block that nobody held."""
+        self._live[block] = self._sizes.pop(block, 0)
         self._held[block[:NAME]] += 1
 
     def unheld(self, block: bytes) -> None:
         """Nobody holds a block any more."""
+        self._live.pop(block, None)
+        self._sizes.pop(block, None)
         name = block[:NAME]
         self._held[name] -= 1
         if not self._held[name]:

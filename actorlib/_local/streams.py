@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Iterable
 
-    from actorlib._engine import LoanId
+    from actorlib._engine import ActorId, LoanId
     from actorlib._local.loans import Loans
     from actorlib._ref import ObjectRef, Replier
     from actorlib._wire.channel import Channel
@@ -179,12 +179,15 @@ class OwnerFeed:
 class Worker(Protocol):
     """A worker; see Session."""
 
+    actor: ActorId
     number: int
     channel: Channel
 
 
 class Answering(Protocol):
     """A worker that waits for an answer; see Asker."""
+
+    asking: int
 
     def answer(self, frame: Frame) -> None:
         """Passes the answer on."""
@@ -265,6 +268,11 @@ class Reader:
         self._is_gone = self._is_gone or count == UNREAD
         if self._number:
             self._source.taken(self._number, count)
+
+    @property
+    def asking(self) -> int:
+        """The number that the call which reads it has in the worker, or 0."""
+        return self._asker.asking
 
     def leave(self) -> None:
         """The worker is gone: its call is cancelled, unless it is detached."""

@@ -45,10 +45,14 @@ class Clock:
 
     Args:
         loop: Whose timer it is.
+
+    Attributes:
+        now: The time of the loop, in seconds.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
+        self.now: Callable[[], float] = loop.time
         self._deadlines: Deadlines[tuple[Timekeeper[Any], Hashable]] = Deadlines()
         self._timer: asyncio.TimerHandle | None = None
         self._set_for = 0.0

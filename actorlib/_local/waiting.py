@@ -45,6 +45,7 @@ class Waiting:
         method: What it calls.
 
     Attributes:
+        session: See above.
         life: See above.
         method: See above.
         pool: Who runs the function that it calls, if it calls one.
@@ -56,13 +57,13 @@ class Waiting:
     __slots__ = (
         "_call",
         "_relay",
-        "_session",
         "asking",
         "has_end",
         "life",
         "method",
         "number",
         "pool",
+        "session",
     )
 
     def __init__(
@@ -74,7 +75,7 @@ class Waiting:
         method: str = "",
     ) -> None:
         self._relay = relay
-        self._session = session
+        self.session = session
         self._call = call
         self.life = life
         self.method = method
@@ -107,7 +108,7 @@ class Waiting:
         return False
 
     def answer(self, frame: Frame) -> None:
-        session = self._session
+        session = self.session
         self._relay.answered(session, self._call)
         loans = frame[-2]
         if not session.channel.is_open:

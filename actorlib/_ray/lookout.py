@@ -150,6 +150,7 @@ def unanswered(pending: Iterable[object]) -> Iterator[CallInfo]:
             class_name=actor.label,
             method=asked.method,
             state=state,
+            name=f"{actor.label}.{asked.method}",
         )
 
 

@@ -16,7 +16,7 @@ from actorlib._ray.home import Home
 from actorlib._ray.library import install_serializers, is_client, ray
 from actorlib._ray.lookout import Lookout, unanswered
 from actorlib._runtime_env import Heritage
-from actorlib._snapshot import Snapshot
+from actorlib._snapshot import ObjectStoreInfo, Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,7 +83,7 @@ class OwnerEngine(RayEngine):
             available=self.available(),
             waiting=(),
             actors=tuple(self.actors()),
-            object_store={},
+            object_store=ObjectStoreInfo(),
             groups=tuple(self.groups.infos()),
         )
 

@@ -59,6 +59,8 @@ class Channel:
 
     Attributes:
         refused: How many frames were sent, at the most, when the other side was gone.
+        is_noted: Whether its user has noted the time of this turn of the loop; from the
+            next turn on, which begins behind ``put``, that is False again.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class Channel:
         self._gathered: list[Buffer] = []
         self._size = 0
         self._gathering = False
+        self.is_noted = False
         self._backlog: deque[memoryview] = deque()
         self._waiting = 0
         self._drained: asyncio.Future[None] | None = None
@@ -232,7 +235,7 @@ class Channel:
             self._lost(error)
 
     def _flush(self) -> None:
-        self._gathering = False
+        self._gathering = self.is_noted = False
         self._write_gathered()
 
     def _write_gathered(self) -> None:

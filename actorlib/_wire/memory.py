@@ -69,9 +69,12 @@ class Memory:
         settings: How large values travel.
         budget: What it may touch; without one it shares nothing.
         spare: A descriptor in reserve.
+        sizes: The bytes of blocks that were made or have arrived here, by block; None
+            where nobody asks. Whoever does takes them out.
     """
 
     def __init__(self) -> None:
+        self.sizes: dict[bytes, int] | None = None
         self.settings = Settings()
         self.budget: Budget | None = None
         self.spare = Spare()
@@ -139,6 +142,8 @@ class Memory:
             target[offset : offset + len(piece)] = piece
             offset += aligned(len(piece))
         shared.is_fresh = not self._is_counted
+        if self.sizes is not None:
+            self.sizes[shared.block] = nbytes
         return shared
 
     def free(self, block: bytes) -> None:
@@ -207,7 +212,10 @@ class Memory:
         nbytes = sum(map(aligned, sizes))
         if start + nbytes > self.segment(name).size:
             raise ProtocolError(f"a payload beyond the end of its segment: {table!r}")
-        return Shared(self, name, start, sizes)
+        shared = Shared(self, name, start, sizes)
+        if self.sizes is not None:
+            self.sizes[shared.block] = nbytes
+        return shared
 
     def shown(self, name: bytes, fd: int, size: int, *, is_kept: bool = True) -> None:
         """Another process's segment is here.

@@ -619,3 +619,21 @@ MailboxMachine.TestCase.settings = settings(
     max_examples=50, stateful_step_count=30, deadline=None
 )
 TestMailbox = MailboxMachine.TestCase
+
+
+def test_unanswered_when_calls_were_made_then_each_says_since_when() -> None:
+    mailbox: Mailbox[str] = Mailbox()
+    mailbox.opened()
+    mailbox.begin("me", "first")
+    mailbox.mark(10.0)
+    mailbox.begin("me", "second")  # in the same turn
+    mailbox.begin("me", "third")
+    mailbox.mark(20.0)
+
+    told = [(call.method, call.since, call.state) for call in mailbox.unanswered()]
+
+    assert told == [
+        ("first", 10.0, "sent"),
+        ("second", 10.0, "sent"),
+        ("third", 20.0, "sent"),
+    ]

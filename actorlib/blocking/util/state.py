@@ -84,7 +84,7 @@ class TaskState(_Columns):
         class_name: The name of that actor's class.
         method: The name of the method.
         state: ``PENDING_ARGS_AVAIL``, ``PENDING_NODE_ASSIGNMENT``,
-            ``SUBMITTED_TO_WORKER`` or ``RUNNING``.
+            ``PENDING_ACTOR_TASK_ORDERING_OR_CONCURRENCY`` or ``RUNNING``.
         name: The class and the method.
         func_or_class_name: Likewise.
         type: ``ACTOR_TASK``.
@@ -115,11 +115,13 @@ _RAYS_CALL_STATES = {
     "pending_arguments": "PENDING_ARGS_AVAIL",
     "pending_actor": "PENDING_NODE_ASSIGNMENT",
     "sent": "SUBMITTED_TO_WORKER",
+    "queued": "PENDING_ACTOR_TASK_ORDERING_OR_CONCURRENCY",
 }
 _CALL_STATES = (
     "pending_args_avail",
     "pending_node_assignment",
     "submitted_to_worker",
+    "pending_actor_task_ordering_or_concurrency",
     "running",
     "finished",
     "failed",
