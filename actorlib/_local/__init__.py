@@ -27,8 +27,8 @@ What decides is pure and what acts is thin. In reading order:
 * ``marks``, ``under_way``: since when calls have no answer, and which of them run.
 * ``retries``, ``mailbox``, ``dispatch``, ``streams``: which calls are sent again, and
   which may go; where each answer goes, and each item of a stream.
-* ``launcher``, ``template``, ``process``, ``output``, ``descriptors``: processes, and
-  what they print.
+* ``launcher``, ``template``, ``process``, ``sweep``, ``output``, ``descriptors``:
+  processes, and what they print.
 * ``log_style``, ``repeats``, ``terminal``: how that looks here, which of it others have
   just printed too, and where it appears.
 * ``machine``: what there is, who may have it, what starts there.

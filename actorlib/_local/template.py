@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from actorlib._local.descriptors import Room, why
 from actorlib._local.launcher import ProcessExit
 from actorlib._local.process import LaunchedWorker
+from actorlib._local.sweep import sweep
 from actorlib._local.terminal import Terminal
 from actorlib._wire.channel import Channel
 from actorlib._wire.control import (
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 _AHEAD = 32
 _LOOK = 1.0
 """Seconds after which it is asked whether the template is stopped."""
-_PAUSES = (0.0, 0.1, 0.2, 0.4, 0.8)
+_PAUSES = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0)
 """Seconds before each try to start the template anew."""
 _START_LIMIT = 300.0
 _PACKAGES = str(Path(__file__).parents[2])
@@ -88,6 +89,7 @@ class TemplateLauncher:
         self._count = 0
         self._workers: dict[int, LaunchedWorker] = {}
         self._queue: deque[LaunchedWorker] = deque()
+        self._dying: list[LaunchedWorker] = []
         self._in_flight = 0
         self._requests: deque[tuple[bytes, list[int]]] = deque()
         self._process: subprocess.Popen[bytes] | None = None
@@ -251,6 +253,8 @@ class TemplateLauncher:
         process, self._process = self._process, None
         if process is not None:
             await asyncio.to_thread(_wait_for, process)
+            if process.returncode:  # it was killed, and has not cleaned up
+                await asyncio.to_thread(sweep, self._mark)
 
     def _popen(self, descriptor: int) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
@@ -380,8 +384,7 @@ class TemplateLauncher:
         waiting = set(self._queue)
         for worker in [w for w in self._workers.values() if w not in waiting]:
             worker.kill_group()
-            trouble = "the template process died, and it with it"
-            self._gone(worker, ProcessExit(trouble=trouble, is_lost=True))
+            self._dying.append(worker)
         self._hello = self._channel = None
         self._come_back()
 
@@ -390,14 +393,22 @@ class TemplateLauncher:
         if self._restarting is None or self._restarting.done():
             self._restarting = self._loop.create_task(self._restart())
 
+    async def _bury(self) -> None:
+        """Ends what is left of the old one, and tells of what was lost with it."""
+        await self._end()
+        dying, self._dying = self._dying, []
+        for worker in dying:
+            trouble = "the template process died, and it with it"
+            self._gone(worker, ProcessExit(trouble=trouble, is_lost=True))
+
     async def _restart(self) -> None:
         """Starts it anew, with longer and longer waits while it dies.
 
         Who waits for a process waits for all of that. What cannot be imported now could
         not be the next time either, and is not tried again before somebody asks.
         """
-        await self._end()  # the old one
         for pause in _PAUSES:
+            await self._bury()
             await asyncio.sleep(pause)
             try:
                 await self.start()
@@ -406,6 +417,7 @@ class TemplateLauncher:
                     break
             if self._channel is not None:
                 return
+        await self._bury()
         for worker in [*self._queue]:
             self._gone(worker, ProcessExit(trouble=self._trouble))
         self._queue.clear()
