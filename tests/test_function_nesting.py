@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from helpers.actors import (
@@ -254,6 +254,51 @@ async def test_nested_calls_when_their_amounts_are_random_then_all_of_them_end()
         )
         refs.append(asked.remote(number, draw.choice([0.5, 1, 2])))
     assert await asyncio.gather(*refs) == list(range(24))
+
+
+class Tree(NamedTuple):
+    """A call: what it asks for, what it calls, and how it waits for that."""
+
+    options: dict[str, Any]
+    calls: list[Any]
+    manner: int
+
+
+def tree(draw: random.Random, depth: int = 0) -> Tree:
+    """A random one; no call keeps what a deeper one may ask for, CPUs apart."""
+    options: dict[str, Any] = {"num_cpus": draw.choice([0, 0.5, 1, 1, 2])}
+    if draw.random() < 0.4 and depth == 0:
+        options["num_gpus"] = draw.choice([0.5, 1])
+    elif draw.random() < 0.4 and depth == 1:
+        options["resources"] = {"lane": draw.choice([0.5, 1])}
+    count = 0 if depth == 2 else draw.choice([0, 1, 1, 2, 3])
+    calls = [tree(draw, depth + 1) for _ in range(count)]
+    return Tree(options, calls, draw.randrange(4))
+
+
+def calls_in(asked: Tree) -> int:
+    return 1 + sum(map(calls_in, asked.calls))
+
+
+@actorlib.remote
+def count_calls(asked: Tree) -> int:
+    refs = [count_calls.options(**call.options).remote(call) for call in asked.calls]
+    if asked.manner == 0:
+        return 1 + sum(actorlib.get(refs))
+    if asked.manner == 1:
+        return 1 + sum(ref.get() for ref in refs)
+    total, timeout = 1, (None, 0.01)[asked.manner - 2]
+    while refs:
+        done, refs = actorlib.wait(refs, timeout=timeout).get()
+        total += sum(actorlib.get(done))
+    return total
+
+
+async def test_nested_calls_when_they_are_random_trees_then_all_of_them_end() -> None:
+    draw = random.Random(11)
+    asked = [tree(draw) for _ in range(10)]
+    refs = [count_calls.options(**call.options).remote(call) for call in asked]
+    assert await asyncio.gather(*refs) == [calls_in(call) for call in asked]
 
 
 async def test_nested_call_when_its_caller_is_cancelled_then_its_cpus_are_back(

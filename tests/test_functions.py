@@ -74,6 +74,14 @@ async def test_tsk_001_a_call_holds_one_cpu_while_it_runs(
     assert runtime.available_resources()["CPU"] == 2
 
 
+async def test_calls_when_they_ask_for_many_different_things_then_all_of_them_run() -> (
+    None
+):
+    # More than there are workers that may be started at once.
+    refs = [add.options(memory=1000 + extra).remote(extra) for extra in range(8)]
+    assert await asyncio.gather(*refs) == list(range(8))
+
+
 async def test_tsk_001_options_are_for_that_call(runtime: Runtime, stop: Stop) -> None:
     ref = halt.options(num_cpus=0.5, resources={"lane": 1}).remote(stop.place)
     await stop.reached()

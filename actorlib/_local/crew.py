@@ -50,6 +50,10 @@ class Staff(Protocol):
         """Tells that nobody will ever run a call."""
         ...
 
+    def enter(self, crew: Crew) -> None:
+        """Takes a crew in: it is fed when more workers may be started."""
+        ...
+
     def may_start(self) -> bool:
         """Whether one more worker may be started now."""
         ...
@@ -125,6 +129,7 @@ class Crew:
         self._promises: dict[bool, asyncio.Future[Lease]] = {}
         self._newcomers: dict[bool, Hand] = {}
         self._full: set[bool] = set()
+        staff.enter(self)
 
     @property
     def is_counted(self) -> bool:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from actorlib._bundles import GroupSpec
     from actorlib._engine import ActorId
+    from actorlib._local.line import Priority
     from actorlib._local.machine import Machine
     from actorlib._local.where import Where
     from actorlib._resources import Resources
@@ -106,12 +107,18 @@ class Group:
         ledger = self._machine.ledger
         return unknown or group_refusal(ledger, label, request, where) or ""
 
-    def begin(self) -> None:
-        """Gets in line, unless it can never be reserved."""
+    def begin(self, priority: Priority) -> None:
+        """Gets in line, unless it can never be reserved.
+
+        Args:
+            priority: Who has to let it pass; see the line.
+        """
         if self.infeasible:
             return
         admission = self._machine.admission
-        promise = self._promise = admission.enter(self.spec.label, *self._demand)
+        promise = self._promise = admission.enter(
+            self.spec.label, *self._demand, priority
+        )
         if promise.done():
             self._created(promise)
         else:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, final
 
 from actorlib._engine import ActorId
 from actorlib._local.group import Group
+from actorlib._local.line import Priority
 from actorlib._local.registry import Registry
 from actorlib.exceptions import (
     PlacementGroupAlreadyExistsError,
@@ -99,7 +100,7 @@ class Groups:
             self._names[spec.name] = group
         if maker and not spec.is_detached:
             self._made_by.setdefault(maker, set()).add(spec.id)
-        group.begin()
+        group.begin(Priority.NESTED if maker else Priority.USUAL)
         return group
 
     def remove(self, group: Group, reason: str) -> asyncio.Future[None]:

@@ -80,13 +80,16 @@ class Workers:
             is_nested=is_nested,
         )
         hand = Hand(crew, life)
-        self._crews.add(crew)
         self.hands[life.record.id] = hand
         if not crew.is_on_device:
             self._starting += 1
             life.ready().add_done_callback(self._started)
         life.ended.add_done_callback(lambda _: self._gone(hand))
         return hand
+
+    def enter(self, crew: Crew) -> None:
+        """Takes a crew in; see Staff."""
+        self._crews.add(crew)
 
     def _started(self, ready: asyncio.Future[None]) -> None:
         self._starting -= 1
