@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING, Generic, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 
 if TYPE_CHECKING:
     from actorlib._reading import Reading
@@ -86,6 +86,15 @@ class ObjectRefGenerator(Generic[R]):
                 self._waits -= 1
         return ref
 
+    def next_ready(self) -> bool:
+        """Whether the next item is there, so that ``next()`` would not wait."""
+        reading = self._reading
+        return not reading.is_exhausted and reading.arrival().done()
+
+    def is_finished(self) -> bool:
+        """Whether every item was taken, and no other will come."""
+        return self._reading.is_exhausted
+
     def completed(self) -> ObjectRef[int]:
         """The whole call: the number of its items, or what it raised.
 
@@ -138,3 +147,8 @@ class ObjectRefGenerator(Generic[R]):
             "an ObjectRefGenerator cannot travel: pass its items, or the handle of the "
             "actor that makes them"
         )
+
+
+def reading_of(generator: ObjectRefGenerator[Any]) -> Reading:
+    """The reader's end of a stream, for those who wait for several."""
+    return generator._reading  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file

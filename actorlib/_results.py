@@ -8,12 +8,23 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from actorlib._checks import truth
-from actorlib._waiting import Bell, Steps, Wish, ref_list, run_here, run_soon
+from actorlib._generator import reading_of
+from actorlib._ref import ObjectRef
+from actorlib._waiting import (
+    Awaited,
+    Bell,
+    Steps,
+    Wish,
+    ref_list,
+    run_here,
+    run_soon,
+    sign_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from actorlib._ref import ObjectRef
+    from actorlib._generator import ObjectRefGenerator
 
 T = TypeVar("T")
 
@@ -68,21 +79,24 @@ class Results(ABC, Generic[T]):
 
 
 def as_completed(
-    refs: Sequence[ObjectRef[T]], *, yield_obj_refs: bool = False
+    refs: Sequence[ObjectRef[T] | ObjectRefGenerator[T]],
+    *,
+    yield_obj_refs: bool = False,
 ) -> Results[T]:
     """The values of refs in the order in which they come.
 
     ``async for value in actorlib.as_completed(refs)``, or a plain ``for`` in plain
     methods of actors. What a call raised is raised where its value would be; iterating
-    on gives those that are left.
+    on gives those that are left. Of a generator of a call each item comes as it is
+    there, among the others.
 
     Args:
-        refs: Refs, each of them once.
+        refs: Refs and generators, each of them once.
         yield_obj_refs: Gives the refs, all done, instead of their values.
 
     Raises:
-        TypeError: It was given something else than a list of refs.
-        ValueError: A ref is there twice.
+        TypeError: It was given something else than a list of them.
+        ValueError: One is there twice.
     """
     truth("yield_obj_refs", yield_obj_refs)
     given = ref_list("as_completed()", refs)
@@ -90,20 +104,34 @@ def as_completed(
 
 
 class _Completed(Results[T]):
-    """Each ref is watched once, as waiting for all of them anew each time adds up."""
+    """Each ref is watched once, as waiting for all of them anew each time adds up.
 
-    def __init__(self, refs: list[ObjectRef[T]], *, gives_refs: bool) -> None:
-        self._left: dict[ObjectRef[T], None] = dict.fromkeys(refs)
+    A stream is there by the arrival of its next item, one after the other.
+    """
+
+    def __init__(self, given: list[Awaited], *, gives_refs: bool) -> None:
+        self._left: dict[ObjectRef[T], None] = {}
+        self._streams: dict[ObjectRef[T], ObjectRefGenerator[T]] = {}
         self._found: deque[ObjectRef[T]] = deque()
         self._bell = Bell()
         self._is_watching = False
         self._gives_refs = gives_refs
+        for awaited in given:
+            self._expect(awaited)
 
     async def __anext__(self) -> T:
         """The next result; see Results."""
         if not self._is_watching:
             self._watch()
         return await super().__anext__()
+
+    def _expect(self, awaited: Awaited) -> None:
+        sign: ObjectRef[T] = sign_of(awaited)
+        if not isinstance(awaited, ObjectRef):
+            self._streams[sign] = awaited
+        self._left[sign] = None
+        if self._is_watching:
+            sign.add_done_callback(self._arrived)
 
     def _watch(self) -> None:
         loop = asyncio.get_running_loop()
@@ -127,14 +155,26 @@ class _Completed(Results[T]):
             self._found.append(ref)
 
     def _steps(self) -> Steps[T]:
-        while not self._found:
-            if not self._is_watching:
-                self._find()
-                if self._found:
-                    break
-            if not self._left:
-                return cast("T", END)
-            pending = () if self._is_watching else tuple(self._left)
-            yield Wish(pending, bell=self._bell)
-        ref = self._found.popleft()
-        return cast("T", ref) if self._gives_refs else ref.get()
+        while True:
+            while not self._found:
+                if not self._is_watching:
+                    self._find()
+                    if self._found:
+                        break
+                if not self._left:
+                    return cast("T", END)
+                pending = () if self._is_watching else tuple(self._left)
+                yield Wish(pending, bell=self._bell)
+            ref = self._taken(self._found.popleft())
+            if ref is not None:
+                return cast("T", ref) if self._gives_refs else ref.get()
+
+    def _taken(self, found: ObjectRef[T]) -> ObjectRef[T] | None:
+        """What has come, if it was not the end of a stream, or another's item."""
+        stream = self._streams.pop(found, None)
+        if stream is None:
+            return found
+        item = reading_of(stream).take()
+        if not stream.is_finished():
+            self._expect(stream)
+        return item

@@ -18,10 +18,12 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 from actorlib._apart import OTHER_LOOP, home_of
 from actorlib._checks import count, seconds
-from actorlib._generator import ObjectRefGenerator
+from actorlib._generator import ObjectRefGenerator, reading_of
 from actorlib._ref import BorrowedRef, ObjectRef, loosen, replier_of, wake
 
 T = TypeVar("T")
+Awaited: TypeAlias = ObjectRef[Any] | ObjectRefGenerator[Any]
+W = TypeVar("W", bound=Awaited)
 
 _LOOKS = 8
 """How often all of many refs are looked at before each is watched: that costs more."""
@@ -102,28 +104,31 @@ class Waiting(Generic[T]):
 
 
 def wait(
-    refs: Sequence[ObjectRef[T]],
+    refs: Sequence[W],
     *,
     num_returns: int = 1,
     timeout: float | None = None,
-) -> Waiting[tuple[list[ObjectRef[T]], list[ObjectRef[T]]]]:
+) -> Waiting[tuple[list[W], list[W]]]:
     """Waits until some refs are done, whether they have a value or an error.
+
+    A generator of a call is done when its next item is there, or none will come: so
+    this waits for the next item of several streams.
 
     ``ready, left = await actorlib.wait(refs, num_returns=2)``; in plain methods of
     actors ``ready, left = actorlib.wait(refs, num_returns=2).get()``. A wait that is
     cancelled spoils nothing: the calls of refs that somebody holds go on.
 
     Args:
-        refs: Refs, each of them once.
+        refs: Refs and generators, each of them once.
         num_returns: How many have to be done.
         timeout: Seconds after which it returns with fewer, or None. 0 only looks.
 
     Returns:
-        The refs that are done, ``num_returns`` at the most, and all others; both in
-        the order in which they were given.
+        Those that are done, ``num_returns`` at the most, and all others; both in the
+        order in which they were given.
 
     Raises:
-        TypeError: It was given something else than a list of refs.
+        TypeError: It was given something else than a list of them.
         ValueError: A ref is there twice, or a number is out of range.
     """
     given = ref_list("wait()", refs)
@@ -135,21 +140,22 @@ def wait(
             f"num_returns={num_returns} of {len(given)} refs: it can be "
             f"{len(given)} at the most"
         )
-    return Waiting(_until_enough(given, num_returns, timeout))
+    steps = _until_enough(given, num_returns, timeout)
+    return cast("Waiting[tuple[list[W], list[W]]]", Waiting(steps))
 
 
-def ref_list(where: str, refs: object) -> list[ObjectRef[Any]]:
-    """The refs that a function was given, each of them once.
+def ref_list(where: str, refs: object) -> list[Awaited]:
+    """The refs and the generators that a function was given, each of them once.
 
     Raises:
-        TypeError: It is no list of refs.
+        TypeError: It is no list of them.
         ValueError: One is there twice.
     """
-    if isinstance(refs, ObjectRef) or not isinstance(refs, Sequence):
+    if not isinstance(refs, Sequence):
         raise TypeError(f"{where} takes a list of refs, not {refs!r}")
-    given = list(cast("Sequence[ObjectRef[Any]]", refs))
+    given = list(cast("Sequence[Awaited]", refs))
     for ref in cast("list[object]", given):
-        if not isinstance(ref, ObjectRef):
+        if not isinstance(ref, ObjectRef | ObjectRefGenerator):
             raise TypeError(
                 f"{where} takes refs, not {ref!r} ({type(ref).__name__}): "
                 "handle.method.remote() gives one"
@@ -159,23 +165,31 @@ def ref_list(where: str, refs: object) -> list[ObjectRef[Any]]:
     return given
 
 
+def sign_of(awaited: Awaited) -> ObjectRef[Any]:
+    """What is done when something that is waited for is: for a stream, an arrival."""
+    if isinstance(awaited, ObjectRef):
+        return awaited
+    return reading_of(awaited).arrival()
+
+
 def _until_enough(
-    refs: list[ObjectRef[Any]], number: int, timeout: float | None
-) -> Steps[tuple[list[ObjectRef[Any]], list[ObjectRef[Any]]]]:
+    given: list[Awaited], number: int, timeout: float | None
+) -> Steps[tuple[list[Awaited], list[Awaited]]]:
     deadline = None if timeout is None else time.monotonic() + timeout
     left, is_late = timeout, False
     while not is_late:
-        pending = [ref for ref in refs if not ref.done()]
-        missing = number - (len(refs) - len(pending))
+        signs = [sign_of(awaited) for awaited in given]
+        pending = [sign for sign in signs if not sign.done()]
+        missing = number - (len(given) - len(pending))
         if not pending or missing <= 0:
             break
         yield Wish(pending, missing, left)
         if deadline is not None:
             left = max(0.0, deadline - time.monotonic())
             is_late = not left
-    ready = [ref for ref in refs if ref.done()][:number]
+    ready = [awaited for awaited in given if sign_of(awaited).done()][:number]
     chosen = set(ready)
-    return ready, [ref for ref in refs if ref not in chosen]
+    return ready, [awaited for awaited in given if awaited not in chosen]
 
 
 async def run_soon(steps: Steps[T]) -> T:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from helpers.actors import (
+    Caller,
     Gate,
     Stop,
     Target,
@@ -212,3 +213,44 @@ async def test_gen_014_actors_chain_streams(kind: str) -> None:
     assert await all_of(last.relays.remote(second, 700)) == [
         2 * (i + 1) for i in range(700)
     ]
+
+
+@kinds("serial", "async")
+async def test_streams_when_several_are_waited_for_then_each_item_comes_once(
+    kind: str,
+) -> None:
+    sources = [made(kind), made(kind)]
+
+    def read(sources: list[Any]) -> tuple[list[int], list[int]]:
+        left = [source.items.remote(4) for source in sources]
+        waited: list[int] = []
+        while left:
+            ready, left = actorlib.wait(left).get()
+            for stream in ready:
+                if not stream.is_finished():
+                    waited += [ref.get() for ref in [next(stream, None)] if ref]
+                    left.append(stream)
+        completed = actorlib.as_completed(
+            [source.items.remote(4) for source in sources]
+        )
+        return sorted(waited), sorted(completed)
+
+    async def read_later() -> tuple[list[int], list[int]]:
+        left = [source.items.remote(4) for source in sources]
+        waited: list[int] = []
+        while left:
+            ready, left = await actorlib.wait(left)
+            for stream in ready:
+                if not stream.is_finished():
+                    waited += [await ref for ref in [await anext(stream, None)] if ref]
+                    left.append(stream)
+        completed = actorlib.as_completed(
+            [source.items.remote(4) for source in sources]
+        )
+        return sorted(waited), sorted([item async for item in completed])
+
+    all_items = sorted([*range(4), *range(4)])
+    assert await read_later() == (all_items, all_items)
+    found = await Caller.remote().run.remote(read, sources)
+    assert found == (all_items, all_items)
+    assert await asyncio.to_thread(read, sources) == (all_items, all_items)

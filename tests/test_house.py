@@ -132,7 +132,7 @@ ARROWS: dict[str, str] = {
     "_bindings": "_handle _naming _ref",
     "_lookup": "_checks _engine _handle _snapshot",
     "_waiting": "_checks _generator _ref _apart",
-    "_results": "_checks _ref _waiting",
+    "_results": "_checks _generator _ref _waiting",
     "_source": "_results",
     "_flow": "_actor_method _checks _ref _results _source _waiting",
     "_work": "_flow _handle _ref _waiting exceptions",

@@ -11,6 +11,11 @@ from helpers.engine import FakeEngine
 from helpers.turns import in_time, next_turn
 
 import actorlib
+from actorlib import ObjectRefGenerator
+from actorlib._reading import Reading
+from actorlib._window import bounds_of
+from actorlib._wire.answers import load
+from actorlib._wire.payload import encode
 from actorlib.exceptions import TaskCancelledError
 
 if TYPE_CHECKING:
@@ -350,6 +355,99 @@ async def test_as_completed_when_misused_then_it_fails_at_the_call(
         actorlib.as_completed(ref)  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="twice"):
         actorlib.as_completed([ref, ref])
+
+
+# Streams.
+
+
+class Feeding:
+    """A stream that the test feeds.
+
+    Args:
+        engine: What it comes through.
+    """
+
+    def __init__(self, engine: FakeEngine) -> None:
+        loop = asyncio.get_running_loop()
+        self.reading = Reading(loop, engine, bounds_of(0))
+        self.generator: ObjectRefGenerator[Any] = ObjectRefGenerator(self.reading)
+        self._count = 0
+
+    def put(self, value: object) -> None:
+        """One more item comes."""
+        self.reading.put(1, self._count, encode(value), load)
+        self._count += 1
+
+    def end(self) -> None:
+        """No more will come."""
+        self.reading.set_result(self._count)
+
+
+async def test_wait_when_given_streams_then_whose_next_item_is_there(
+    engine: FakeEngine,
+) -> None:
+    slow, quick, ref = Feeding(engine), Feeding(engine), engine.new_ref()
+    given = [slow.generator, quick.generator, ref]
+    task = await started(actorlib.wait(given))
+    assert not task.done()
+
+    quick.put("item")
+
+    assert await task == ([quick.generator], [slow.generator, ref])
+    assert await (await anext(quick.generator)) == "item"
+    slow.end()
+    assert await actorlib.wait(given) == ([slow.generator], [quick.generator, ref])
+    with pytest.raises(ValueError, match="twice"):
+        actorlib.wait([slow.generator, slow.generator])
+
+
+async def test_wait_for_streams_when_cancelled_then_they_go_on(
+    engine: FakeEngine,
+) -> None:
+    stream = Feeding(engine)
+    task = await started(actorlib.wait([stream.generator]))
+    task.cancel()
+    await asyncio.wait([task])
+
+    stream.put(1)
+
+    assert engine.cancelled == []
+    assert await actorlib.wait([stream.generator]) == ([stream.generator], [])
+
+
+async def test_generator_when_looked_at_then_whether_an_item_is_there_or_the_end(
+    engine: FakeEngine,
+) -> None:
+    stream = Feeding(engine)
+    generator = stream.generator
+    assert (generator.next_ready(), generator.is_finished()) == (False, False)
+    stream.put(1)
+    stream.end()
+    assert (generator.next_ready(), generator.is_finished()) == (True, False)
+    await anext(generator)
+    assert (generator.next_ready(), generator.is_finished()) == (False, True)
+
+
+async def test_as_completed_when_given_streams_then_items_among_the_others(
+    engine: FakeEngine,
+) -> None:
+    first, second, ref = Feeding(engine), Feeding(engine), engine.new_ref()
+    results = actorlib.as_completed([first.generator, ref, second.generator])
+    first.put("a")
+    task = await started(anext(results))
+    assert await task == "a"
+    second.put("b")
+    second.put("c")
+    assert await anext(results) == "b"
+    ref.set_result("d")
+    first.reading.set_exception(ValueError("no"))
+    assert {await anext(results), await anext(results)} == {"c", "d"}
+    with pytest.raises(ValueError, match="no"):
+        await anext(results)
+    task = await started(anext(results, "end"))
+    assert not task.done()
+    second.end()
+    assert await task == "end"
 
 
 # map_unordered

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from actorlib._ref import ObjectRef
 
 T = TypeVar("T")
+W = TypeVar("W", bound="ObjectRef[Any] | ObjectRefGenerator[Any]")
 
 NODE_ADDRESS = "127.0.0.1"
 """Where the one machine is: what runs on it needs no other address."""
@@ -86,16 +87,18 @@ def put(value: T) -> ObjectRef[T]:
 
 
 def wait(
-    refs: Sequence[ObjectRef[T]],
+    refs: Sequence[W],
     *,
     num_returns: int = 1,
     timeout: float | None = None,
     fetch_local: bool = True,
-) -> tuple[list[ObjectRef[T]], list[ObjectRef[T]]]:
+) -> tuple[list[W], list[W]]:
     """Waits until some refs are done, whether they have a value or an error.
 
+    A generator of a call is done when its next item is there, or none will come.
+
     Args:
-        refs: Refs, each of them once.
+        refs: Refs and generators, each of them once.
         num_returns: How many have to be done.
         timeout: Seconds after which it returns with fewer, or None. 0 only looks.
         fetch_local: Taken so that scripts may say so: everything is local.
@@ -114,7 +117,7 @@ def wait(
     waiting = _waiting.wait(refs, num_returns=num_returns, timeout=timeout)
     for ref in refs[:1]:
         instead = "'ready, left = await actorlib.wait(refs)'"
-        _waiting.refuse_loop(ref, "wait()", instead)
+        _waiting.refuse_loop(_waiting.sign_of(ref), "wait()", instead)
     return waiting.get()
 
 

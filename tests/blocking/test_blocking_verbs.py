@@ -207,6 +207,25 @@ def test_gen_001_items_when_read_by_a_plain_for_then_in_order(ray: Any) -> None:
     assert list(stopped) == []
 
 
+def test_wait_when_given_streams_then_whose_next_item_is_there(ray: Any) -> None:
+    class Source:
+        def items(self, gate: Any) -> Any:
+            yield 1
+            yield ray.get(gate.wait.remote("more"))
+
+    gate = Gate.remote()
+    stream = ray.remote(Source).remote().items.remote(gate)
+    assert ray.wait([stream], timeout=20) == ([stream], [])
+    assert stream.next_ready()
+    assert ray.get(next(stream)) == 1
+    ray.get(gate.reached.remote("more"))
+    assert not stream.next_ready()
+    assert ray.wait([stream], timeout=0) == ([], [stream])
+    gate.open.remote("more")
+    assert list(ray.util.as_completed([stream])) == ["more"]
+    assert stream.is_finished()
+
+
 def test_cancel_when_a_call_runs_then_its_ref_says_so(ray: Any) -> None:
     gate = Gate.remote()
     ref = gate.wait.remote("place")

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from actorlib._actor_method import ActorMethod
     from actorlib._function import RemoteFunction
+    from actorlib._generator import ObjectRefGenerator
     from actorlib._ref import ObjectRef
     from actorlib._results import Results
 
@@ -21,12 +22,15 @@ T = TypeVar("T")
 
 
 def as_completed(
-    refs: Sequence[ObjectRef[T]], *, chunk_size: int = 10, yield_obj_refs: bool = False
+    refs: Sequence[ObjectRef[T] | ObjectRefGenerator[T]],
+    *,
+    chunk_size: int = 10,
+    yield_obj_refs: bool = False,
 ) -> Results[T]:
     """The values of refs in the order in which they come.
 
     Args:
-        refs: Refs, each of them once.
+        refs: Refs and generators, each of them once.
         chunk_size: Taken so that scripts may say so: each comes when it is there.
         yield_obj_refs: Gives the refs, all done, instead of their values.
     """
