@@ -11,11 +11,13 @@ of them is where is no choice; a way is given up as soon as the remaining device
 filled as well as the sums of the remaining bundles allow, cannot take them all; what
 failed once is remembered. 48 bundles in steps of a hundredth that fill 16 devices to
 the last unit take some thousand steps, 3 ms. Packing is hard in general, so ``STEPS``
-bounds the rest, and :attr:`Packing.is_certain` tells whether it was met.
+bounds the rest, and :attr:`Packing.is_certain` tells whether it was met. Where even one
+way down would take too long, each bundle is first put where it fits best.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections import Counter
 from itertools import accumulate, takewhile
 from math import gcd
@@ -24,8 +26,8 @@ from typing import TYPE_CHECKING, NamedTuple, final
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-STEPS = 60_000
-"""How many looks at a size of bundles a search takes at the most, beyond one way."""
+STEPS = 40_000
+"""How many looks at a size of bundles all searches for one answer take at the most."""
 
 Scope = frozenset[int]
 
@@ -103,7 +105,7 @@ class Packing:
         free: What the devices that may be used have free, by index.
         rank: Of devices that have as much free, the one of the lowest rank is taken,
             given those that are used.
-        steps: How many looks it may take, beyond those of one way down in each run.
+        steps: How many looks its searches may take.
 
     Attributes:
         is_certain: Whether what the last search did not find is not there.
@@ -133,7 +135,8 @@ class Packing:
             self._devices.setdefault(sort, []).append(index)
         self._free = free
         self._sorts = list(self._devices)
-        self._one_way = len(free) * len(self._sizes)
+        # So many looks is one way down, where no step is taken back.
+        self._is_large = 3 * len(free) * len(self._sizes) > STEPS
         self._budget = steps
         self._steps = 0
         self._bundles = [len(places) for places in self._parts.values()]
@@ -172,9 +175,33 @@ class Packing:
         Args:
             opens: On how many devices they may be; None for any number.
         """
-        self._steps, self.is_certain = self._one_way + self._budget.left, True
+        if opens is None and self._is_large and (found := self._at_first_sight()):
+            return found
+        self._steps, self.is_certain = self._budget.left, True
         found = self._searched(sum(self._left) if opens is None else opens)
         self._budget.left = max(0, min(self._budget.left, self._steps))
+        return found
+
+    def _at_first_sight(self) -> dict[int, list[int]] | None:
+        """Each bundle, the largest first, on the fullest device that has room.
+
+        With those that others are on before the rest, so that few are used.
+        """
+        used: list[tuple[int, int]] = []
+        unused = sorted((free, index) for index, free in self._free.items())
+        found: dict[int, list[int]] = {}
+        for size, places in self._parts.items():
+            units = size.units * self._unit
+            for place in places:
+                for devices in (used, unused):
+                    at = _fullest(devices, units, size.open_to)
+                    if at is not None:
+                        free, index = devices.pop(at)
+                        insort(used, (free - units, index))
+                        found[place] = [index]
+                        break
+                else:
+                    return None
         return found
 
     def _searched(self, opens: int) -> dict[int, list[int]] | None:
@@ -360,6 +387,16 @@ class Packing:
                 found.update((place, [index]) for place in mine[:count])
                 del mine[:count]
         return found
+
+
+def _fullest(
+    devices: Sequence[tuple[int, int]], units: int, open_to: Scope | None
+) -> int | None:
+    """Where the first device stands that has room; they are in order of that."""
+    for at in range(bisect_left(devices, (units,)), len(devices)):
+        if open_to is None or devices[at][1] in open_to:
+            return at
+    return None
 
 
 def _most(frees: Iterable[tuple[int, int]], opens: int) -> int:

@@ -372,6 +372,19 @@ def test_gang_when_its_bundles_fill_all_devices_then_they_are_found(
         assert ledger.free("GPU") == 0
 
 
+@pytest.mark.parametrize("strategy", ["PACK", "SPREAD"])
+def test_gang_when_it_has_hundreds_of_sizes_then_it_is_placed(strategy: str) -> None:
+    ledger = machine(130)
+    ledger.try_acquire(request(num_gpus=0.5))
+    sizes = [units * 40 for units in range(1, 250)]
+
+    lease = ledger.try_acquire(*units_asked(sizes, strategy))
+
+    assert lease is not None
+    assert [share.units for share in lease.shares] == sizes
+    ledger.check()
+
+
 def test_gang_when_one_unit_too_many_is_asked_then_never() -> None:
     sizes = cut(0, 16, 3)
     sizes[0] += 1
