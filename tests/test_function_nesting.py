@@ -256,6 +256,18 @@ async def test_nested_calls_when_their_amounts_are_random_then_all_of_them_end()
     assert await asyncio.gather(*refs) == list(range(24))
 
 
+async def test_nested_calls_when_each_makes_several_then_few_processes_run_them() -> (
+    None
+):
+    @actorlib.remote(num_cpus=2)
+    def pids(depth: int) -> set[int]:
+        refs = [pids.remote(deeper) for deeper in range(depth)]
+        found = [actorlib.get(ref) for ref in reversed(refs)]
+        return {os.getpid()}.union(*found)
+
+    assert len(await pids.remote(5)) <= 12  # and not one for each of 32 calls
+
+
 class Tree(NamedTuple):
     """A call: what it asks for, what it calls, and how it waits for that."""
 
@@ -296,7 +308,7 @@ def count_calls(asked: Tree) -> int:
 
 async def test_nested_calls_when_they_are_random_trees_then_all_of_them_end() -> None:
     draw = random.Random(11)
-    asked = [tree(draw) for _ in range(10)]
+    asked = [tree(draw) for _ in range(5)]
     refs = [count_calls.options(**call.options).remote(call) for call in asked]
     assert await asyncio.gather(*refs) == [calls_in(call) for call in asked]
 

@@ -437,15 +437,27 @@ class Crew:
         lease = self._held_by(hand)
         if lease is not None and {CPU} == {*lease.amounts}:
             self._hold(hand, None)
-            if self._waiting[True] and self._may_sit():
-                self._sit(lease)
-                self.feed(nested_first=True)
-                self._unseat_idle()
-                return
-            self._seats.release(lease)
+            if not self._lent_on(lease):
+                self._seats.release(lease)
         elif lease is not None and lease.amounts:
             self._hold(hand, self._seats.lend(lease))
         self.feed()
+
+    def _lent_on(self, lease: Lease) -> bool:
+        """Lends a seat to a nested call, if there is one.
+
+        The last one is likely to be the very one that is waited for; by arrival it
+        would be one of somebody who waits as well, and again more would have begun.
+        """
+        waiting = self._waiting[True]
+        while waiting and waiting[-1].reply is None:
+            waiting.pop()
+        if not waiting or not self._may_sit():
+            return False
+        task = waiting.pop()
+        self.size -= 1
+        self._send(task, self._sit(lease))
+        return True
 
     def resumed(self, hand: Hand) -> None:
         """The call of a worker has that, and goes on when it has its CPUs."""
