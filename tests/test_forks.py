@@ -20,6 +20,8 @@ from helpers.forks import (
     same,
 )
 
+import actorlib
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -116,6 +118,20 @@ async def test_fork_when_its_worker_has_links_then_it_leaves_them_alone(
     assert await caller.fork.remote("return") == 0
     assert await callee.fork.remote("return") == 0
     assert await caller.call_often.remote(callee, 50) == list(range(51, 101))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+@all_kinds
+async def test_fork_when_it_begins_then_it_has_none_of_the_worker_s_sockets(
+    kind: str,
+) -> None:
+    caller, callee = Serial.remote(), KINDS[kind].remote()
+    await caller.call_often.remote(callee, 50)  # so that they have a link
+    large = actorlib.put(bytes(300_000))  # so that there is a side socket
+    await callee.__ray_call__.remote(lambda _, value: len(value), large)
+
+    assert await caller.shared_sockets.remote() == 0
+    assert await callee.shared_sockets.remote() == 0
 
 
 @all_kinds

@@ -111,7 +111,8 @@ class LoopedUplink(Uplink):
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Blocks a thread that is not the loop's; see Replier."""
-        self.check_parent()
+        if self.is_over:
+            self.check_parent()
         if threading.get_ident() == self.thread:
             self._wait_on_the_loop(ref, timeout)
             return

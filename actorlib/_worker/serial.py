@@ -86,7 +86,8 @@ class SerialUplink(Uplink):
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Reads until the ref is done; see Replier."""
-        self.check_parent()
+        if self.is_over:
+            self.check_parent()
         read = self._inbox.read
         if timeout is not None or threading.get_ident() != self._single:
             read(ref.done, self.settle, timeout)

@@ -277,7 +277,6 @@ class Uplink(ABC):
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
         """Sends a call to another actor; see Engine."""
-        self.check_parent()
         new = self._new_lasting_ref if method.is_async else self._new_ref
         return self._asking.call(actor, method, args, kwargs, new)
 
