@@ -277,36 +277,6 @@ async def test_res_002_without_cpus_an_actor_that_asks_for_none_runs() -> None:
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_ord_023_other_threads_of_the_owner_are_refused_with_what_to_do() -> None:
-    """Inside actors every thread may call: ORD-024 has the tests of that."""
-    actor = Target.remote()
-    await actor
-    refused: list[BaseException] = []
-
-    def call() -> None:
-        for verb in (actor.ping.remote, Target.remote, lambda: actorlib.kill(actor)):
-            try:
-                verb()
-            except RuntimeError as error:
-                refused.append(error)
-
-    await asyncio.to_thread(call)
-
-    assert len(refused) == 3
-    assert all("run_coroutine_threadsafe" in str(error) for error in refused)
-
-    async def ping() -> int:
-        return await actor.ping.remote()
-
-    loop = asyncio.get_running_loop()
-
-    def hand_over() -> int:
-        return asyncio.run_coroutine_threadsafe(ping(), loop).result()
-
-    assert await asyncio.to_thread(hand_over) == await actor.ping.remote()
-
-
-@pytest.mark.usefixtures("runtime")
 async def test_ord_023_a_thread_of_an_actor_may_call_and_get() -> None:
     target, caller = Target.remote(), Caller.remote()
 
