@@ -17,18 +17,20 @@ class Label:
 
     Attributes:
         class_name: See above.
+        own: See above.
     """
 
-    __slots__ = ("_head", "_name", "class_name")
+    __slots__ = ("_name", "class_name", "own")
 
     def __init__(self, class_name: str, name: str | None = None, own: str = "") -> None:
         self.class_name = class_name
-        self._head = own or class_name
+        self.own = own
         self._name = name
 
     def __str__(self) -> str:
         """``Model 'm1'``, or ``Model``."""
-        return self._head if self._name is None else f"{self._head} {self._name!r}"
+        head = self.own or self.class_name
+        return head if self._name is None else f"{head} {self._name!r}"
 
     def at(self, pid: int) -> str:
         """The same with its process, if it has one: ``Model 'm1' (pid 812)``."""
@@ -37,7 +39,7 @@ class Label:
     def method(self, name: str, pid: int = 0) -> str:
         """One of its methods: ``Model.ping of 'm1' (pid 812)``."""
         of = "" if self._name is None else f" of {self._name!r}"
-        return _at(f"{self._head}.{name}{of}", pid)
+        return _at(f"{self.own or self.class_name}.{name}{of}", pid)
 
     def calling_itself(self, own: str) -> Label:
         """The same actor once it has said what it calls itself."""

@@ -68,7 +68,10 @@ def list_named_actors(
 def list_actors(
     *, filters: Iterable[Filter] | None = None, limit: int | None = None
 ) -> list[ActorInfo]:
-    """What is known of the actors that live, or that somebody still holds.
+    """What is known of the actors that live, or are dead.
+
+    Those that live or that somebody holds come first, then the latest of the others:
+    ``init(actor_history=...)`` says how many.
 
     Args:
         filters: Conditions, each ``(field of ActorInfo, "=" or "!=", value)``; all of

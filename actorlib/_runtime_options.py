@@ -36,6 +36,7 @@ class RuntimeKeywords(TypedDict, total=False):
     object_store_memory: float | None
     object_store_full: Literal["spill", "fail"]
     share_above: int
+    actor_history: int
     runtime_env: RuntimeEnv | None
 
 
@@ -49,8 +50,9 @@ class RuntimeOptions:
             on a cluster. None takes what the variable ``ACTORLIB_ENGINE`` says, else
             ``"local"``. Inline, nothing is started: ``preload``, ``start_method``,
             ``mask_form`` and ``log_to_driver`` do nothing. On Ray, ``preload``,
-            ``start_method``, ``mask_form``, ``object_store_full`` and ``share_above``
-            do nothing, and what a cluster has that runs already is what it says.
+            ``start_method``, ``mask_form``, ``object_store_full``, ``share_above`` and
+            ``actor_history`` do nothing, and what a cluster has that runs already is
+            what it says.
         address: Where the cluster is, for ``"ray"``: ``"auto"`` for the one of this
             machine, or ``"10.0.0.5:6379"``; from a machine that is none of the cluster
             ``"ray://10.0.0.5:10001"``, its client server. None takes what the variable
@@ -87,6 +89,8 @@ class RuntimeOptions:
             ``"spill"`` sends it through the pipe, with a warning once; ``"fail"``
             raises ObjectStoreFullError.
         share_above: Bytes from which a value is large.
+        actor_history: How many actors stay listed that are dead and that nobody holds
+            any more, the latest; 0 for none.
         runtime_env: ``{"env_vars": {...}, "working_dir": "..."}`` for all actors and
             functions; what one of them says of itself wins.
         capacity: The declared amounts together, exact; what was not declared is left
@@ -109,6 +113,7 @@ class RuntimeOptions:
     object_store_memory: float | None = None
     object_store_full: Literal["spill", "fail"] = "spill"
     share_above: int = 256 * 1024
+    actor_history: int = 1000
     runtime_env: RuntimeEnv | None = None
     capacity: Resources = field(init=False)
 
@@ -142,6 +147,7 @@ class RuntimeOptions:
             bytes_of("object_store_memory", self.object_store_memory)
         one_of("object_store_full", self.object_store_full, WHEN_FULL)
         count("share_above", self.share_above, 1)
+        count("actor_history", self.actor_history, 0)
         if not isinstance(cast("object", self.log_to_driver), bool):
             raise TypeError(
                 f"log_to_driver takes True or False, not {self.log_to_driver!r}"

@@ -31,6 +31,7 @@ class ActorInfo:
         started_at: When it was ready for calls for the first time, in seconds since
             the epoch; None until then. A restart does not change it.
         ended_at: When it was dead for good; None until then.
+        repr_name: What its own ``__repr__`` calls it, or the empty string.
     """
 
     actor_id: str
@@ -50,6 +51,7 @@ class ActorInfo:
     awaits_arguments: bool = False
     started_at: float | None = None
     ended_at: float | None = None
+    repr_name: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +197,8 @@ class Snapshot:
         total: Everything it may grant, by resource name; memory in bytes.
         available: What nobody holds.
         waiting: Who waits in line, in order, and for what.
-        actors: Every actor that lives or that somebody still holds.
+        actors: Every actor that lives or that somebody still holds, and behind them
+            the latest of the dead that nobody holds: ``init(actor_history=...)``.
         object_store: The shared memory that large values lie in.
         groups: Every placement group.
         demands: What those in line ask for, equal requests together.

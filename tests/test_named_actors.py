@@ -47,6 +47,11 @@ def runtime_options() -> RuntimeKeywords:
 CALLERS = [Caller, AsyncCaller]
 
 
+class Broken:
+    def __init__(self) -> None:
+        raise ValueError("born to fail")
+
+
 def find(name: str, namespace: str | None = None) -> Any:
     return actorlib.get_actor(name, namespace)
 
@@ -537,6 +542,52 @@ async def test_obs_001_the_dead_are_listed_while_somebody_holds_them() -> None:
     (row,) = actorlib.list_actors()
     assert (row.state, row.name) == ("dead", "t")
     assert "it was killed" in row.death
+
+
+async def test_obs_001_the_dead_stay_listed_when_nobody_holds_them() -> None:
+    async with running(num_cpus=2, num_gpus=1, actor_history=5) as runtime:
+        alive = named("alive")
+        caller = Caller.remote()
+        await asyncio.gather(alive, caller)
+
+        killed, left, crashed = named("killed"), named("left"), named("crashed")
+        await asyncio.gather(killed, left, crashed)
+        pid = await crashed.ping.remote()
+        await actorlib.kill(killed)
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(ActorDiedError):
+            await crashed.ping.remote()
+        broken = actorlib.remote(Broken).options(name="broken").remote()
+        with pytest.raises(ActorDiedError):
+            await broken
+        huge = named("huge", num_gpus=2)
+        with pytest.raises(ActorUnschedulableError):
+            await huge
+        end = end_of(left)
+        del killed, left, crashed, broken, huge
+        gc.collect()
+        await end
+
+        for seen in (
+            actorlib.list_actors(),
+            list(runtime.snapshot().actors),
+            await caller.run.remote(actorlib.list_actors),
+        ):
+            rows = {row.name: row for row in seen}
+            assert [row.state for row in seen] == ["alive"] * 2 + ["dead"] * 5
+            assert {row.state for row in seen[2:]} == {"dead"}
+            assert "it was killed" in rows["killed"].death
+            assert "nobody held" in rows["left"].death
+            assert "SIGKILL" in rows["crashed"].death
+            assert "born to fail" in rows["broken"].death
+            assert "GPU=2" in rows["huge"].death
+            assert rows["crashed"].pid == pid
+            assert rows["crashed"].ended_at is not None
+        for _ in range(5):  # the oldest are forgotten
+            await actorlib.kill(Target.remote())
+        gc.collect()
+        await alive.ping.remote()
+        assert [row.name for row in actorlib.list_actors()[2:]] == [None] * 5
 
 
 @pytest.mark.usefixtures("runtime")

@@ -11,6 +11,7 @@ import asyncio
 import itertools
 import os
 import sys
+from collections import deque
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -91,6 +92,9 @@ class Lives:
         self.by_id: dict[ActorId, Life] = {}
         self._births: dict[ActorId, Birth] = {}
         self._sessions = itertools.count(1)
+        self._history: deque[ActorInfo] = deque(
+            maxlen=min(options.actor_history, sys.maxsize)
+        )
         self.directory = Directory(options.namespace, self.by_id.get)
         self._made_by: dict[int, set[ActorId]] = {}
         self.clock = Clock(self.loop)
@@ -202,8 +206,8 @@ class Lives:
         return self.holders.who(session) in self.pool.hands
 
     def infos(self) -> list[ActorInfo]:
-        """What is known of each actor; see Actors."""
-        return [self._info(life) for life in self._actors()]
+        """What is known of each actor, the forgotten last; see Actors."""
+        return [*map(self._info, self._actors()), *reversed(self._history)]
 
     def available(self) -> dict[str, float]:
         """What nobody holds; see Actors."""
@@ -239,6 +243,7 @@ class Lives:
             awaits_arguments=life.waits_for_arguments,
             started_at=record.started_at,
             ended_at=record.ended_at,
+            repr_name=record.called.own,
         )
 
     def unanswered(self) -> list[CallInfo]:
@@ -496,9 +501,12 @@ class Lives:
 
     def _forget_if_over(self, life: Life) -> None:
         actor = life.record.id
-        if life.record.state is ActorState.DEAD and not self.holders.is_held(actor):
-            self.by_id.pop(actor, None)
-            self.registry.forget(actor)
+        if life.record.state is not ActorState.DEAD or self.holders.is_held(actor):
+            return
+        is_known = self.by_id.pop(actor, None) is not None
+        self.registry.forget(actor)
+        if is_known and life.record.is_actor and self._history.maxlen:
+            self._history.append(self._info(life))
 
 
 def _nothing() -> None:

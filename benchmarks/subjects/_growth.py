@@ -36,7 +36,7 @@ async def at_rest(runtime: actorlib.Runtime) -> dict[str, float]:
     deadline = time.monotonic() + _PATIENCE
     # The spare is there at rest, and shares pages with the template, whose own they
     # would be without it.
-    while (left := len(runtime.snapshot().actors)) or not _has_spare_alone(template):
+    while (left := _living(runtime)) or not _has_spare_alone(template):
         if time.monotonic() > deadline:
             raise RuntimeError(
                 f"{_PATIENCE:.0f} s after they were dropped {left} actors are left, "
@@ -53,6 +53,10 @@ async def at_rest(runtime: actorlib.Runtime) -> dict[str, float]:
     for name, pid in (("owner", os.getpid()), ("template", template)):
         figures |= {f"{name} {key}": value for key, value in of_process(pid).items()}
     return figures
+
+
+def _living(runtime: actorlib.Runtime) -> int:
+    return sum(actor.state != "dead" for actor in runtime.snapshot().actors)
 
 
 def _has_spare_alone(template: int) -> bool:

@@ -278,7 +278,9 @@ def test_actor_when_it_has_a_name_then_it_is_found(ray: Any) -> None:
 def test_lif_001_actor_when_its_last_handle_is_gone_then_it_ends(ray: Any) -> None:
     handles = [Echo.remote() for _ in range(3)]
     ray.get([handle.pid.remote() for handle in handles])
-    assert len(ray.util.state.list_actors()) == 3
+    alive = [("state", "=", "ALIVE")]
+    ids = {row["actor_id"] for row in ray.util.state.list_actors(filters=alive)}
+    assert len(ids) == 3
     engine = actorlib._engine.find_engine()
     ended = [life.ended for life in engine.lives]  # type: ignore[union-attr]
     handles.clear()
@@ -286,6 +288,9 @@ def test_lif_001_actor_when_its_last_handle_is_gone_then_it_ends(ray: Any) -> No
         done = threading.Event()
         future.add_done_callback(lambda _, done=done: done.set())
         assert done.wait(20)
+    dead = ray.util.state.list_actors(filters=[("state", "=", "DEAD")])
+    assert ids <= {row["actor_id"] for row in dead}
+    assert "nobody held" in str(dead[0]["death_cause"])
 
 
 def test_remote_function_when_called_then_its_processes_are_not_this_one(
