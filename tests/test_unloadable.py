@@ -154,6 +154,44 @@ class Asking:
         actorlib.get(refs[0])
 
 
+class HeldError(Exception):
+    """An error with a handle."""
+
+
+class Handing:
+    """Raises handles, and hands on refs that stand for that."""
+
+    def fail(self, handle: Any) -> None:
+        """Raises an error with a handle."""
+        raise HeldError(handle)
+
+    def hand_on(self, keeper: Any, failing: Any, handle: Any) -> None:
+        """Gives another actor the ref of a call of a third."""
+        actorlib.get(keeper.keep.remote([failing.fail.remote(handle)]))
+
+    def asked(self, refs: list[Any]) -> int:
+        """Asks the actor whose handle is in the error."""
+        try:
+            actorlib.get(refs[0])
+        except HeldError as error:
+            return int(actorlib.get(error.args[0].pid.remote()))
+        return 0
+
+
+async def test_ref_in_a_value_when_its_error_has_a_handle_then_that_can_be_used() -> (
+    None
+):
+    one, other = (actorlib.remote(Handing).remote() for _ in range(2))
+    held, keeper = Keeper.remote(), Keeper.remote()
+    pid = await held.pid.remote()
+
+    assert await other.asked.remote([one.fail.remote(held)]) == pid
+    await one.hand_on.remote(keeper, other, held)
+    with pytest.raises(HeldError) as caught:
+        await (await kept_ref(keeper))
+    assert await caught.value.args[0].pid.remote() == pid
+
+
 async def kept_ref(keeper: Any) -> Any:
     (ref,) = await keeper.kept.remote()
     return ref
