@@ -21,8 +21,11 @@ from actorlib._wire.codec import FrameDecoder
 from actorlib._wire.frames import (
     CALL,
     CALL_WITH,
+    FAILURE,
+    ITEM,
     READY,
     RESULT,
+    RETURN,
     START,
     STOP,
     Frame,
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     Behaviour = Callable[["ScriptedWorker", Frame], None]
 
 KILLED = 9
+_LOANS_AT = {CALL: 3, CALL_WITH: 3, RESULT: 2, FAILURE: 6, ITEM: 3}
 
 
 @final
@@ -194,13 +198,17 @@ class ScriptedLauncher:
 
 
 def be_polite(worker: ScriptedWorker, frame: Frame) -> None:
-    """Answers every call with None, and leaves when it is told to."""
-    if frame[0] == START:
+    """Answers every call with None, gives back what it is lent, leaves when told to."""
+    kind = frame[0]
+    if kind == START:
         worker.send((READY, ""))
-    elif frame[0] in (CALL, CALL_WITH):
+    elif kind in (CALL, CALL_WITH):
         worker.send((RESULT, frame[1], None, encode(None)))
-    elif frame[0] == STOP:
+    elif kind == STOP:
         worker.leave(ProcessExit(code=0))
+    if kind in _LOANS_AT:
+        loans = frame[_LOANS_AT[kind]] or ()
+        worker.send(*((RETURN, loan, 1) for loan in loans))
 
 
 def be_silent(worker: ScriptedWorker, frame: Frame) -> None:
