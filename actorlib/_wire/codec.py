@@ -108,17 +108,16 @@ def decode_whole(data: bytes) -> list[Frame]:
         ProtocolError: They are no frames.
     """
     try:
-        return [
-            _msgpack.unpackb(
-                data, use_list=False, strict_map_key=False, max_array_len=MOST
-            )
-        ]
+        frame = _msgpack.unpackb(
+            data, use_list=False, strict_map_key=False, max_array_len=MOST
+        )
     except _msgpack.ExtraData:
-        decoder = FrameDecoder()
-        frames = decoder.feed(data)
+        return FrameDecoder().feed(data)
     except (LookupError, TypeError, ValueError) as error:
         raise _no_frame(error) from error
-    return frames
+    if type(frame) is not tuple or not frame:
+        raise _no_frame(ValueError(f"a message of {len(data)} bytes"))
+    return [frame]
 
 
 def _no_frame(error: Exception) -> ProtocolError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._wire.frames import (
     BEGIN,
@@ -22,6 +22,7 @@ from actorlib._wire.frames import (
     Frame,
 )
 from actorlib._wire.link import Link, mark_of
+from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,15 +39,19 @@ class Guest:
 
     Attributes:
         link: The link from it.
+        session: The number of its session.
         begins: How often it has come to its link.
         pauses: How many of the PAUSE frames for that were read.
         parked: What was read behind a PAUSE whose BEGIN is on its way.
     """
 
-    __slots__ = ("_read", "begins", "link", "parked", "pauses")
+    __slots__ = ("_read", "begins", "link", "parked", "pauses", "session")
 
-    def __init__(self, link: Link, read: Callable[[Guest], list[Frame]]) -> None:
+    def __init__(
+        self, link: Link, session: int, read: Callable[[Guest], list[Frame]]
+    ) -> None:
         self.link = link
+        self.session = session
         self.begins = 0
         self.pauses = 0
         self.parked: list[Frame] = []
@@ -109,24 +114,40 @@ class Guests:
                 if not frames:
                     break
                 self._sort(guest, frames, found)
-        except EOFError:
+        except (EOFError, ProtocolError):  # what it sent by then is served still
             self._lose(guest)
         return found
 
     def _sort(self, guest: Guest, frames: list[Frame], found: list[Frame]) -> None:
+        """Sorts what came over a link, which is closed where it makes no sense.
+
+        The caller is another worker, whose nonsense must not end this one.
+        """
         for place, frame in enumerate(frames):
             kind = frame[0]
-            if kind == CALLED:
+            if kind == CALLED and len(frame) == 6:
                 _, number, asking, method, told, payload = frame
+                if (
+                    type(method) is not str
+                    or type(payload) is not bytes
+                    or not (type(number) is type(asking) is int)
+                    or number // LINKED != guest.session
+                    or not (told is None or _is_said(told))
+                ):
+                    self._lose(guest)
+                    return
                 self._open[number] = asking, method
                 if told is None:
                     found.append((CALL, number, method, None, payload))
                 else:
                     found.append((CALL_WITH, number, method, None, told, payload))
-            elif kind == CANCEL:
+            elif kind == CANCEL and len(frame) == 2 and type(frame[1]) is int:
                 if frame[1] in self._open:
                     found.append((CANCEL, frame[1]))
-            elif kind == PAUSE:
+            elif kind != PAUSE:
+                self._lose(guest)
+                return
+            else:
                 guest.pauses += 1
                 if not guest.may_be_read:
                     guest.parked = frames[place + 1 :]
@@ -237,7 +258,7 @@ class Guests:
         former = self._guests.get(session)
         if former is not None:  # its other end is closed, or nobody speaks there
             self._lose(former)
-        guest = self._guests[session] = Guest(Link(fd), self._receive)
+        guest = self._guests[session] = Guest(Link(fd), session, self._receive)
         guest.link.send((MET, 0))
 
     def _read_up_to(self, guest: Guest | None, messages: int) -> list[Frame]:
@@ -290,3 +311,11 @@ class Guests:
                 del self._guests[session]
         self._host.unwatch(guest)
         guest.link.close()
+
+
+def _is_said(told: object) -> bool:
+    kinds = {"group": str, "name": str, "variables": dict}
+    return type(told) is dict and all(
+        type(said) is kinds.get(name)
+        for name, said in cast("dict[Any, object]", told).items()
+    )

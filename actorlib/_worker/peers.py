@@ -20,12 +20,14 @@ from actorlib._wire.frames import (
     MEET,
     MET,
     PAUSE,
+    RESULT,
     UNMAKE,
     WENT,
     Frame,
 )
 from actorlib._wire.link import Link
 from actorlib._worker.ways import Step, Way
+from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -77,9 +79,20 @@ class Peer:
                     break
                 if frames[0][0] == MET:
                     self.way.met()
-                else:
-                    found += frames
-        except EOFError:
+                    continue
+                for frame in frames:
+                    # The callee is another worker, whose nonsense must not end this
+                    # one: the link is closed instead.
+                    is_result = frame[0] == RESULT
+                    if (
+                        len(frame) != (4 if is_result else 8)
+                        or not (is_result or frame[0] == FAILURE)
+                        or type(frame[1]) is not int
+                    ):
+                        self._lost(self)
+                        return found
+                    found.append(frame)
+        except (EOFError, ProtocolError):
             self._lost(self)
         return found
 
@@ -220,7 +233,8 @@ class Peers:
             It with this worker's own number of the call.
         """
         call = frame[1] - self._base
-        self._over(call)
+        if self._over(call) is None:
+            call = 0  # nobody waits for it, or not over a link: it is no answer
         return (frame[0], call, *frame[2:])
 
     def cancel(self, call: int, *, recursive: bool) -> bool:

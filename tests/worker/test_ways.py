@@ -15,10 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actorlib._engine import ActorId
+from actorlib._wire.codec import pack
 from actorlib._wire.frames import (
     ASK,
     BEGIN,
     CALL,
+    CALLED,
     CANCEL,
     DROP,
     FAILURE,
@@ -452,3 +454,64 @@ def test_link_when_the_callee_never_had_its_end_then_calls_go_by_the_owner() -> 
         two.call(1)
 
         assert [frame[0] for frame in two.engines[0].posted] == [ASK]
+
+
+# Nonsense of the worker at the other end.
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"\xc1",
+        b"\x90",
+        b"\x01",
+        pack((CALLED, CALLER * LINKED + 1)),
+        pack((CALLED, CALLER * LINKED + 1, 0, b"m", None, b"")),
+        pack((CALLED, CALLEE * LINKED + 1, 0, "m", None, b"")),
+        pack((CALLED, "1", 0, "m", None, b"")),
+        pack((CALLED, CALLER * LINKED + 1, 0, "m", {"deadline": 1}, b"")),
+        pack((CALLED, CALLER * LINKED + 1, 0, "m", None, None)),
+        pack((CANCEL, [])),
+        pack((RESULT, 1, None, b"")),
+        pack(([],)),
+    ],
+)
+def test_caller_when_it_sends_nonsense_over_a_link_then_that_is_closed_and_no_more(
+    message: bytes,
+) -> None:
+    with Two() as two:
+        two.meet()
+        known = two.settle()
+        peer = two.peers._peers[ACTOR]
+        assert peer.link is not None
+        assert peer.link._put(message)
+        two.read_links()
+
+        assert two.settle() == known
+        assert two.readers[1].sources == []
+
+
+@pytest.mark.parametrize(
+    "message",
+    [b"\xc1", pack((RESULT, 1)), pack((RESULT, "1", None, b"")), pack((FAILURE, 1))],
+)
+def test_callee_when_it_answers_nonsense_over_a_link_then_that_is_closed_and_no_more(
+    message: bytes,
+) -> None:
+    with Two() as two:
+        two.meet()
+        two.settle()
+        (guest,) = two.guests._guests.values()
+        assert guest.link._put(message)
+        two.read_answers()
+
+        assert two.answers == []
+        assert two.readers[0].sources == []
+
+
+def test_callee_when_it_answers_what_it_was_not_asked_then_nobody_is_told() -> None:
+    with Two() as two:
+        two.meet()
+        answer = (RESULT, CALLER * LINKED + 77, None, b"")
+
+        assert two.peers.answered(answer) == (RESULT, 0, None, b"")
