@@ -136,6 +136,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> object:
     if name not in _LATE:
         raise AttributeError(f"module 'actorlib' has no attribute {name!r}")

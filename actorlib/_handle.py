@@ -36,7 +36,17 @@ class ActorHandle(Generic[T]):
     __slots__ = ("__dict__", "__hold", "__weakref__")
 
     def __init__(self, hold: Hold) -> None:
-        self.__hold = hold
+        object.__setattr__(self, "_ActorHandle__hold", hold)
+
+    if not TYPE_CHECKING:  # type checkers refuse it by themselves
+
+        def __setattr__(self, name: str, value: object) -> None:
+            """Refuses: what is set here would never get to the actor."""
+            raise _no_attribute(self, name)
+
+        def __delattr__(self, name: str) -> None:
+            """Refuses likewise."""
+            raise _no_attribute(self, name)
 
     def __getattr__(self, name: str) -> ActorMethod[..., Any]:
         hold = self.__hold
@@ -126,6 +136,16 @@ def _load(
     actor_id: ActorId, interface: Interface, name: str | None = None
 ) -> ActorHandle[Any]:
     return ActorHandle(Hold(current_engine(), actor_id, interface, name))
+
+
+def _no_attribute(handle: ActorHandle[Any], name: str) -> AttributeError:
+    label = hold_of(handle).interface.class_name
+    message = (
+        f"{name!r} cannot be set on a handle: the attributes of {label} are in the "
+        f"actor's process. Give {label} a method that sets it, and call that with "
+        ".remote()"
+    )
+    return AttributeError(message, name=name)
 
 
 def _no_such_method(interface: Interface, name: str) -> AttributeError:

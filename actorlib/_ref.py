@@ -28,7 +28,7 @@ import asyncio
 import concurrent.futures
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self, TypeVar, cast
 
 from actorlib._apart import OTHER_LOOP, at_home, home_of
 from actorlib._checks import truth
@@ -314,6 +314,38 @@ class ObjectRef(_Future[R]):
     def __reduce__(self) -> tuple[object, ...]:
         return self._engine.travel(self)
 
+    if not TYPE_CHECKING:  # type checkers refuse them by themselves
+        # What is done with a ref as if it were the value: it is not there yet.
+        def __bool__(self) -> NoReturn:
+            """Refuses: a ref is always something, whatever its value is."""
+            raise _not_awaited("bool(ref)")
+
+        def __getitem__(self, key: object) -> NoReturn:
+            """Refuses: it is the value that has items."""
+            raise _not_awaited(f"ref[{key!r}]")
+
+        def __len__(self) -> NoReturn:
+            """Refuses likewise."""
+            raise _not_awaited("len(ref)")
+
+        def __int__(self) -> NoReturn:
+            """Refuses likewise."""
+            raise _not_awaited("int(ref)")
+
+        def __float__(self) -> NoReturn:
+            """Refuses likewise."""
+            raise _not_awaited("float(ref)")
+
+        def __add__(self, other: object) -> NoReturn:
+            """Refuses likewise, as do all other operators."""
+            del other
+            raise _not_awaited("ref + ...")
+
+        __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __add__
+        __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __add__
+        __mod__ = __rmod__ = __pow__ = __rpow__ = __matmul__ = __rmatmul__ = __add__
+        __lt__ = __le__ = __gt__ = __ge__ = __and__ = __or__ = __xor__ = __add__
+
 
 class BorrowedRef(ObjectRef[R]):
     """A ref that came from another process; its value comes when it is wanted.
@@ -389,6 +421,14 @@ def watch(ref: ObjectRef[Any], then: Callable[[], None]) -> None:
 def replier_of(ref: ObjectRef[Any]) -> Replier:
     """Who fills a ref, and lets threads wait for it."""
     return ref._engine  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+
+
+def _not_awaited(what: str) -> TypeError:
+    return TypeError(
+        f"{what}: a ref is the result of a call that may still be running, and no "
+        "value yet: write 'await ref', or in plain code ref.get(), and use what that "
+        "gives. A call takes the ref itself as an argument"
+    )
 
 
 class _Passed(concurrent.futures.Future[R]):

@@ -1141,3 +1141,28 @@ async def test_an_actor_class_goes_as_an_argument(runtime: Runtime) -> None:
     assert runtime.available_resources()["CPU"] == 1
     back = await Echo.remote().echo.remote(Counter.options(num_cpus=1))
     assert await back.remote(4).add.remote() == 5
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_breakpoint_when_in_another_process_then_it_says_where_it_can_be() -> (
+    None
+):
+    @actorlib.remote
+    def stops() -> None:
+        breakpoint()
+
+    caller = Caller.remote()
+
+    for stopped in (caller.run.remote(breakpoint), stops.remote()):
+        with pytest.raises(RuntimeError, match=r'no terminal.*engine="inline"'):
+            await stopped
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_breakpoint_when_another_debugger_is_named_then_that_is_asked() -> None:
+    env: Any = {"env_vars": {"PYTHONBREAKPOINT": "os.getpid"}}
+    caller = Caller.options(runtime_env=env).remote()
+
+    pid = await caller.run.remote(os.getpid)
+
+    assert await caller.run.remote(breakpoint) == pid

@@ -107,3 +107,7 @@ def test_typing_when_a_checker_looks_then_the_package_says_that_it_is_typed() ->
 
 def test_version_when_read_then_three_numbers() -> None:
     assert [part.isdigit() for part in actorlib.__version__.split(".")] == [True] * 3
+
+
+def test_names_when_listed_then_what_is_public_and_nothing_else() -> None:
+    assert dir(actorlib) == sorted(actorlib.__all__)

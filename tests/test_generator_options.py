@@ -164,7 +164,7 @@ async def test_reading_when_half_was_taken_then_it_is_told() -> None:
 
     taken = [items.take() for _ in range(3)]
 
-    assert [ref.result() for ref in taken if ref] == [0, 1, 2]
+    assert [ref.result() for ref in taken if ref is not None] == [0, 1, 2]
     assert engine.told == [(7, 2)]
     assert items.take() is None
     assert not items.is_exhausted

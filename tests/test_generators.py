@@ -228,7 +228,9 @@ async def test_streams_when_several_are_waited_for_then_each_item_comes_once(
             ready, left = actorlib.wait(left).get()
             for stream in ready:
                 if not stream.is_finished():
-                    waited += [ref.get() for ref in [next(stream, None)] if ref]
+                    waited += [
+                        ref.get() for ref in [next(stream, None)] if ref is not None
+                    ]
                     left.append(stream)
         completed = actorlib.as_completed(
             [source.items.remote(4) for source in sources]
@@ -242,7 +244,11 @@ async def test_streams_when_several_are_waited_for_then_each_item_comes_once(
             ready, left = await actorlib.wait(left)
             for stream in ready:
                 if not stream.is_finished():
-                    waited += [await ref for ref in [await anext(stream, None)] if ref]
+                    waited += [
+                        await ref
+                        for ref in [await anext(stream, None)]
+                        if ref is not None
+                    ]
                     left.append(stream)
         completed = actorlib.as_completed(
             [source.items.remote(4) for source in sources]

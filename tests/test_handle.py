@@ -142,6 +142,19 @@ async def test_attribute_when_it_is_a_method_then_an_actor_method(
     assert isinstance(handle_of(engine).ping, ActorMethod)
 
 
+async def test_attribute_when_it_is_set_then_refused(engine: FakeEngine) -> None:
+    handle: Any = ActorHandle(Hold(engine, ActorId(b"it"), FACE))
+
+    with pytest.raises(
+        AttributeError, match=r"cannot be set on a handle.*of Model are"
+    ):
+        handle.size = 3
+    with pytest.raises(AttributeError, match="cannot be set on a handle"):
+        handle.ping = None
+    with pytest.raises(AttributeError, match="cannot be set on a handle"):
+        del handle.ping
+
+
 async def test_attribute_when_read_again_then_the_same_object(
     engine: FakeEngine,
 ) -> None:

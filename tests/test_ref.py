@@ -645,3 +645,42 @@ def test_unlooped_when_the_result_is_set_by_another_thread_then_it_is_there(
 
     assert ref.get(60) == "pong"
     thread.join()
+
+
+AS_IF_IT_WERE_THE_VALUE: dict[str, Callable[[Any], Any]] = {
+    "ref + ...": lambda ref: ref + 1,
+    "ref[0]": lambda ref: ref[0],
+    "ref['key']": lambda ref: ref["key"],
+    "bool(ref)": bool,
+    "len(ref)": len,
+    "int(ref)": int,
+    "float(ref)": float,
+}
+
+
+@pytest.mark.parametrize("what", AS_IF_IT_WERE_THE_VALUE)
+async def test_ref_when_used_as_if_it_were_its_value_then_it_says_await(
+    engine: FakeEngine, what: str
+) -> None:
+    use = AS_IF_IT_WERE_THE_VALUE[what]
+
+    with pytest.raises(TypeError, match="await ref") as caught:
+        use(engine.new_ref())
+
+    assert str(caught.value).startswith(what)
+
+
+@pytest.mark.parametrize(
+    "use", [lambda r: 2 * r, lambda r: r - 1, lambda r: 1 - r, lambda r: r > 3]
+)
+async def test_ref_when_an_operator_is_used_then_it_says_await(
+    engine: FakeEngine, use: Callable[[Any], Any]
+) -> None:
+    with pytest.raises(TypeError, match="await ref"):
+        use(engine.new_ref())
+
+
+async def test_refs_when_compared_then_each_equals_itself(engine: FakeEngine) -> None:
+    first, second = engine.new_ref(), engine.new_ref()
+
+    assert [first == first, first == second] == [True, False]  # noqa: PLR0124  # what is asked

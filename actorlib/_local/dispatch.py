@@ -404,7 +404,9 @@ class Dispatch:
 
     def _late(self, call: int, timed: Timed) -> None:
         """Stops a call whose time is over; what it made has inherited that."""
-        reply = self._held.reply(call) or self._mailbox.reply(call)
+        reply = self._held.reply(call)
+        if reply is None:
+            reply = self._mailbox.reply(call)
         self._drop(call, recursive=False)
         if reply is not None:
             fail_reply(reply, self._terms.late(timed))

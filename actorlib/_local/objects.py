@@ -114,7 +114,9 @@ class Objects:
 
     def borrow(self, object_id: ObjectId) -> ObjectRef[Any]:
         """The ref of an object that was sent to this process."""
-        own = self._own.get(object_id) or self._borrowed.get(object_id)
+        own = self._own.get(object_id)
+        if own is None:
+            own = self._borrowed.get(object_id)
         if own is not None:
             return own
         ref: BorrowedRef[Any] = BorrowedRef(loop=self._loop)

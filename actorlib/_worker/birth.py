@@ -139,6 +139,7 @@ def prepare(start: Start) -> None:
     if list(start.path) != sys.path:
         sys.path[:] = start.path
     call_process(start.name)
+    sys.breakpointhook = _break
     _reseed()
     if start.threads is not None:
         _limit_threads(start.threads)
@@ -185,6 +186,21 @@ def own_name(instance: object) -> str:
     except BaseException:  # noqa: BLE001  # whatever it raises, the actor was born
         return ""
     return told if told.isprintable() and 0 < len(told) <= LONGEST_NAME else ""
+
+
+def _break(*args: object, **kwargs: object) -> object:
+    """What ``breakpoint()`` does where there is no terminal to ask on.
+
+    ``PYTHONBREAKPOINT`` names another debugger, one that listens on a port for example,
+    or switches it off.
+    """
+    if os.environ.get("PYTHONBREAKPOINT"):
+        return sys.__breakpointhook__(*args, **kwargs)
+    raise RuntimeError(
+        'breakpoint() in a process that has no terminal: actorlib.init(engine="inline")'
+        ", or ACTORLIB_ENGINE=inline, runs actors and functions in your own process, "
+        "where a debugger can stop them. PYTHONBREAKPOINT names one that works here"
+    )
 
 
 def _reseed() -> None:
