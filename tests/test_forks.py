@@ -18,6 +18,7 @@ from helpers.forks import (
     fork,
     function_that,
     same,
+    wait_in_fork,
 )
 
 import actorlib
@@ -118,6 +119,13 @@ async def test_fork_when_its_worker_has_links_then_it_leaves_them_alone(
     assert await caller.fork.remote("return") == 0
     assert await callee.fork.remote("return") == 0
     assert await caller.call_often.remote(callee, 50) == list(range(51, 101))
+
+
+async def test_fork_of_a_function_when_it_waits_then_it_is_refused() -> None:
+    other = Serial.remote()
+
+    assert await wait_in_fork.remote(other) == LEFT
+    await assert_whole(other)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")

@@ -125,6 +125,8 @@ class FunctionUplink(SerialUplink):
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Reads until the ref is done, and lets others have the CPU; see Replier."""
+        if self.is_over:
+            self.check_parent()
         waiter, inbox = self._waiter, self._calls_here
         is_look = timeout is not None and timeout <= 0
         if ref.done() or is_look or not waiter.is_mine():

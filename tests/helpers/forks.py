@@ -62,11 +62,13 @@ def call_an_actor(handle: ActorHandle[Any]) -> int:
 
 def wait_for_an_answer(ref: Any) -> int:
     """Is refused an answer that goes to the worker."""
-    try:
-        ref.get()
-    except RuntimeError:
-        return leave()
-    return come_back()
+    for wait in (ref.get, lambda: actorlib.wait([ref], timeout=60).get()):
+        try:
+            wait()
+        except RuntimeError:
+            continue
+        return come_back()
+    return leave()
 
 
 def sockets() -> set[str]:
@@ -193,6 +195,16 @@ class Looped(_Forking):
 @actorlib.remote
 def function_that(way: str) -> int:
     return fork_that(way)
+
+
+@actorlib.remote
+def wait_in_fork(handle: ActorHandle[Any]) -> int:
+    ref = handle.pid.remote()
+    pid = fork()
+    if not pid:
+        return wait_for_an_answer(ref)
+    actorlib.get(ref)
+    return code_of(pid)
 
 
 @actorlib.remote
