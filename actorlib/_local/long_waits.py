@@ -105,7 +105,7 @@ class LongWaits:
             _log.warning(
                 "%s. It has waited in line for %g s%s; runtime.explain() and "
                 "runtime.snapshot() say more",
-                reason,
+                reason.rstrip("."),
                 LONG,
                 more,
             )

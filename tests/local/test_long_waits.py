@@ -93,6 +93,16 @@ async def test_wait_when_it_is_long_then_it_is_told_of_once(waits: Waits) -> Non
     assert waits.loop.due == []
 
 
+async def test_wait_when_it_is_for_what_can_never_be_then_its_sentence_ends_once(
+    waits: Waits,
+) -> None:
+    waits.add("a", "A asks GPU=2; this machine has GPU=1. Lower num_gpus.")
+
+    waits.loop.passes(LONG)
+
+    assert "Lower num_gpus. It has waited" in waits.said[0]
+
+
 async def test_wait_when_it_is_over_before_then_nothing_is_said(waits: Waits) -> None:
     for promise in (waits.add("a"), waits.add("b")):
         promise.cancel()
