@@ -18,6 +18,7 @@ from actorlib.exceptions import (
     ActorAlreadyExistsError,
     ActorDiedError,
     ActorUnavailableError,
+    ActorUnschedulableError,
     DeadlineExceededError,
     PendingCallsLimitExceeded,
     SerializationError,
@@ -229,6 +230,45 @@ async def test_calls_when_there_are_too_many_then_of_whom() -> None:
     with pytest.raises(PendingCallsLimitExceeded, match=r"Model\.pid of 'm1': this"):
         model.pid.remote()
     await ref
+
+
+@actorlib.remote
+class Unborn:
+    def __init__(self) -> None:
+        raise ValueError("no")
+
+
+@in_process
+async def test_traceback_when_told_then_it_begins_in_the_user_s_code() -> None:
+    caller = Caller.remote()
+    unborn = Unborn.remote()
+
+    with pytest.raises(ActorDiedError) as died:
+        await unborn
+    with pytest.raises(TaskError) as plain:
+        await caller.run.remote(_raise)
+    with pytest.raises(TaskError) as said:
+        await caller.run.options(timeout=9).remote(_raise)
+
+    for told in (
+        died.value.exit.constructor,
+        plain.value.traceback_str,
+        said.value.traceback_str,
+    ):
+        assert "ValueError: no" in told
+        assert "actorlib/_worker" not in told
+
+
+@in_process
+async def test_log_when_it_can_never_be_placed_then_who_asks_is_said_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    huge = Target.options(num_gpus=2, name="huge").remote()
+
+    with pytest.raises(ActorUnschedulableError):
+        await huge
+
+    assert caplog.records[-1].getMessage().count("Target 'huge'") == 1
 
 
 def _raise() -> None:

@@ -708,7 +708,7 @@ async def test_explain_and_snapshot_tell_that_it_restarts(runtime: Runtime) -> N
 
     told = runtime.explain(actor)
 
-    assert told == "Fragile is restarting, attempt 2 of 3, in 1e+03 s"
+    assert told == "Fragile is restarting, attempt 2 of 3, in 1000 s"
     seen = info(runtime, actor)
     assert (seen.state, seen.restarts, seen.pid) == ("restarting", 2, 0)
     assert (seen.devices, seen.mask) == ({}, None)

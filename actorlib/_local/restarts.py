@@ -222,7 +222,8 @@ class Restarts:
         if history.is_free:
             text = "which does not count"
         wait = history.last - now
-        return f"{text}, in {wait:.2g} s" if wait > 0 else text
+        shown = f"{wait:.2g}" if wait < 10 else f"{wait:.0f}"
+        return f"{text}, in {shown} s" if wait > 0 else text
 
 
 def _wait(backoff: float, streak: int) -> float:

@@ -434,7 +434,10 @@ class Life:
             return
         told = replace(how, log_tail="")  # it has been shown, or was not to be
         with suppress(Exception):  # a handler of the user's may raise
-            _log.warning("%s %s: %s", self.record.title, what, told)
+            if isinstance(self._cause, ActorUnschedulableError):
+                _log.warning("%s", told)  # it begins with who asks
+            else:
+                _log.warning("%s %s: %s", self.record.title, what, told)
 
 
 class _Unborn(Exception):  # noqa: N818  # carries what went wrong

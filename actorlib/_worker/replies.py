@@ -20,6 +20,7 @@ from actorlib.exceptions import ObjectStoreFullError, SerializationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import TracebackType
 
     from actorlib._values import Sharing
     from actorlib._wire.frames import Payload
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
             ...
 
 
+_OURS = __file__.rpartition("_worker")[0]
 _SIMPLE = frozenset({type(None), bool, int, float})
 _WITHOUT_HANDLES = _SIMPLE | {str, bytes}
 
@@ -138,13 +140,19 @@ def unmade(engine: Answering, error: BaseException, where: str) -> Frame:
 
 
 def _failure(engine: Sharing, call: int, error: BaseException, where: str) -> Frame:
-    # The outermost frame is ours, and tells the user nothing.
-    outer = error.__traceback__
-    inner = outer.tb_next if outer is not None else None
-    text = "".join(traceback.format_exception(type(error), error, inner or outer))
+    own = _of_user(error.__traceback__)
+    text = "".join(traceback.format_exception(type(error), error, own))
     summary = described(error)
     payload, loans = encoded_error(engine, error)
     return (FAILURE, call, RAISED, summary, text, where, loans, payload)
+
+
+def _of_user(trace: TracebackType | None) -> TracebackType | None:
+    """A traceback without the outermost frames, which are ours and tell nothing."""
+    first = inner = trace.tb_next if trace is not None else None
+    while inner is not None and inner.tb_frame.f_code.co_filename.startswith(_OURS):
+        inner = inner.tb_next
+    return inner or first or trace
 
 
 def cancelled(call: int, why: str = "") -> Frame:
