@@ -35,6 +35,8 @@ class ActorHandle(Generic[T]):
 
     __slots__ = ("__dict__", "__hold", "__weakref__")
 
+    __hold: Hold
+
     def __init__(self, hold: Hold) -> None:
         object.__setattr__(self, "_ActorHandle__hold", hold)
 
