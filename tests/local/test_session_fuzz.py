@@ -159,8 +159,8 @@ _VALUES: dict[Type, st.SearchStrategy[Any]] = {
     upward._LENT: _LOANS,
     upward._ACTOR: _ACTORS,
     upward._OBJECT: _OBJECTS,
-    upward._OWN_ACTOR: _ids("own actor"),
-    upward._OWN_OBJECT: _ids("own object"),
+    upward._OWN_ACTOR: _ids("own actor", "own actor", "neighbour"),
+    upward._OWN_OBJECT: _ids("own object", "own object", "neighbour's object"),
     upward._SAYS: _SAID,
 }
 _BY_NAME: dict[tuple[int, str], st.SearchStrategy[Any]] = {
@@ -455,6 +455,9 @@ class Street:
             holder for counts in lives.holders._counts.values() for holder in counts
         }
         assert counted <= {0, session}, lives.holders._counts
+        theirs = lives.objects._theirs
+        assert {name[:8] for name in theirs} == {self.beside.prefix}
+        assert all(kept.answer is None for kept in theirs.values())
         assert not self.failed, self.failed
 
     @property
