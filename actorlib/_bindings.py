@@ -108,8 +108,8 @@ class Bindings:
         elif isinstance(value, staticmethod | classmethod):
             self._walk(cast("staticmethod[..., Any]", value).__func__)
         elif isinstance(value, property):
-            for part in (value.fget, value.fset, value.fdel):
-                self._walk(part)
+            for accessor in (value.fget, value.fset, value.fdel):
+                self._walk(accessor)
         elif isinstance(value, partial):
             self._walk(cast("partial[Any]", value).func)
         elif isinstance(value, tuple):

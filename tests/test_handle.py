@@ -10,6 +10,7 @@ import pytest
 from helpers.engine import FakeEngine, Sent
 
 from actorlib import ActorHandle, ActorMethod, ObjectRef
+from actorlib._context import RuntimeContext
 from actorlib._engine import ActorId, collecting, set_engine
 from actorlib._handle import Hold, hold_of
 from actorlib._interface import BUILT_IN, interface_of
@@ -395,9 +396,20 @@ async def test_pickle_when_it_belongs_to_another_engine_then_value_error(
     engine: FakeEngine,
 ) -> None:
     handle = handle_of(engine)
+    other = FakeEngine()
+    other.context = RuntimeContext(job_id="another")
 
-    with collecting(FakeEngine()), pytest.raises(ValueError, match="another runtime"):
+    with collecting(other), pytest.raises(ValueError, match="another runtime"):
         pickle.dumps(handle)
+
+
+async def test_pickle_when_of_another_engine_of_the_runtime_then_it_travels(
+    engine: FakeEngine,
+) -> None:
+    with collecting(FakeEngine()) as found:
+        pickle.dumps(handle_of(engine))
+
+    assert found == [ONE]
 
 
 async def test_collecting_when_it_is_over_then_handles_do_not_travel_any_more(

@@ -404,7 +404,7 @@ class Dispatch:
 
     def _late(self, call: int, timed: Timed) -> None:
         """Stops a call whose time is over; what it made has inherited that."""
-        reply = self._held.reply(call)
+        reply: Reply | None = self._held.reply(call)
         if reply is None:
             reply = self._mailbox.reply(call)
         self._drop(call, recursive=False)

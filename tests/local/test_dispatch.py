@@ -9,6 +9,7 @@ import pytest
 
 from actorlib._local.dispatch import Dispatch
 from actorlib._local.terms import Terms
+from actorlib._local.timekeeper import Clock
 from actorlib._options import ActorOptions
 from actorlib._ref import ObjectRef
 from actorlib._wire.frames import DIED, FAILURE, RAISED, RESULT
@@ -33,6 +34,8 @@ class Sent:
     def __init__(self) -> None:
         self.frames: list[Any] = []
         self.is_open = True
+        self.is_noted = False
+        self.refused = 0
 
     def put(self, data: bytes) -> None:
         self.frames.append(data)
@@ -69,7 +72,7 @@ class Called:
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
         self.loans: Any = Strict()
-        clock: Any = None
+        clock = Clock(loop)
         self.idle: list[bool] = []
         self.dispatch = Dispatch(
             self.loans,
