@@ -85,9 +85,12 @@ class TaskState(_Columns):
         method: The name of the method.
         state: ``PENDING_ARGS_AVAIL``, ``PENDING_NODE_ASSIGNMENT``,
             ``PENDING_ACTOR_TASK_ORDERING_OR_CONCURRENCY`` or ``RUNNING``.
-        name: The class and the method.
-        func_or_class_name: Likewise.
+        task_id: What ``get_task_id()`` says in it, in hex; empty until it was sent.
+        name: What it is called: by ``options(name=...)``, or class and method.
+        func_or_class_name: The class and the method.
         type: ``ACTOR_TASK``.
+        age: Seconds since it was made, to a tenth or so; None if that is unknown.
+        caller: The call that made it; empty if that is the script's own code.
         job_id: The runtime, in hex.
         node_id: The machine.
     """
@@ -96,9 +99,12 @@ class TaskState(_Columns):
     class_name: str
     method: str
     state: str
+    task_id: str
     name: str
     func_or_class_name: str
     type: str
+    age: float | None
+    caller: str
     job_id: str
     node_id: str
 
@@ -228,9 +234,12 @@ def _task_state(call: CallInfo, context: RuntimeContext) -> TaskState:
         class_name=call.class_name,
         method=call.method,
         state=_RAYS_CALL_STATES.get(call.state, call.state.upper()),
-        name=name,
+        task_id=call.task_id,
+        name=call.name or name,
         func_or_class_name=name,
         type="ACTOR_TASK",
+        age=call.age,
+        caller=call.caller,
         job_id=context.job_id,
         node_id=context.node_id,
     )
