@@ -231,10 +231,12 @@ async def shutdown() -> None:
 
 async def _ended(engine: Owner) -> None:
     """Ends a runtime, from whatever loop."""
-    loop = engine.loop
+    loop, here = engine.loop, None
+    with contextlib.suppress(RuntimeError):  # a fork runs no loop, says asyncio
+        here = asyncio.get_running_loop()
     if loop.is_closed():
         ending: Awaitable[None] = asyncio.to_thread(engine.abandon())
-    elif loop is asyncio.get_running_loop():
+    elif here is None or here is loop:
         ending = engine.aclose()
     elif isinstance(loop, Apart):
         raise RuntimeError(

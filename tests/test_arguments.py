@@ -10,6 +10,7 @@ from helpers.turns import next_turn
 
 from actorlib import ActorHandle
 from actorlib._arguments import Arguments, when_done
+from actorlib._context import RuntimeContext
 from actorlib._engine import ActorId, set_engine
 from actorlib._handle import Hold
 from actorlib._interface import interface_of
@@ -285,8 +286,10 @@ async def test_loans_when_the_payload_was_made_then_no_holder_is_left_over(
 async def test_loans_when_a_handle_is_of_another_runtime_then_refused(
     running: FakeEngine,
 ) -> None:
+    other = FakeEngine()
+    other.context = RuntimeContext(job_id="another")
     with pytest.raises(SerializationError, match="another runtime"):
-        arguments_of(running, handle_of(FakeEngine(), b"1"))
+        arguments_of(running, handle_of(other, b"1"))
 
 
 # When they are there.

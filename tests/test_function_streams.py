@@ -248,6 +248,8 @@ async def test_gen_010_a_detached_stream_that_is_dropped_runs_to_its_end(
     await stop.reached()
     stop.release()
 
+    await idle()
+
 
 async def test_stream_when_only_its_whole_call_is_awaited_then_it_runs() -> None:
     assert await items.options(backpressure=-1).remote(10).completed() == 10
