@@ -7,6 +7,7 @@ The side socket itself comes with the first bytes of a worker's pipe.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 from typing import TYPE_CHECKING, Any, cast
@@ -112,10 +113,20 @@ class Showing:
         told = encode(({"show": name, "size": segment.size},))
         # Known first: if this is interrupted, what follows fails for lack of it.
         self.known.add(name)
-        if self._side is not None and _put_for_readers(self._side, segment.fd):
+        if self._put_for_readers(segment.fd):
             return cast("bytes", told)
         self.known.discard(name)
         return None
+
+    def _put_for_readers(self, fd: int) -> bool:
+        """Sends a descriptor for reading, also where that is one more than may be."""
+        if self._side is None:
+            return False
+        with contextlib.suppress(OSError):
+            return _put_for_readers(self._side, fd)
+        with self.memory.spare.lent(), contextlib.suppress(OSError):
+            return _put_for_readers(self._side, fd)
+        return False
 
     def hand(self, name: int, fd: int) -> Frame | None:
         """Sends a worker its end of a link.
@@ -218,10 +229,12 @@ class Showing:
 
 
 def _put_for_readers(side: Side, fd: int) -> bool:
-    try:
-        readable = for_readers(fd)
-    except OSError:  # no more files
-        return False
+    """Sends it, if there is room for it on its way.
+
+    Raises:
+        OSError: This process may not open any more files.
+    """
+    readable = for_readers(fd)
     try:
         return side.put(readable)
     finally:
