@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import weakref
 from functools import partial
+from inspect import Parameter
+from types import FunctionType
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from actorlib._call_options import CallKeywords
-    from actorlib._interface import Interface, Method
+    from actorlib._interface import Interface, Method, Own
     from actorlib._reading import Reading
 
 P = ParamSpec("P")
@@ -288,6 +290,11 @@ def method_of(hold: Hold, method: Method) -> ActorMethod[..., Any]:
 
 
 def _kind_of(hold: Hold, method: Method) -> type[ActorMethod[..., Any]]:
+    kind = _plain_kind_of(hold, method)
+    return kind if method.own is None else _looking_like(method.own, kind)
+
+
+def _plain_kind_of(hold: Hold, method: Method) -> type[ActorMethod[..., Any]]:
     if method is TERMINATE:
         return _Terminate
     if method.is_stream:
@@ -295,6 +302,43 @@ def _kind_of(hold: Hold, method: Method) -> type[ActorMethod[..., Any]]:
     if method.options.parts != 1:
         return _PartedMethod
     return _CountedMethod if hold.interface.max_pending > 0 else ActorMethod
+
+
+def _looking_like(
+    own: Own, kind: type[ActorMethod[..., Any]]
+) -> type[ActorMethod[..., Any]]:
+    """The same kind, with the signature and the docstring of a method.
+
+    ``inspect`` looks at the function behind ``h.m.remote``, which all methods would
+    share, and editors and notebooks ask ``inspect``. So each method has a class with a
+    copy of that function; a call goes the same way as ever. It is made once.
+    """
+    known = own.kinds.get(kind)
+    if known is None:
+        plain = cast("FunctionType", kind.remote)
+        remote = FunctionType(
+            plain.__code__, plain.__globals__, "remote", None, plain.__closure__
+        )
+        remote.__qualname__, remote.__module__ = plain.__qualname__, plain.__module__
+        # Of a bound method Python leaves the first parameter out.
+        this = "self" * (1 + ("self" in own.signature.parameters))
+        parameters = [
+            Parameter(this, Parameter.POSITIONAL_ONLY),
+            *own.signature.parameters.values(),
+        ]
+        documented: dict[str, Any] = {
+            "__doc__": getattr(own.function, "__doc__", None) or kind.__doc__,
+            "__signature__": own.signature,
+        }
+        remote.__doc__ = documented["__doc__"]
+        cast("Any", remote).__signature__ = own.signature.replace(parameters=parameters)
+        known = own.kinds[kind] = type(
+            kind.__name__,
+            (kind,),
+            {"__slots__": (), "__module__": kind.__module__, "remote": remote}
+            | documented,
+        )
+    return known
 
 
 def _load(

@@ -25,6 +25,23 @@ _UNBOUNDED = 1 << 30
 _NO_CONSTRUCTOR: object = inspect.getattr_static(object, "__init__")
 
 
+class Own:
+    """A method as it was written, for whoever looks at it where its class is known.
+
+    Attributes:
+        function: What its class has under its name.
+        signature: How it is called on an instance.
+        kinds: What has been made to look like it; see ``_actor_method``.
+    """
+
+    __slots__ = ("function", "kinds", "signature")
+
+    def __init__(self, function: object, signature: inspect.Signature) -> None:
+        self.function = function
+        self.signature = signature
+        self.kinds: dict[type, type] = {}
+
+
 class Method(NamedTuple):
     """How one method may be called.
 
@@ -44,6 +61,7 @@ class Method(NamedTuple):
         told: What the worker has to be told about one call, or None.
         keeps_order: Whether a call behind one whose argument is not there waits.
         is_stream: Whether it is a generator: a call gives items, one after the other.
+        own: How it was written; None where it has travelled.
     """
 
     name: str
@@ -61,6 +79,10 @@ class Method(NamedTuple):
     told: dict[str, object] | None = None
     keeps_order: bool = True
     is_stream: bool = False
+    own: Own | None = None
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Method, tuple(self)[:-1]
 
     def check(self, nargs: int, kwargs: Mapping[str, object]) -> None:
         """Refuses arguments that could not be bound, in Python's own words.
@@ -346,6 +368,7 @@ def _read(name: str, function: object, *, skip_self: bool) -> Method:
         _UNBOUNDED if unbounded else len(positional),
         any(p.kind is _VAR_KEYWORD for p in parameters),
         is_stream=is_items or inspect.isgeneratorfunction(function),
+        own=Own(function, signature.replace(parameters=parameters)),
     )
 
 

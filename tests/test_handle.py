@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import gc
+import inspect
 import pickle
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from actorlib._context import RuntimeContext
 from actorlib._engine import ActorId, collecting, set_engine
 from actorlib._handle import Hold, hold_of
 from actorlib._interface import BUILT_IN, interface_of
+from actorlib._options import ActorOptions
 from actorlib.exceptions import ActorDiedError, Exit
 
 if TYPE_CHECKING:
@@ -479,3 +481,51 @@ async def test_load_when_no_runtime_is_there_then_runtime_error(
 
     with pytest.raises(RuntimeError, match="no runtime is running"):
         pickle.loads(data)
+
+
+# What notebooks and editors ask.
+
+
+class Documented:
+    def predict(self, data: list[int], /, top: int = 3, *, raw: bool = False) -> str:
+        """Says what it is."""
+        raise NotImplementedError
+
+    @staticmethod
+    def version() -> int:
+        raise NotImplementedError
+
+    def items(self, count: int) -> Iterator[int]:
+        """Yields so many."""
+        yield from range(count)
+
+
+@pytest.mark.parametrize("options", [{}, {"max_pending_calls": 5}])
+async def test_method_when_looked_at_then_it_is_as_it_was_written(
+    engine: FakeEngine, options: Any
+) -> None:
+    face = interface_of(Documented).under(ActorOptions(**options))
+    handle: Any = ActorHandle(Hold(engine, ONE, face))
+    own = "(data: 'list[int]', /, top: 'int' = 3, *, raw: 'bool' = False) -> 'str'"
+
+    assert str(inspect.signature(handle.predict.remote)) == own
+    assert str(inspect.signature(handle.predict)) == own
+    assert inspect.getdoc(handle.predict) == "Says what it is."
+    assert inspect.getdoc(handle.predict.remote) == "Says what it is."
+    assert str(inspect.signature(handle.version.remote)) == "() -> 'int'"
+    assert inspect.getdoc(handle.items) == "Yields so many."
+    changed = handle.predict.options(name="p")
+    assert str(inspect.signature(changed.remote)) == own
+    assert isinstance(handle.predict, ActorMethod)
+    assert str(inspect.signature(ActorMethod.remote)).startswith("(self, /, *args")
+    with pytest.raises(TypeError, match="missing 1 required"):
+        handle.predict.remote()
+
+
+async def test_method_when_its_handle_has_travelled_then_it_is_any_method(
+    engine: FakeEngine,
+) -> None:
+    face = pickle.loads(pickle.dumps(interface_of(Documented)))
+    handle: Any = ActorHandle(Hold(engine, ONE, face))
+
+    assert type(handle.predict) is ActorMethod
