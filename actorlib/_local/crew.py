@@ -184,6 +184,34 @@ class Crew:
                 rather than the one that came first.
         """
         self._full.clear()
+        if self._waiting[True]:
+            self._feed_in_turn(nested_first=nested_first)
+        else:
+            self._feed_others()
+        if self._promises and not self._waiting[True]:
+            # What has passed others is not for the rest of those who wait.
+            promise = self._promises.pop(True, None)
+            if promise is not None:
+                self._seats.leave(promise)
+
+    def _feed_others(self) -> None:
+        """Sends the calls that may go where none is nested: the usual case."""
+        waiting = self._waiting[False]
+        while waiting:
+            task = waiting[0]
+            if task.reply is None:
+                waiting.popleft()
+                continue
+            hand = self._next_hand(task)
+            if hand is None:
+                if not self._refuses_all():
+                    self._full = {False}
+                return
+            waiting.popleft()
+            self.size -= 1
+            self._send(task, hand)
+
+    def _feed_in_turn(self, *, nested_first: bool) -> None:
         while first := self._first(nested_first=nested_first):
             nested_first = False
             for task in first:
@@ -196,12 +224,7 @@ class Crew:
             else:
                 if not self._refuses_all():
                     self._full = {task.is_nested for task in first}
-                break
-        if self._promises and not self._waiting[True]:
-            # What has passed others is not for the rest of those who wait.
-            promise = self._promises.pop(True, None)
-            if promise is not None:
-                self._seats.leave(promise)
+                return
 
     def _first(self, *, nested_first: bool) -> list[Task]:
         """Who has waited for longest: the nested one, and the other one."""
@@ -513,7 +536,7 @@ class Crew:
 
     def _has_cpus(self, hand: Hand) -> bool:
         """Whether a worker has the CPUs that a call asks for, and has not lent them."""
-        lease = self._held_by(hand)
+        lease = hand.life.record.lease if self.is_on_device else hand.lease
         if lease is None:
             return self.is_on_device  # it is being born with them
         return not self._cpus or CPU in lease.amounts

@@ -192,7 +192,10 @@ class Dispatch:
         if told:
             told, retries, deadline = self._terms.of(told)
         number, frame = self._mailbox.post(reply, method, loans, payload, told, retries)
-        if number:
+        channel = self._channel
+        if number and (frame is None or channel is None or not channel.is_noted):
+            if frame is not None and channel is not None:
+                channel.is_noted = True
             self._made_now()
         if deadline is not None and number:
             self._timekeeper.add(number, method, deadline)
