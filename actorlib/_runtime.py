@@ -91,9 +91,10 @@ class Runtime:
     def calls(self) -> list[CallInfo]:
         """The calls that have no answer yet, and what each waits for.
 
-        What was answered is not kept. Calls of actors are told of too, except those
-        that wait in the calling actor for their arguments, and except on Ray, whose
-        ``ray list tasks`` tells of all.
+        Those of actors come first, then those of functions. What was answered is not
+        kept. Calls that actors make are told of too, except those that wait in the
+        calling actor for their arguments or went straight to another one, and except on
+        Ray, whose ``ray list tasks`` tells of all.
 
         Raises:
             RuntimeError: It is not running.

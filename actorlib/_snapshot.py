@@ -95,10 +95,16 @@ class GroupInfo:
 
 
 CallState: TypeAlias = Literal[
-    "pending_arguments", "pending_actor", "queued", "running", "sent"
+    "pending_arguments",
+    "pending_actor",
+    "pending_resources",
+    "queued",
+    "running",
+    "sent",
 ]
-"""Where a call is: an argument has no value yet; its actor is not ready; it waits in
-the actor's own line; it runs. On Ray it is ``sent`` where either may be."""
+"""Where a call is: an argument has no value yet; its actor is not ready, or there is
+not what a function asks for; it waits in the line of the actor, or of the function's
+process; it runs. On Ray it is ``sent`` where either may be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,12 +112,12 @@ class CallInfo:
     """What is known of a call that has no answer yet.
 
     Attributes:
-        actor_id: The id in hex of the actor that it is for.
-        class_name: The name of that actor's class.
-        method: The name of the method.
-        state: ``pending_arguments``, ``pending_actor``, ``queued`` or ``running``; see
-            CallState. It follows from the order of the calls and from how many the
-            actor runs at once.
+        actor_id: The id in hex of the actor that it is for; empty for a function.
+        class_name: The name of that actor's class; empty for a function.
+        method: The name of the method, or what calls of the function are called.
+        state: ``pending_arguments``, ``pending_actor``, ``pending_resources``,
+            ``queued`` or ``running``; see CallState. In an actor it follows from the
+            order of the calls and from how many the actor runs at once.
         actor_name: What ``get_actor`` finds that actor by, or None.
         name: What the call is called: by ``options(name=...)``, or ``Class.method``.
         task_id: What ``get_task_id()`` says in it, in hex; empty until it was sent.

@@ -234,6 +234,39 @@ async def test_calls_when_one_runs_then_its_id_is_what_it_knows_itself(
     assert await ref == call.task_id
 
 
+async def test_calls_when_functions_run_and_wait_then_they_are_told_of(
+    runtime: Runtime,
+) -> None:
+    @actorlib.remote(num_cpus=2)
+    def both(place: Any) -> str:
+        return str(stop_with_id(place))
+
+    @actorlib.remote(num_cpus=2)
+    def behind(given: object = None) -> object:
+        return given
+
+    with Stop() as stop:
+        ref = both.remote(stop.place)
+        waiting = behind.remote()
+        given = behind.remote(ref)
+        await stop.reached()
+
+        calls = runtime.calls()
+
+        assert [(call.name.rpartition(".")[2], call.state) for call in calls] == [
+            ("both", "running"),
+            ("behind", "pending_resources"),
+            ("behind", "pending_arguments"),
+        ]
+        assert all(call.age is not None and call.age >= 0 for call in calls)
+        assert {call.actor_id for call in calls} == {""}
+        stop.release()
+
+    assert await ref == calls[0].task_id
+    await asyncio.gather(waiting, given)
+    assert runtime.calls() == []
+
+
 async def test_obs_006_calls_without_an_answer_say_what_they_wait_for(
     runtime: Runtime,
 ) -> None:

@@ -247,7 +247,7 @@ class Lives:
         )
 
     def unanswered(self) -> list[CallInfo]:
-        """The calls without an answer, those to one actor together."""
+        """The calls without an answer: those to one actor together, then functions'."""
         found: list[CallInfo] = []
         for life in self._actors():
             prefix = self.registry.prefix(life.dispatch.session)
@@ -259,7 +259,24 @@ class Lives:
                 is_busy=bool(self.stores.mark(prefix)),
             )
             found += [self._call_info(life, prefix, call) for call in calls]
-        return found
+        return found + [self._function_info(call) for call in self.pool.unanswered()]
+
+    def _function_info(self, call: UnderWay) -> CallInfo:
+        task, task_id = self.pool.task(call.number), ""
+        if task is not None and task.hand is not None:
+            prefix = self.registry.prefix(task.hand.life.dispatch.session)
+            task_id = f"{prefix.hex()}{task.sent_as:016x}"
+        return CallInfo(
+            actor_id="",
+            class_name="",
+            method=call.method,
+            state=call.state,
+            name=call.method,
+            task_id=task_id,
+            age=None if call.since is None else self.clock.now() - call.since,
+            caller=self._caller(call.reply),
+            variables=variables_in(call.told or {}),
+        )
 
     def _call_info(self, life: Life, prefix: bytes, call: UnderWay) -> CallInfo:
         record, told = life.record, call.told or {}

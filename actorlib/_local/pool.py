@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._apart import soon
 from actorlib._local.ahead import depth
+from actorlib._local.held import Held
 from actorlib._local.holders import OWNER
+from actorlib._local.marks import Marks
 from actorlib._local.plans import Plans
 from actorlib._local.tasks import Hand, Plan, Task
 from actorlib._local.timekeeper import Timed, Timekeeper
+from actorlib._local.under_way import UnderWay
 from actorlib._local.verdicts import Verdicts
 from actorlib._local.workers import Workers
 from actorlib._reading import Reading
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from actorlib._local.machine import Machine
     from actorlib._local.streams import Reader
     from actorlib._local.tasks import Reply, Workshop
+    from actorlib._snapshot import CallState
     from actorlib._wire.frames import Payload
 
 
@@ -69,10 +73,10 @@ class Pool:
         self._timekeeper: Timekeeper[int] = Timekeeper(workshop.clock, self._late)
         self._timed = self._timekeeper.calls  # at hand for every answer
         self._tasks: dict[int, Task] = {}
-        self._held_back: dict[
-            int, ObjectRef[Any] | weakref.ref[ObjectRef[Any]] | Reading
-        ] = {}
+        self._held = Held()
         self._numbers = itertools.count(1)
+        self._marks = Marks()
+        self._next_mark = 0.0
         self._closed_for = ""
         # The rest of a replier: what it does for refs of objects.
         self.watch = workshop.objects.watch
@@ -109,6 +113,10 @@ class Pool:
         if crew is None or self._closed_for:
             self._refuse(task, plan.trouble or self._over(plan))
             return 0
+        now = self.loop.time()
+        if now >= self._next_mark:
+            oldest = next(iter(self._tasks), number)
+            self._next_mark = self._marks.mark(number, now, oldest)
         self._tasks[number] = task
         if told is not None:
             self._time(number, plan, told)
@@ -122,18 +130,35 @@ class Pool:
         told: Mapping[str, object] | None,
     ) -> int:
         """Keeps the place of a call that waits for its arguments; gives its number."""
-        number = next(self._numbers)
-        self._held_back[number] = ref
+        number = self._held.add(ref, plan.label, self.loop.time())
         if told is not None:
             self._time(number, plan, told)
         return number
 
     def let_go(self, number: int) -> ObjectRef[Any] | Reading | None:
         """The arguments are there: whom the answer is for, or None if nobody waits."""
-        entry = self._held_back.pop(number, None)
         self._timekeeper.discard(number)
-        ref = entry() if isinstance(entry, weakref.ref) else entry
-        return None if ref is None or ref.done() else ref
+        return self._held.take(number)
+
+    def unanswered(self) -> list[UnderWay]:
+        """The calls that have no answer yet."""
+        posted = [
+            UnderWay(
+                task.number,
+                task.plan.label,
+                _state_of(task),
+                task.reply,
+                task.told,
+                self._marks.when(task.number),
+            )
+            for task in self._tasks.values()
+            if task.reply is not None
+        ]
+        return [*posted, *self._held.unanswered()]
+
+    def task(self, number: int) -> Task | None:
+        """A call that was posted and is not over; None if there is none."""
+        return self._tasks.get(number)
 
     def answered(self, task: Task, frame: Frame) -> None:
         """The answer of a call came from its worker; see Ended."""
@@ -229,7 +254,7 @@ class Pool:
 
     def _late(self, number: int, timed: Timed) -> None:
         """Stops a call whose time is over; what it made has inherited that."""
-        held = self._held_back.get(number)
+        held = self._held.reply(number)
         task = self._tasks.get(number)
         reply = held if task is None else task.reply
         self.cancel(number, recursive=False)
@@ -258,7 +283,7 @@ class Pool:
     def _cancel(
         self, call: int, *, by_force: bool = False, recursive: bool = True
     ) -> None:
-        self._held_back.pop(call, None)
+        self._held.drop(call)
         self._timekeeper.discard(call)
         task = self._tasks.pop(call, None)
         if task is None:
@@ -305,8 +330,8 @@ class Pool:
         task = self._tasks.get(number)
         if task is not None and isinstance(task.reply, ObjectRef):
             task.reply = weakref.ref(ref, gone)
-        elif number in self._held_back:
-            self._held_back[number] = weakref.ref(ref, gone)
+        else:
+            self._held.loosen(number, weakref.ref(ref, gone))
 
     # What workers say.
 
@@ -372,3 +397,9 @@ class Pool:
         self._timekeeper.keep(lambda _: False)
         for task in self.workers.close():
             self._refuse(task, self._over(task.plan))
+
+
+def _state_of(task: Task) -> CallState:
+    if task.hand is None:
+        return "pending_resources"
+    return "running" if next(iter(task.hand.tasks)) is task else "queued"

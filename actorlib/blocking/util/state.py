@@ -80,15 +80,15 @@ class TaskState(_Columns):
     """What is known of a call that has no answer yet, in Ray's words.
 
     Attributes:
-        actor_id: The id in hex of the actor that it is for.
-        class_name: The name of that actor's class.
-        method: The name of the method.
+        actor_id: The id in hex of the actor that it is for; empty for a function.
+        class_name: The name of that actor's class; empty for a function.
+        method: The name of the method, or of the function.
         state: ``PENDING_ARGS_AVAIL``, ``PENDING_NODE_ASSIGNMENT``,
             ``PENDING_ACTOR_TASK_ORDERING_OR_CONCURRENCY`` or ``RUNNING``.
         task_id: What ``get_task_id()`` says in it, in hex; empty until it was sent.
         name: What it is called: by ``options(name=...)``, or class and method.
-        func_or_class_name: The class and the method.
-        type: ``ACTOR_TASK``.
+        func_or_class_name: The class and the method, or the function.
+        type: ``ACTOR_TASK``, or ``NORMAL_TASK`` for a function.
         age: Seconds since it was made, to a tenth or so; None if that is unknown.
         caller: The call that made it; empty if that is the script's own code.
         job_id: The runtime, in hex.
@@ -120,6 +120,7 @@ _ACTOR_STATES = (
 _RAYS_CALL_STATES = {
     "pending_arguments": "PENDING_ARGS_AVAIL",
     "pending_actor": "PENDING_NODE_ASSIGNMENT",
+    "pending_resources": "PENDING_NODE_ASSIGNMENT",
     "sent": "SUBMITTED_TO_WORKER",
     "queued": "PENDING_ACTOR_TASK_ORDERING_OR_CONCURRENCY",
 }
@@ -228,7 +229,7 @@ def list_tasks(
 
 
 def _task_state(call: CallInfo, context: RuntimeContext) -> TaskState:
-    name = f"{call.class_name}.{call.method}"
+    name = f"{call.class_name}.{call.method}" if call.actor_id else call.method
     return TaskState(
         actor_id=call.actor_id,
         class_name=call.class_name,
@@ -237,7 +238,7 @@ def _task_state(call: CallInfo, context: RuntimeContext) -> TaskState:
         task_id=call.task_id,
         name=call.name or name,
         func_or_class_name=name,
-        type="ACTOR_TASK",
+        type="ACTOR_TASK" if call.actor_id else "NORMAL_TASK",
         age=call.age,
         caller=call.caller,
         job_id=context.job_id,
