@@ -327,7 +327,7 @@ def _looking_like(
             *own.signature.parameters.values(),
         ]
         documented: dict[str, Any] = {
-            "__doc__": getattr(own.function, "__doc__", None) or kind.__doc__,
+            "__doc__": own.doc or kind.__doc__,
             "__signature__": own.signature,
         }
         remote.__doc__ = documented["__doc__"]

@@ -22,24 +22,37 @@ OPTIONS = "__actorlib_options__"
 """Where ``@method`` leaves the options of a method."""
 _PLAIN = CallOptions()
 _UNBOUNDED = 1 << 30
+_VALUES = (type(None), bool, int, float, complex, str, bytes)
 _NO_CONSTRUCTOR: object = inspect.getattr_static(object, "__init__")
 
 
 class Own:
     """A method as it was written, for whoever looks at it where its class is known.
 
+    It does not hold the function: that may capture handles, and interfaces outlive the
+    classes that they were read off.
+
     Attributes:
-        function: What its class has under its name.
-        signature: How it is called on an instance.
+        doc: Its docstring, or None.
+        signature: How it is called on an instance; defaults that are no plain values
+            are shown as ``...``.
         kinds: What has been made to look like it; see ``_actor_method``.
     """
 
-    __slots__ = ("function", "kinds", "signature")
+    __slots__ = ("doc", "kinds", "signature")
 
     def __init__(self, function: object, signature: inspect.Signature) -> None:
-        self.function = function
-        self.signature = signature
+        self.doc: str | None = getattr(function, "__doc__", None)
+        self.signature = signature.replace(
+            parameters=[_shown(p) for p in signature.parameters.values()]
+        )
         self.kinds: dict[type, type] = {}
+
+
+def _shown(parameter: inspect.Parameter) -> inspect.Parameter:
+    if parameter.default is parameter.empty or type(parameter.default) in _VALUES:
+        return parameter
+    return parameter.replace(default=...)
 
 
 class Method(NamedTuple):

@@ -495,9 +495,9 @@ class Documented:
     def version() -> int:
         raise NotImplementedError
 
-    def items(self, count: int) -> Iterator[int]:
+    def items(self, count: int, among: object = pickle) -> Iterator[int]:
         """Yields so many."""
-        yield from range(count)
+        yield from range(count) if among else ()
 
 
 @pytest.mark.parametrize("options", [{}, {"max_pending_calls": 5}])
@@ -514,6 +514,8 @@ async def test_method_when_looked_at_then_it_is_as_it_was_written(
     assert inspect.getdoc(handle.predict.remote) == "Says what it is."
     assert str(inspect.signature(handle.version.remote)) == "() -> 'int'"
     assert inspect.getdoc(handle.items) == "Yields so many."
+    shown = str(inspect.signature(handle.items.remote))
+    assert shown == "(count: 'int', among: 'object' = Ellipsis) -> 'Iterator[int]'"
     changed = handle.predict.options(name="p")
     assert str(inspect.signature(changed.remote)) == own
     assert isinstance(handle.predict, ActorMethod)

@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import tempfile
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,6 +70,23 @@ def wait_for_an_answer(ref: Any) -> int:
             continue
         return come_back()
     return leave()
+
+
+def wait_in_a_fork(handle: ActorHandle[Any]) -> int:
+    """Has a fork wait for an answer that does not come before the fork has ended."""
+    folder = Path(tempfile.mkdtemp())
+    fifo = folder / "fifo"
+    os.mkfifo(fifo)
+    ref = handle.read.remote(str(fifo))
+    pid = fork()
+    if not pid:
+        return wait_for_an_answer(ref)
+    code = code_of(pid)
+    fifo.write_text("go on", encoding="utf-8")
+    actorlib.get(ref)
+    fifo.unlink()
+    folder.rmdir()
+    return code
 
 
 def sockets() -> set[str]:
@@ -135,13 +153,11 @@ class _Forking:
         pid = fork()
         return code_of(pid) if pid else call_an_actor(handle)
 
+    def read(self, path: str) -> str:
+        return Path(path).read_text(encoding="utf-8")
+
     def wait_in_fork(self, handle: ActorHandle[Any]) -> int:
-        ref = handle.pid.remote()
-        pid = fork()
-        if not pid:
-            return wait_for_an_answer(ref)
-        actorlib.get(ref)
-        return code_of(pid)
+        return wait_in_a_fork(handle)
 
     def yield_in_fork(self) -> Iterator[int]:
         pid = fork()
@@ -199,12 +215,7 @@ def function_that(way: str) -> int:
 
 @actorlib.remote
 def wait_in_fork(handle: ActorHandle[Any]) -> int:
-    ref = handle.pid.remote()
-    pid = fork()
-    if not pid:
-        return wait_for_an_answer(ref)
-    actorlib.get(ref)
-    return code_of(pid)
+    return wait_in_a_fork(handle)
 
 
 @actorlib.remote
