@@ -88,7 +88,7 @@ async def test_loans_when_calls_are_over_then_nothing_is_counted_any_more() -> N
             await give.remote([ref])
         pool = engine.lives.pool  # type: ignore[union-attr]
         assert pool._tasks == {}
-        assert pool._held_back == {}
+        assert pool._held.calls == {}
         del ref
 
 

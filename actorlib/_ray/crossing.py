@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from actorlib._calling import deadline_of, is_late, running
 from actorlib._ray.deadlines import arriving
-from actorlib._ray.sealed import Sealed, opened, seal
 from actorlib._telling import enter_variables, late_error
 from actorlib._wire.answers import sendable
 from actorlib._wire.payload import described, dump
@@ -18,6 +17,7 @@ from actorlib._wire.payload import described, dump
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from actorlib._ray.sealed import Sealed
     from actorlib._runtime_env import RuntimeEnv
 
 
@@ -169,6 +169,8 @@ def received(
         sent: What was sent.
         values: The values of the refs among the arguments.
     """
+    from actorlib._ray.sealed import opened  # noqa: PLC0415  # errors are told without Ray
+
     asked: Sent = opened(sent)
     if asked.told is not None:
         told = arriving(asked.told, time.monotonic(), time.time())
@@ -179,6 +181,8 @@ def received(
 
 def answered(sent: Sent, value: object) -> object:
     """What a call answers: the value, or that sealed."""
+    from actorlib._ray.sealed import seal  # noqa: PLC0415  # likewise
+
     return seal(value) if sent.is_far else value
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from actorlib import exceptions as ours
+from actorlib._ray.crossing import Raised, raised
 from actorlib._ray.refusal import is_passing, refusal
 from actorlib._ray.translate import exit_of, translated
 
@@ -32,13 +33,11 @@ def ray_error(name: str, text: str = "what Ray says") -> Any:
     return type(name, (RayError,), {})(text)
 
 
-def of_user(error: Exception) -> Any:
-    """What a host raises, where Ray is there to raise it."""
-    crossing = pytest.importorskip("actorlib._ray.crossing", exc_type=ImportError)
+def of_user(error: Exception) -> Raised:
     try:
         raise error  # noqa: TRY301  # as a method does
     except Exception as caught:  # noqa: BLE001  # as a host does
-        return crossing.raised(caught, "Model.ping (pid 7)", retried=False)
+        return raised(caught, "Model.ping (pid 7)", retried=False)
 
 
 def test_users_error_when_it_crosses_then_it_is_of_its_own_class_too() -> None:
