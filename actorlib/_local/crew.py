@@ -92,6 +92,27 @@ class Staff(Protocol):
         ...
 
 
+class _Backlog:
+    """The calls of a crew that wait, nested ones or the others, and who comes for them.
+
+    Attributes:
+        is_nested: Whether they are nested ones.
+        waiting: They, in order; also some that are over.
+        promise: Their place in the line for a seat, if they have one.
+        newcomer: The worker that is being born with a seat for them, if there is one.
+        found_nobody: Whether the last look found nobody who runs one.
+    """
+
+    __slots__ = ("found_nobody", "is_nested", "newcomer", "promise", "waiting")
+
+    def __init__(self, *, is_nested: bool) -> None:
+        self.is_nested = is_nested
+        self.waiting: deque[Task] = deque()
+        self.promise: asyncio.Future[Lease] | None = None
+        self.newcomer: Hand | None = None
+        self.found_nobody = False
+
+
 class Crew:
     """The workers of one shape, and the calls that wait for one of them.
 
@@ -120,15 +141,10 @@ class Crew:
         self.size = 0
         self._options = options
         self._cpus = demand.request.amounts.get(CPU, 0)
-        # By whether they are nested.
-        self._waiting: dict[bool, deque[Task]] = {False: deque(), True: deque()}
+        self._usual = _Backlog(is_nested=False)
+        self._nested = _Backlog(is_nested=True)
         self._seated: list[Hand] = []
         self._idle: list[Hand] = []
-        # Places in line, by whether they are for nested calls, and for which calls
-        # nobody was found at the last look.
-        self._promises: dict[bool, asyncio.Future[Lease]] = {}
-        self._newcomers: dict[bool, Hand] = {}
-        self._full: set[bool] = set()
         staff.enter(self)
 
     @property
@@ -140,17 +156,18 @@ class Crew:
 
     def post(self, task: Task) -> None:
         """Adds a call behind those that wait."""
-        self._waiting[task.is_nested].append(task)
+        backlog = self._nested if task.is_nested else self._usual
+        backlog.waiting.append(task)
         self.size += 1
-        if task.is_nested not in self._full:
+        if not backlog.found_nobody:
             self.feed()
 
     def post_again(self, tasks: list[Task]) -> None:
         """Adds calls before those that wait: they were sent before, and came back."""
         for task in reversed(tasks):
-            self._waiting[task.is_nested].appendleft(task)
+            self._backlog_of(task).waiting.appendleft(task)
         self.size += len(tasks)
-        self._full.clear()
+        self._nested.found_nobody = self._usual.found_nobody = False
 
     def dropped(self) -> None:
         """A call that waited is over."""
@@ -162,8 +179,8 @@ class Crew:
         """Forgets the calls that wait."""
         given_up = [
             task
-            for waiting in self._waiting.values()
-            for task in waiting
+            for backlog in (self._usual, self._nested)
+            for task in backlog.waiting
             if task.reply is not None
         ]
         self.size = 0
@@ -171,9 +188,9 @@ class Crew:
         return given_up
 
     def _forget_waiting(self) -> None:
-        for waiting in self._waiting.values():
-            waiting.clear()
-        self._full.clear()
+        for backlog in (self._usual, self._nested):
+            backlog.waiting.clear()
+            backlog.found_nobody = False
         self._want_nothing()
 
     def feed(self, *, nested_first: bool = False) -> None:
@@ -183,20 +200,20 @@ class Crew:
             nested_first: Whether the first of them is a nested one, if there is any,
                 rather than the one that came first.
         """
-        self._full.clear()
-        if self._waiting[True]:
+        nested = self._nested
+        nested.found_nobody = self._usual.found_nobody = False
+        if nested.waiting:
             self._feed_in_turn(nested_first=nested_first)
         else:
             self._feed_others()
-        if self._promises and not self._waiting[True]:
+        if nested.promise is not None and not nested.waiting:
             # What has passed others is not for the rest of those who wait.
-            promise = self._promises.pop(True, None)
-            if promise is not None:
-                self._seats.leave(promise)
+            promise, nested.promise = nested.promise, None
+            self._seats.leave(promise)
 
     def _feed_others(self) -> None:
         """Sends the calls that may go where none is nested: the usual case."""
-        waiting = self._waiting[False]
+        waiting = self._usual.waiting
         while waiting:
             task = waiting[0]
             if task.reply is None:
@@ -205,7 +222,7 @@ class Crew:
             hand = self._next_hand(task)
             if hand is None:
                 if not self._refuses_all():
-                    self._full = {False}
+                    self._usual.found_nobody = True
                 return
             waiting.popleft()
             self.size -= 1
@@ -217,19 +234,20 @@ class Crew:
             for task in first:
                 hand = self._next_hand(task)
                 if hand is not None:
-                    self._waiting[task.is_nested].popleft()
+                    self._backlog_of(task).waiting.popleft()
                     self.size -= 1
                     self._send(task, hand)
                     break
             else:
                 if not self._refuses_all():
-                    self._full = {task.is_nested for task in first}
+                    for task in first:
+                        self._backlog_of(task).found_nobody = True
                 return
 
     def _first(self, *, nested_first: bool) -> list[Task]:
         """Who has waited for longest: the nested one, and the other one."""
         first: list[Task] = []
-        for waiting in self._waiting.values():
+        for waiting in (self._usual.waiting, self._nested.waiting):
             while waiting and waiting[0].reply is None:
                 waiting.popleft()
             if waiting:
@@ -237,6 +255,9 @@ class Crew:
         if len(first) > 1:
             first.sort(key=lambda task: (nested_first > task.is_nested, task.number))
         return first
+
+    def _backlog_of(self, task: Task) -> _Backlog:
+        return self._nested if task.is_nested else self._usual
 
     def _refuses_all(self) -> bool:
         """Whether nobody can ever run the calls that wait: then they fail."""
@@ -286,16 +307,16 @@ class Crew:
 
     def _new_seat(self, task: Task) -> Hand | None:
         """Somebody more, if there is room for them now; else their place in line."""
-        label, is_nested = task.plan.label, task.is_nested
+        label, backlog = task.plan.label, self._backlog_of(task)
         if self.is_on_device:
-            return self._new_holder(label, is_nested=is_nested)
-        if is_nested in self._promises or not self._may_sit():
+            return self._new_holder(label, backlog)
+        if backlog.promise is not None or not self._may_sit():
             return None
-        promise = self._seats.enter(label, is_nested=is_nested)
+        promise = self._seats.enter(label, is_nested=backlog.is_nested)
         if promise.done():
             return self._sit(promise.result())
-        self._promises[is_nested] = promise
-        promise.add_done_callback(partial(self._granted, is_nested))
+        backlog.promise = promise
+        promise.add_done_callback(partial(self._granted, backlog))
         self._staff.waits(promise, label, lambda: self._why(label, promise))
         return None
 
@@ -311,18 +332,18 @@ class Crew:
         is_full = not self.is_counted and len(self._seated) >= MOST_SEATS
         return not is_full and self._seats.trouble() is None
 
-    def _granted(self, is_nested: bool, promise: asyncio.Future[Lease]) -> None:  # noqa: FBT001  # it is bound
-        if self._promises.get(is_nested) is not promise:
+    def _granted(self, backlog: _Backlog, promise: asyncio.Future[Lease]) -> None:
+        if backlog.promise is not promise:
             return  # given up, and back already
-        del self._promises[is_nested]
+        backlog.promise = None
         if promise.cancelled() or promise.exception() is not None:
             self.feed()  # which finds out why, and tells
             return
-        if not (self._waiting[True] if is_nested else self.size):
+        if not (backlog.waiting if backlog.is_nested else self.size):
             self._seats.leave(promise)
             return
         self._sit(promise.result())
-        self.feed(nested_first=is_nested)
+        self.feed(nested_first=backlog.is_nested)
         self._unseat_idle()
 
     def _sit(self, lease: Lease) -> Hand:
@@ -341,10 +362,11 @@ class Crew:
         hand.is_seated = True
         self._seated.append(hand)
 
-    def _new_holder(self, label: str, *, is_nested: bool) -> Hand | None:
+    def _new_holder(self, label: str, backlog: _Backlog) -> Hand | None:
         """A worker that holds devices itself: it stands in line before it is born."""
-        if is_nested in self._newcomers or not self._may_sit():
+        if backlog.newcomer is not None or not self._may_sit():
             return None
+        is_nested = backlog.is_nested
         hand = self._staff.hire(self, label, self._options, is_nested=is_nested)
         self.hands[hand] = None
         promise = hand.life.place.promise
@@ -352,24 +374,22 @@ class Crew:
             self._seats.occupy(promise.result())
             self._seat(hand)
             return hand
-        self._newcomers[is_nested] = hand
+        backlog.newcomer = hand
         if promise is not None:
             self._staff.waits(promise, label, lambda: self._why(label, promise))
-        hand.life.placed().add_done_callback(
-            lambda _: self._placed(hand, is_nested=is_nested)
-        )
+        hand.life.placed().add_done_callback(lambda _: self._placed(hand, backlog))
         return None
 
-    def _placed(self, hand: Hand, *, is_nested: bool) -> None:
-        if self._newcomers.get(is_nested) is not hand:
+    def _placed(self, hand: Hand, backlog: _Backlog) -> None:
+        if backlog.newcomer is not hand:
             return
-        del self._newcomers[is_nested]
+        backlog.newcomer = None
         lease = hand.life.record.lease
         if hand.life.is_placeless or hand not in self.hands or lease is None:
             return  # it never will be
         self._seats.occupy(lease)
         self._seat(hand)
-        self.feed(nested_first=is_nested)
+        self.feed(nested_first=backlog.is_nested)
         self._unseat_idle()
 
     def _unseat_idle(self) -> None:
@@ -411,22 +431,28 @@ class Crew:
         self._staff.end(hand, why)
 
     def _others_wait(self) -> bool:
-        return self._seats.others_wait(len(self._promises) + len(self._newcomers))
+        usual, nested = self._usual, self._nested
+        if self.is_on_device:
+            ours = (usual.newcomer is not None) + (nested.newcomer is not None)
+        else:
+            ours = (usual.promise is not None) + (nested.promise is not None)
+        return self._seats.others_wait(ours)
 
     def _want_nothing(self) -> None:
         """No call waits: whoever stands in line for one leaves it."""
-        promises, self._promises = self._promises, {}
-        for promise in promises.values():
-            self._seats.leave(promise)
-        newcomers, self._newcomers = self._newcomers, {}
-        for hand in newcomers.values():
-            hand.life.kill("nobody needed it any more")
+        for backlog in (self._usual, self._nested):
+            promise, backlog.promise = backlog.promise, None
+            if promise is not None:
+                self._seats.leave(promise)
+            hand, backlog.newcomer = backlog.newcomer, None
+            if hand is not None:
+                hand.life.kill("nobody needed it any more")
 
     # What workers say.
 
     def freed(self, hand: Hand) -> None:
         """A worker has answered a call."""
-        self._full.clear()
+        self._nested.found_nobody = self._usual.found_nobody = False
         if hand.is_waiting and not hand.tasks:
             self._end_wait(hand)  # it was cancelled, and did not wait for its CPUs
         if hand.tasks:
@@ -472,7 +498,7 @@ class Crew:
         The last one is likely to be the very one that is waited for; by arrival it
         would be one of somebody who waits as well, and again more would have begun.
         """
-        waiting = self._waiting[True]
+        waiting = self._nested.waiting
         while waiting and waiting[-1].reply is None:
             waiting.pop()
         if not waiting or not self._may_sit():
@@ -547,9 +573,9 @@ class Crew:
         self._end_wait(hand)
         if hand in self._idle:
             self._idle.remove(hand)
-        for is_nested, newcomer in list(self._newcomers.items()):
-            if newcomer is hand:
-                del self._newcomers[is_nested]
+        for backlog in (self._usual, self._nested):
+            if backlog.newcomer is hand:
+                backlog.newcomer = None
         self._stand_up(hand)
         self._staff.is_busy(hand)
-        self._full.clear()
+        self._nested.found_nobody = self._usual.found_nobody = False
