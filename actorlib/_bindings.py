@@ -16,14 +16,16 @@ import dis
 import enum
 import types
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 from actorlib._handle import ActorHandle
 from actorlib._naming import found_by_name
 from actorlib._ref import ObjectRef
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+
+T = TypeVar("T")
 
 _MISSING: Any = object()
 _BY_NAME = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
@@ -63,6 +65,51 @@ class _Name(NamedTuple):
 class _Cell(NamedTuple):
     cell: types.CellType
     value: object
+
+
+class CurrentSource(Generic[T]):
+    """What stands for a class or a function where its pickled code is kept.
+
+    Args:
+        code: The class or the function.
+        first: What stands for it at first.
+        again: Makes the next one, for when the code is to be pickled once more.
+        is_kept_if_mutable: Whether changes in place are overlooked, as they are for
+            what is used too often to be pickled each time.
+    """
+
+    __slots__ = ("_again", "_bindings", "_code", "_current", "_is_kept_if_mutable")
+
+    def __init__(
+        self,
+        code: object,
+        first: T,
+        again: Callable[[], T],
+        *,
+        is_kept_if_mutable: bool,
+    ) -> None:
+        self._code = code
+        self._current = first
+        self._again = again
+        self._is_kept_if_mutable = is_kept_if_mutable
+        self._bindings: Bindings | None = None
+
+    @property
+    def may_change(self) -> bool:
+        """Whether it can ever be another one than the last one that was given."""
+        return self._bindings is None or bool(self._bindings)
+
+    def get(self) -> T:
+        """The same as the last time, unless the code may mean something else by now."""
+        bindings = self._bindings
+        if bindings is None:
+            self._bindings = Bindings(self._code)
+        elif bindings.have_changed() or (
+            bindings.are_mutable and not self._is_kept_if_mutable
+        ):
+            self._current = self._again()
+            self._bindings = Bindings(self._code)
+        return self._current
 
 
 class Bindings:

@@ -15,7 +15,7 @@ from typing import (
     cast,
 )
 
-from actorlib._bindings import Bindings
+from actorlib._bindings import CurrentSource
 from actorlib._engine import current_engine
 from actorlib._function_options import FunctionSpec, in_our_words
 from actorlib._generator import ObjectRefGenerator
@@ -56,16 +56,19 @@ class RemoteFunction(Generic[P, R]):
         self.__wrapped__ = function
         self._options = options
         self._origin = origin or self
-        self._twin: RemoteFunction[P, R] | None = None
-        self._bindings: Bindings | None = None
         self._method = method_of(function)
         self._low, self._high = self._method.low, self._method.high
         self._spec: FunctionSpec | None = None
         self._inside: tuple[tuple[GroupId, bool], FunctionSpec] | None = None
         options.calling.check(self._method.name, is_stream=self._method.is_stream)
         self._engine: Callable[[], Engine] = current_engine
-        if origin is not None:
+        self._source: CurrentSource[RemoteFunction[P, R]]
+        if origin is None:
+            again = functools.partial(_made, function, options)
+            self._source = CurrentSource(function, self, again, is_kept_if_mutable=True)
+        else:
             self._engine = origin._engine  # noqa: SLF001  # of this class
+            self._source = origin._source  # noqa: SLF001  # likewise
 
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ObjectRef[R]:
         """Calls the function; returns at once.
@@ -127,32 +130,30 @@ class RemoteFunction(Generic[P, R]):
 
     def _settled(self, context: RuntimeContext) -> FunctionSpec:
         """What is called by code that runs there."""
-        source = self._origin._as_it_is()  # noqa: SLF001  # of this class
+        source = self._source.get()
         if context.group is None:
             if self._spec is None or self._spec.source is not source:
-                self._spec = self._new_spec()
+                self._spec = self._new_spec(source)
             return self._spec
         # In one process there may be code of several groups: see the inline engine.
         place = context.group.id, context.captures
         known = self._inside
         if known is None or known[0] != place or known[1].source is not source:
-            known = self._inside = place, self._new_spec()
+            known = self._inside = place, self._new_spec(source)
         return known[1]
 
-    def _as_it_is(self) -> RemoteFunction[P, R]:
-        """What this function is pickled by and kept by; another one if it has changed.
+    def _new_spec(self, source: RemoteFunction[P, R]) -> FunctionSpec:
+        label, options = self._asked()
+        return FunctionSpec(
+            source=source,
+            may_change=self._source.may_change,
+            label=label,
+            options=options,
+            is_stream=self._method.is_stream,
+        )
 
-        What was changed in place is not looked at: a function is called too often to
-        be pickled each time.
-        """
-        bindings = self._bindings
-        if bindings is None or bindings.have_changed():
-            if bindings is not None:
-                self._twin = _made(self.__wrapped__, self._options)
-            self._bindings = Bindings(self.__wrapped__)
-        return self._twin or self
-
-    def _new_spec(self) -> FunctionSpec:
+    def _asked(self) -> tuple[str, FunctionOptions]:
+        """What a call is called, and what it asks for where it is made."""
         options = self._options
         env = settled_env(options.runtime_env)
         if env != options.runtime_env:
@@ -167,15 +168,7 @@ class RemoteFunction(Generic[P, R]):
                     "placement_group_capture_child_tasks": captures,
                 }
             )
-        origin = self._origin
-        source = origin._as_it_is()  # noqa: SLF001  # of this class
-        return FunctionSpec(
-            source=source,
-            may_change=bool(origin._bindings),  # noqa: SLF001  # likewise
-            label=label,
-            options=options,
-            is_stream=self._method.is_stream,
-        )
+        return label, options
 
     def __call__(self, *_: object, **__: object) -> NoReturn:
         """Refuses: what looks like a local call would hide that it is a remote one."""
@@ -253,8 +246,7 @@ def decorated(function: object, options: FunctionOptions) -> RemoteFunction[...,
 
 def asked_by(function: RemoteFunction[..., Any]) -> tuple[str, FunctionOptions]:
     """What calls of a function are called, and what each of them asks for."""
-    spec = function._new_spec()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
-    return spec.label, spec.options
+    return function._asked()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
 
 
 def _made(

@@ -17,7 +17,7 @@ from typing import (
     overload,
 )
 
-from actorlib._bindings import Bindings
+from actorlib._bindings import CurrentSource
 from actorlib._engine import ActorSpec, Hold, current_engine
 from actorlib._function import GeneratorFunction, RemoteFunction, decorated
 from actorlib._function_options import (
@@ -59,18 +59,20 @@ class ActorClass(Generic[P, T]):
         interface: Interface,
         origin: ActorClass[P, T] | None = None,
     ) -> None:
-        if origin is None:
-            functools.update_wrapper(self, cls, updated=())
         self.__wrapped__ = cls
         self._options = options
         self._interface = interface
         self._face = interface.under(options)
         self._origin = origin or self
-        self._twin: ActorClass[P, T] | None = None
-        self._bindings: Bindings | None = None
         self._engine: Callable[[], Engine] = current_engine
-        if origin is not None:
+        self._source: CurrentSource[ActorClass[P, T]]
+        if origin is None:
+            functools.update_wrapper(self, cls, updated=())
+            again = functools.partial(ActorClass, cls, options, interface)
+            self._source = CurrentSource(cls, self, again, is_kept_if_mutable=False)
+        else:
             self._engine = origin._engine  # noqa: SLF001  # of this class
+            self._source = origin._source  # noqa: SLF001  # likewise
 
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ActorHandle[T]:
         """Creates an actor; returns its handle at once.
@@ -93,7 +95,7 @@ class ActorClass(Generic[P, T]):
         """
         self._interface.constructor.check(len(args), kwargs)
         engine = self._engine()
-        source = self._origin._as_it_is()  # noqa: SLF001  # of this class
+        source = self._source.get()
         spec = ActorSpec(
             source=source,
             sent=_sent(source),
@@ -106,21 +108,6 @@ class ActorClass(Generic[P, T]):
             return ActorHandle(engine.obtain(spec))
         name = spec.options.name
         return ActorHandle(Hold(engine, engine.create(spec), self._face, name))
-
-    def _as_it_is(self) -> ActorClass[P, T]:
-        """What this class is pickled by and kept by; another one if it has changed.
-
-        A class by value is sent as it is when an actor is made: a method may use a
-        global that was given another value, or that was changed in place, since.
-        """
-        bindings = self._bindings
-        if bindings is None or bindings.are_mutable or bindings.have_changed():
-            if bindings is not None:
-                self._twin = ActorClass(
-                    self.__wrapped__, self._options, self._interface
-                )
-            self._bindings = Bindings(self.__wrapped__)
-        return self._twin or self
 
     def _remote(
         self,

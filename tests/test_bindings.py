@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from actorlib._bindings import Bindings
+from actorlib._bindings import Bindings, CurrentSource
 from actorlib._interface import Interface
 
 CELLS = """
@@ -144,3 +144,41 @@ def test_bindings_when_code_travels_by_its_name_then_none() -> None:
     assert not Bindings(Interface)
     assert not Bindings(functools.partial(logging.getLogger))
     assert not Bindings(test_bindings_when_code_travels_by_its_name_then_none)
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_source_when_a_name_stands_for_something_else_then_another_one(
+    cells: dict[str, Any], is_kept: bool
+) -> None:
+    source = CurrentSource(cells["caller"], "first", object, is_kept_if_mutable=is_kept)
+    assert source.get() == "first"
+    exec("def helper(): ...", cells)
+
+    changed = source.get()
+
+    assert changed != "first"
+    assert source.may_change
+    exec("def other(): ...", cells)
+    assert source.get() not in {"first", changed}
+
+
+def test_source_when_nothing_changed_then_the_same(cells: dict[str, Any]) -> None:
+    source = CurrentSource(cells["Model"], "first", object, is_kept_if_mutable=False)
+    assert [source.get(), source.get()] == ["first", "first"]
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_source_when_it_may_be_changed_in_place_then_kept_where_that_is_overlooked(
+    cells: dict[str, Any], is_kept: bool
+) -> None:
+    source = CurrentSource(
+        cells["Configured"], "first", object, is_kept_if_mutable=is_kept
+    )
+    assert source.get() == "first"
+    assert (source.get() == "first") is is_kept
+
+
+def test_source_when_code_travels_by_its_name_then_it_never_changes() -> None:
+    source = CurrentSource(Interface, "first", object, is_kept_if_mutable=False)
+    assert source.get() == "first"
+    assert not source.may_change
