@@ -23,6 +23,8 @@ class ActorInfo:
         restarts: How often it was started anew.
         pending_calls: How many of its calls have no answer yet.
         death: How it ended; empty while it lives.
+        earlier_deaths: Why it was started anew each time, in a line each, oldest first;
+            the latest 10 at the most.
         name: What ``get_actor`` finds it by, or None.
         namespace: Where it is found by that name.
         is_detached: Whether it lives without a handle.
@@ -52,6 +54,7 @@ class ActorInfo:
     started_at: float | None = None
     ended_at: float | None = None
     repr_name: str = ""
+    earlier_deaths: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -713,6 +714,74 @@ async def test_explain_and_snapshot_tell_that_it_restarts(runtime: Runtime) -> N
     assert (seen.state, seen.restarts, seen.pid) == ("restarting", 2, 0)
     assert (seen.devices, seen.mask) == ({}, None)
     assert runtime.available_resources()["GPU"] == 2
+
+
+async def test_snapshot_when_it_was_restarted_then_why_each_time(
+    runtime: Runtime,
+) -> None:
+    actor = Fragile.options(max_restarts=3, restart_backoff=0).remote()
+    assert await actor.add.remote() == 1
+    assert info(runtime, actor).earlier_deaths == ()
+
+    await killed(actor)
+    await actor
+    await actorlib.kill(actor, no_restart=False)
+    await actor
+    seen = info(runtime, actor)
+    assert (seen.state, seen.restarts, seen.death) == ("alive", 2, "")
+    crash, kill = seen.earlier_deaths
+    assert "SIGKILL" in crash
+    assert "while it ran die" in crash
+    assert "it was killed, to be restarted" in kill
+
+    await actorlib.kill(actor)
+    seen = info(runtime, actor)
+    assert (seen.state, seen.earlier_deaths) == ("dead", (crash, kill))
+    assert "it was killed" in seen.death
+    dead, *before = runtime.explain(actor).splitlines()
+    assert dead.endswith(f"is dead: {seen.death}")
+    assert before == [
+        "Why it was restarted before, oldest first:",
+        f"  - {crash}",
+        f"  - {kill}",
+    ]
+
+
+async def test_snapshot_when_it_was_restarted_in_line_then_why(
+    runtime: Runtime,
+) -> None:
+    holder = Target.options(num_gpus=2).remote()
+    await holder
+    waiting = Fragile.options(num_gpus=1, max_restarts=1).remote()
+
+    await actorlib.kill(waiting, no_restart=False)
+
+    (why,) = info(runtime, waiting).earlier_deaths
+    assert why == "it was killed, to be restarted"
+
+
+async def test_the_forgotten_when_they_were_restarted_are_listed_with_every_end() -> (
+    None
+):
+    async with running(num_cpus=1, actor_history=5) as runtime:
+        caller = Caller.remote()
+        actor = Fragile.options(max_restarts=1).remote()
+        await asyncio.gather(caller, actor)
+        await killed(actor)
+        await actor
+        await raised(actor.die.remote())
+        del actor
+        gc.collect()
+
+        for seen in (
+            actorlib.list_actors(),
+            list(runtime.snapshot().actors),
+            await caller.run.remote(actorlib.list_actors),
+        ):
+            told = seen[-1]
+            assert (told.class_name, told.restarts) == ("Fragile", 1)
+            assert "SIGKILL" in told.death
+            assert [("SIGKILL" in why) for why in told.earlier_deaths] == [True]
 
 
 async def test_explain_when_it_restarts_and_finds_no_room_then_what_it_waits_for(

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from actorlib._local.demands import Demands
     from actorlib._local.supervisor import Life
 
+_BEFORE = "Why it was restarted before, oldest first:"
+
 
 def explain(life: Life, demands: Demands, now: float) -> str:
     """Why an actor is not placed yet, or where it is.
@@ -36,7 +38,9 @@ def explain(life: Life, demands: Demands, now: float) -> str:
         told = demands.explain(life)
         return told if is_pending else f"{state}: {told}"
     if record.exit is not None:
-        return f"{record.title} is dead: {record.exit}"
+        dead = f"{record.title} is dead: {record.exit}"
+        earlier = life.restarts.earlier_deaths
+        return "\n  - ".join((f"{dead}\n{_BEFORE}", *earlier)) if earlier else dead
     if record.state is ActorState.RESTARTING:
         return state
     held = ", ".join(

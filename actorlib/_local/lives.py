@@ -244,6 +244,7 @@ class Lives:
             started_at=record.started_at,
             ended_at=record.ended_at,
             repr_name=record.called.own,
+            earlier_deaths=life.restarts.earlier_deaths,
         )
 
     def unanswered(self) -> list[CallInfo]:

@@ -7,6 +7,7 @@ begins afresh.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,6 +21,9 @@ LONGEST = 30.0
 QUIET = 60.0
 """Seconds of life after which the next death counts as the first in a row."""
 
+
+LATEST = 10
+"""How many ends are told of an actor that was restarted, each in a line."""
 
 TRIES = 10
 """How often in a row an actor is tried to be made that is lost before it is ready."""
@@ -158,11 +162,13 @@ class Restarts:
 
     Attributes:
         last_exit: How the process ended that was restarted last.
+        earlier_deaths: How each of the latest ended, in a line without its output.
         given_up: Why it will not be restarted, to be said after "is dead".
     """
 
     def __init__(self, policy: RestartPolicy) -> None:
         self.last_exit: Exit | None = None
+        self.earlier_deaths: tuple[str, ...] = ()
         self.given_up = ""
         self._policy = policy
         self._history = History()
@@ -206,6 +212,7 @@ class Restarts:
         else:
             self._history = verdict.history
             self.last_exit = how
+            self.earlier_deaths = (*self.earlier_deaths, _line(how))[-LATEST:]
         return verdict
 
     def told(self, now: float) -> str:
@@ -224,6 +231,12 @@ class Restarts:
         wait = history.last - now
         shown = f"{wait:.2g}" if wait < 10 else f"{wait:.0f}"
         return f"{text}, in {shown} s" if wait > 0 else text
+
+
+def _line(how: Exit) -> str:
+    # Without what it printed: that adds up, as a thousand of the dead are kept.
+    reason = how.reason.partition("\n")[0]
+    return str(replace(how, reason=reason, log_tail="", constructor=""))
 
 
 def _wait(backoff: float, streak: int) -> float:

@@ -194,7 +194,8 @@ class Life:
         waiter = self._session_over.wait()
         if self._process is None:  # it has none yet, and will start afresh anyway
             if self.place.queue_anew():
-                self.restarts.follows(Exit(cause="restarted"), self._now())
+                how = Exit(cause="restarted", reason=reason)
+                self.restarts.follows(how, self._now())
             self._session_over.happens()
         else:
             self._interrupted = reason

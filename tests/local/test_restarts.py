@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actorlib._local.restarts import (
+    LATEST,
     LONGEST,
     QUIET,
     TRIES,
@@ -262,6 +263,36 @@ def test_restarts_when_none_follows_then_it_says_why() -> None:
     assert restarts.follows(FAILED, 1.0) == GiveUp(restarts.given_up)
     assert restarts.given_up == " after 1 restart (max_restarts=1)"
     assert restarts.last_exit == CRASH
+
+
+def test_restarts_when_many_followed_then_the_latest_ends_are_kept_in_a_line_each() -> (
+    None
+):
+    restarts = Restarts(policy(-1))
+    traceback = "Traceback\n  its line\nValueError"
+    for code in range(LATEST + 2):
+        how = Exit(
+            cause="exited",
+            code=code,
+            reason="its own code ended it\nafter this",
+            method="run",
+            log_tail="some\nlines",
+            constructor=traceback,
+        )
+        restarts.follows(how, 1.0)
+
+    assert restarts.earlier_deaths == tuple(
+        f"its own code ended it (exit code {code}), while it ran run"
+        for code in range(2, LATEST + 2)
+    )
+
+
+def test_restarts_when_none_follows_then_the_last_end_is_no_earlier_one() -> None:
+    restarts = Restarts(policy(1))
+    restarts.follows(CRASH, 1.0)
+    restarts.follows(FAILED, 1.0)
+
+    assert restarts.earlier_deaths == (str(CRASH),)
 
 
 def test_would_follow_when_asked_then_nothing_is_counted() -> None:
