@@ -12,7 +12,7 @@ from collections import deque
 from contextvars import Context
 from typing import TYPE_CHECKING, Literal
 
-from actorlib._local.postmortem import FATAL, last_words
+from actorlib._local.last_words import FATAL, last_words
 
 if TYPE_CHECKING:
     import asyncio
@@ -58,6 +58,12 @@ class OutputPipe:
         # In no context: that of whoever started this would be kept with all it holds.
         Context().run(loop.add_reader, self._read_end, self._read)
 
+    def rename(self, label: str) -> None:
+        """Shows lines behind another name; what was printed before has the old one."""
+        if label != self.label:
+            self._read_all()
+            self.label = label
+
     @property
     def tail(self) -> str:
         """The last lines, for whoever asks why the worker is gone."""
@@ -73,9 +79,7 @@ class OutputPipe:
         """Shows what is there and closes; does not wait for a lasting writer."""
         if self._read_end < 0:
             return
-        for _ in range(_MOST_READS):  # more than the kernel keeps for a pipe
-            if not self._read():
-                break
+        self._read_all()
         if self._rest:
             self._show([self._rest])
         if self._loop is not None:
@@ -90,6 +94,12 @@ class OutputPipe:
             os.close(self._read_end)
             self._read_end = -1
         self.close_write_end()
+
+    def _read_all(self) -> None:
+        """Shows what is there; does not wait for a lasting writer."""
+        for _ in range(_MOST_READS):  # more than the kernel keeps for a pipe
+            if self._read_end < 0 or not self._read():
+                break
 
     def _read(self) -> bool:
         try:

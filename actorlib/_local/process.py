@@ -53,7 +53,7 @@ class LaunchedWorker:
     def rename(self, name: str) -> None:
         self._name = name
         for output in self._outputs:
-            output.label = name
+            output.rename(name)
 
     def log_tail(self) -> str:
         return self._outputs[-1].tail if self._outputs else ""
