@@ -19,7 +19,7 @@ from typing import (
 
 from actorlib._batch import CHUNK, Batch, chunks_of
 from actorlib._checks import count
-from actorlib._engine import ActorId, Hold, current_engine, travels
+from actorlib._engine import Hold, current_engine, travels
 from actorlib._generator import ObjectRefGenerator
 from actorlib._interface import BUILT_IN, TERMINATE
 from actorlib._parts import collected, parted
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from actorlib._call_options import CallKeywords
+    from actorlib._ids import ActorId
     from actorlib._interface import Interface, Method, Own
     from actorlib._reading import Reading
 

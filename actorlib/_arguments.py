@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from actorlib._engine import LoanId, collecting
+from actorlib._engine import collecting
 from actorlib._ref import REFS, ObjectRef
 from actorlib._values import Filled, Sharing, Stored, stored
 from actorlib._wire.answers import noted
@@ -21,7 +21,8 @@ from actorlib.exceptions import SerializationError, TaskCancelledError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from actorlib._wire.frames import Payload
+    from actorlib._ids import LoanId
+    from actorlib._wire.shared import Payload
 
 
 class Arguments:

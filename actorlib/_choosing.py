@@ -13,6 +13,9 @@ from actorlib._checks import one_of
 from actorlib._runtime_options import ENGINES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actorlib._local.machine import Machine
     from actorlib._owner import Owner
     from actorlib._runtime_options import RuntimeOptions
 
@@ -74,8 +77,12 @@ async def started(options: RuntimeOptions, engine: str, address: str | None) -> 
         from actorlib._inline.launcher import InlineLauncher
 
         launch = InlineLauncher
-    machine = await Machine.open(options, launch)
-    # By now it is loaded: the machine used the time that the template took.
+    machine = await Machine.open(options, launch, _load_local)
+    return _load_local()(machine, options)
+
+
+def _load_local() -> Callable[[Machine, RuntimeOptions], Owner]:
+    """Loads the engine of one machine, which takes as long as its template."""
     from actorlib._local.which import engine_for
 
-    return engine_for(machine, options)
+    return engine_for

@@ -10,13 +10,15 @@ import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
-from actorlib._engine import Engine, LoanId, collecting
+from actorlib._engine import Engine, collecting
 from actorlib._wire.blame import reason
 from actorlib._wire.payload import decode, dump
 from actorlib.exceptions import SerializationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
+
+    from actorlib._ids import LoanId
 
 
 class Definition:

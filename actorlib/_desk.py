@@ -12,8 +12,9 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from actorlib._engine import ActorId, Hold, collecting
+from actorlib._engine import Hold, collecting
 from actorlib._handle import ActorHandle, hold_of
+from actorlib._ids import ActorId
 from actorlib._interface import READY, Interface
 from actorlib._ref import ObjectRef, replier_of, watch
 from actorlib._waiting import Several, refuse_loop

@@ -18,10 +18,8 @@ from dataclasses import dataclass
 from typing import (
     TYPE_CHECKING,
     Any,
-    NewType,
     NoReturn,
     Protocol,
-    TypeAlias,
 )
 
 from actorlib._label import Label
@@ -32,6 +30,7 @@ if TYPE_CHECKING:
 
     from actorlib._context import RuntimeContext
     from actorlib._function_options import FunctionSpec
+    from actorlib._ids import ActorId, LoanId, ObjectId
     from actorlib._interface import Interface, Method
     from actorlib._options import ActorOptions
     from actorlib._pending import PendingCalls
@@ -39,17 +38,6 @@ if TYPE_CHECKING:
     from actorlib._ref import ObjectRef
     from actorlib._reservations import Reservations
     from actorlib._snapshot import ActorInfo
-
-
-ActorId = NewType("ActorId", bytes)
-"""Twelve bytes: the runtime, the process that made the actor, its count there."""
-
-ObjectId = NewType("ObjectId", bytes)
-"""Sixteen bytes: the runtime, the process that made the object, its count there."""
-OBJECT_ID = 16
-
-LoanId: TypeAlias = bytes
-"""What is counted while others hold it: an actor, an object, a block of memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from actorlib._actor_method import method_of
-from actorlib._engine import ActorId, Hold, current_engine, travels
+from actorlib._engine import Hold, current_engine, travels
+from actorlib._ids import ActorId
 from actorlib._interface import BUILT_IN
 from actorlib._spelling import closest
 

@@ -405,3 +405,16 @@ def _missing(function: str, kind: str, names: list[str]) -> TypeError:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def class_of(source: object) -> type:
+    """The user's class behind what was pickled of it: itself, or what decorates it."""
+    return cast("type", getattr(source, "__wrapped__", source))
+
+
+def face_of(source: object) -> Interface:
+    """How a class may be called, from what was pickled of it."""
+    if isinstance(source, type):
+        return interface_of(source)
+    # What decorates a class knows its interface: it need not be looked for twice.
+    return cast("Interface", source._interface)  # type: ignore[attr-defined]  # noqa: SLF001

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._bundles import GroupId
-    from actorlib._engine import ActorId
     from actorlib._function_options import FunctionOptions
+    from actorlib._ids import ActorId
     from actorlib._options import ActorOptions
     from actorlib._snapshot import CallInfo, Snapshot
 

@@ -12,7 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._buffer import Buffer
-from actorlib._engine import ActorId, current_engine
+from actorlib._engine import current_engine
+from actorlib._ids import ActorId
 from actorlib._remote import remote
 
 if TYPE_CHECKING:

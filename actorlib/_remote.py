@@ -314,13 +314,6 @@ def _is_found(cls: ActorClass[..., Any]) -> bool:
     return found_by_name(plain.__module__, plain.__qualname__) is cls
 
 
-def face_of(source: object) -> Interface:
-    """How a class may be called, from what a worker has unpickled of it."""
-    if isinstance(source, ActorClass):
-        return plan_of(cast("ActorClass[..., Any]", source))[0]
-    return interface_of(cast("type", source))
-
-
 def found_by(
     made: ActorClass[..., Any] | RemoteFunction[..., Any], engine: Callable[[], Engine]
 ) -> None:
@@ -336,11 +329,6 @@ def found_by(
 def plan_of(cls: ActorClass[..., Any]) -> tuple[Interface, ActorOptions]:
     """The face of an actor class and what each of its actors asks for."""
     return cls._interface, cls._options  # pyright: ignore[reportPrivateUsage]  # of this file
-
-
-def class_of(source: object) -> type:
-    """The user's class behind what a worker has unpickled."""
-    return cast("type", getattr(source, "__wrapped__", source))
 
 
 def _derived(origin: ActorClass[P, T], options: ActorOptions) -> ActorClass[P, T]:

@@ -14,11 +14,8 @@ import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from actorlib._engine import (
-    ActorId,
     Engine,
     Hold,
-    LoanId,
-    ObjectId,
     collecting,
     current_engine,
     traveller,
@@ -34,10 +31,12 @@ from actorlib._wire.shared import Shared
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
+    from actorlib._ids import ActorId, LoanId, ObjectId
     from actorlib._interface import Interface
     from actorlib._ref import BorrowedRef, ObjectRef
-    from actorlib._wire.frames import Frame, Payload
+    from actorlib._wire.frames import Frame
     from actorlib._wire.memory import Memory
+    from actorlib._wire.shared import Payload
 
 
 class Lent(NamedTuple):

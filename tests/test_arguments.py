@@ -11,8 +11,9 @@ from helpers.turns import next_turn
 from actorlib import ActorHandle
 from actorlib._arguments import Arguments, when_done
 from actorlib._context import RuntimeContext
-from actorlib._engine import ActorId, set_engine
+from actorlib._engine import set_engine
 from actorlib._handle import Hold
+from actorlib._ids import ActorId
 from actorlib._interface import interface_of
 from actorlib._wire.payload import decode_call
 from actorlib.exceptions import SerializationError, TaskCancelledError

@@ -10,8 +10,9 @@ import pytest
 from helpers.engine import FakeEngine
 
 from actorlib._code import Definition, Definitions
-from actorlib._engine import ActorId, Hold
+from actorlib._engine import Hold
 from actorlib._handle import ActorHandle
+from actorlib._ids import ActorId
 from actorlib._interface import READY, Interface
 from actorlib.exceptions import SerializationError
 

@@ -12,8 +12,9 @@ from helpers.engine import FakeEngine, Sent
 
 from actorlib import ActorHandle, ActorMethod, ObjectRef
 from actorlib._context import RuntimeContext
-from actorlib._engine import ActorId, collecting, set_engine
+from actorlib._engine import collecting, set_engine
 from actorlib._handle import Hold, hold_of
+from actorlib._ids import ActorId
 from actorlib._interface import BUILT_IN, interface_of
 from actorlib._options import ActorOptions
 from actorlib.exceptions import ActorDiedError, Exit

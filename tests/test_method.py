@@ -9,8 +9,9 @@ from helpers.engine import FakeEngine
 import actorlib
 from actorlib import ActorMethod
 from actorlib._call_options import CallOptions
-from actorlib._engine import ActorId, set_engine
+from actorlib._engine import set_engine
 from actorlib._handle import Hold
+from actorlib._ids import ActorId
 from actorlib._interface import interface_of
 from actorlib._options import ActorOptions
 from actorlib._pending import PendingCalls

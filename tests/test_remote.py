@@ -10,10 +10,12 @@ from helpers.engine import FakeEngine
 
 import actorlib
 from actorlib import ActorClass, ActorHandle
-from actorlib._engine import ActorId, set_engine
+from actorlib._engine import set_engine
 from actorlib._handle import Hold
+from actorlib._ids import ActorId
+from actorlib._interface import class_of
 from actorlib._options import ActorOptions
-from actorlib._remote import class_of, plan_of
+from actorlib._remote import plan_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,6 +9,7 @@ What decides is pure and what acts is thin. In reading order:
   together; those that are spoken for, and those that a wish leaves; where several
   shares find room, and where they lie apart; what the bundles of a group get; what a
   request gets.
+* ``scheduler``: who gets which share, and who waits for one.
 * ``ledger``, ``gaps``, ``line``, ``admission``, ``long_waits``: who holds what, whom a
   share would delay, who goes next, waiting for it, and saying so after a while.
 * ``demands``: what actors ask for as things are now, while others come and go.
@@ -34,7 +35,7 @@ What decides is pure and what acts is thin. In reading order:
 * ``machine``: what there is, who may have it, what starts there.
 * ``stores``: who made which shared memory, and who was shown it.
 * ``session``: one incarnation of a worker, from its first frame to its end.
-* ``postmortem``: how it ended, in words.
+* ``last_words``, ``postmortem``: how it ended, in words.
 * ``restarts``: whether and when an actor that died is started anew.
 * ``surroundings``, ``moments``, ``place``: what a life needs; what others wait for; its
   share.

@@ -8,11 +8,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from actorlib._code import Definition
-    from actorlib._engine import LoanId
+    from actorlib._ids import LoanId
     from actorlib._interface import Interface
     from actorlib._options import ActorOptions
     from actorlib._resources import Resources
-    from actorlib._wire.frames import Payload
+    from actorlib._wire.shared import Payload
 
 
 class Birth(NamedTuple):

@@ -24,12 +24,12 @@ from actorlib.exceptions import (
 if TYPE_CHECKING:
     import asyncio
 
-    from actorlib._engine import ActorId, LoanId
+    from actorlib._ids import ActorId, LoanId
     from actorlib._local.directory import Directory
     from actorlib._local.loans import Loans
     from actorlib._local.objects import Objects
     from actorlib._local.supervisor import Life
-    from actorlib._wire.frames import Payload
+    from actorlib._wire.shared import Payload
 
 
 class Nursery(Protocol):

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from actorlib._apart import Apart, Beside, home_of
-from actorlib._engine import ActorId, Hold
+from actorlib._ids import ActorId
 from actorlib._local.engine import LocalEngine
 from actorlib._local.group_verbs import GroupVerbs
 from actorlib._propagation import MARKED
@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
     from actorlib._apart import Crossing
     from actorlib._bundles import GroupId, GroupSpec
-    from actorlib._engine import ActorSpec, LoanId
+    from actorlib._engine import ActorSpec, Hold
     from actorlib._function_options import FunctionOptions, FunctionSpec
+    from actorlib._ids import LoanId
     from actorlib._interface import Method
     from actorlib._local.machine import Machine
     from actorlib._local.supervisor import Life
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from actorlib._reading import Reading
     from actorlib._runtime_options import RuntimeOptions
     from actorlib._snapshot import ActorInfo, CallInfo, GroupInfo, Snapshot
-    from actorlib._wire.frames import Payload
+    from actorlib._wire.shared import Payload
 
 T = TypeVar("T")
 

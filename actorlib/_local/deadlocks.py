@@ -19,7 +19,7 @@ from actorlib.exceptions import DeadlockError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actorlib._engine import ActorId
+    from actorlib._ids import ActorId
     from actorlib._local.registry import ActorRecord
     from actorlib._local.session import Session
     from actorlib._local.supervisor import Life

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actorlib._engine import ActorId
+from actorlib._ids import ActorId
 from actorlib._local.bundles import Seeker
 from actorlib._local.groups import Groups
 from actorlib._local.line import Priority
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Mapping
 
-    from actorlib._local.machine import Machine
     from actorlib._local.registry import ActorRecord
+    from actorlib._local.scheduler import Scheduler
     from actorlib._local.supervisor import Life
     from actorlib._options import ActorOptions
     from actorlib.accelerators.base import Lease
@@ -33,7 +33,7 @@ class Demands:
     """What every actor of a runtime asks of its machine.
 
     Args:
-        machine: The machine.
+        scheduler: Grants shares of the machine.
         lives: The actors' lives by id, live.
         loop: The owner's loop.
         may_wait: Whether what can never be given waits for ever.
@@ -45,17 +45,17 @@ class Demands:
 
     def __init__(
         self,
-        machine: Machine,
+        scheduler: Scheduler,
         lives: Mapping[ActorId, Life],
         loop: asyncio.AbstractEventLoop,
         *,
         may_wait: bool,
     ) -> None:
-        self._machine = machine
+        self._scheduler = scheduler
         self._lives = lives
         self._may_wait = may_wait
         self.long_waits = LongWaits(loop)
-        self.groups = Groups(machine, loop, self.long_waits, may_wait=may_wait)
+        self.groups = Groups(scheduler, loop, self.long_waits, may_wait=may_wait)
         self._settled: dict[ActorId, Demand] = {}
         self._wishers: dict[ActorId, dict[ActorId, Life]] = {}
 
@@ -97,7 +97,7 @@ class Demands:
             promise = self._enter_group(life, settled)
         else:
             priority = priority_of(record)
-            promise = self._machine.admission.enter(record.label, *settled, priority)
+            promise = self._scheduler.admission.enter(record.label, *settled, priority)
         if record.is_actor and not promise.done():
             where = options.group and options.group.id
             kind = record.called.class_name, str(settled.request), where
@@ -126,9 +126,9 @@ class Demands:
         group = self.groups.of(life.record.options)
         if group is not None:
             return group.explain_member(_seeker(life, settled))
-        unknown = self._machine.catalogue.refusal(label, settled.request)
+        unknown = self._scheduler.catalogue.refusal(label, settled.request)
         promise = life.place.promise
-        return unknown or self._machine.admission.explain(
+        return unknown or self._scheduler.admission.explain(
             label, *settled, promise=promise
         )
 
@@ -145,14 +145,14 @@ class Demands:
             return str(error)
         if group is not None:
             return group.survey(label, *settled, options.placement_group_bundle_index)
-        unknown = self._machine.catalogue.refusal(label, settled.request)
-        return unknown or self._machine.admission.survey(label, *settled)
+        unknown = self._scheduler.catalogue.refusal(label, settled.request)
+        return unknown or self._scheduler.admission.survey(label, *settled)
 
     def _wish_anew(self, life: Life) -> None:
         promise, record = life.place.promise, life.record
         if promise is None or promise.done():
             return
-        admission = self._machine.admission
+        admission = self._scheduler.admission
         try:
             settled = self._demand(record.label, record.options)
         except ActorUnschedulableError as error:
@@ -173,15 +173,15 @@ class Demands:
         Raises:
             ActorUnschedulableError: The machine can never give it, and it may not wait.
         """
-        machine, label = self._machine, life.record.label
+        scheduler, label = self._scheduler, life.record.label
         settled = self._demand(label, life.record.options)
         group = self.groups.of(life.record.options)
         if group is not None:
             if group.infeasible:
                 raise ActorUnschedulableError(group.infeasible)
-        elif not (self._may_wait or machine.ledger.feasible(*settled)):
-            unknown = machine.catalogue.refusal(label, settled.request)
-            never = unknown or refusal(machine.ledger, label, *settled)
+        elif not (self._may_wait or scheduler.ledger.feasible(*settled)):
+            unknown = scheduler.catalogue.refusal(label, settled.request)
+            never = unknown or refusal(scheduler.ledger, label, *settled)
             raise ActorUnschedulableError(never)
         self._settled[life.record.id] = settled
         return settled
@@ -207,7 +207,7 @@ class Demands:
             if (life := self._lives.get(ActorId(actor))) and life.place.lease
             for share in life.place.lease.shares
         ]
-        catalogue = self._machine.catalogue
+        catalogue = self._scheduler.catalogue
         demand = catalogue.demand(label, options, near=near, apart=apart)
         if options.group is None:
             return demand

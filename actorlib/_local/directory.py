@@ -15,7 +15,7 @@ from actorlib.exceptions import ActorAlreadyExistsError, ActorNotFoundError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actorlib._engine import ActorId
+    from actorlib._ids import ActorId
     from actorlib._local.supervisor import Life
     from actorlib._options import ActorOptions
 

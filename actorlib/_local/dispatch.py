@@ -32,19 +32,20 @@ from actorlib._reading import Reading
 from actorlib._ref import ObjectRef
 from actorlib._wire.answers import fill, refuse
 from actorlib._wire.codec import pack
-from actorlib._wire.frames import CALL, CANCEL, LINKED, RESULT, Frame, Payload
+from actorlib._wire.frames import CALL, CANCEL, LINKED, RESULT, Frame
 from actorlib._wire.payload import decode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from actorlib._calling import Deadline
-    from actorlib._engine import LoanId
+    from actorlib._ids import LoanId
     from actorlib._local.objects import Lender
     from actorlib._local.registry import ActorRecord
     from actorlib._local.terms import Terms
     from actorlib._local.under_way import UnderWay
     from actorlib._wire.channel import Channel
+    from actorlib._wire.shared import Payload
 
 
 class Dispatch:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from actorlib._bundles import GroupId
 from actorlib._code import Definitions
 from actorlib._context import RuntimeContext
-from actorlib._engine import ActorId, ActorSpec, Hold, LoanId, ObjectId
+from actorlib._engine import ActorSpec, Hold
 from actorlib._forking import part_loop
 from actorlib._function_options import FunctionOptions
 from actorlib._local.birth import Birth
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
     from actorlib._function_options import FunctionSpec
+    from actorlib._ids import ActorId, LoanId, ObjectId
     from actorlib._interface import Interface, Method
     from actorlib._local.machine import Machine
     from actorlib._local.supervisor import Life
@@ -378,17 +379,18 @@ class LocalEngine(ABC):
 
     def snapshot(self) -> Snapshot:
         """The state of the runtime now."""
-        machine = self.machine
+        scheduler = self.machine.scheduler
         return Snapshot(
-            total=machine.ledger.total(),
-            available=machine.ledger.available(),
+            total=scheduler.ledger.total(),
+            available=scheduler.ledger.available(),
             waiting=tuple(
-                f"{label}: {request}" for label, request in machine.admission.waiting()
+                f"{label}: {request}"
+                for label, request in scheduler.admission.waiting()
             ),
             actors=tuple(self.lives.infos()),
             object_store=self.lives.stores.told(),
             groups=tuple(self.groups.infos()),
-            demands=tuple(machine.demands()),
+            demands=tuple(scheduler.demands()),
             crews=self.lives.pool.workers.info(),
         )
 

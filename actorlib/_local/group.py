@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._bundles import GroupSpec
-    from actorlib._engine import ActorId
+    from actorlib._ids import ActorId
     from actorlib._local.line import Priority
-    from actorlib._local.machine import Machine
+    from actorlib._local.scheduler import Scheduler
     from actorlib._local.where import Where
     from actorlib._resources import Resources
     from actorlib.accelerators.base import Lease
@@ -66,7 +66,7 @@ class Group:
 
     Args:
         spec: What it is.
-        machine: Where it is reserved.
+        scheduler: Grants what it reserves.
         loop: The owner's loop.
         home: Where it is one of.
         may_wait: Whether what can never be reserved waits for ever.
@@ -80,7 +80,7 @@ class Group:
     def __init__(
         self,
         spec: GroupSpec,
-        machine: Machine,
+        scheduler: Scheduler,
         loop: asyncio.AbstractEventLoop,
         home: Home,
         *,
@@ -89,7 +89,7 @@ class Group:
         self.spec = spec
         self.removed = ""
         self.members: dict[ActorId, Callable[[str], None]] = {}
-        self._machine = machine
+        self._scheduler = scheduler
         self._loop = loop
         self._home = home
         self._ready = Moment(loop)
@@ -97,14 +97,14 @@ class Group:
         self._seekers: dict[asyncio.Future[Lease], Seeker] = {}
         self._bundles: Bundles | None = None
         self._promise: asyncio.Future[Lease] | None = None
-        self._demand = machine.catalogue.demand_of_group(spec.amounts, spec.strategy)
+        self._demand = scheduler.catalogue.demand_of_group(spec.amounts, spec.strategy)
         refusal = self._refusal()
         self.infeasible = "" if may_wait else refusal
 
     def _refusal(self) -> str:
         label, (request, where) = self.spec.label, self._demand
-        unknown = self._machine.catalogue.refusal(label, request)
-        ledger = self._machine.ledger
+        unknown = self._scheduler.catalogue.refusal(label, request)
+        ledger = self._scheduler.ledger
         return unknown or group_refusal(ledger, label, request, where) or ""
 
     def begin(self, priority: Priority) -> None:
@@ -115,7 +115,7 @@ class Group:
         """
         if self.infeasible:
             return
-        admission = self._machine.admission
+        admission = self._scheduler.admission
         promise = self._promise = admission.enter(
             self.spec.label, *self._demand, priority
         )
@@ -129,7 +129,7 @@ class Group:
         if self.removed or promise.cancelled() or self._demand.where.gang is None:
             return
         leases = divided(self._demand.where.gang, promise.result())
-        bundles = self._bundles = Bundles(leases, self._machine.ledger.pools)
+        bundles = self._bundles = Bundles(leases, self._scheduler.ledger.pools)
         self._ready.happens()
         for seeking in list(self._seekers):
             self._refuse(seeking)
@@ -258,7 +258,7 @@ class Group:
         """Why an actor is not let in now."""
         if self._bundles is None:
             return f"{seeker.label} waits for its group: {self.explain()}"
-        titles = self._machine.admission.titles()
+        titles = self._scheduler.admission.titles()
         reason = member_shortage(self.spec.label, self._bundles, seeker, titles)
         names = seeker.request.amounts.keys()
         ahead = [
@@ -319,7 +319,7 @@ class Group:
             return
         promise, self._promise = self._promise, None
         if promise is not None:
-            self._machine.admission.leave(promise)
+            self._scheduler.admission.leave(promise)
         if self.members:
             return  # they waited, and are about to end
         self._home.forget(self)
@@ -331,7 +331,7 @@ class Group:
         """Why it is not reserved yet, or where it is."""
         label, demand = self.spec.label, self._demand
         if self.state == "PENDING":
-            admission, ledger = self._machine.admission, self._machine.ledger
+            admission, ledger = self._scheduler.admission, self._scheduler.ledger
             ahead = admission.ahead_of(*demand, self._promise)
             short = group_shortage(ledger, label, *demand)
             return self._refusal() or f"{short}{admission.held_by(*demand)}{ahead}"

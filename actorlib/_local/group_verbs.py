@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from actorlib._apart import block, notify
 from actorlib._bundles import GroupId, GroupSpec
-from actorlib._engine import ActorId
+from actorlib._ids import ActorId, maker_of
 from actorlib._local.holders import OWNER
 from actorlib._local.opening import opened_as, opened_one
-from actorlib._local.registry import Registry
 from actorlib._ref import ObjectRef
 from actorlib._wire.frames import RESULT
 from actorlib._wire.payload import dump
@@ -25,7 +24,8 @@ if TYPE_CHECKING:
 
     from actorlib._local.groups import Groups
     from actorlib._snapshot import GroupInfo
-    from actorlib._wire.frames import Frame, Payload
+    from actorlib._wire.frames import Frame
+    from actorlib._wire.shared import Payload
 
 Entry = ObjectRef[Any] | weakref.ref[ObjectRef[Any]]
 
@@ -211,7 +211,7 @@ def _new_spec(payload: Payload, groups: Groups, maker: int) -> GroupSpec:
     if (
         not isinstance(made, bytes)
         or len(made) != ACTOR_ID
-        or Registry.maker(ActorId(made)) != maker
+        or maker_of(ActorId(made)) != maker
         or groups.find(spec.id) is not None
     ):
         raise ProtocolError(f"a group of a worker's has the id {made!r}")

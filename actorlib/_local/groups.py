@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from actorlib._engine import ActorId
+from actorlib._ids import ActorId, maker_of
 from actorlib._local.group import Group
 from actorlib._local.line import Priority
-from actorlib._local.registry import Registry
 from actorlib.exceptions import (
     PlacementGroupAlreadyExistsError,
     PlacementGroupNotFoundError,
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     from actorlib._bundles import GroupId, GroupSpec
     from actorlib._local.long_waits import LongWaits
-    from actorlib._local.machine import Machine
+    from actorlib._local.scheduler import Scheduler
     from actorlib._options import ActorOptions
     from actorlib.accelerators.base import Lease
 
@@ -29,7 +28,7 @@ class Groups:
     """Every placement group of one runtime, and which lease is of which.
 
     Args:
-        machine: Where they are reserved.
+        scheduler: Grants what they reserve.
         loop: The owner's loop.
         may_wait: Whether what can never be reserved waits for ever.
         long_waits: Says who waits for long.
@@ -40,13 +39,13 @@ class Groups:
 
     def __init__(
         self,
-        machine: Machine,
+        scheduler: Scheduler,
         loop: asyncio.AbstractEventLoop,
         long_waits: LongWaits,
         *,
         may_wait: bool,
     ) -> None:
-        self._machine = machine
+        self._scheduler = scheduler
         self._loop = loop
         self._long_waits = long_waits
         self._may_wait = may_wait
@@ -94,7 +93,7 @@ class Groups:
                 f"get_placement_group({spec.name!r}) gives it, "
                 "remove_placement_group() frees the name"
             )
-        group = Group(spec, self._machine, self._loop, self, may_wait=self._may_wait)
+        group = Group(spec, self._scheduler, self._loop, self, may_wait=self._may_wait)
         self._by_id[spec.id] = group
         if spec.name:
             self._names[spec.name] = group
@@ -125,7 +124,7 @@ class Groups:
         """A group is removed, and everything it had is back."""
         number = group.spec.id
         self._by_id.pop(number, None)
-        maker = Registry.maker(ActorId(number))
+        maker = maker_of(ActorId(number))
         self._made_by.get(maker, set()).discard(number)
 
     def joined(self) -> None:

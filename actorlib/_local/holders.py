@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from actorlib._engine import LoanId
+    from actorlib._ids import LoanId
 
 OWNER = 0
 """The holder that is this process; workers are known by their session's number."""

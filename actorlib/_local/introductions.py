@@ -30,7 +30,7 @@ from actorlib.exceptions import ProtocolError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actorlib._engine import ActorId, LoanId
+    from actorlib._ids import ActorId, LoanId
     from actorlib._local.session import Session
     from actorlib._local.supervisor import Life
 

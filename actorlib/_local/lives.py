@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from actorlib._engine import ActorId, LoanId, ObjectId
+from actorlib._ids import ActorId, LoanId, ObjectId, maker_of
 from actorlib._interface import Interface, method_of
 from actorlib._kinds import UNITS
 from actorlib._local.birth import Birth
@@ -102,10 +102,12 @@ class Lives:
         process = self.registry.prefix(0)
         self.objects = Objects(process, self.loop, self)
         may_wait = options.infeasible == "wait"
-        self.demands = Demands(machine, self.by_id, self.loop, may_wait=may_wait)
+        self.demands = Demands(
+            machine.scheduler, self.by_id, self.loop, may_wait=may_wait
+        )
         self.groups = self.demands.groups
         self.long_waits = self.demands.long_waits
-        machine.admission.titles = self._titles
+        machine.scheduler.admission.titles = self._titles
         self.pool = Pool(
             self,
             machine,
@@ -211,11 +213,11 @@ class Lives:
 
     def available(self) -> dict[str, float]:
         """What nobody holds; see Actors."""
-        return self._machine.ledger.available()
+        return self._machine.scheduler.ledger.available()
 
     def total(self) -> dict[str, float]:
         """Everything that may be granted; see Actors."""
-        return self._machine.ledger.total()
+        return self._machine.scheduler.ledger.total()
 
     def _actors(self) -> Iterator[Life]:
         """All but workers of functions."""
@@ -345,17 +347,17 @@ class Lives:
         if promise.done() and not promise.cancelled() and promise.exception():
             return
         if not self.groups.leave(promise):
-            self._machine.admission.leave(promise)
+            self._machine.scheduler.admission.leave(promise)
 
     def queue_anew(self, promise: asyncio.Future[Lease]) -> None:
         """Goes to the end of the line; see Surroundings."""
         if not any(group.queue_anew(promise) for group in self.groups):
-            self._machine.admission.queue_anew(promise)
+            self._machine.scheduler.admission.queue_anew(promise)
 
     def release_lease(self, lease: Lease) -> None:
         """Gives a share back; see Surroundings."""
         if not self.groups.release(lease):
-            self._machine.admission.release(lease)
+            self._machine.scheduler.admission.release(lease)
 
     def launch(self, record: ActorRecord, lease: Lease) -> WorkerProcess:
         """Starts a worker for the actor; see Surroundings."""
@@ -510,7 +512,7 @@ class Lives:
         self.demands.buried(life)
         self.groups.part(life.record.options, actor)
         self.directory.leave(actor)
-        self._made_by.get(self.registry.maker(actor), set()).discard(actor)
+        self._made_by.get(maker_of(actor), set()).discard(actor)
         if life.record.options.is_detached:
             self.holders.remove(actor, RUNTIME)
         if life.unsent is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator
 
-    from actorlib._engine import LoanId
+    from actorlib._ids import LoanId
 
 
 class Loans(Protocol):

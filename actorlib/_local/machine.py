@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import importlib
 import platform
 import re
 import sys
@@ -13,14 +12,12 @@ from typing import TYPE_CHECKING
 
 from actorlib._enforcement.caps import thread_caps
 from actorlib._kinds import GPU, KINDS, UNITS
-from actorlib._local.admission import Admission
-from actorlib._local.ledger import Ledger
 from actorlib._local.log_style import style_of
+from actorlib._local.scheduler import Scheduler
 from actorlib._local.template import SpawnLauncher, TemplateLauncher
-from actorlib._local.wishes import Catalogue, type_names
-from actorlib._resources import CPU, MEMORY, Resources, counted
+from actorlib._local.wishes import type_names
+from actorlib._resources import CPU, MEMORY, Resources
 from actorlib._runtime_env import variables_of
-from actorlib._snapshot import DemandInfo
 from actorlib._streams import fill_standard_streams
 from actorlib.accelerators import (
     Host,
@@ -55,9 +52,7 @@ class Machine:
         declared: The names of what the user says there is.
 
     Attributes:
-        catalogue: What its types and devices are called.
-        ledger: Who holds what.
-        admission: Who waits for what.
+        scheduler: Who gets what of it, and who waits for it.
         inventory: The devices that may be granted, and why not more.
         id: Its own, in hex.
     """
@@ -71,9 +66,8 @@ class Machine:
         declared: Collection[str] = (),
     ) -> None:
         self.inventory = found
-        self.catalogue = Catalogue(found.devices, declared)
-        self.ledger = Ledger(capacity, found.devices, found.kinds)
-        self.admission = Admission(self.ledger, asyncio.get_running_loop())
+        loop = asyncio.get_running_loop()
+        self.scheduler = Scheduler(capacity, found.devices, found.kinds, declared, loop)
         self.id = hashlib.blake2b(platform.node().encode(), digest_size=16).hexdigest()
         self._host = host
         self._launcher = launcher
@@ -85,12 +79,14 @@ class Machine:
         options: RuntimeOptions,
         launch: Callable[[asyncio.AbstractEventLoop, RuntimeOptions], Launcher]
         | None = None,
+        meanwhile: Callable[[], object] | None = None,
     ) -> Machine:
         """Looks around and makes ready to start workers.
 
         Args:
             options: What was declared, and how workers are started.
             launch: Makes what starts them; None for what the options say.
+            meanwhile: Called in another thread while the template starts.
 
         Raises:
             ValueError: More is declared than the owner may see.
@@ -102,7 +98,7 @@ class Machine:
         launcher = (launch or partial(_launcher, host.environ))(loop, options)
         starting = loop.create_task(launcher.start())
         try:
-            detections = await asyncio.to_thread(_look_around, host)
+            detections = await asyncio.to_thread(_look_around, host, meanwhile)
             found = inventory(
                 detections, _declared(options), mask_form=options.mask_form
             )
@@ -119,15 +115,6 @@ class Machine:
     def is_shared(self) -> bool:
         """Whether workers live in this process."""
         return self._launcher.environment is None
-
-    def demands(self) -> list[DemandInfo]:
-        """What those in line ask for, equal requests together."""
-        return [
-            DemandInfo(
-                resources=counted(request.amounts), count=count, is_infeasible=not may
-            )
-            for request, count, may in self.admission.demands()
-        ]
 
     def launch(self, name: str, lease: Lease) -> WorkerProcess:
         """Starts a worker for an actor that holds a lease.
@@ -183,7 +170,7 @@ class Machine:
     @property
     def parallel(self) -> int:
         """How many workers without a seat are worth their memory."""
-        return max(2, self.ledger.capacity.amounts.get(CPU, 0) // UNITS)
+        return max(2, self.scheduler.ledger.capacity.amounts.get(CPU, 0) // UNITS)
 
     def has_little_memory(self) -> bool:
         """Whether less than a twentieth of the memory is available."""
@@ -216,9 +203,11 @@ class Machine:
         await self._launcher.aclose()
 
 
-def _look_around(host: Host) -> tuple[Detection, ...]:
-    """Finds the devices, and loads the rest of the engine while the template starts."""
-    importlib.import_module("actorlib._local.engine")
+def _look_around(
+    host: Host, meanwhile: Callable[[], object] | None
+) -> tuple[Detection, ...]:
+    if meanwhile is not None:
+        meanwhile()
     return discover(host)
 
 

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from actorlib._local.marks import Marks
 from actorlib._local.under_way import UnderWay
-from actorlib._wire.frames import CALL, CALL_WITH, Frame, Payload
+from actorlib._wire.frames import CALL, CALL_WITH, Frame
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from actorlib._engine import LoanId
+    from actorlib._ids import LoanId
     from actorlib._local.retries import Retries
+    from actorlib._wire.shared import Payload
 
 R = TypeVar("R")
 

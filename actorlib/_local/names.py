@@ -12,7 +12,7 @@ from actorlib._spelling import closest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from actorlib._engine import ActorId
+    from actorlib._ids import ActorId
 
 
 class Names:

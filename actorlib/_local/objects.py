@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from actorlib._apart import block, notify
-from actorlib._engine import OBJECT_ID, LoanId, ObjectId
+from actorlib._ids import OBJECT_ID, LoanId, ObjectId
 from actorlib._local.holders import OWNER
 from actorlib._local.loans import Loans
 from actorlib._local.teardown import tear_down
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from actorlib._local.debts import Debts
-    from actorlib._wire.frames import Payload
+    from actorlib._wire.shared import Payload
 
 _count = struct.Struct(">Q")
 

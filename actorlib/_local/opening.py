@@ -13,7 +13,7 @@ from actorlib._wire.payload import decode
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
-    from actorlib._wire.frames import Payload
+    from actorlib._wire.shared import Payload
 
 T = TypeVar("T")
 

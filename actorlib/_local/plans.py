@@ -29,8 +29,8 @@ from actorlib.exceptions import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from actorlib._engine import LoanId
     from actorlib._function_options import FunctionSpec
+    from actorlib._ids import LoanId
     from actorlib._local.crew import Staff
     from actorlib._local.groups import Groups
     from actorlib._local.loans import Loans
@@ -174,7 +174,7 @@ class Plans:
         asked = options.request.amounts
         if options.num_cpus is not None or CPU not in asked:
             return options
-        if self._machine.ledger.pools.keys().isdisjoint(asked):
+        if self._machine.scheduler.ledger.pools.keys().isdisjoint(asked):
             return options
         return options.updated({"num_cpus": 0})
 
@@ -187,23 +187,23 @@ class Plans:
         crew = self._crews.get(options.shape)
         if crew is not None:
             return crew
-        machine, shape = self._machine, options.shape
+        scheduler, shape = self._machine.scheduler, options.shape
         options = self.settled(options)
-        demand = machine.catalogue.demand(label, options.worker)
+        demand = scheduler.catalogue.demand(label, options.worker)
         seats: Seats
         if options.worker.group is not None:
-            demand = Demand(machine.catalogue.untyped(demand.request), demand.where)
+            demand = Demand(scheduler.catalogue.untyped(demand.request), demand.where)
             index = options.placement_group_bundle_index
             spec = options.worker.group
             seats = GroupSeats(self._groups, spec, label, demand, index)
-        elif self._may_wait or machine.ledger.feasible(*demand):
-            seats = MachineSeats(machine, demand)
+        elif self._may_wait or scheduler.ledger.feasible(*demand):
+            seats = MachineSeats(scheduler, demand)
         else:
-            unknown = machine.catalogue.refusal(label, demand.request)
+            unknown = scheduler.catalogue.refusal(label, demand.request)
             raise ActorUnschedulableError(
-                unknown or refusal(machine.ledger, label, *demand)
+                unknown or refusal(scheduler.ledger, label, *demand)
             )
-        pools = machine.ledger.pools
+        pools = scheduler.ledger.pools
         is_on_device = any(name in pools for name in demand.request.amounts)
         crew = self._crews[shape] = Crew(
             self._staff,

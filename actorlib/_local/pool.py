@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from actorlib._calling import Deadline
-    from actorlib._engine import LoanId
+    from actorlib._ids import LoanId
     from actorlib._local.machine import Machine
     from actorlib._local.streams import Reader
     from actorlib._local.tasks import Reply, Workshop
     from actorlib._snapshot import CallState
-    from actorlib._wire.frames import Payload
+    from actorlib._wire.shared import Payload
 
 
 class Pool:

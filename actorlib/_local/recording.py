@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Mapping
 
-    from actorlib._engine import ActorId, ActorSpec
+    from actorlib._engine import ActorSpec
     from actorlib._function_options import FunctionSpec
+    from actorlib._ids import ActorId
     from actorlib._interface import Method
     from actorlib._local.machine import Machine
     from actorlib._local.supervisor import Life

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import enum
 import itertools
-import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from actorlib._engine import ActorId
+from actorlib._ids import ActorId, actor_id, prefix_of
 from actorlib._label import Label
 
 if TYPE_CHECKING:
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from actorlib._options import ActorOptions
     from actorlib.accelerators.base import Lease
     from actorlib.exceptions import Exit
-
-_id = struct.Struct(">4sII")
 
 
 class ActorState(enum.Enum):
@@ -153,17 +150,11 @@ class Registry:
         Args:
             maker: 0 for the owner, else the number of the worker's session.
         """
-        return _id.pack(self._runtime, maker, 0)[:8]
-
-    @staticmethod
-    def maker(actor: ActorId) -> int:
-        """Which process made an actor: 0 for the owner, else a session's number."""
-        maker: int = _id.unpack(actor)[1]
-        return maker
+        return prefix_of(self._runtime, maker)
 
     def new_id(self) -> ActorId:
         """An id for an actor that the owner makes."""
-        return ActorId(_id.pack(self._runtime, 0, next(self._counter)))
+        return actor_id(self._runtime, 0, next(self._counter))
 
     def add(self, record: ActorRecord) -> None:
         """Registers a new actor.

@@ -67,14 +67,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._calling import Deadline
-    from actorlib._engine import ActorId, LoanId, ObjectId
+    from actorlib._ids import ActorId, LoanId, ObjectId
     from actorlib._local.groups import Groups
     from actorlib._local.objects import Objects
     from actorlib._local.pool import Pool
     from actorlib._local.session import Session
     from actorlib._local.supervisor import Life
     from actorlib._snapshot import ActorInfo
-    from actorlib._wire.frames import Payload
+    from actorlib._wire.shared import Payload
 
 
 _log = logging.getLogger("actorlib")

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from actorlib._arguments import Arguments
-    from actorlib._engine import LoanId
     from actorlib._function_options import FunctionSpec
+    from actorlib._ids import LoanId
     from actorlib._local.pool import Pool
     from actorlib._local.sending import Sending
     from actorlib._local.session import Session
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from actorlib._reading import Reading
     from actorlib._ref import ObjectRef
     from actorlib._values import Sharing
-    from actorlib._wire.frames import Payload
+    from actorlib._wire.shared import Payload
 
     Answered: TypeAlias = ObjectRef[Any] | Reading
 

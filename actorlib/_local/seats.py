@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, final
 
-from actorlib._engine import ActorId
+from actorlib._ids import ActorId
 from actorlib._local.bundles import Seeker
 from actorlib._local.line import Priority
 from actorlib._resources import CPU, Resources
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from actorlib._bundles import GroupSpec
     from actorlib._local.groups import Groups
-    from actorlib._local.machine import Machine
+    from actorlib._local.scheduler import Scheduler
     from actorlib._local.wishes import Demand
     from actorlib.accelerators.base import Lease
 
@@ -93,13 +93,13 @@ class MachineSeats:
     """Seats of the machine, in line with everybody else; see Seats.
 
     Args:
-        machine: The machine.
+        scheduler: Grants shares of the machine.
         demand: What a seat is.
     """
 
-    def __init__(self, machine: Machine, demand: Demand) -> None:
-        self._ledger = machine.ledger
-        self._admission = machine.admission
+    def __init__(self, scheduler: Scheduler, demand: Demand) -> None:
+        self._ledger = scheduler.ledger
+        self._admission = scheduler.admission
         self._demand = demand
 
     def trouble(self) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Mapping
 
-    from actorlib._engine import ActorId
+    from actorlib._ids import ActorId
     from actorlib._interface import Method
     from actorlib._local.loans import Loans
     from actorlib._local.supervisor import Life

@@ -20,7 +20,7 @@ from actorlib.exceptions import ProtocolError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actorlib._engine import ActorId, LoanId
+    from actorlib._ids import ActorId, LoanId
     from actorlib._local.dispatch import Dispatch
     from actorlib._local.holders import Holders
     from actorlib._local.launcher import ProcessExit, WorkerProcess

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Iterable
 
-    from actorlib._engine import ActorId, LoanId
+    from actorlib._ids import ActorId, LoanId
     from actorlib._local.loans import Loans
     from actorlib._ref import ObjectRef, Replier
     from actorlib._wire.channel import Channel

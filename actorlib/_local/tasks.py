@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import weakref
     from collections.abc import Collection, Mapping, Sequence
 
-    from actorlib._engine import LoanId
     from actorlib._function_options import FunctionOptions
+    from actorlib._ids import LoanId
     from actorlib._local.birth import Sealed
     from actorlib._local.groups import Groups
     from actorlib._local.loans import Loans
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from actorlib._options import ActorOptions
     from actorlib._reading import Reading
     from actorlib._ref import ObjectRef
-    from actorlib._wire.frames import Frame, Payload
+    from actorlib._wire.frames import Frame
+    from actorlib._wire.shared import Payload
     from actorlib.accelerators.base import Lease
 
     Reply: TypeAlias = ObjectRef[Any] | weakref.ref[ObjectRef[Any]] | Reading | Asker

@@ -11,7 +11,7 @@ from actorlib._wire.payload import described, dump
 from actorlib.exceptions import DeadlineExceededError
 
 if TYPE_CHECKING:
-    from actorlib._engine import LoanId
+    from actorlib._ids import LoanId
     from actorlib._local.pool import Pool
     from actorlib._local.session import Session
     from actorlib._local.supervisor import Life

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from actorlib._engine import ActorId
+    from actorlib._ids import ActorId
     from actorlib._local.crew import Crew
     from actorlib._local.machine import Machine
     from actorlib._local.tasks import Code, Task, Workshop
@@ -65,7 +65,7 @@ class Workers:
         self._starting = 0
         self._watch = Watch(workshop.loop, self.hands.values())
         self._lesson = Lesson()
-        machine.admission.when_joined = self._idle.make_room
+        machine.scheduler.admission.when_joined = self._idle.make_room
         workshop.groups.when_joined = self._idle.make_room
 
     def hire(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from actorlib._engine import ActorId
+from actorlib._ids import ActorId
 from actorlib._ray.client import taught
 from actorlib._ray.crossing import Again, Retried
 from actorlib._ray.host import AsyncHost, Host

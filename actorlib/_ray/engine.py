@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from actorlib._engine import ActorExit, ActorId, ActorSpec, Hold
+from actorlib._engine import ActorExit, ActorSpec, Hold
 from actorlib._pending import PendingCalls
 from actorlib._ray import client
 from actorlib._ray.actors import Actor, Known, Traits, key_of
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from actorlib._context import RuntimeContext
-    from actorlib._engine import LoanId, ObjectId
     from actorlib._function_options import FunctionSpec
+    from actorlib._ids import ActorId, LoanId, ObjectId
     from actorlib._interface import Interface, Method
     from actorlib._ray.crossing import Birth, House, Sent
     from actorlib._ray.home import Home

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._context import RuntimeContext
-from actorlib._engine import ActorId, Hold, find_engine, set_engine
+from actorlib._engine import Hold, find_engine, set_engine
 from actorlib._handle import ActorHandle
+from actorlib._interface import class_of
 from actorlib._ray.crossing import House
 from actorlib._ray.engine import RayEngine
 from actorlib._ray.home import Arrivals, Home
@@ -25,11 +26,11 @@ from actorlib._ray.library import (
     visibility,
 )
 from actorlib._ray.sealed import opened
-from actorlib._remote import class_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from actorlib._ids import ActorId
     from actorlib._ray.actors import Traits
     from actorlib._ray.crossing import Birth
     from actorlib._ref import ObjectRef

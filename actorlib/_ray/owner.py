@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._bundles import GroupId
-    from actorlib._engine import ActorId
+    from actorlib._ids import ActorId
     from actorlib._options import ActorOptions
     from actorlib._runtime_options import RuntimeOptions
     from actorlib._snapshot import CallInfo

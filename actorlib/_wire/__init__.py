@@ -13,8 +13,8 @@ In reading order:
   PyTorch's tensors over such memory.
 * ``shared``, ``memory``: a payload that lies there; what a process has made and was
   shown.
-* ``side``, ``showing``: the way that descriptors take; how memory is spoken of on a
-  pipe.
+* ``side``, ``reserve``, ``showing``: the way that descriptors take; how memory is
+  spoken of on a pipe.
 * ``channel``: one end of the pipe on an event loop.
 * ``pipe``: one end of the pipe on a plain thread.
 * ``link``: one end of the socket pair between two workers.

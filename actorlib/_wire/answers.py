@@ -29,7 +29,8 @@ from actorlib.exceptions import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from actorlib._wire.frames import Frame, Payload
+    from actorlib._wire.frames import Frame
+    from actorlib._wire.shared import Payload
 
 
 _ENDINGS = (

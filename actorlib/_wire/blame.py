@@ -15,8 +15,8 @@ from actorlib.exceptions import SerializationError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from actorlib._wire.frames import Payload
     from actorlib._wire.memory import Memory
+    from actorlib._wire.shared import Payload
 
 _DEPTH = 5
 """Steps into a value that are searched for an error's sake."""

@@ -32,7 +32,8 @@ from actorlib.exceptions import ProtocolError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from actorlib._wire.frames import Buffer, Frame
+    from actorlib._wire.frames import Frame
+    from actorlib._wire.shared import Buffer
     from actorlib._wire.showing import Showing
 
 S = TypeVar("S")

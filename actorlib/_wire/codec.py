@@ -26,7 +26,8 @@ from actorlib.exceptions import ProtocolError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from actorlib._wire.frames import Buffer, Frame
+    from actorlib._wire.frames import Frame
+    from actorlib._wire.shared import Buffer
 
 
 class Tables(Protocol):

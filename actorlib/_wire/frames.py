@@ -103,10 +103,7 @@ FAILURE   to the caller  likewise
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
-
-if TYPE_CHECKING:
-    from actorlib._wire.shared import Shared
+from typing import Any, Final, TypeAlias
 
 START: Final = 0
 READY: Final = 1
@@ -186,6 +183,4 @@ CANCELLED: Final = 2
 UNBEGUN: Final = 3
 """A FAILURE of nobody: the worker gives the call back as it came."""
 
-Buffer: TypeAlias = bytes | bytearray | memoryview
-Payload: TypeAlias = "bytes | list[Buffer] | Shared"
 Frame: TypeAlias = tuple[Any, ...]

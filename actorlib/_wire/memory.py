@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from actorlib._wire.blocks import PAGE
 from actorlib._wire.exports import telling
+from actorlib._wire.reserve import Spare
 from actorlib._wire.segments import Budget, Segment, Shown
 from actorlib._wire.shared import Shared, aligned, block_id
-from actorlib._wire.side import Spare
 from actorlib._wire.store import Store
 from actorlib.exceptions import ObjectStoreFullError, ProtocolError
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from actorlib._wire.exports import Last
-    from actorlib._wire.frames import Buffer, Payload
+    from actorlib._wire.shared import Buffer, Payload
 
 _log = logging.getLogger("actorlib")
 

@@ -32,7 +32,7 @@ from actorlib.exceptions import SerializationError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from actorlib._wire.frames import Buffer, Payload
+    from actorlib._wire.shared import Buffer, Payload
 
 LARGE = 64 * 1024
 """Bytes from which a buffer travels outside of its frame, without a copy."""

@@ -18,7 +18,8 @@ from actorlib._wire.memory import Memory
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from actorlib._wire.frames import Buffer, Frame
+    from actorlib._wire.frames import Frame
+    from actorlib._wire.shared import Buffer
     from actorlib._wire.showing import Showing
 
 _timeval = struct.Struct("ll")

@@ -14,7 +14,7 @@ from actorlib._wire.exports import at, file_of
 from actorlib._wire.mapping import COPY, Mapping
 
 if TYPE_CHECKING:
-    from actorlib._wire.frames import Buffer
+    from actorlib._wire.shared import Buffer
 
 
 def writable(view: memoryview) -> Buffer:

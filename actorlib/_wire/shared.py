@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,6 +14,11 @@ NAME = 12
 """The length of the name of a segment; its first eight bytes name who made it."""
 block_id = struct.Struct(f">{NAME}sQ")
 """The name of a segment, and where a block begins in it."""
+
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+Payload: TypeAlias = "bytes | list[Buffer] | Shared"
+"""What a frame carries: one piece, several that follow it, or where it lies."""
 
 
 class Store(Protocol):

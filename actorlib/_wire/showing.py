@@ -20,8 +20,9 @@ from actorlib._wire.side import Side, first, put
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
-    from actorlib._wire.frames import Buffer, Frame
+    from actorlib._wire.frames import Frame
     from actorlib._wire.memory import Memory
+    from actorlib._wire.shared import Buffer
 
 
 class Showing:

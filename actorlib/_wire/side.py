@@ -12,12 +12,8 @@ import array
 import contextlib
 import os
 import socket
-from typing import TYPE_CHECKING
 
 from actorlib.exceptions import ProtocolError
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
 
 _int = array.array("i").itemsize
 _ROOM = socket.CMSG_SPACE(_int)
@@ -75,37 +71,6 @@ class Side:
     def close(self) -> None:
         """Closes this end, and what has come and was not taken."""
         self._sock.close()
-
-
-class Spare:
-    """A descriptor in reserve, for a process that may open no more of them.
-
-    It is given up for as long as it takes to do something with another one.
-    """
-
-    def __init__(self) -> None:
-        self._fd = -1
-
-    def reserve(self) -> None:
-        """Opens it, if it can be."""
-        if self._fd < 0:
-            with contextlib.suppress(OSError):
-                self._fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-
-    @contextlib.contextmanager
-    def lent(self) -> Generator[None]:
-        """While one more can be opened, unless another thread is quicker."""
-        self.close()
-        try:
-            yield
-        finally:
-            self.reserve()
-
-    def close(self) -> None:
-        """Gives it up."""
-        if self._fd >= 0:
-            os.close(self._fd)
-        self._fd = -1
 
 
 def put(sock: socket.socket, data: bytes, fd: int) -> int:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Mapping
 
-    from actorlib._engine import ActorId
+    from actorlib._ids import ActorId
     from actorlib._interface import Method
     from actorlib._ref import Replier
     from actorlib._worker.outbox import Outbox

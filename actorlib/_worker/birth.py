@@ -14,9 +14,9 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._context import RuntimeContext
+from actorlib._interface import class_of, face_of
 from actorlib._label import Label
-from actorlib._remote import class_of, face_of
-from actorlib._wire.frames import LONGEST_NAME, START, Frame, Payload
+from actorlib._wire.frames import LONGEST_NAME, START, Frame
 from actorlib._wire.payload import decode, decode_call
 from actorlib._worker.built_in import install
 from actorlib._worker.crew import Crew
@@ -26,8 +26,9 @@ from actorlib.exceptions import ProtocolError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from actorlib._engine import ActorId
+    from actorlib._ids import ActorId
     from actorlib._interface import Interface
+    from actorlib._wire.shared import Payload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

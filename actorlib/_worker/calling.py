@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from actorlib._arguments import Arguments
 from actorlib._calling import running
 from actorlib._code import pickled
-from actorlib._engine import ActorId
+from actorlib._ids import ActorId
 from actorlib._reading import Feed, Reading
 from actorlib._runtime_env import inherited, refuse_own
 from actorlib._telling import tell
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Mapping
 
-    from actorlib._engine import LoanId
     from actorlib._function_options import FunctionSpec
+    from actorlib._ids import LoanId
     from actorlib._ref import ObjectRef
     from actorlib._worker.outbox import Outbox
     from actorlib._worker.refs import Refs

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from actorlib._engine import LoanId
+    from actorlib._ids import LoanId
 
 
 class LoanBook:

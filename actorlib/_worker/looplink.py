@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from actorlib._engine import LoanId
+    from actorlib._ids import LoanId
     from actorlib._ref import ObjectRef
     from actorlib._wire.channel import Channel
     from actorlib._wire.frames import Frame

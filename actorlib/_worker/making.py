@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from actorlib._arguments import Arguments
 from actorlib._code import Definitions
-from actorlib._engine import ActorId, ActorSpec, Hold
+from actorlib._ids import ActorId
 from actorlib._runtime_env import inherited, refuse_own
 from actorlib._values import Sharing
 from actorlib._wire.answers import dumped
@@ -16,6 +16,7 @@ from actorlib._wire.frames import CREATE, GIVE, Frame
 from actorlib._wire.payload import dump
 
 if TYPE_CHECKING:
+    from actorlib._engine import ActorSpec, Hold
     from actorlib._options import ActorOptions
     from actorlib._worker.birth import Start
     from actorlib._worker.loans import LoanBook

@@ -8,7 +8,7 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from actorlib._engine import ObjectId
+from actorlib._ids import ObjectId
 from actorlib._ref import BorrowedRef, ObjectRef
 from actorlib._values import (
     BorrowedRefs,

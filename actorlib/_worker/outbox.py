@@ -16,7 +16,7 @@ from actorlib._wire.lanes import Lanes
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actorlib._engine import ActorId, LoanId
+    from actorlib._ids import ActorId, LoanId
     from actorlib._ref import ObjectRef
     from actorlib._wire.frames import Frame
 

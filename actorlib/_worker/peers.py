@@ -32,8 +32,8 @@ from actorlib.exceptions import ProtocolError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from actorlib._engine import ActorId, LoanId
-    from actorlib._wire.frames import Payload
+    from actorlib._ids import ActorId, LoanId
+    from actorlib._wire.shared import Payload
     from actorlib._wire.showing import Showing
     from actorlib._worker.hosts import Engine, Host
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import traceback
 from typing import TYPE_CHECKING, Protocol
 
-from actorlib._engine import LoanId, collecting
+from actorlib._engine import collecting
 from actorlib._values import encoded_error
 from actorlib._wire import payload as payloads
 from actorlib._wire.blame import reason
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
+    from actorlib._ids import LoanId
     from actorlib._values import Sharing
-    from actorlib._wire.frames import Payload
+    from actorlib._wire.shared import Payload
 
     class Answering(Sharing, Protocol):
         """The engine of a worker, as far as its answers need it."""

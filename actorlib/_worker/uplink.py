@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from actorlib._calling import running
-from actorlib._engine import ActorExit, ActorId, ActorSpec, Hold, LoanId, ObjectId
+from actorlib._engine import ActorExit, ActorSpec, Hold
 from actorlib._pending import PendingCalls
 from actorlib._wire.frames import (
     AT_ONCE,
@@ -52,12 +52,13 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Collection, Generator, Mapping
 
+    from actorlib._ids import ActorId, LoanId, ObjectId
     from actorlib._interface import Interface, Method
     from actorlib._reading import Reading
     from actorlib._ref import ObjectRef
     from actorlib._snapshot import ActorInfo
-    from actorlib._wire.frames import Payload
     from actorlib._wire.pipe import Pipe
+    from actorlib._wire.shared import Payload
     from actorlib._worker.birth import Start
     from actorlib._worker.hosts import Host
 

@@ -28,7 +28,7 @@ from benchmarks.subjects._decisions import Block, churn, rate
 from benchmarks.subjects._report import arguments, report
 
 if TYPE_CHECKING:
-    from actorlib._engine import ActorId
+    from actorlib._ids import ActorId
 
 _GPU: Final = "GPU"
 _TO_A_DEVICE: Final = 10

@@ -14,8 +14,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast, final
 
 import actorlib
-from actorlib._engine import ActorId, find_engine, set_engine
+from actorlib._engine import find_engine, set_engine
 from actorlib._handle import hold_of
+from actorlib._ids import ActorId
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator

@@ -10,7 +10,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, final
 
 from actorlib._context import RuntimeContext
-from actorlib._engine import ActorId, Hold, LoanId, ObjectId
+from actorlib._engine import Hold
+from actorlib._ids import ActorId, LoanId, ObjectId
 from actorlib._pending import PendingCalls
 from actorlib._reading import Reading
 from actorlib._ref import ObjectRef

@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from actorlib._engine import ActorId
+from actorlib._ids import ActorId
 from actorlib._local.holders import OWNER, Holders
 
 ONE, TWO, THREE = (ActorId(bytes([n])) for n in (1, 2, 3))

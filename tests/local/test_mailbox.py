@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from actorlib._engine import ActorId
+from actorlib._ids import ActorId
 from actorlib._local.mailbox import Mailbox
 from actorlib._local.retries import Retries
 from actorlib._wire.frames import CALL

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from actorlib._engine import ActorId
+from actorlib._ids import ActorId
 from actorlib._local.names import Names, advice
 
 ONE, TWO = ActorId(b"1"), ActorId(b"2")

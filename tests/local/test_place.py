@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from helpers.turns import next_turn
 
-from actorlib._engine import ActorId
+from actorlib._ids import ActorId
 from actorlib._interface import interface_of
 from actorlib._local.place import Place
 from actorlib._local.registry import ActorRecord

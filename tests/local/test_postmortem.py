@@ -4,17 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from actorlib._engine import ActorId
+from actorlib._ids import ActorId
 from actorlib._interface import interface_of
+from actorlib._local.last_words import last_words
 from actorlib._local.launcher import ProcessExit
-from actorlib._local.postmortem import (
-    Remains,
-    died,
-    exit_of,
-    last_words,
-    unavailable,
-    under_way,
-)
+from actorlib._local.postmortem import Remains, died, exit_of, unavailable, under_way
 from actorlib._local.registry import ActorRecord
 from actorlib._options import ActorOptions
 from actorlib.exceptions import ActorDiedError, ActorUnschedulableError, Exit

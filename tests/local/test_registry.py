@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from actorlib._engine import ActorId
+from actorlib._ids import ActorId
 from actorlib._interface import interface_of
 from actorlib._local.registry import ActorRecord, ActorState, Registry
 from actorlib._options import ActorOptions

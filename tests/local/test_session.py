@@ -16,9 +16,9 @@ from helpers.scripted import ScriptedWorker, be_silent, scripted
 import actorlib
 from actorlib._engine import find_engine
 from actorlib._handle import hold_of
+from actorlib._interface import face_of
 from actorlib._local.launcher import ProcessExit
 from actorlib._options import ActorOptions
-from actorlib._remote import face_of
 from actorlib._wire.codec import pack
 from actorlib._wire.frames import (
     ASK,
@@ -127,7 +127,7 @@ class Street:
         assert not self.beside.exited.done()
         assert self.beside.error is None
         assert self.engine.available()["GPU"] == 0.5
-        self.engine.machine.ledger.check()
+        self.engine.machine.scheduler.ledger.check()
 
 
 @pytest.fixture

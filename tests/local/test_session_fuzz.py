@@ -25,8 +25,8 @@ from actorlib._bundles import GroupId, GroupSpec
 from actorlib._engine import find_engine
 from actorlib._function_options import FunctionOptions
 from actorlib._handle import hold_of
+from actorlib._interface import face_of
 from actorlib._options import ActorOptions
-from actorlib._remote import face_of
 from actorlib._wire import upward
 from actorlib._wire.codec import encode
 from actorlib._wire.frames import (
@@ -437,7 +437,7 @@ class Street:
         assert not self.beside.exited.done(), self.beside.error
         _check_served(self.beside.frames)
         self.beside.frames[1:] = []
-        self.engine.machine.ledger.check()
+        self.engine.machine.scheduler.ledger.check()
         lives.registry.check()
         assert self.engine.available() == self.free
         assert self.engine.snapshot().waiting == ()

@@ -36,7 +36,7 @@ from actorlib._wire.payload import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actorlib._wire.frames import Payload
+    from actorlib._wire.shared import Payload
 
 
 class Colour(enum.Enum):

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actorlib._engine import ActorId
+from actorlib._ids import ActorId
 from actorlib._wire.codec import pack
 from actorlib._wire.frames import (
     ASK,
