@@ -70,6 +70,24 @@ async def test_ser_007_a_lock_cannot_be_sent_unless_somebody_says_how() -> None:
     assert (await actorlib.put([Guarded(2)]))[0].value == 2
 
 
+async def test_serializer_when_code_captures_an_instance_then_it_holds_too() -> None:
+    guarded = Guarded(3)
+
+    @actorlib.remote
+    class Holder:
+        def value(self) -> int:
+            return guarded.value
+
+    @actorlib.remote
+    def value() -> int:
+        return guarded.value
+
+    say_how()
+
+    assert await Holder.remote().value.remote() == 3
+    assert await value.remote() == 3
+
+
 async def test_serializer_when_deregistered_then_it_is_as_before() -> None:
     say_how()
     actorlib.deregister_serializer(Guarded)

@@ -154,11 +154,13 @@ def dump(value: object) -> bytes:
     Raises:
         Exception: Whatever pickling raised.
     """
+    stream = io.BytesIO()
     try:
-        return cast("bytes", _cloudpickle.dumps(value, protocol=_PROTOCOL))
+        _WholePickler(stream, _PROTOCOL).dump(value)
     except BaseException as error:
         _raise_if_harmless(error)
         raise SerializationError(f"pickling it raised {described(error)}") from error
+    return stream.getvalue()
 
 
 def described(error: BaseException) -> str:
@@ -240,15 +242,23 @@ def _reduce_view(view: memoryview) -> tuple[object, ...]:
     return load, (whole, view.format, view.shape)
 
 
+_cloudpickles: ChainMap[type, Any] = _cloudpickle.Pickler.dispatch_table
+_OWN: dict[type, Any] = {memoryview: _reduce_view}
+"""How we pickle; cloudpickle would turn memoryviews into bytes."""
+
+
 class _Pickler(_cloudpickle.Pickler):  # type: ignore[misc]  # it ships no types
-    """Keeps memoryviews what they are; cloudpickle would turn them into bytes."""
+    """Pickles one value whose buffers may go beside the pickle."""
 
     dispatch_table: ClassVar[Any] = ChainMap[Any, Any](
-        {memoryview: _reduce_view},
-        REDUCERS,
-        _TENSORS,
-        _cloudpickle.Pickler.dispatch_table,
+        _OWN, REDUCERS, _TENSORS, _cloudpickles
     )
+
+
+class _WholePickler(_cloudpickle.Pickler):  # type: ignore[misc]  # likewise
+    """Pickles in one piece; tensors go as PyTorch itself sends them."""
+
+    dispatch_table: ClassVar[Any] = ChainMap[Any, Any](_OWN, REDUCERS, _cloudpickles)
 
 
 class _Long:
