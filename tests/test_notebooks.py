@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+import linecache
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from actorlib.exceptions import ActorDiedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 pytestmark = [
     pytest.mark.process,
@@ -97,3 +103,59 @@ async def test_function_when_called_by_an_actor_then_as_when_the_actor_was_made(
     assert await model.remote().ask.remote() == "first"
     exec(AGAIN, cells)
     assert await model.remote().ask.remote() == "second"
+
+
+BROKEN = """
+import actorlib
+
+@actorlib.remote
+class Broken:
+    def __init__(self, is_whole):
+        if not is_whole: raise OSError("no model")
+
+    def divide(self, x):
+        return x / 0
+
+    async def ask(self):
+        return await share.remote(1)
+
+@actorlib.remote
+def share(x):
+    return x / 0.0
+"""
+
+
+@pytest.fixture
+def broken() -> Iterator[dict[str, Any]]:
+    """As IPython runs a cell: no file has its lines, but whoever asks gets them."""
+    name, lines = "<cell 7>", BROKEN.splitlines(keepends=True)
+    linecache.cache[name] = (len(BROKEN), None, lines, name)
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(BROKEN, name, "exec"), names)
+    yield names
+    linecache.cache.pop(name, None)
+
+
+async def test_error_when_a_cell_raises_in_an_actor_then_its_line_is_shown(
+    broken: dict[str, Any],
+) -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        await broken["Broken"].remote(is_whole=True).divide.remote(1)
+    assert 'File "<cell 7>", line 10, in divide\n    return x / 0\n' in str(
+        caught.value.__cause__
+    )
+
+
+async def test_error_when_an_actor_calls_a_function_of_a_cell_then_its_line_too(
+    broken: dict[str, Any],
+) -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        await broken["Broken"].remote(is_whole=True).ask.remote()
+    assert "    return x / 0.0\n" in str(caught.value.__cause__)
+
+
+async def test_death_when_a_constructor_of_a_cell_raises_then_its_line_is_shown(
+    broken: dict[str, Any],
+) -> None:
+    with pytest.raises(ActorDiedError, match='raise OSError\\("no model"\\)'):
+        await broken["Broken"].remote(is_whole=False)

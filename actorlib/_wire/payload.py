@@ -9,16 +9,21 @@ dicts of them, where none of that can happen; cloudpickle carries the rest, clas
 
 Buffers of a large value (arrays, long bytes) are not copied into the pickle: they go
 behind the frame as they are.
+
+Code that no file has (of a notebook's cells) takes its lines along, so that tracebacks
+show them wherever it runs.
 """
 
 from __future__ import annotations
 
 import functools
 import io
+import linecache
 import pickle
 import sys
 import threading
 import traceback
+import types
 from collections import ChainMap
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -243,7 +248,27 @@ def _reduce_view(view: memoryview) -> tuple[object, ...]:
 
 
 _cloudpickles: ChainMap[type, Any] = _cloudpickle.Pickler.dispatch_table
-_OWN: dict[type, Any] = {memoryview: _reduce_view}
+_reduce_plain_code: Any = _cloudpickles[types.CodeType]
+
+
+def _reduce_code(code: types.CodeType) -> tuple[object, ...]:
+    make, parts = _reduce_plain_code(code)
+    entry: Any = linecache.cache.get(code.co_filename)
+    # Whoever keeps lines that no file has (IPython, attrs) gives them no time.
+    if entry is None or len(entry) != 4 or entry[1] is not None or entry[0] >= LARGE:
+        return make, parts
+    # The list as it is, and no copy: pickle keeps it once for all code of one cell.
+    return _code_with_lines, (code.co_filename, entry[2], make, parts)
+
+
+def _code_with_lines(
+    filename: str, lines: list[str], make: Callable[..., Any], parts: tuple[Any, ...]
+) -> types.CodeType:
+    linecache.cache[filename] = (sum(map(len, lines)), None, lines, filename)
+    return cast("types.CodeType", make(*parts))
+
+
+_OWN: dict[type, Any] = {memoryview: _reduce_view, types.CodeType: _reduce_code}
 """How we pickle; cloudpickle would turn memoryviews into bytes."""
 
 

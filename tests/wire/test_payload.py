@@ -5,10 +5,12 @@ import datetime as dt
 import decimal
 import enum
 import gc
+import linecache
 import pickle
 import subprocess
 import sys
 import threading
+import traceback
 import types
 import uuid
 from dataclasses import dataclass
@@ -34,7 +36,7 @@ from actorlib._wire.payload import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from actorlib._wire.shared import Payload
 
@@ -474,6 +476,57 @@ def test_code_when_a_lambda_travels_then_it_can_be_called() -> None:
     factor = 3
 
     assert trip(lambda x: x * factor)(2) == 6
+
+
+@pytest.fixture
+def cell() -> Iterator[tuple[str, str]]:
+    """The name and the text of code as a notebook's: lines without a file."""
+    name, text = "<cell 1>", "def divide(x):\n    return x / 0\n"
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    yield name, text
+    linecache.cache.pop(name, None)
+
+
+@pytest.mark.parametrize("send", [encode, dump])
+def test_code_when_no_file_has_it_then_tracebacks_show_its_lines_there(
+    cell: tuple[str, str], send: Callable[[object], Payload]
+) -> None:
+    name, text = cell
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(text, name, "exec"), names)
+    payload = send(names["divide"])
+    del linecache.cache[name]  # as in another process
+
+    with pytest.raises(ZeroDivisionError) as caught:
+        decode(payload)(1)
+
+    shown = "".join(traceback.format_exception(caught.value))
+    assert f'File "{name}", line 2, in divide\n    return x / 0\n' in shown
+
+
+def test_code_when_all_of_a_cell_travels_then_its_lines_once(
+    cell: tuple[str, str],
+) -> None:
+    name, text = cell
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(text, name, "exec"), names)
+    exec(compile("def other(): ...", name, "exec"), names)
+
+    payload = dump([names["divide"], names["other"]])
+
+    assert payload.count(b"return x / 0") == 1
+
+
+def test_code_when_its_cell_is_huge_then_without_its_lines(
+    cell: tuple[str, str],
+) -> None:
+    name, text = cell
+    text += "#" * LARGE
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(text, name, "exec"), names)
+
+    assert len(dump(names["divide"])) < LARGE
 
 
 def test_code_when_an_instance_of_a_local_class_travels_then_its_state_too() -> None:
