@@ -317,8 +317,9 @@ def current_engine() -> Engine:
     if engine is None:
         raise RuntimeError(
             "no runtime is running in this process: write "
-            "'async with actorlib.init():' around the code that uses actors. What has "
-            "no event loop writes 'import actorlib.blocking as ray' instead"
+            "'async with actorlib.init():' around the code that uses actors, or "
+            "'await actorlib.init()' in a notebook. What has no event loop writes "
+            "'import actorlib.blocking as ray' instead"
         )
     return engine
 

@@ -45,6 +45,11 @@ class Owner(Engine, Protocol):
         """The loop that it was started on."""
         ...
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether it refuses everything by now, whoever has ended it."""
+        ...
+
     def abandon(self) -> Callable[[], None]:
         """Ends everything where that loop is closed.
 

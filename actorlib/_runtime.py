@@ -53,7 +53,7 @@ class Runtime:
         self._is_used = False
 
     def __repr__(self) -> str:
-        return f"<Runtime {'running' if self._engine is not None else 'not running'}>"
+        return f"<Runtime {'not running' if self._owner() is None else 'running'}>"
 
     def __await__(self) -> Generator[Any, None, Self]:
         return self._open().__await__()
@@ -153,13 +153,19 @@ class Runtime:
             return engine.explain_group(actor.id)
         return engine.explain(hold_of(_checked(actor)).actor_id)
 
+    def _owner(self) -> Owner | None:
+        """The engine if it runs: others end it too, by shutdown() or reinit=True."""
+        engine = self._engine
+        return None if engine is None or engine.is_closed else engine
+
     def _running(self) -> Owner:
-        if self._engine is None:
+        engine = self._owner()
+        if engine is None:
             raise RuntimeError(
                 "this runtime is not running: it starts with 'async with "
                 "actorlib.init():' and ends with the block"
             )
-        return self._engine
+        return engine
 
     async def _open(self) -> Self:
         if self._is_used:
@@ -427,13 +433,20 @@ def get_gpu_ids() -> list[int | str]:
 
 
 def _refuse_second() -> None:
-    if find_engine() is not None:
-        raise RuntimeError(
-            "a runtime is running in this process already: leave its block, or await "
-            "its shutdown(), before starting another. Where nobody has it any more, "
-            "'await actorlib.shutdown()' ends it, and init(reinit=True) ends it and "
-            "starts anew"
+    engine = find_engine()
+    if engine is None:
+        return
+    how = (
+        "leave its block, or await its shutdown(), before starting another. Where "
+        "nobody has it any more, 'await actorlib.shutdown()' ends it, and "
+        "init(reinit=True) ends it and starts anew"
+    )
+    if isinstance(getattr(engine, "loop", None), Apart):
+        how = (
+            "it is a script's, whose refs can be awaited too. "
+            "actorlib.blocking.shutdown() ends it"
         )
+    raise RuntimeError(f"a runtime is running in this process already: {how}")
 
 
 def _checked(actor: object) -> ActorHandle[Any]:

@@ -11,6 +11,7 @@ import pytest
 from helpers.actors import Caller, Echo
 
 import actorlib
+from actorlib import blocking
 from actorlib.exceptions import ActorHandleNotFoundError, UnsupportedOptionError
 
 if TYPE_CHECKING:
@@ -133,6 +134,31 @@ async def test_shutdown_when_the_runtime_was_lost_then_another_can_be_started() 
         assert await Echo.remote().echo.remote(2) == 2
         await actorlib.shutdown()
         await runtime.shutdown()
+
+
+async def test_runtime_when_others_have_ended_it_then_it_says_that_it_is_over() -> None:
+    async with actorlib.init(num_cpus=1) as first:
+        assert repr(first) == "<Runtime running>"
+        async with actorlib.init(num_cpus=1, reinit=True) as second:
+            assert repr(first) == "<Runtime not running>"
+            assert repr(second) == "<Runtime running>"
+            with pytest.raises(RuntimeError, match="this runtime is not running"):
+                first.snapshot()
+            await first.shutdown()
+            assert repr(second) == "<Runtime running>"
+
+            await actorlib.shutdown()
+
+            assert repr(second) == "<Runtime not running>"
+            with pytest.raises(RuntimeError, match="this runtime is not running"):
+                second.calls()
+
+
+async def test_init_of_scripts_when_a_loop_has_one_then_it_says_who_ends_it() -> None:
+    async with actorlib.init(num_cpus=1):
+        with pytest.raises(RuntimeError, match=r"'await actorlib\.shutdown\(\)'"):
+            blocking.init()
+        blocking.init(ignore_reinit_error=True)
 
 
 async def test_init_when_it_is_to_start_anew_then_what_runs_is_ended() -> None:

@@ -293,6 +293,11 @@ class LocalEngine(ABC):
         with suppress(RuntimeError):  # the loop is closed
             self.loop.call_soon_threadsafe(callback)
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether it refuses everything by now; see Owner."""
+        return self._is_closed
+
     def forsake(self) -> None:
         """Refuses everything from now on; see Engine."""
         self._is_forsaken = self._is_closed = True

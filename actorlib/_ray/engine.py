@@ -313,6 +313,11 @@ class RayEngine:
         """Calls back where refs are filled; see Engine."""
         self.home.post(callback)
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether it refuses everything by now; see Owner."""
+        return self._is_closed
+
     def forsake(self) -> None:
         """Refuses everything from now on; see Engine."""
         self._is_closed = True

@@ -77,9 +77,14 @@ def init(address: str | None = None, **options: Any) -> Context:
     if find_engine() is not None:
         if told.ignores_second:
             return Context()
+        end = (
+            "call shutdown() before init()"
+            if SESSION.has_started
+            else "'await actorlib.shutdown()' ends it where actorlib.init() started it"
+        )
         raise RuntimeError(
-            "a runtime is running in this process already: call shutdown() before "
-            "init(), or init(ignore_reinit_error=True) to go on with the one there is"
+            f"a runtime is running in this process already: {end}, or write "
+            "init(ignore_reinit_error=True) to go on with the one there is"
         )
     if told.logging_level is not None:
         _log.setLevel(told.logging_level)

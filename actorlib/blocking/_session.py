@@ -87,6 +87,11 @@ class Session:
         self._home: _Home | None = None
         self._is_fork = False
 
+    @property
+    def has_started(self) -> bool:
+        """Whether the runtime of this process is its own."""
+        return self._home is not None
+
     def engine(self) -> Engine:
         """The engine of this process; a script that has none gets one.
 

@@ -615,6 +615,15 @@ async def test_await_when_given_up_on_another_loop_then_the_call_is_cancelled(
 # The wrong face.
 
 
+async def test_init_when_a_script_has_started_one_then_it_says_who_ends_it(
+    ray: Any,
+) -> None:
+    del ray
+    for options in ({}, {"reinit": True}):
+        with pytest.raises(RuntimeError, match=r"actorlib\.blocking\.shutdown\(\)"):
+            await actorlib.init(**options)
+
+
 def test_get_when_on_the_loops_own_thread_then_it_says_what_to_write(
     ray: Any, crossing: CrossingEngine
 ) -> None:
