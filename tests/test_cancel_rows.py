@@ -10,6 +10,7 @@ import pytest
 from helpers.actors import (
     AsyncCaller,
     Caller,
+    Cleaner,
     Echo,
     Gate,
     Log,
@@ -165,115 +166,23 @@ async def test_can_003_finally_blocks_of_an_async_method_run() -> None:
     assert await gate.left.remote() == ["here"]
 
 
-# Cleaning up.
-
-
-class Cleaner:
-    """Cleans up when it is cancelled, until it is told that it may end."""
-
-    def __init__(self) -> None:
-        self._began, self._cleans, self._may_end = (asyncio.Event() for _ in range(3))
-        self._ended: list[str] = []
-
-    async def work(self, name: str = "") -> str:
-        """Runs until it is cancelled, and gives a value all the same."""
-        self._began.set()
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            self._cleans.set()
-            await self._may_end.wait()
-        self._ended.append(name)
-        return name
-
-    async def began(self) -> None:
-        """Waits until it works."""
-        await self._began.wait()
-
-    async def cleans(self) -> None:
-        """Waits until it cleans up."""
-        await self._cleans.wait()
-
-    async def end(self) -> None:
-        """Lets it end."""
-        self._may_end.set()
-
-    async def ended(self) -> list[str]:
-        """What has ended."""
-        return self._ended
-
-
-cleaners = actorlib.remote(Cleaner)
-
-
-async def cleaning() -> tuple[Any, Any]:
-    """An actor and the ref of a call that was cancelled and cleans up."""
-    cleaner = cleaners.remote()
-    ref = cleaner.work.remote("it")
-    await cleaner.began.remote()
-    assert ref.cancel()
-    await cleaner.cleans.remote()
-    return cleaner, ref
-
-
-async def test_can_003_its_ref_is_cancelled_when_it_has_cleaned_up() -> None:
-    cleaner, ref = await cleaning()
-    assert not ref.done()
-    assert ref.cancel()  # once more interrupts no cleaning up
-
-    await cleaner.end.remote()
-
-    await cancelled(ref)
-    assert ref.cancelled()
-    assert await cleaner.ended.remote() == ["it"]
+# Cleaning up; what holds on every engine is in the contract of engines.
 
 
 async def test_can_003_nobody_s_ref_keeps_the_actor_until_it_has_cleaned_up(
     runtime: Runtime,
 ) -> None:
-    cleaner, ref = await cleaning()
+    cleaner = Cleaner.remote()
+    ref = cleaner.work.remote("it")
+    await cleaner.began.remote()
+    ref.cancel()
+    await cleaner.cleans.remote()
     del ref
 
     assert [call.method for call in runtime.calls()] == ["work"]
     await cleaner.end.remote()
     assert await cleaner.ended.remote() == ["it"]
     assert runtime.calls() == []
-
-
-async def test_can_003_one_that_cleans_up_when_its_actor_dies_was_cancelled() -> None:
-    cleaner, ref = await cleaning()
-
-    await actorlib.kill(cleaner)
-
-    await cancelled(ref)
-
-
-async def test_can_003_one_that_cleans_up_is_not_made_again() -> None:
-    cleaner = cleaners.options(max_restarts=1, max_task_retries=-1).remote()
-    ref = cleaner.work.remote("it")
-    await cleaner.began.remote()
-    ref.cancel()
-    await cleaner.cleans.remote()
-
-    await actorlib.kill(cleaner, no_restart=False)
-
-    await cancelled(ref)
-    assert await cleaner.ended.remote() == []
-
-
-async def test_can_001_one_that_waits_for_a_place_is_cancelled_at_once() -> None:
-    cleaner = cleaners.options(concurrency_groups={"one": 1}).remote()
-    work = cleaner.work.options(concurrency_group="one")
-    first, second = work.remote("first"), work.remote("second")
-    await cleaner.began.remote()
-
-    second.cancel()
-
-    await cancelled(second)
-    first.cancel()
-    await cleaner.end.remote()
-    await cancelled(first)
-    assert await cleaner.ended.remote() == ["first"]
 
 
 def cancel_and_wait(cleaner: Any, before: int) -> list[Any]:
@@ -317,8 +226,8 @@ async def test_can_003_a_worker_s_ref_is_cancelled_when_it_has_cleaned_up(
     plain, later = Caller.remote(), AsyncCaller.remote()
 
     told = [
-        await plain.run.remote(cancel_and_wait, cleaners.remote(), before),
-        await later.run.remote(cancel_and_wait_later, cleaners.remote(), before),
+        await plain.run.remote(cancel_and_wait, Cleaner.remote(), before),
+        await later.run.remote(cancel_and_wait_later, Cleaner.remote(), before),
     ]
 
     assert told == [[False, ["it"]]] * 2
@@ -338,7 +247,7 @@ def cancel_held(cleaner: Any, held: Any) -> str:
 
 
 async def test_can_001_a_worker_s_call_that_is_held_is_cancelled_at_once() -> None:
-    cleaner, held = cleaners.remote(), cleaners.remote()
+    cleaner, held = Cleaner.remote(), Cleaner.remote()
 
     assert await Caller.remote().run.remote(cancel_held, cleaner, held) == "cancelled"
 

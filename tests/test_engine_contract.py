@@ -16,6 +16,7 @@ import pytest_asyncio
 from helpers.actors import (
     AsyncCaller,
     Caller,
+    Cleaner,
     Counter,
     Echo,
     Gate,
@@ -28,7 +29,7 @@ from helpers.actors import (
     shared,
 )
 from helpers.calls import raised
-from helpers.on_ray import NEEDS_CLIENT, NEEDS_RAY, shared_on_ray
+from helpers.on_ray import FROM_AFAR, ON_RAY, shared_on_ray
 
 import actorlib
 from actorlib.exceptions import (
@@ -64,12 +65,6 @@ LOGS = pytest.mark.parametrize(
     "log",
     [actorlib.remote(Log), actorlib.remote(MixedLog)],
     ids=["serial", "mixed"],
-)
-
-
-ON_RAY = pytest.param("ray_cluster", id="ray", marks=[pytest.mark.ray, NEEDS_RAY])
-FROM_AFAR = pytest.param(
-    "ray_client", id="client", marks=[pytest.mark.ray, NEEDS_CLIENT]
 )
 
 
@@ -347,6 +342,132 @@ async def test_cancel_when_a_coroutine_runs_then_it_is_told() -> None:
     assert isinstance(await raised(ref), TaskCancelledError)
     assert await gate.wait.remote("a") == "a"  # opened by who gave up
     assert await gate.left.remote() == ["a"]
+
+
+async def cleaning() -> tuple[Any, Any]:
+    """An actor and the ref of a call that was cancelled and cleans up."""
+    cleaner = Cleaner.remote()
+    ref = cleaner.work.remote("it")
+    await cleaner.began.remote()
+    assert ref.cancel()
+    await cleaner.cleans.remote()
+    return cleaner, ref
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_cancel_when_a_coroutine_cleans_up_then_its_ref_waits_for_that() -> None:
+    cleaner, ref = await cleaning()
+    assert not ref.done()
+    assert ref.cancel()  # once more interrupts no cleaning up
+
+    await cleaner.end.remote()
+
+    assert isinstance(await raised(ref), TaskCancelledError)
+    assert ref.cancelled()
+    assert await cleaner.ended.remote() == ["it"]
+
+
+async def test_cancel_when_a_coroutine_cleans_up_then_its_call_is_told_of(
+    runtime: Runtime,
+) -> None:
+    cleaner, ref = await cleaning()
+    assert [call.method for call in runtime.calls()] == ["work"]
+    await cleaner.end.remote()
+    assert isinstance(await raised(ref), TaskCancelledError)
+
+    assert runtime.calls() == []
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_cancel_when_the_actor_dies_cleaning_up_then_it_was_cancelled() -> None:
+    cleaner, ref = await cleaning()
+
+    await actorlib.kill(cleaner)
+
+    assert isinstance(await raised(ref), TaskCancelledError)
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_cancel_when_the_actor_is_restarted_then_it_is_not_made_again() -> None:
+    cleaner = Cleaner.options(max_restarts=1, max_task_retries=-1).remote()
+    ref = cleaner.work.remote("it")
+    await cleaner.began.remote()
+    ref.cancel()
+    await cleaner.cleans.remote()
+
+    await actorlib.kill(cleaner, no_restart=False)
+
+    assert isinstance(await raised(ref), TaskCancelledError)
+    assert await cleaner.ended.remote() == []
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_cancel_when_a_coroutine_waits_for_a_place_then_it_never_runs() -> None:
+    cleaner = Cleaner.options(concurrency_groups={"one": 1}).remote()
+    work = cleaner.work.options(concurrency_group="one")
+    first, second = work.remote("first"), work.remote("second")
+    await cleaner.began.remote()
+
+    second.cancel()
+
+    assert isinstance(await raised(second), TaskCancelledError)
+    first.cancel()
+    await cleaner.end.remote()
+    assert isinstance(await raised(first), TaskCancelledError)
+    assert await cleaner.ended.remote() == ["first"]
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_cancel_when_its_argument_is_not_there_then_it_is_told_at_once() -> None:
+    gate, cleaner = Gate.remote(), Cleaner.remote()
+    ref = cleaner.work.remote(gate.wait.remote("never"))
+
+    ref.cancel()
+
+    assert isinstance(await raised(ref), TaskCancelledError)
+    await gate.open.remote("never")
+
+
+def cancel_and_wait(cleaner: Any) -> list[Any]:
+    """Says whether the ref of a call that cleans up was done too early."""
+    ref = cleaner.work.remote("it")
+    actorlib.get(cleaner.began.remote())
+    ref.cancel()
+    actorlib.get(cleaner.cleans.remote())
+    was_done = ref.done()
+    cleaner.end.remote()
+    try:
+        actorlib.get(ref)
+    except TaskCancelledError:
+        return [was_done, actorlib.get(cleaner.ended.remote())]
+    return ["not cancelled"]
+
+
+async def cancel_and_wait_later(cleaner: Any) -> list[Any]:
+    """The same in an ``async def``."""
+    ref = cleaner.work.remote("it")
+    await cleaner.began.remote()
+    ref.cancel()
+    await cleaner.cleans.remote()
+    was_done = ref.done()
+    await cleaner.end.remote()
+    try:
+        await ref
+    except TaskCancelledError:
+        return [was_done, await cleaner.ended.remote()]
+    return ["not cancelled"]
+
+
+@pytest.mark.usefixtures("runtime")
+@CALLERS
+async def test_cancel_when_an_actor_has_called_then_its_ref_waits_likewise(
+    caller: Any,
+) -> None:
+    function = cancel_and_wait if caller is Caller else cancel_and_wait_later
+
+    told = await caller.remote().run.remote(function, Cleaner.remote())
+
+    assert told == [False, ["it"]]
 
 
 @pytest.mark.usefixtures("runtime")

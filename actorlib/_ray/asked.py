@@ -36,11 +36,13 @@ class Asked(NamedTuple):
         sent_at: When it was sent, if later calls of its actor wait for it; never, if
             that depends on its arguments.
         waits: What its arguments come from, as far as that is known here.
+        ends_later: Whether one that is cancelled while it runs may clean up first.
     """
 
     method: str
     sent_at: float | None
     waits: tuple[object, ...]
+    ends_later: bool = False
 
     @property
     def keeps_order(self) -> bool:

@@ -132,5 +132,6 @@ class Calls:
         except Exception as error:
             raise unsendable(where, sent, error) from error
         waits = tuple(tasks_among((*args, *kwargs.values()))) if given else ()
-        asked = Asked(method.name, sent_at, waits)
+        ends_later = method.is_async and not method.is_stream
+        asked = Asked(method.name, sent_at, waits, ends_later)
         return Going(result, where, asked, deadline_of(told))

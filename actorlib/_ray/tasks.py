@@ -83,6 +83,7 @@ class Task:
         self._weak: weakref.ref[ObjectRef[Any]] | None = None
         self._is_named = False
         self._is_borrowed = False
+        self._is_stopped = False
         self._deadline: Deadline | None = None
 
     def __repr__(self) -> str:
@@ -140,6 +141,9 @@ class Task:
             answer = read(answer)
         if isinstance(answer, _RAY_ERROR):
             answer = Failed(self._translated(answer, actor))
+        if self._is_stopped:
+            _give_up(ref)  # whatever it came to in the end
+            return
         if self._deadline is not None and self.time_left(None) == 0:
             # It came too late, before the alarm could say so.
             answer = Failed(late_error(self._where, self._deadline))
@@ -158,7 +162,9 @@ class Task:
         self._home.pending.pop(self, None)
         ref = self._mine()
         self._held = self._weak = None
-        if ref is not None and not ref.done():
+        if self._is_stopped:
+            _give_up(ref)
+        elif ref is not None and not ref.done():
             ref.set_exception(error)
             ref.exception()
 
@@ -181,19 +187,37 @@ class Task:
         if self not in self._home.pending or self._deadline is None:
             return  # it was answered
         ref, error = self._mine(), late_error(self._where, self._deadline)
-        self.cancel(0, recursive=False)
+        self._drop(recursive=False)
         self._weak = None
-        if ref is not None:
+        if self._is_stopped:
+            _give_up(ref)
+        elif ref is not None:
             with suppress(asyncio.InvalidStateError):  # it is just being answered
                 ref.set_exception(error)
 
     # The replier of the ref.
 
-    def cancel(self, call: int, *, recursive: bool = True) -> None:
-        """Stops the call; see Replier."""
+    def cancel(self, call: int, *, recursive: bool = True) -> bool:
+        """Stops the call; True if it is told when it has ended; see Replier.
+
+        Ray answers for an ``async def`` when that has ended, and at once for one that
+        has not begun.
+        """
         del call
+        if self.asked is None or not self.asked.ends_later:
+            self._drop(recursive=recursive)
+            return False
+        if not self._is_stopped:
+            self._is_stopped = True
+            self._stop(recursive=recursive)
+        return True
+
+    def _drop(self, *, recursive: bool) -> None:
+        """Stops the call, and waits for no answer any more."""
         self._held = None
         self._home.pending.pop(self, None)
+        if self._is_stopped:
+            return
         if self.asked is None or self.asked.sent_at is None:
             self._stop(recursive=recursive)
             return
@@ -417,6 +441,11 @@ def _loaded(answer: Sealed, where: str) -> Any:
         return Failed(
             SerializationError(f"the answer of {where} cannot be loaded here: {error}")
         )
+
+
+def _give_up(ref: ObjectRef[Any] | None) -> None:
+    if ref is not None and not ref.done():
+        ref.give_up()
 
 
 def _nothing() -> None:

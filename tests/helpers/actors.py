@@ -272,6 +272,42 @@ class Gate:
         return self._left
 
 
+@actorlib.remote
+class Cleaner:
+    """Cleans up when it is cancelled, until it is told that it may end."""
+
+    def __init__(self) -> None:
+        self._began, self._cleans, self._may_end = (asyncio.Event() for _ in range(3))
+        self._ended: list[str] = []
+
+    async def work(self, name: str = "") -> str:
+        """Runs until it is cancelled, and gives a value all the same."""
+        self._began.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self._cleans.set()
+            await self._may_end.wait()
+        self._ended.append(name)
+        return name
+
+    async def began(self) -> None:
+        """Waits until it works."""
+        await self._began.wait()
+
+    async def cleans(self) -> None:
+        """Waits until it cleans up."""
+        await self._cleans.wait()
+
+    async def end(self) -> None:
+        """Lets it end."""
+        self._may_end.set()
+
+    async def ended(self) -> list[str]:
+        """What has ended."""
+        return self._ended
+
+
 class Log:
     """Writes down what is called, in order; not decorated, to be derived from.
 

@@ -37,6 +37,11 @@ NEEDS_CLIENT = pytest.mark.skipif(
     None in map(importlib.util.find_spec, ("ray", "grpc")),
     reason="Ray's client is not installed: pip install -e '.[test,ray]'",
 )
+ON_RAY = pytest.param("ray_cluster", id="ray", marks=[pytest.mark.ray, NEEDS_RAY])
+FROM_AFAR = pytest.param(
+    "ray_client", id="client", marks=[pytest.mark.ray, NEEDS_CLIENT]
+)
+"""The ways that an actor's runtime is on Ray: the fixture with the address."""
 PATIENCE = 60.0
 """Seconds after which a test is taken to hang: each actor is an interpreter."""
 STORE = 100 * 1024 * 1024
