@@ -914,6 +914,17 @@ async def test_actor_when_it_asks_for_too_much_then_it_is_told() -> None:
         await Echo.options(num_gpus=3).remote()
 
 
+# Other threads; more of them in test_threads.
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_actor_when_called_from_another_thread_then_it_answers() -> None:
+    echo = Echo.remote()
+
+    assert await asyncio.to_thread(lambda: echo.echo.remote(1).get()) == 1
+    assert await echo.echo.remote(2) == 2
+
+
 # What is refused.
 
 
@@ -935,20 +946,6 @@ async def test_get_when_it_takes_too_long_then_a_plain_method_is_told() -> None:
 
     error = await raised(Caller.remote().run.remote(wait, gate))
     assert isinstance(error, GetTimeoutError)
-
-
-@pytest.mark.usefixtures("runtime")
-async def test_actor_when_called_from_another_thread_then_it_answers(
-    engine: Engine,
-) -> None:
-    echo = Echo.remote()
-    if engine == "ray":
-        with pytest.raises(RuntimeError, match="thread"):
-            await asyncio.to_thread(echo.echo.remote, 1)
-    else:
-        assert await asyncio.to_thread(lambda: echo.echo.remote(1).get()) == 1
-
-    assert await echo.echo.remote(2) == 2
 
 
 @pytest.mark.usefixtures("runtime")

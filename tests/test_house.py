@@ -65,6 +65,7 @@ ARROWS: dict[str, str] = {
     "_runtime_options": "_checks _resources _runtime_env",
     # The waist.
     "_ref": "exceptions _checks _apart",
+    "_owner_thread": "_apart _ref",
     "_unlooped": "",
     "_window": "",
     "_reading": "_ref _window exceptions",
@@ -97,7 +98,7 @@ ARROWS: dict[str, str] = {
         "_interface _options _runtime_options _kinds _resources _runtime_env "
         "exceptions _wire accelerators _enforcement _calling _context _propagation "
         "_telling _reading _window _values _code _function_options _spelling _apart "
-        "_forking _label"
+        "_forking _label _owner_thread"
     ),
     "_worker": (
         "_ids "
@@ -108,10 +109,10 @@ ARROWS: dict[str, str] = {
     ),
     "_ray": (
         "_ids "
-        "_ray _bundles _calling _chunks _context _engine _function_options _handle "
-        "_interface _kinds _options _pending _propagation _reading _ref _remote "
-        "_resources _runtime_env _runtime_options _serializers _snapshot _telling "
-        "_label _unlooped _waiting _wire exceptions"
+        "_ray _apart _bundles _calling _chunks _context _engine _function_options "
+        "_handle _interface _kinds _options _owner_thread _pending _propagation "
+        "_reading _ref _remote _resources _runtime_env _runtime_options _serializers "
+        "_snapshot _telling _label _unlooped _waiting _wire exceptions"
     ),
     # The owner's side and a worker's in one process: the pipe is between them still.
     "_inline": "_inline _engine _runtime_options _local _wire _worker",

@@ -1,4 +1,7 @@
-"""What the threads of a program may do beside the one that runs the loop."""
+"""What the threads of a program may do beside the one that runs the loop.
+
+It holds on every engine, so on each of them: a part of the contract of engines.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from helpers.actors import Counter, Echo, Gate, Log, end_of
+from helpers.actors import Caller, Cleaner, Counter, Echo, Gate, Log, end_of
 from helpers.functions import add, fail
+from helpers.on_ray import FROM_AFAR, ON_RAY
 from helpers.streams import Source as PlainSource
 
 import actorlib
@@ -19,6 +23,7 @@ from actorlib.exceptions import (
     GetTimeoutError,
     SerializationError,
     TaskCancelledError,
+    UnsupportedOptionError,
 )
 
 if TYPE_CHECKING:
@@ -31,6 +36,15 @@ pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.usefixtures("on_both_loops"),
 ]
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param("", id="local"), ON_RAY, FROM_AFAR]
+)
+def address(request: pytest.FixtureRequest) -> str:
+    """Of a runtime on Ray, the address."""
+    way: str = request.param
+    return way and request.getfixturevalue(way)
 
 
 async def test_thread_when_it_calls_actors_then_answers_come_in_order(
@@ -117,8 +131,8 @@ async def test_thread_when_it_drops_the_last_handle_then_the_actor_ends() -> Non
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_thread_when_it_waits_for_streams_and_several_then_as_anywhere() -> None:
-    gate, source = Gate.remote(), Source.remote()
+async def test_thread_when_it_waits_for_several_then_as_anywhere() -> None:
+    gate = Gate.remote()
 
     def work() -> Any:
         refs = [gate.wait.remote(name) for name in "ab"]
@@ -127,16 +141,106 @@ async def test_thread_when_it_waits_for_streams_and_several_then_as_anywhere() -
         refs[0].cancel()
         with pytest.raises(TaskCancelledError):
             left[0].get()
-        items = [ref.get() for ref in source.items.remote(3)]
         done = sorted(actorlib.as_completed([add.remote(1), add.remote(2)]))
-        return actorlib.get(ready), items, done, add.remote(3).future().result(20)
+        return actorlib.get(ready), done, add.remote(3).future().result(20)
 
-    assert await asyncio.to_thread(work) == (["b"], [0, 1, 2], [1, 2], 3)
+    assert await asyncio.to_thread(work) == (["b"], [1, 2], 3)
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_thread_when_it_reads_a_stream_then_its_items_come(address: str) -> None:
+    source = Source.remote()
+
+    async def read_there() -> list[int]:
+        return [await ref async for ref in source.items.remote(3)]
+
+    def work() -> Any:
+        items = [ref.get() for ref in source.items.remote(3)]
+        return items, asyncio.run(read_there())
+
+    if address.startswith("ray://"):
+        with pytest.raises(UnsupportedOptionError):
+            await asyncio.to_thread(work)
+    else:
+        assert await asyncio.to_thread(work) == ([0, 1, 2], [0, 1, 2])
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_thread_when_it_cancels_then_the_ref_is_told_when_it_is_over() -> None:
+    cleaner = Cleaner.remote()
+
+    def work() -> Any:
+        ref = cleaner.work.remote("it")
+        cleaner.began.remote().get()
+        ref.cancel()
+        cleaner.cleans.remote().get()
+        was_done = ref.done()
+        cleaner.end.remote().get()
+        with pytest.raises(TaskCancelledError):
+            ref.get()
+        return was_done, cleaner.ended.remote().get()
+
+    assert await asyncio.to_thread(work) == (False, ["it"])
+
+
+async def test_thread_when_it_asks_about_the_runtime_then_it_is_told(
+    runtime: Runtime,
+) -> None:
+    gate = await Gate.remote()
+
+    def work() -> Any:
+        ref = gate.wait.remote("a")
+        gate.reached.remote("a").get()
+        told = [call.method for call in runtime.calls()]
+        ref.cancel()
+        with pytest.raises(TaskCancelledError):
+            ref.get()
+        assert len(runtime.snapshot().actors) == 1
+        assert (
+            runtime.available_resources().keys() <= runtime.cluster_resources().keys()
+        )
+        return told, runtime.explain(gate), runtime.explain(Gate)
+
+    told, there, asked = await asyncio.to_thread(work)
+
+    assert told == ["wait"]
+    assert "Gate" in there
+    assert "Gate" in asked
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_thread_when_it_reserves_a_group_then_its_members_are_inside() -> None:
+    def work() -> Any:
+        group = actorlib.placement_group([{"CPU": 1}], name="gang")
+        assert group.ready().get() == group
+        assert actorlib.get_placement_group("gang") == group
+        member = Counter.options(placement_group=group, num_cpus=1).remote()
+        value = member.add.remote().get()
+        del member
+        state = actorlib.placement_group_table(group)["state"]
+        actorlib.remove_placement_group(group)
+        return value, state
+
+    assert await asyncio.to_thread(work) == (1, "CREATED")
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_thread_when_it_gives_refs_and_handles_on_then_they_arrive() -> None:
+    echo, caller = Echo.remote(), Caller.remote()
+
+    def work() -> Any:
+        ref = echo.echo.remote(1)
+        kept = actorlib.put("kept")
+        return actorlib.get(
+            [echo.both.remote(ref, name=kept), caller.call.remote(echo, "echo", 2)]
+        )
+
+    assert await asyncio.to_thread(work) == [((1,), {"name": "kept"}), 2]
 
 
 @pytest.mark.usefixtures("runtime")
 async def test_loop_when_in_another_thread_then_it_awaits_as_anywhere() -> None:
-    counter, source = Counter.remote(), Source.remote()
+    counter = Counter.remote()
 
     async def work() -> Any:
         first = await counter.add.remote()
@@ -145,10 +249,9 @@ async def test_loop_when_in_another_thread_then_it_awaits_as_anywhere() -> None:
         made = await Counter.remote(7)
         kept = await made.add.remote()
         await actorlib.kill(made)
-        items = [await ref async for ref in source.items.remote(3)]
         ready, _ = await actorlib.wait([counter.add.remote()])
-        return first, others, last, kept, items, await ready[0]
+        return first, others, last, kept, await ready[0]
 
     found = await asyncio.to_thread(lambda: asyncio.run(work()))
 
-    assert found == (1, [2, 3], 4, 8, [0, 1, 2], 5)
+    assert found == (1, [2, 3], 4, 8, 5)

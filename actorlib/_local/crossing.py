@@ -14,19 +14,19 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from actorlib._apart import Apart, Beside, home_of
+from actorlib._apart import Apart
 from actorlib._ids import ActorId
 from actorlib._local.engine import LocalEngine
 from actorlib._local.group_verbs import GroupVerbs
+from actorlib._owner_thread import OwnerThread
 from actorlib._propagation import MARKED
-from actorlib._ref import ObjectRef, be_known_by_home
+from actorlib._ref import ObjectRef
 from actorlib._telling import tell
 from actorlib._wire.payload import decode_call, encode_plain_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from actorlib._apart import Crossing
     from actorlib._bundles import GroupId, GroupSpec
     from actorlib._engine import ActorSpec, Hold
     from actorlib._function_options import FunctionOptions, FunctionSpec
@@ -43,27 +43,19 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_FORKED = (
-    "this process is a fork of the one whose runtime this is, and cannot use it: hand "
-    "results over, or start a runtime of its own here by init()"
-)
-
 
 class CrossingEngine(LocalEngine):
     """A LocalEngine whose verbs may be called from any thread; see Engine."""
 
     def __init__(self, machine: Machine, options: RuntimeOptions) -> None:
         super().__init__(machine, options)
-        home = home_of(self.loop)
-        self._is_known = home is not None  # it has a thread to itself
-        if self._is_known:
-            be_known_by_home()
-        self._home = home or Beside(self.loop)
+        self._owner = OwnerThread(self.loop)
+        self._home = self._owner.crossing  # at hand for every call
         self._unheld: set[ActorId] = set()
         self.groups = _CrossingGroups(
             self.lives.groups, self.loop, self._new_group, self._check_open
         )
-        self.groups.home = self._home
+        self.groups.owner = self._owner
 
     # What is posted.
 
@@ -137,9 +129,7 @@ class CrossingEngine(LocalEngine):
 
     def _new_ref(self) -> ObjectRef[Any]:
         """A ref that nobody fills yet; until it is sent it is that of any object."""
-        if not self._is_known and asyncio._get_running_loop() is not None:  # noqa: SLF001  # the same
-            self._is_known = True  # another loop may gather it
-            be_known_by_home()
+        self._owner.meet()  # another loop may gather it
         ref: ObjectRef[Any] = ObjectRef(loop=self.loop)
         ref.bind(self.lives.objects, 0)
         return ref
@@ -258,7 +248,7 @@ class CrossingEngine(LocalEngine):
     def forsake(self) -> None:
         """Refuses everything from now on; see Engine."""
         super().forsake()
-        self._home.refusal = _FORKED
+        self._owner.forsake()
 
     def _is_on_loop(self) -> bool:
         """Whether this code runs on the user's loop, which awaits futures as they are.
@@ -270,13 +260,13 @@ class CrossingEngine(LocalEngine):
         return asyncio._get_running_loop() is self.loop  # noqa: SLF001  # None, and no error, if there is none
 
     def _across(self, work: Callable[[], T]) -> T:
-        return self._home.across(work)
+        return self._owner.across(work)
 
     def _about(self, actor: ActorId, work: Callable[[], T]) -> T:
         """Does something with an actor, or says why there is none any more."""
         if self._is_closed:
             self._life(actor)
-        return self._home.across(work)
+        return self._owner.across(work)
 
     def _ref_of(
         self, actor: ActorId, ask: Callable[[ActorId], asyncio.Future[Any]]
@@ -301,10 +291,10 @@ class _CrossingGroups(GroupVerbs):
     """The placement groups, as any thread of the owner speaks of them.
 
     Attributes:
-        home: How those get to the loop.
+        owner: The thread that they cross to.
     """
 
-    home: Crossing
+    owner: OwnerThread
 
     def reserve(self, spec: GroupSpec) -> GroupSpec:
         """Starts to reserve a group; see Reservations."""
@@ -331,4 +321,4 @@ class _CrossingGroups(GroupVerbs):
         return self._across(partial(super().explain, group))
 
     def _across(self, work: Callable[[], T]) -> T:
-        return self.home.across(work)
+        return self.owner.across(work)

@@ -15,6 +15,7 @@ from actorlib._ray.directory import Directory
 from actorlib._ray.endings import Endings
 from actorlib._ray.functions import Functions
 from actorlib._ray.groups import Groups
+from actorlib._ray.home import from_anywhere
 from actorlib._ray.library import id_of, inside, ray
 from actorlib._ray.making import Classes, birth_of, traits_of
 from actorlib._ray.nodes import Nodes, granted
@@ -94,6 +95,7 @@ class RayEngine:
 
     # Actors.
 
+    @from_anywhere
     def create(self, spec: ActorSpec) -> ActorId:
         """Has Ray make an actor; see Engine."""
         self._check()
@@ -151,6 +153,7 @@ class RayEngine:
             raise unsendable(f"{label}()", sent, error) from error
         return handle
 
+    @from_anywhere
     def obtain(self, spec: ActorSpec) -> Hold:
         """The actor that has a name, or a new one; see Engine."""
         name, namespace = spec.options.name, spec.options.namespace
@@ -159,6 +162,7 @@ class RayEngine:
         # Two who come here at once are given one actor, by Ray.
         return self._hold(self.create(spec), spec.interface, name)
 
+    @from_anywhere
     def find(self, name: str, namespace: str | None) -> Hold:
         """The actor of a name; see Engine."""
         self._check()
@@ -166,22 +170,26 @@ class RayEngine:
         found = self._directory.find(name, where)
         return self._hold(self.key_of(found.handle, found.traits), found.face, name)
 
+    @from_anywhere
     def names(self) -> list[tuple[str, str]]:
         """Who answers to a name; see Engine."""
         self._check()
         return self._directory.names()
 
+    @from_anywhere
     def actors(self) -> list[ActorInfo]:
         """What is known of each actor; see Engine."""
         self._check()
         held = {actor.hex for actor in self._known}
         return self._directory.infos(self.context.job_id, held)
 
+    @from_anywhere
     def available(self) -> dict[str, float]:
         """What nobody holds; see Engine."""
         self._check()
         return granted(ray.available_resources())
 
+    @from_anywhere
     def total(self) -> dict[str, float]:
         """Everything that may be granted; see Engine."""
         self._check()
@@ -203,6 +211,7 @@ class RayEngine:
 
     # Calls.
 
+    @from_anywhere
     def call(
         self,
         actor: ActorId,
@@ -215,6 +224,7 @@ class RayEngine:
         label = self.context.class_name
         return self._calls.call(self.actor(actor), method, args, kwargs, label)
 
+    @from_anywhere
     def stream(
         self,
         actor: ActorId,
@@ -231,6 +241,7 @@ class RayEngine:
         stream = self._calls.stream(self.actor(actor), method, args, kwargs, label)
         return cast("Reading", stream)
 
+    @from_anywhere
     def run(
         self,
         spec: FunctionSpec,
@@ -243,6 +254,7 @@ class RayEngine:
             spec = self.heritage.of(spec)
         return self._functions.run(spec, args, kwargs)
 
+    @from_anywhere
     def run_stream(
         self,
         spec: FunctionSpec,
@@ -255,6 +267,7 @@ class RayEngine:
             spec = self.heritage.of(spec)
         return cast("Reading", self._functions.run_stream(spec, args, kwargs))
 
+    @from_anywhere
     def put(self, value: object) -> ObjectRef[Any]:
         """Has Ray keep a value; see Engine."""
         self._check()
@@ -277,16 +290,19 @@ class RayEngine:
 
     # Readiness and endings.
 
+    @from_anywhere
     def ready(self, actor: ActorId) -> ObjectRef[Any]:
         """Done when the actor is ready; see Engine."""
         self._check()
         return self._endings.ready(self.actor(actor))
 
+    @from_anywhere
     def end(self, actor: ActorId) -> ObjectRef[None]:
         """Ends the actor behind what it was sent; see Engine."""
         self._check()
         return self._endings.end(self.actor(actor))
 
+    @from_anywhere
     def kill(self, actor: ActorId, *, restart: bool = False) -> ObjectRef[None]:
         """Ends the actor at once; see Engine."""
         self._check()
@@ -321,6 +337,7 @@ class RayEngine:
     def forsake(self) -> None:
         """Refuses everything from now on; see Engine."""
         self._is_closed = True
+        self.home.forsake()
 
     # What arrives.
 
@@ -367,6 +384,7 @@ class RayEngine:
         self._is_closed = True
         for task in list(self.home.pending):
             task.fail(_shut_down())
+        self.home.leave()
         self.home.alarm.stop()
 
 

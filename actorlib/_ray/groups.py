@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, final
 
 from actorlib._bundles import GroupId, GroupSpec
+from actorlib._ray.home import from_anywhere
 from actorlib._ray.library import group_of, ray
 from actorlib._ray.tasks import Failed, Task
 from actorlib._resources import counted
@@ -27,14 +28,18 @@ class Groups:
 
     Args:
         home: Where refs are filled.
+
+    Attributes:
+        home: The same.
     """
 
     def __init__(self, home: Home) -> None:
-        self._home = home
+        self.home = home
 
+    @from_anywhere
     def reserve(self, spec: GroupSpec) -> GroupSpec:
         """Starts to reserve a group; see Reservations."""
-        self._home.check()
+        self.home.check()
         if spec.name and self._row_of(spec.name) is not None:
             raise PlacementGroupAlreadyExistsError(
                 f"a placement group is called {spec.name!r} already: take another name"
@@ -47,29 +52,32 @@ class Groups:
         )
         return replace(spec, id=GroupId(made.id.binary()))
 
+    @from_anywhere
     def ready(self, group: GroupId, value: object) -> ObjectRef[Any]:
         """The value, when all bundles are reserved; see Reservations."""
-        self._home.check()
+        self.home.check()
         state = self._states().get(group.hex())
         if state in (None, "REMOVED"):
-            task = Task(self._home, None, "placement group")
+            task = Task(self.home, None, "placement group")
             return task.filled(Failed(_removed(group)))
 
         def read(answer: Any) -> Any:
             return Failed(_removed(group)) if isinstance(answer, Exception) else value
 
         ray_ref = group_of(group).ready()
-        return Task(self._home, ray_ref, "placement group", read=read).ref()
+        return Task(self.home, ray_ref, "placement group", read=read).ref()
 
+    @from_anywhere
     def remove(self, group: GroupId) -> ObjectRef[None]:
         """Removes a group; Ray ends the actors inside soon; see Reservations."""
-        self._home.check()
+        self.home.check()
         ray.util.remove_placement_group(group_of(group))
-        return Task(self._home, None, "placement group").filled(None)
+        return Task(self.home, None, "placement group").filled(None)
 
+    @from_anywhere
     def find(self, name: str) -> GroupSpec:
         """The group of a name; see Reservations."""
-        self._home.check()
+        self.home.check()
         row = self._row_of(name)
         if row is None:
             raise PlacementGroupNotFoundError(f"no placement group is called {name!r}")
@@ -80,6 +88,7 @@ class Groups:
             name=name,
         )
 
+    @from_anywhere
     def infos(self) -> list[GroupInfo]:
         """What is known of each group; see Reservations."""
         return [_info(row) for row in self._rows() if row["state"] != "REMOVED"]

@@ -1,8 +1,9 @@
 """Where the answers of one process become the values of its refs.
 
 Ray calls back on a thread of its own. In a process with an event loop the answer goes
-on to that loop, by one callback; elsewhere the ref is filled on the thread that it came
-on, as there is no loop whose business that were. No ref has a thread or a task.
+on to that loop; elsewhere the ref is filled on the thread that it came on, as there is
+no loop whose business that were. No ref has a thread or a task. In the user's program
+the verbs that other threads call cross to the loop, too.
 """
 
 from __future__ import annotations
@@ -13,7 +14,17 @@ import threading
 import time
 from collections.abc import Callable  # noqa: TC003  # in a named tuple
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from functools import partial, wraps
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    NamedTuple,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    cast,
+)
 
 from actorlib._ray.alarm import Alarm
 from actorlib._ray.library import is_client
@@ -21,8 +32,11 @@ from actorlib._unlooped import unlooped
 from actorlib.exceptions import ClusterError
 
 if TYPE_CHECKING:
+    from actorlib._owner_thread import OwnerThread
     from actorlib._ref import ObjectRef
 
+P = ParamSpec("P")
+T = TypeVar("T")
 _log = logging.getLogger("actorlib")
 
 
@@ -57,14 +71,15 @@ class Home:
     Args:
         arrivals: How others find again what is sent from here.
         loop: The loop of its user's code, or None while there is none.
-        is_owner: Whether it is the user's program, whose loop nobody may block.
+        owner: The thread of the loop, if this is the user's program: nobody may block
+            it, and others cross to it.
         is_far: Whether it is a client, and a client server stands between it and the
             cluster.
 
     Attributes:
         arrivals: The same.
         loop: What refs take for their loop.
-        is_owner: The same.
+        is_owner: Whether it is the user's program.
         is_far: The same.
         pending: What has been asked and has no answer, in that order.
         alarm: Calls back when the time of a call is over.
@@ -75,15 +90,17 @@ class Home:
         arrivals: Arrivals,
         loop: asyncio.AbstractEventLoop | None,
         *,
-        is_owner: bool = False,
+        owner: OwnerThread | None = None,
         is_far: bool = False,
     ) -> None:
         self.arrivals = arrivals
         self.loop = unlooped(_report) if loop is None else loop
-        self.is_owner = is_owner
+        self.is_owner = owner is not None
         self.is_far = is_far
         self.pending: dict[Pending, None] = {}
         self.alarm = Alarm()
+        self._owner = owner
+        self._is_left = False
         self._thread = None if loop is None else threading.get_ident()
 
     @property
@@ -101,8 +118,31 @@ class Home:
         if self._thread is None:
             callback(*args)
             return
+        soon: Any = self.loop.call_soon_threadsafe
+        if self._owner is not None:
+            soon = self._owner.crossing.post  # a burst wakes the loop once
         with suppress(RuntimeError):  # the loop is closed, and nobody waits any more
-            self.loop.call_soon_threadsafe(callback, *args)
+            soon(callback, *args)
+
+    def across(self, work: Callable[[], T]) -> T:
+        """Does something where refs are filled, and waits until it is done.
+
+        Only in the user's program: a worker's threads do it where they are, as they
+        do when a runtime is over, and are told so.
+        """
+        if self._owner is None or self._is_left:
+            return work()
+        return self._owner.across(work)
+
+    def leave(self) -> None:
+        """The runtime is over here: nothing crosses any more."""
+        self._is_left = True
+
+    def forsake(self) -> None:
+        """The same, in a fork, where no loop runs."""
+        self.leave()
+        if self._owner is not None:
+            self._owner.forsake()
 
     def after(self, wait: float, callback: Callable[[], object]) -> None:
         """Calls back in so many seconds; from any thread."""
@@ -118,7 +158,9 @@ class Home:
         def done(_: object) -> None:
             then()
 
-        if isinstance(loop, asyncio.AbstractEventLoop) and not self.is_here:
+        if self._owner is not None:
+            self._owner.crossing.watch(ref, done)
+        elif isinstance(loop, asyncio.AbstractEventLoop) and not self.is_here:
             loop.call_soon_threadsafe(ref.add_done_callback, done)
         else:
             ref.add_done_callback(done)
@@ -129,10 +171,9 @@ class Home:
         return self.is_far and not is_client()
 
     def check(self) -> None:
-        """Refuses another thread of the user's program than that of its loop.
+        """Refuses to go on where the cluster is lost.
 
         Raises:
-            RuntimeError: This is another one.
             ClusterError: There is no client server any more. Ray would start a cluster
                 on this machine and go on there.
         """
@@ -141,12 +182,27 @@ class Home:
                 "the connection to the client server was lost, and with it every actor "
                 "and every result of this runtime: shut it down and start another"
             )
-        if self.is_owner and not self.is_here:
-            raise RuntimeError(
-                "actors are called from the thread of the event loop that the runtime "
-                "was started on; from another thread, hand it a coroutine with "
-                "asyncio.run_coroutine_threadsafe()"
-            )
+
+
+class AtHome(Protocol):
+    """What has verbs that any thread may call."""
+
+    home: Home
+
+
+H = TypeVar("H", bound=AtHome)
+
+
+def from_anywhere(
+    verb: Callable[Concatenate[H, P], T],
+) -> Callable[Concatenate[H, P], T]:
+    """Lets any thread of the user's program call a verb, which is done on its loop."""
+
+    @wraps(verb)
+    def cross(self: H, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self.home.across(partial(verb, self, *args, **kwargs))
+
+    return cross
 
 
 def _report(told: dict[str, Any]) -> None:

@@ -8,11 +8,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from actorlib._function_options import FunctionOptions
+from actorlib._owner_thread import OwnerThread
 from actorlib._ray.cluster import connect, disconnect
 from actorlib._ray.crossing import House
 from actorlib._ray.engine import RayEngine
 from actorlib._ray.here import ARRIVALS, context_here
-from actorlib._ray.home import Home
+from actorlib._ray.home import Home, from_anywhere
 from actorlib._ray.library import install_serializers, is_client, ray
 from actorlib._ray.lookout import Lookout, unanswered
 from actorlib._runtime_env import Heritage
@@ -40,7 +41,7 @@ class OwnerEngine(RayEngine):
 
     def __init__(self, options: RuntimeOptions) -> None:
         loop = asyncio.get_running_loop()
-        home = Home(ARRIVALS, loop, is_owner=True, is_far=is_client())
+        home = Home(ARRIVALS, loop, owner=OwnerThread(loop), is_far=is_client())
         house = House(options.namespace, options.infeasible == "wait")
         super().__init__(home, context_here(options.namespace), house)
         env = options.runtime_env
@@ -73,6 +74,7 @@ class OwnerEngine(RayEngine):
             self.close()
             await disconnect()
 
+    @from_anywhere
     def snapshot(self) -> Snapshot:
         """What the cluster has and what lives in it; see Owner.
 
@@ -87,6 +89,7 @@ class OwnerEngine(RayEngine):
             groups=tuple(self.groups.infos()),
         )
 
+    @from_anywhere
     def calls(self) -> list[CallInfo]:
         """The calls of actors that this program waits for; see Owner.
 
@@ -95,17 +98,20 @@ class OwnerEngine(RayEngine):
         """
         return list(unanswered(self.home.pending))
 
+    @from_anywhere
     def explain(self, actor: ActorId) -> str:
         """Where an actor is, or what it asks; see Owner."""
         self.home.check()
         return self._lookout.actor(self.actor(actor))
 
+    @from_anywhere
     def survey(self, label: str, options: ActorOptions | FunctionOptions) -> str:
         """Which machines an actor, or a call, could go to now; see Owner."""
         self.home.check()
         asked = options.worker if isinstance(options, FunctionOptions) else options
         return self._lookout.survey(label, asked)
 
+    @from_anywhere
     def explain_group(self, group: GroupId) -> str:
         """Where the bundles of a group are, or what it asks; see Owner."""
         self.home.check()

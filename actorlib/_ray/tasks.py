@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from actorlib._apart import TOO_LATE, block
 from actorlib._ray import client
 from actorlib._ray.library import bring, error_class, is_client, ray
 from actorlib._ray.sealed import Sealed, check_travelling, opened, seal
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from actorlib._ray.asked import Asked, Hearer
     from actorlib._ray.home import Home
 
-TOO_LATE = "the result did not come in time; the call goes on"
 _RAY_ERROR = error_class()
 _SURELY_SENT = 1.0
 """Seconds after which a call to an actor that is ready has left this process."""
@@ -261,15 +261,18 @@ class Task:
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Blocks this thread until a ref is done; see Replier."""
+        home = self._home
+        if home.is_owner:
+            block(ref, timeout, _WOULD_BLOCK)
+            return
         if isinstance(ref, Several):
             self._wait_for_several(ref, timeout)
             return
-        home = self._home
         is_whole = self.is_of(ref) and self.ray_ref is not None
-        if home.is_here and (home.is_owner or not is_whole):
+        if home.is_here and not is_whole:
             raise RuntimeError(_WOULD_BLOCK)
         deadline = None if timeout is None else time.monotonic() + timeout
-        if is_whole and not home.is_owner:
+        if is_whole:
             # Ray is told that this worker waits, and lends its CPUs to others.
             limit = self.time_left(timeout)
             ready = self._is_there(limit)
@@ -284,7 +287,7 @@ class Task:
         done = threading.Event()
         home.watch(ref, done.set)
         left = None if deadline is None else deadline - time.monotonic()
-        if left is not None and is_whole and not home.is_owner:
+        if left is not None and is_whole:
             left = max(left, _ON_ITS_WAY)
         if not done.wait(left):
             raise GetTimeoutError(TOO_LATE)
@@ -296,7 +299,7 @@ class Task:
         while not several.done():
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             pending = {_whole(ref): ref for ref in several.refs if not ref.done()}
-            if None not in pending and not home.is_owner:
+            if None not in pending:
                 first = _first_of(cast("Iterable[Task]", pending), left)
                 if not first:
                     raise GetTimeoutError(TOO_LATE)
