@@ -276,7 +276,16 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
     Returns:
         What it returned.
+
+    Raises:
+        RuntimeError: An event loop runs in this thread already.
     """
+    if asyncio._get_running_loop() is not None:  # noqa: SLF001  # None in a fork, too
+        main.close()
+        raise RuntimeError(
+            "actorlib.run() runs an event loop, and one runs in this thread already, "
+            "as in a notebook or an async def: await the coroutine there instead"
+        )
     fill_standard_streams()
     factory = None
     with contextlib.suppress(ImportError):

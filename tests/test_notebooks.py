@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
 import linecache
+import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import actorlib
 from actorlib.exceptions import ActorDiedError
 
 if TYPE_CHECKING:
@@ -17,6 +21,8 @@ pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.usefixtures("runtime"),
 ]
+
+cell: contextvars.ContextVar[int] = contextvars.ContextVar("cell")
 
 CELLS = """
 import actorlib
@@ -159,3 +165,42 @@ async def test_death_when_a_constructor_of_a_cell_raises_then_its_line_is_shown(
 ) -> None:
     with pytest.raises(ActorDiedError, match='raise OSError\\("no model"\\)'):
         await broken["Broken"].remote(is_whole=False)
+
+
+class Shown(logging.Handler):
+    """As a notebook's: it asks the context of whoever logs which cell that is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.messages: asyncio.Queue[tuple[str, int | None]] = asyncio.Queue()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.messages.put_nowait((record.getMessage(), cell.get(None)))
+
+
+@pytest.fixture
+def shown() -> Iterator[Shown]:
+    handler, log = Shown(), logging.getLogger("actorlib")
+    log.addHandler(handler)
+    yield handler
+    log.removeHandler(handler)
+
+
+async def test_death_when_it_is_logged_then_not_in_the_cell_that_made_the_actor(
+    broken: dict[str, Any], shown: Shown
+) -> None:
+    cell.set(1)
+    actor = broken["Broken"].remote(is_whole=False)
+
+    message, whose = await shown.messages.get()
+
+    assert "is dead" in message
+    assert whose is None
+    del actor  # not before: an actor that nobody holds ends without a word
+
+
+async def test_run_when_a_loop_runs_then_it_says_what_to_write() -> None:
+    async def main() -> None: ...
+
+    with pytest.raises(RuntimeError, match="await the coroutine"):
+        actorlib.run(main())

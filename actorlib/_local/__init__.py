@@ -32,6 +32,7 @@ What decides is pure and what acts is thin. In reading order:
   processes, and what they print.
 * ``log_style``, ``repeats``, ``terminal``: how that looks here, which of it others have
   just printed too, and where it appears.
+* ``log``: what the owner itself says, in no context of the user's.
 * ``machine``: what there is, who may have it, what starts there.
 * ``stores``: who made which shared memory, and who was shown it.
 * ``session``: one incarnation of a worker, from its first frame to its end.

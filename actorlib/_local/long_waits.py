@@ -8,11 +8,12 @@ ask for the same are told of together, and not again while the first of them wai
 from __future__ import annotations
 
 import builtins
-import logging
 import sys
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, final
+
+from actorlib._local.log import warn
 
 if TYPE_CHECKING:
     import asyncio
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 LONG = 5.0
 """Seconds in line after which it is said."""
-
-_log = logging.getLogger("actorlib")
 
 
 class _Wait(NamedTuple):
@@ -102,7 +101,7 @@ class LongWaits:
         self._told[kind] = waits[0].promise
         more = f", as have {len(waits) - 1} more that ask the same" if waits[1:] else ""
         with suppress(Exception):  # a handler of the user's may raise
-            _log.warning(
+            warn(
                 "%s. It has waited in line for %g s%s; runtime.explain() and "
                 "runtime.snapshot() say more",
                 reason.rstrip("."),

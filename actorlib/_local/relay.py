@@ -7,7 +7,6 @@ an error, as would be the owner's own code.
 
 from __future__ import annotations
 
-import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -18,6 +17,7 @@ from actorlib._local.deadlocks import Deadlocks
 from actorlib._local.group_verbs import serve as serve_group
 from actorlib._local.holders import OWNER
 from actorlib._local.introductions import OF_LINKS, Introductions
+from actorlib._local.log import warn
 from actorlib._local.outcomes import answer_when
 from actorlib._local.reply import IS_CANCELLED
 from actorlib._local.streams import Reader, Readers
@@ -75,9 +75,6 @@ if TYPE_CHECKING:
     from actorlib._local.supervisor import Life
     from actorlib._snapshot import ActorInfo
     from actorlib._wire.shared import Payload
-
-
-_log = logging.getLogger("actorlib")
 
 
 class Actors(Nursery, Protocol):
@@ -275,7 +272,7 @@ class Relay:
         if asked is None or asked.life is None or asked.method not in waiting:
             return
         if asked.life.record.id == session.actor:
-            _log.warning(
+            warn(
                 "%s awaits %s of its own actor, which waits for the only "
                 "place there is: neither goes on. Raise max_concurrency (or the limit "
                 "of the concurrency group), or await self.%s() itself",

@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from actorlib._local.descriptors import why
+from actorlib._local.log import warn
 from actorlib._local.moments import Moment
 from actorlib._local.place import Place
 from actorlib._local.postmortem import Remains, died, exit_of, fault_of, unavailable
@@ -436,9 +437,9 @@ class Life:
         told = replace(how, log_tail="")  # it has been shown, or was not to be
         with suppress(Exception):  # a handler of the user's may raise
             if isinstance(self._cause, ActorUnschedulableError):
-                _log.warning("%s", told)  # it begins with who asks
+                warn("%s", told)  # it begins with who asks
             else:
-                _log.warning("%s %s: %s", self.record.title, what, told)
+                warn("%s %s: %s", self.record.title, what, told)
 
 
 class _Unborn(Exception):  # noqa: N818  # carries what went wrong
