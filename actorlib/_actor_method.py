@@ -287,7 +287,8 @@ class _Terminate(ActorMethod[[], None]):
 
 def method_of(hold: Hold, method: Method) -> ActorMethod[..., Any]:
     """A method of an actor, of the kind that it is."""
-    return _kind_of(hold, method)(hold, method)
+    kind = _kind_of(hold, method)
+    return kind(hold, method.on(hold.interface.class_name, hold.name))
 
 
 def _kind_of(hold: Hold, method: Method) -> type[ActorMethod[..., Any]]:

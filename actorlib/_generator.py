@@ -14,9 +14,10 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 
+from actorlib._ref import ObjectRef, called
+
 if TYPE_CHECKING:
     from actorlib._reading import Reading
-    from actorlib._ref import ObjectRef
 
 R = TypeVar("R")
 
@@ -139,8 +140,11 @@ class ObjectRefGenerator(Generic[R]):
             self._reading.drop_soon()
 
     def __repr__(self) -> str:
-        state = "finished" if self._reading.done() else "running"
-        return f"<ObjectRefGenerator {state}>"
+        reading = self._reading
+        if reading.done():
+            return "<ObjectRefGenerator finished>"
+        where = called(reading.completed)
+        return f"<ObjectRefGenerator running{where and f': {where}'}>"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(

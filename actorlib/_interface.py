@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from actorlib._call_options import CallOptions
+from actorlib._label import Label
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -74,6 +75,7 @@ class Method(NamedTuple):
         told: What the worker has to be told about one call, or None.
         keeps_order: Whether a call behind one whose argument is not there waits.
         is_stream: Whether it is a generator: a call gives items, one after the other.
+        of: The class and the name of the actor that a handle calls it on.
         own: How it was written; None where it has travelled.
     """
 
@@ -92,10 +94,20 @@ class Method(NamedTuple):
     told: dict[str, object] | None = None
     keeps_order: bool = True
     is_stream: bool = False
+    of: tuple[str, str | None] | None = None
     own: Own | None = None
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Method, tuple(self)[:-1]
+        return Method, tuple(self)[:-2]
+
+    def on(self, class_name: str, name: str | None) -> Method:
+        """The same method, called on an actor of a class, with or without a name."""
+        # Not _replace(), which takes several times as long: each handle does this.
+        return Method._make((*self[:-2], (class_name, name), self.own))
+
+    def __str__(self) -> str:
+        """What a call of it is called in messages."""
+        return self.name if self.of is None else Label(*self.of).method(self.name)
 
     def check(self, nargs: int, kwargs: Mapping[str, object]) -> None:
         """Refuses arguments that could not be bound, in Python's own words.

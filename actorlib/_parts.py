@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from actorlib._ref import ObjectRef, Replier, replier_of
+from actorlib._ref import ObjectRef, Replier, called, replier_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -147,6 +147,11 @@ class _Parts:
         """Stops it, and ends the process that it runs in."""
         del call
         self._whole.cancel(force=True, recursive=recursive)
+
+    def called(self, call: int) -> str:
+        """What the call that all parts are of is called in messages; see Namer."""
+        del call
+        return called(self._whole)
 
     def loosen(self, ref: ObjectRef[Any]) -> None:
         """Nothing: others may hold the other parts."""

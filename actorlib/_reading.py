@@ -18,7 +18,7 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from actorlib._ref import ObjectRef
+from actorlib._ref import ObjectRef, named
 from actorlib._window import UNREAD, Tally
 from actorlib.exceptions import ProtocolError, TaskCancelledError
 
@@ -89,9 +89,11 @@ class Reading:
         is_detached: See above.
         force: Stops the call, and ends the process that it runs in; None where that
             is an actor's.
+        asked: What was called, where the engine does not keep that; see ObjectRef.
     """
 
     force: Force | None = None
+    asked: object = ""
 
     def __init__(
         self,
@@ -327,6 +329,11 @@ class Reading:
             whole = None if self._whole is None else self._whole()
         if whole is not None:
             pass_on(self.completed, whole)
+
+    def called(self, call: int = 0) -> str:
+        """What the call is called in messages; see Namer."""
+        del call  # its own refs have no number
+        return named(self._feed, self.call) or str(self.asked)
 
     def loosen(self, ref: ObjectRef[Any]) -> None:
         """Nothing: a stream ends by itself when nobody reads; see Replier."""

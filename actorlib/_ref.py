@@ -39,7 +39,10 @@ _future: Any = asyncio.Future  # at hand for every answer
 
 
 class Replier(Protocol):
-    """What a ref needs of the engine that will fill it."""
+    """What a ref needs of the engine that will fill it.
+
+    One that knows what its calls are called also has ``called``, see ``Namer``.
+    """
 
     def cancel(self, call: int, *, recursive: bool = True) -> bool | None:
         """Stops the call; its answer, if one still comes, is dropped.
@@ -85,6 +88,18 @@ class Replier(Protocol):
         ...
 
 
+class Namer(Replier, Protocol):
+    """A replier that keeps a table of its calls, where their names are looked up."""
+
+    def called(self, call: int) -> str:
+        """What a call is called in messages; empty if it is over, or not known.
+
+        Args:
+            call: Its number. From any thread.
+        """
+        ...
+
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable
     from contextvars import Context
@@ -110,15 +125,18 @@ class ObjectRef(_Future[R]):
         call: The engine's number for the call.
         kept: The value as it came, and what is in it; only if it lies in shared memory.
         object_id: What it is called in every process; only if somebody has asked.
+        asked: What was called, its ``str`` for messages; only where its replier does
+            not keep that.
         first: What the first wait on its own loop waits for, if there is one.
         reader: The generator whose whole call it is; who waits for it reads on.
     """
 
-    __slots__ = ("_engine", "call", "kept", "object_id")
+    __slots__ = ("_engine", "asked", "call", "kept", "object_id")
 
     call: int
     kept: tuple[Any, Collection[bytes] | None]
     object_id: bytes
+    asked: object
     _engine: Replier
     # No slot: few are awaited themselves, and none pays for it before.
     first: asyncio.Future[None] | None = None
@@ -311,6 +329,12 @@ class ObjectRef(_Future[R]):
             self.object_id = self._engine.name()
             return self.object_id
 
+    def __repr__(self) -> str:
+        """Its state, and while it is pending which call it is of, if that is known."""
+        shown = super().__repr__()
+        where = "" if self.done() else called(self)
+        return shown.replace("pending", f"pending: {where}", 1) if where else shown
+
     def __reduce__(self) -> tuple[object, ...]:
         return self._engine.travel(self)
 
@@ -421,6 +445,17 @@ def watch(ref: ObjectRef[Any], then: Callable[[], None]) -> None:
 def replier_of(ref: ObjectRef[Any]) -> Replier:
     """Who fills a ref, and lets threads wait for it."""
     return ref._engine  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+
+
+def called(ref: ObjectRef[Any]) -> str:
+    """What the call of a ref is called in messages; empty if that is not known."""
+    return named(ref._engine, ref.call) or str(getattr(ref, "asked", ""))  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+
+
+def named(replier: object, call: int) -> str:
+    """What a replier calls one of its calls; empty if it keeps no table of them."""
+    name: Callable[[int], str] | None = getattr(replier, "called", None)
+    return "" if name is None else name(call)
 
 
 def _not_awaited(what: str) -> TypeError:

@@ -329,6 +329,25 @@ async def test_error_when_it_crosses_two_actors_then_it_stays_itself(
     assert str(error) == "far"
 
 
+@CALLERS
+@pytest.mark.usefixtures("runtime")
+async def test_ref_when_it_is_pending_then_it_names_its_call(caller: Any) -> None:
+    gate, asking = Gate.remote(), caller.remote()
+
+    waiting = gate.wait.remote()
+    assert repr(waiting).startswith("<ObjectRef pending: Gate.wait")
+    shown = await asking.run.remote(_shown_call, gate)
+    assert shown.startswith("<ObjectRef pending: Gate.wait")
+
+    await gate.open.remote()
+    assert await waiting == ""
+    assert "Gate" not in repr(waiting)
+
+
+def _shown_call(gate: Any) -> str:
+    return repr(gate.wait.remote("there"))
+
+
 # Cancelling.
 
 

@@ -50,7 +50,7 @@ ARROWS: dict[str, str] = {
     "_group_options": "_bundles _checks",
     "_call_options": "_checks",
     "_propagation": "",
-    "_interface": "_call_options _options",
+    "_interface": "_call_options _label _options",
     "_snapshot": "",
     "_calling": "",
     "_streams": "",

@@ -323,6 +323,20 @@ def test_interface_when_pickled_then_equal_but_for_the_functions_themselves(
     assert travelled != face
 
 
+def test_method_when_it_is_on_an_actor_then_its_text_says_so_and_does_not_travel(
+    face: Interface,
+) -> None:
+    method = face.methods["later"]
+
+    on = method.on("Sample", "s1")
+
+    assert str(method) == "later"
+    assert str(on) == "Sample.later of 's1'"
+    assert str(method.on("Sample", None)) == "Sample.later"
+    assert (on[:-2], on.own) == (method[:-2], method.own)
+    assert pickle.loads(pickle.dumps(on)) == method._replace(own=None)
+
+
 def test_interface_when_a_name_of_two_bases_then_the_one_python_would_call() -> None:
     class Left:
         def ping(self, a: int) -> None: ...

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from helpers.actors import AsyncCaller, Caller, Target
+from helpers.actors import AsyncCaller, Caller, Gate, Target
 
 import actorlib
 from actorlib._label import Label
@@ -26,6 +27,8 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from actorlib import Runtime
     from actorlib._runtime_options import RuntimeKeywords
 
@@ -202,6 +205,75 @@ async def test_handle_when_its_actor_has_a_name_then_it_says_so() -> None:
 
 
 @in_process
+async def test_ref_when_it_is_pending_then_which_call_it_is_of() -> None:
+    gate = Gate.options(name="g").remote()
+    coming = gate.wait.remote("coming")
+    assert repr(coming) == "<ObjectRef pending: Gate.wait of 'g'>"
+
+    pid = await gate.__ray_call__.remote(_pid_of)
+    held = gate.wait.remote(coming)
+    parts = gate.wait.options(num_returns=2).remote("parts")
+    where = f"<ObjectRef pending: Gate.wait of 'g' (pid {pid})>"
+    assert {_told(ref) for ref in (coming, held, *parts)} == {where}
+
+    await gate.open.remote("coming")
+    await asyncio.gather(coming, held)
+    assert repr(coming) == "<ObjectRef finished result='coming'>"
+    assert repr(actorlib.put(3)) == "<ObjectRef finished result=3>"
+
+
+@in_process
+async def test_ref_when_the_call_is_of_a_function_then_that_one() -> None:
+    gate = Gate.remote()
+    unknown = gate.wait.remote("unknown")
+    held, running = wait_there.remote(gate, unknown), wait_there.remote(gate, "there")
+    assert repr(held) == "<ObjectRef pending: wait_there>"
+
+    await gate.reached.remote("there")
+    told = re.fullmatch(r"<ObjectRef pending: wait_there \(pid (\d+)\)>", repr(running))
+    assert told is not None
+    await gate.open.remote("there")
+    assert await running == int(told[1])
+
+
+@in_process
+async def test_generator_when_it_runs_then_which_call_it_is_of() -> None:
+    stream = Stream.options(name="s").remote()
+    pid = await stream.__ray_call__.remote(_pid_of)
+    items = stream.items.remote()
+
+    where = f"Stream.items of 's' (pid {pid})"
+    assert repr(items) == f"<ObjectRefGenerator running: {where}>"
+    assert repr(items.completed()) == f"<ObjectRef pending: {where}>"
+    items.close()
+
+
+@in_process
+@pytest.mark.parametrize("caller_class", [Caller, AsyncCaller, None])
+async def test_ref_when_it_is_of_a_worker_then_which_call_it_is_of(
+    caller_class: Any,
+) -> None:
+    gate, stream = Gate.options(name="g").remote(), Stream.remote()
+    await asyncio.gather(gate, stream)
+
+    if caller_class is None:
+        shown = await actorlib.remote(_shown).remote(gate, stream)
+    else:
+        shown = await caller_class.remote().run.remote(_shown, gate, stream)
+
+    assert shown == [
+        "<ObjectRef pending: Gate.wait of 'g'>",
+        "<ObjectRef pending: Gate.wait of 'g'>",
+        "<ObjectRef pending: Gate.wait of 'g'>",
+        "<ObjectRef pending: Gate.wait of 'g'>",
+        "<ObjectRef pending: wait_there>",
+        "<ObjectRefGenerator running: Stream.items>",
+        "<ObjectRef pending: Stream.items>",
+        "<ObjectRef finished result=3>",
+    ]
+
+
+@in_process
 async def test_value_when_it_cannot_be_sent_then_to_whom() -> None:
     model = Model.options(name="m1").remote()
     pid = await model.pid.remote()
@@ -269,6 +341,37 @@ async def test_log_when_it_can_never_be_placed_then_who_asks_is_said_once(
         await huge
 
     assert caplog.records[-1].getMessage().count("Target 'huge'") == 1
+
+
+@actorlib.remote
+class Stream:
+    async def items(self) -> AsyncIterator[int]:
+        await asyncio.Event().wait()
+        yield 0
+
+
+@actorlib.remote
+def wait_there(gate: Any, name: str) -> int:
+    actorlib.get(gate.wait.remote(name))
+    return os.getpid()
+
+
+def _shown(gate: Any, stream: Any) -> list[str]:
+    refs = [gate.wait.remote("a"), gate.wait.options(timeout=9).remote("b")]
+    refs += gate.wait.options(num_returns=2).remote("parts")
+    refs.append(wait_there.remote(gate, refs[0]))
+    items = stream.items.remote()
+    refs += [items, items.completed(), actorlib.put(3)]
+    return [_told(ref) for ref in refs]
+
+
+def _told(ref: object) -> str:
+    """A repr without who is called back."""
+    return re.sub(" cb=.*", ">", repr(ref))
+
+
+def _pid_of(_: object) -> int:
+    return os.getpid()
 
 
 def _raise() -> None:

@@ -78,6 +78,7 @@ class CrossingEngine(LocalEngine):
         if told is not None or MARKED:
             told = tell(method)
         ref = self._new_ref()
+        ref.asked = method  # until it has crossed
         self._home.post(self._send, life, ref, method, payload, told)
         return ref
 
@@ -114,6 +115,7 @@ class CrossingEngine(LocalEngine):
         if told is not None or MARKED:
             told = tell(spec)
         ref = self._new_ref()
+        ref.asked = spec.label  # until it has crossed
         self._home.post(self._post, ref, plan, payload, told)
         return ref
 

@@ -453,6 +453,12 @@ class Dispatch:
         if self._channel is not None:
             self._channel.send(frame)
 
+    def called(self, call: int) -> str:
+        """What a call without an answer is called in messages; see Namer."""
+        mailbox = self._mailbox
+        method = self._held.method(call) or mailbox.method(mailbox.current(call))
+        return self._terms.where(method) if method else ""
+
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
         """Calls back once when a ref is done; see Replier."""
         notify(ref, lambda _: then())

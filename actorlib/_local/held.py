@@ -48,6 +48,10 @@ class Held:
         """Whom a call is for; None if it is none of these."""
         return self.calls.get(place, (None, ""))[0]
 
+    def method(self, place: int) -> str:
+        """The method of a call; empty if it is none of these."""
+        return self.calls.get(place, (None, ""))[1]
+
     def loosen(self, place: int, reply: weakref.ref[Any]) -> None:
         """Holds whoever waits for a call weakly from now on, if it is one of these."""
         if place in self.calls:

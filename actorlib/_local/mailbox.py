@@ -162,6 +162,15 @@ class Mailbox(Generic[R]):
         sent = self.sent.get(number)
         return None if sent is None else sent[0]
 
+    def method(self, number: int) -> str:
+        """The method of a call that has no answer yet; empty if it is none."""
+        # In the order in which a call goes: another thread may look.
+        posted = self.waiting.get(number)
+        if posted is not None:
+            return posted.frame[2]
+        sent = self.sent.get(number)
+        return "" if sent is None else sent[1]
+
     def drop(self, number: int) -> Frame | None:
         """Forgets a call; gives its frame if that is still here, sent or not."""
         number = self.current(number)

@@ -319,6 +319,15 @@ class Pool:
         self._forget(task)
         hand.crew.freed(hand)
 
+    def called(self, call: int) -> str:
+        """What a call without an answer is called in messages; see Namer."""
+        task = self._tasks.get(call)
+        if task is None:
+            return self._held.method(call)
+        hand = task.hand
+        pid = 0 if hand is None else hand.life.pid
+        return f"{task.plan.label} (pid {pid})" if pid else task.plan.label
+
     def loosen(self, ref: ObjectRef[Any]) -> None:
         """From now on the call is cancelled if nobody holds the ref; see Replier."""
         number = ref.call

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from actorlib._ids import ActorId, LoanId
     from actorlib._local.loans import Loans
-    from actorlib._ref import ObjectRef, Replier
+    from actorlib._ref import Namer, ObjectRef
     from actorlib._wire.channel import Channel
 
 _LEAST = 0.05
@@ -134,7 +134,7 @@ class OwnerFeed:
     __slots__ = ("_dispatch", "_loop", "_source", "_thread")
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, dispatch: Replier, source: Source
+        self, loop: asyncio.AbstractEventLoop, dispatch: Namer, source: Source
     ) -> None:
         self._loop = loop
         self._dispatch = dispatch
@@ -144,6 +144,10 @@ class OwnerFeed:
     def cancel(self, call: int, *, recursive: bool = True) -> None:
         """Stops the call; see Replier."""
         self._dispatch.cancel(call, recursive=recursive)
+
+    def called(self, call: int) -> str:
+        """What the call is called in messages; see Namer."""
+        return self._dispatch.called(call)
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
         """Calls back once when a ref is done; see Replier."""

@@ -55,6 +55,7 @@ class Terms:
 
     Attributes:
         clock: See above.
+        where: See above.
         ends_later: See above.
         usual: How often a call is sent again of which nothing is said.
         cancel_made: See above.
@@ -72,7 +73,7 @@ class Terms:
         self.ends_later = ends_later
         self.usual = retries_of(options)
         self.cancel_made = cancel_made
-        self._where = where
+        self.where = where
         self._options = options
 
     def of(self, told: Mapping[str, object]) -> Term:
@@ -86,7 +87,7 @@ class Terms:
 
     def late(self, timed: Timed) -> DeadlineExceededError:
         """The error of a call whose time is over."""
-        return late_error(self._where(timed.method), timed.deadline)
+        return late_error(self.where(timed.method), timed.deadline)
 
 
 class TermsOfFunctions(Terms):

@@ -176,6 +176,11 @@ class Stream:
         del items
         self._arrived()
 
+    def called(self, call: int) -> str:
+        """What the call is called in messages; see Namer."""
+        del call  # its own refs have no number
+        return self._where
+
     def loosen(self, ref: ObjectRef[Any]) -> None:
         """Nothing: a stream ends by itself when nobody reads; see Replier."""
 

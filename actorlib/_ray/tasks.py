@@ -233,6 +233,11 @@ class Task:
             with suppress(TypeError, ValueError):  # what was put is no call
                 ray.cancel(self.ray_ref, recursive=recursive)
 
+    def called(self, call: int) -> str:
+        """What the call is called in messages; see Namer."""
+        del call  # it has no number
+        return self._where
+
     def loosen(self, ref: ObjectRef[Any]) -> None:
         """From now on the call is cancelled if nobody holds the ref; see Replier.
 

@@ -30,6 +30,7 @@ class Numbered(Protocol):
     """A ref, or a stream."""
 
     call: int
+    asked: object
 
 
 N = TypeVar("N", bound=Numbered)
@@ -111,6 +112,7 @@ class Asking:
         told = self._said(method)
         arguments = Arguments(self._engine, method.name, args, kwargs)
         waiting = new()
+        waiting.asked = method
         self._send(waiting.call, actor, method, arguments, told)
         return waiting
 

@@ -107,6 +107,7 @@ class Calling:
         face, arguments, told = self._prepared(spec, args, kwargs)
         ref = self._refs.new()
         ref.bind(self, ref.call)
+        ref.asked = spec.label  # not the function, which may capture handles
         self._ask(ref.call, spec, face, arguments, told)
         return ref
 
@@ -123,6 +124,7 @@ class Calling:
         reading = Reading(self._loop, self._link, bounds, is_detached=is_detached)
         reading.may_force(self.force)
         self._refs.add(reading)
+        reading.asked = spec.label
         self._ask(reading.call, spec, face, arguments, told)
         return reading
 

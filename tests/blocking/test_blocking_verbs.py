@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import os
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import TYPE_CHECKING, Any
@@ -412,6 +413,17 @@ def test_obs_010_timeline_when_not_written_down_then_refused_with_what_there_is(
     assert [call.method for call in ray.util.state.list_tasks()] == ["wait"]
     ray.get(gate.open.remote())
     ray.get(waiting)
+
+
+def test_ref_when_it_is_pending_then_it_names_its_call(ray: Any) -> None:
+    gate = Gate.options(name="g").remote()
+    ref = gate.wait.remote()
+    assert "Gate.wait of 'g'" in repr(ref)
+    ray.get(gate.reached.remote())
+    assert re.search(r"pending: Gate\.wait of 'g' \(pid \d+\)>", repr(ref))
+    ray.get(gate.open.remote())
+    assert ray.get(ref) == ""
+    assert "Gate" not in repr(ref)
 
 
 def test_list_actors_when_rows_are_read_as_rays_then_they_answer(ray: Any) -> None:
