@@ -204,3 +204,22 @@ async def test_run_when_a_loop_runs_then_it_says_what_to_write() -> None:
 
     with pytest.raises(RuntimeError, match="await the coroutine"):
         actorlib.run(main())
+
+
+async def test_error_when_nobody_asks_for_it_then_not_in_the_cell_that_made_the_actor(
+    broken: dict[str, Any],
+) -> None:
+    cell.set(1)
+    loop = asyncio.get_running_loop()
+    reported: asyncio.Queue[tuple[str, int | None]] = asyncio.Queue()
+
+    def report(_: object, about: dict[str, Any]) -> None:
+        reported.put_nowait((about["message"], cell.get(None)))
+
+    loop.set_exception_handler(report)
+    try:
+        actor = broken["Broken"].remote(is_whole=True)
+        actor.divide.remote(1)
+        assert await reported.get() == ("ObjectRef exception was never retrieved", None)
+    finally:
+        loop.set_exception_handler(None)

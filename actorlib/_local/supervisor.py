@@ -12,6 +12,7 @@ import asyncio
 import logging
 import time
 from contextlib import suppress
+from contextvars import Context
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -98,7 +99,10 @@ class Life:
             self.unsent = arguments
             # Now, and not when the task begins: who is made first is first in line.
             self.place.enter()
-        self._task = self._surroundings.loop.create_task(self._live(arguments))
+        # Its context is not that of whoever made it, which may be over long before.
+        self._task = self._surroundings.loop.create_task(
+            self._live(arguments), context=Context()
+        )
 
     def be_stillborn(
         self,
