@@ -449,7 +449,10 @@ def replier_of(ref: ObjectRef[Any]) -> Replier:
 
 def called(ref: ObjectRef[Any]) -> str:
     """What the call of a ref is called in messages; empty if that is not known."""
-    return named(ref._engine, ref.call) or str(getattr(ref, "asked", ""))  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+    replier: object = getattr(ref, "_engine", None)
+    if replier is None:  # nobody fills it yet, and a repr never raises
+        return ""
+    return named(replier, ref.call) or str(getattr(ref, "asked", ""))
 
 
 def named(replier: object, call: int) -> str:

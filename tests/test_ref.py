@@ -53,6 +53,14 @@ async def cancelled(task: asyncio.Task[Any]) -> None:
     assert task.cancelled()
 
 
+async def test_repr_when_nobody_knows_the_call_then_the_state_alone(
+    engine: FakeEngine,
+) -> None:
+    unbound: ObjectRef[Any] = ObjectRef(loop=asyncio.get_running_loop())
+
+    assert repr(unbound) == repr(engine.new_ref()) == "<ObjectRef pending>"
+
+
 # Awaiting.
 
 
