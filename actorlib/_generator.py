@@ -14,6 +14,7 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 
+from actorlib._apart import at_home
 from actorlib._ref import ObjectRef, called
 
 if TYPE_CHECKING:
@@ -129,11 +130,15 @@ class ObjectRefGenerator(Generic[R]):
 
         ``contextlib.closing(h.items.remote())`` does so where a block is left.
         """
-        self._reading.drop()
+        reading = self._reading
+        if reading.done():
+            reading.drop()
+        else:  # somebody may wait for an item on the loop, and another thread close it
+            at_home(reading.completed, reading.drop)
 
     async def aclose(self) -> None:
         """Does the same, as ``contextlib.aclosing`` asks for it."""
-        self._reading.drop()
+        self.close()
 
     def __del__(self) -> None:
         with suppress(AttributeError):  # the interpreter is going down

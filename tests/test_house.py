@@ -69,7 +69,7 @@ ARROWS: dict[str, str] = {
     "_unlooped": "",
     "_window": "",
     "_reading": "_ref _window exceptions",
-    "_generator": "_reading _ref",
+    "_generator": "_apart _reading _ref",
     "_context": "_bundles _calling _runtime_env",
     "_pending": "_ref",
     "_batch": "_ref",

@@ -27,6 +27,8 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from actorlib import Runtime
 
 Source = actorlib.remote(PlainSource)
@@ -36,6 +38,14 @@ pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.usefixtures("on_both_loops"),
 ]
+
+
+@actorlib.remote
+class Holder:
+    """Makes an item when a gate is opened."""
+
+    def items(self, gate: Any) -> Iterator[str]:
+        yield actorlib.get(gate.wait.remote())
 
 
 @pytest.fixture(
@@ -163,6 +173,29 @@ async def test_thread_when_it_reads_a_stream_then_its_items_come(address: str) -
             await asyncio.to_thread(work)
     else:
         assert await asyncio.to_thread(work) == ([0, 1, 2], [0, 1, 2])
+
+
+@pytest.mark.usefixtures("runtime")
+@pytest.mark.parametrize("detach", [False, True], ids=["cancelled", "detached"])
+async def test_thread_when_it_closes_a_stream_then_who_awaits_an_item_is_told(
+    address: str,
+    detach: bool,  # noqa: FBT001  # a parameter of the test
+) -> None:
+    if address.startswith("ray://"):
+        pytest.skip("a client has no streams")
+    loop, holder, gate = asyncio.get_running_loop(), Holder.remote(), Gate.remote()
+    stream = holder.items.options(detach=detach).remote(gate)
+    waiting = asyncio.ensure_future(anext(stream, None))
+    await gate.reached.remote()
+
+    loop.set_debug(enabled=True)  # it then refuses what another thread must not do
+    try:
+        await asyncio.to_thread(stream.close)
+    finally:
+        loop.set_debug(enabled=False)
+    await gate.open.remote()  # one that is detached goes on
+
+    assert await waiting is None
 
 
 @pytest.mark.usefixtures("runtime")
