@@ -113,6 +113,24 @@ else:
         __slots__ = ()
 
 
+_OF_ENGINES = frozenset(
+    {
+        "asked",
+        "awaited",
+        "bind",
+        "call",
+        "first",
+        "give_up",
+        "kept",
+        "named",
+        "object_id",
+        "reader",
+        "set_exception",
+        "set_result",
+    }
+)
+
+
 class ObjectRef(_Future[R]):
     """The result of a call, now or later.
 
@@ -334,6 +352,10 @@ class ObjectRef(_Future[R]):
         shown = super().__repr__()
         where = "" if self.done() else called(self)
         return shown.replace("pending", f"pending: {where}", 1) if where else shown
+
+    def __dir__(self) -> list[str]:
+        """What is there for users; what fills a ref is the engine's."""
+        return sorted(set(object.__dir__(self)) - _OF_ENGINES)
 
     def __reduce__(self) -> tuple[object, ...]:
         return self._engine.travel(self)

@@ -692,3 +692,23 @@ async def test_refs_when_compared_then_each_equals_itself(engine: FakeEngine) ->
     first, second = engine.new_ref(), engine.new_ref()
 
     assert [first == first, first == second] == [True, False]  # noqa: PLR0124  # what is asked
+
+
+# What notebooks and editors ask.
+
+
+async def test_dir_then_it_lists_what_users_call(engine: FakeEngine) -> None:
+    listed = [name for name in dir(engine.new_ref()) if not name.startswith("_")]
+    assert listed == [
+        "add_done_callback",
+        "cancel",
+        "cancelled",
+        "done",
+        "exception",
+        "future",
+        "get",
+        "get_loop",
+        "hex",
+        "remove_done_callback",
+        "result",
+    ]
