@@ -173,7 +173,12 @@ class ActorMethod(Generic[P, R]):
     def __reduce__(self) -> tuple[object, ...]:
         hold = self._hold
         travels(hold.engine, hold.actor_id)
-        return _load, (hold.actor_id, hold.interface, self._method.name, self._given)
+        return _loaded_method, (
+            hold.actor_id,
+            hold.interface,
+            self._method.name,
+            self._given,
+        )
 
 
 class _CountedMethod(ActorMethod[P, R]):
@@ -343,7 +348,7 @@ def _looking_like(
     return known
 
 
-def _load(
+def _loaded_method(
     actor_id: ActorId, interface: Interface, name: str, given: CallKeywords
 ) -> ActorMethod[..., Any]:
     hold = Hold(current_engine(), actor_id, interface)

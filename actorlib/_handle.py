@@ -112,8 +112,8 @@ class ActorHandle(Generic[T]):
         hold = self.__hold
         travels(hold.engine, hold.actor_id)
         if hold.name is None:
-            return _load, (hold.actor_id, hold.interface)
-        return _load, (hold.actor_id, hold.interface, hold.name)
+            return _loaded_handle, (hold.actor_id, hold.interface)
+        return _loaded_handle, (hold.actor_id, hold.interface, hold.name)
 
     def __copy__(self) -> ActorHandle[T]:
         return self
@@ -135,7 +135,7 @@ def own_handle() -> ActorHandle[Any]:
     return ActorHandle(Hold(engine, actor_id, engine.interface(), name))
 
 
-def _load(
+def _loaded_handle(
     actor_id: ActorId, interface: Interface, name: str | None = None
 ) -> ActorHandle[Any]:
     return ActorHandle(Hold(current_engine(), actor_id, interface, name))

@@ -10,7 +10,7 @@ from actorlib._wire.control import REQUEST
 
 _int = array.array("i").itemsize
 _ROOM = socket.CMSG_SPACE(8 * _int)
-_AT_ONCE = int(socket.MSG_DONTWAIT)
+_NO_WAIT = int(socket.MSG_DONTWAIT)
 
 
 class Request(NamedTuple):
@@ -37,7 +37,7 @@ def next_request(control: socket.socket) -> Request | None:
     """
     try:
         # socket.recv_fds takes flags and forgets them (CPython 3.11 to 3.13).
-        record, beside, _, _ = control.recvmsg(REQUEST.size, _ROOM, _AT_ONCE)
+        record, beside, _, _ = control.recvmsg(REQUEST.size, _ROOM, _NO_WAIT)
         descriptors = _descriptors(beside)
         while record and len(record) < REQUEST.size:
             more = control.recv(REQUEST.size - len(record))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_FORGIVEN = 0.8
+_FORGIVEN_A_FUNCTION = 0.8
 _CHANGE = 2.0
 
 
@@ -23,7 +23,7 @@ class Tempo:
         Returns:
             How long the function takes, if that is news; else None.
         """
-        longest = max(took, self._longest.get(function, 0.0) * _FORGIVEN)
+        longest = max(took, self._longest.get(function, 0.0) * _FORGIVEN_A_FUNCTION)
         self._longest[function] = longest
         told = self._told.get(function)
         if told is not None and told / _CHANGE < longest < told * _CHANGE:
