@@ -39,11 +39,11 @@ they may get.
 from __future__ import annotations
 
 import enum
+import itertools
 from bisect import bisect_left, insort
 from collections import Counter, OrderedDict
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush, merge
-from itertools import count
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, final
 
@@ -107,7 +107,7 @@ class Line:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._numbers = count()
+        self._numbers = itertools.count()
         self._lanes: dict[tuple[Asked, Where, Priority], _Lane] = {}
         self._wishes: dict[tuple[frozenset[str], Where, Priority], _Wish] = {}
         # Who came first in each lane, in order; apart, those of functions that go on.
