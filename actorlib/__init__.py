@@ -7,15 +7,11 @@ import importlib
 import typing
 
 from actorlib import exceptions
-from actorlib._actor_method import ActorMethod
-from actorlib._batch import Batch
-from actorlib._context import RuntimeContext
-from actorlib._function import GeneratorFunction, RemoteFunction
-from actorlib._generator import ObjectRefGenerator
-from actorlib._handle import ActorHandle
-from actorlib._lookup import get_actor, list_actors, list_named_actors
-from actorlib._method import TypedGenerator, TypedMethod, method, typed
-from actorlib._placement_group import (
+from actorlib._api.actor_handle import ActorHandle, ActorMethod
+from actorlib._api.actor_lookup import get_actor, list_actors, list_named_actors
+from actorlib._api.call_batch import Batch
+from actorlib._api.decorators import ActorClass, remote
+from actorlib._api.placement_group import (
     PlacementGroup,
     PlacementGroupSchedulingStrategy,
     get_current_placement_group,
@@ -24,9 +20,14 @@ from actorlib._placement_group import (
     placement_group_table,
     remove_placement_group,
 )
-from actorlib._propagation import propagate
-from actorlib._ref import ObjectRef
-from actorlib._remote import ActorClass, remote
+from actorlib._api.remote_function import GeneratorFunction, RemoteFunction
+from actorlib._api.typed_methods import TypedGenerator, TypedMethod, method, typed
+from actorlib._api.waiting import wait
+from actorlib._core.object_ref import ObjectRef
+from actorlib._core.propagation import propagate
+from actorlib._core.runtime_context import RuntimeContext
+from actorlib._core.serializers import deregister_serializer, register_serializer
+from actorlib._core.stream_reader import ObjectRefGenerator
 from actorlib._runtime import (
     Runtime,
     cancel,
@@ -41,16 +42,14 @@ from actorlib._runtime import (
     run,
     shutdown,
 )
-from actorlib._serializers import deregister_serializer, register_serializer
-from actorlib._waiting import wait
 
 if typing.TYPE_CHECKING:
-    from actorlib._flow import map_unordered
-    from actorlib._inspection import inspect_serializability
-    from actorlib._pool import ActorPool
-    from actorlib._queue import Queue
-    from actorlib._results import as_completed
-    from actorlib._snapshot import (
+    from actorlib._api.actor_pool import ActorPool
+    from actorlib._api.as_completed import as_completed
+    from actorlib._api.inspection import inspect_serializability
+    from actorlib._api.pipeline import map_unordered
+    from actorlib._api.queue import Queue
+    from actorlib._core.snapshot import (
         ActorInfo,
         BundleInfo,
         CallInfo,
@@ -61,18 +60,18 @@ if typing.TYPE_CHECKING:
     )
 
 _LATE = {
-    "ActorInfo": "_snapshot",
-    "ActorPool": "_pool",
-    "BundleInfo": "_snapshot",
-    "CallInfo": "_snapshot",
-    "DemandInfo": "_snapshot",
-    "GroupInfo": "_snapshot",
-    "ObjectStoreInfo": "_snapshot",
-    "Queue": "_queue",
-    "Snapshot": "_snapshot",
-    "as_completed": "_results",
-    "inspect_serializability": "_inspection",
-    "map_unordered": "_flow",
+    "ActorInfo": "_core.snapshot",
+    "ActorPool": "_api.actor_pool",
+    "BundleInfo": "_core.snapshot",
+    "CallInfo": "_core.snapshot",
+    "DemandInfo": "_core.snapshot",
+    "GroupInfo": "_core.snapshot",
+    "ObjectStoreInfo": "_core.snapshot",
+    "Queue": "_api.queue",
+    "Snapshot": "_core.snapshot",
+    "as_completed": "_api.as_completed",
+    "inspect_serializability": "_api.inspection",
+    "map_unordered": "_api.pipeline",
 }
 """What is loaded when somebody asks for it."""
 

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from actorlib import __version__
-from actorlib._runtime_options import START_METHODS
+from actorlib._core.runtime_options import START_METHODS
 from actorlib.exceptions import ActorlibError
 
 if TYPE_CHECKING:
@@ -43,11 +43,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(asked: argparse.Namespace) -> None:
     if asked.command == "devices":
-        from actorlib._devices import show  # noqa: PLC0415  # it loads rich
+        from actorlib._cli.devices import (  # noqa: PLC0415  # it loads rich
+            show,
+        )
 
         show(as_json=asked.json)
     else:
-        from actorlib._cli import demo  # noqa: PLC0415  # it loads rich
+        from actorlib._cli.demo import (  # noqa: PLC0415  # it loads rich
+            demo,
+        )
 
         demo(actors=asked.actors, gpus=asked.gpus, start_method=asked.start_method)
 

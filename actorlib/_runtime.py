@@ -1,35 +1,177 @@
-"""Starting and ending a runtime, and the verbs that need no method of a handle."""
+"""Starting and ending a runtime, and the verbs that need no method of a handle.
+
+Which engine, and where: by an argument, else by the environment.
+
+The one file that names an engine, and late: ``import actorlib`` loads none, and
+``init()`` loads no other than the one that was chosen.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack, cast, overload
+import os
+from dataclasses import (
+    replace,
+)
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    NoReturn,
+    Self,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
 
-from actorlib._apart import OTHER_LOOP, Apart
-from actorlib._checks import checked, truth
-from actorlib._choosing import address_of, engine_name, started
-from actorlib._engine import current_engine, find_engine, set_engine
-from actorlib._function import RemoteFunction, asked_by
-from actorlib._generator import ObjectRefGenerator
-from actorlib._handle import ActorHandle, hold_of, own_handle
-from actorlib._naming import settled_env
-from actorlib._placement_group import PlacementGroup
-from actorlib._ref import ObjectRef
-from actorlib._remote import ActorClass, plan_of
-from actorlib._runtime_env import refuse_own
-from actorlib._runtime_options import RuntimeKeywords, RuntimeOptions
-from actorlib._streams import fill_standard_streams
-from actorlib._waiting import get_all
+from actorlib._api.actor_handle import (
+    ActorHandle,
+    hold_of,
+    own_handle,
+)
+from actorlib._api.decorators import (
+    ActorClass,
+    plan_of,
+)
+from actorlib._api.placement_group import (
+    PlacementGroup,
+)
+from actorlib._api.remote_function import (
+    RemoteFunction,
+    asked_by,
+)
+from actorlib._api.waiting import (
+    get_all,
+)
+from actorlib._core.engine import (
+    current_engine,
+    find_engine,
+    set_engine,
+)
+from actorlib._core.loop_thread import (
+    OTHER_LOOP,
+    Apart,
+)
+from actorlib._core.object_ref import (
+    ObjectRef,
+)
+from actorlib._core.runtime_env import (
+    refuse_own,
+    settled_env,
+)
+from actorlib._core.runtime_options import (
+    ENGINES,
+    RuntimeKeywords,
+    RuntimeOptions,
+)
+from actorlib._core.stdio import (
+    fill_standard_streams,
+)
+from actorlib._core.stream_reader import (
+    ObjectRefGenerator,
+)
+from actorlib._core.validation import (
+    checked,
+    one_of,
+    truth,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Coroutine, Generator, Sequence
-    from types import TracebackType
+    from collections.abc import (
+        Awaitable,
+        Callable,
+        Coroutine,
+        Generator,
+        Sequence,
+    )
+    from types import (
+        TracebackType,
+    )
 
-    from actorlib._context import RuntimeContext
-    from actorlib._owner import Owner
-    from actorlib._snapshot import CallInfo, Snapshot
+    from actorlib._core.engine import (
+        Owner,
+    )
+    from actorlib._core.runtime_context import (
+        RuntimeContext,
+    )
+    from actorlib._core.snapshot import (
+        CallInfo,
+        Snapshot,
+    )
+    from actorlib._owner.machine import (
+        Machine,
+    )
+
+
+ENGINE_VARIABLE = "ACTORLIB_ENGINE"
+ADDRESS_VARIABLE = "ACTORLIB_ADDRESS"
+
+
+def engine_name(options: RuntimeOptions) -> str:
+    """Which engine it is.
+
+    Raises:
+        ValueError: The variable names none.
+    """
+    if options.engine is not None:
+        return options.engine
+    name = os.environ.get(ENGINE_VARIABLE) or "local"
+    one_of(ENGINE_VARIABLE, name, ENGINES)
+    return name
+
+
+def address_of(options: RuntimeOptions, engine: str) -> str | None:
+    """Where its cluster is, or None; of other engines the variable says nothing.
+
+    Raises:
+        ValueError: An address is given, and the engine has no cluster.
+    """
+    if engine == "ray":
+        return options.address or os.environ.get(ADDRESS_VARIABLE) or None
+    if options.address is not None:
+        raise ValueError(
+            f"address={options.address!r} is that of a cluster, and the engine is "
+            f"{engine!r}, which has none: write engine='ray' too, or set "
+            f"{ENGINE_VARIABLE}=ray"
+        )
+    return None
+
+
+async def started(options: RuntimeOptions, engine: str, address: str | None) -> Owner:
+    """The engine of this process, ready for actors.
+
+    Args:
+        options: What was said of the runtime.
+        engine: Which one.
+        address: Where its cluster is.
+
+    Raises:
+        TemplateError: No worker can be started.
+        ClusterError: There is no such cluster.
+        ImportError: What the engine needs is not installed.
+    """
+    if engine == "ray":
+        from actorlib._ray.cluster import start
+
+        return await start(options, address)
+    from actorlib._owner.machine import Machine
+
+    launch = None
+    if engine == "inline":
+        from actorlib._inline.launcher import InlineLauncher
+
+        launch = InlineLauncher
+    machine = await Machine.open(options, launch, _load_local)
+    return _load_local()(machine, options)
+
+
+def _load_local() -> Callable[[Machine, RuntimeOptions], Owner]:
+    """Loads the engine of one machine, which takes as long as its template."""
+    from actorlib._owner.tracing import engine_for
+
+    return engine_for
+
 
 T = TypeVar("T")
 

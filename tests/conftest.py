@@ -22,7 +22,7 @@ from helpers.machines import Pretend, pretender
 from helpers.on_ray import Addresses, cluster, shared_on_ray
 from hypothesis import settings
 
-from actorlib._engine import find_engine, set_engine
+from actorlib._core.engine import find_engine, set_engine
 
 try:
     import uvloop
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from actorlib import Runtime
-    from actorlib._runtime_options import RuntimeKeywords
+    from actorlib._core.runtime_options import RuntimeKeywords
 
     Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
 

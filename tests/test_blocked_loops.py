@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import actorlib
-from actorlib._worker import loopwatch
+from actorlib._worker import loop_watchdog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +45,7 @@ class Loop:
     """
 
     def __init__(self, told: Place | None = None) -> None:
-        loopwatch.PERIOD, loopwatch.PATIENCE = 0.02, 0.1
+        loop_watchdog.PERIOD, loop_watchdog.PATIENCE = 0.02, 0.1
         self._lines: list[str] = []
         if told is not None:
             handler = Told(told)

@@ -21,7 +21,7 @@ import actorlib
 from actorlib.exceptions import ActorDiedError, TaskError
 
 if TYPE_CHECKING:
-    from actorlib._runtime_options import RuntimeKeywords
+    from actorlib._core.runtime_options import RuntimeKeywords
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 

@@ -13,7 +13,7 @@ import pytest_asyncio
 from helpers.actors import AsyncCaller, Caller, running
 
 import actorlib
-from actorlib._call_options import CallOptions
+from actorlib._core.call_options import CallOptions
 from actorlib.exceptions import ActorDiedError, ActorError, TaskError
 
 if TYPE_CHECKING:

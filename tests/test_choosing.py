@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import actorlib
-from actorlib._choosing import address_of, engine_name
-from actorlib._runtime_options import RuntimeOptions
+from actorlib._core.runtime_options import RuntimeOptions
+from actorlib._runtime import address_of, engine_name
 
 ROOT = Path(__file__).parents[1]
 

@@ -36,7 +36,7 @@ from actorlib.exceptions import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actorlib._runtime_options import RuntimeKeywords
+    from actorlib._core.runtime_options import RuntimeKeywords
 
 pytestmark = [
     pytest.mark.process,

@@ -25,7 +25,7 @@ from helpers.actors import (
 from helpers.deadlines import late, until_canceled
 
 import actorlib
-from actorlib._local.timekeeper import Clock, Timekeeper
+from actorlib._owner.deadlines import Clock, Timekeeper
 from actorlib.exceptions import ActorlibError, DeadlineExceededError
 
 if TYPE_CHECKING:

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from actorlib import Runtime
-    from actorlib._remote import ActorClass
-    from actorlib._runtime_options import RuntimeKeywords
+    from actorlib._api.decorators import ActorClass
+    from actorlib._core.runtime_options import RuntimeKeywords
     from actorlib.exceptions import Exit
 
 pytestmark = [

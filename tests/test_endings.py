@@ -534,7 +534,7 @@ async def test_shutdown_when_many_actors_are_being_started_leaves_nothing(
 async def test_shutdown_when_the_template_is_stopped_still_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("actorlib._local.engine._PATIENCE", 0.1)
+    monkeypatch.setattr("actorlib._owner.engine._PATIENCE", 0.1)
     async with asyncio.timeout(PROMPTLY):
         async with actorlib.init(grace=0.1):
             actor = Serial.remote()  # held: it would end at once

@@ -10,7 +10,7 @@ from helpers import travel
 from helpers.travel import ACTORS, ROLES, SHAPES, SIZES, Functions
 
 if TYPE_CHECKING:
-    from actorlib._runtime_options import RuntimeKeywords
+    from actorlib._core.runtime_options import RuntimeKeywords
 
 pytestmark = [
     pytest.mark.process,

@@ -19,7 +19,7 @@ from helpers.calls import raised
 from helpers.functions import add, halt, mark, pid
 
 import actorlib
-from actorlib._local.ahead import MOST
+from actorlib._owner.task import MOST
 from actorlib.exceptions import (
     TaskCancelledError,
     WorkerCrashedError,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from helpers.actors import Place
 
     from actorlib import Runtime
-    from actorlib._runtime_options import RuntimeKeywords
+    from actorlib._core.runtime_options import RuntimeKeywords
 
     Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
 

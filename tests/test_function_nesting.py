@@ -22,7 +22,7 @@ from helpers.actors import (
 from helpers.functions import add, crew, fail, halt
 
 import actorlib
-from actorlib._local.ahead import MOST
+from actorlib._owner.task import MOST
 from actorlib.exceptions import (
     TaskUnschedulableError,
 )
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from helpers.actors import Place
 
     from actorlib import ActorHandle, ObjectRef, Runtime
-    from actorlib._runtime_options import RuntimeKeywords
+    from actorlib._core.runtime_options import RuntimeKeywords
 
     Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
 

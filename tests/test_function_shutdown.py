@@ -81,7 +81,7 @@ async def test_workers_when_killed_in_the_middle_then_every_call_is_answered() -
 
 async def test_loans_when_calls_are_over_then_nothing_is_counted_any_more() -> None:
     async with running(num_cpus=2):
-        engine = actorlib._engine.find_engine()
+        engine = actorlib._core.engine.find_engine()
         give = actorlib.remote(lambda value: value)
         ref = actorlib.put(b"x" * 1_000_000)
         for _ in range(20):

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from helpers.actors import Place
 
     from actorlib import Runtime
-    from actorlib._runtime_options import RuntimeKeywords
+    from actorlib._core.runtime_options import RuntimeKeywords
 
     Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
 

@@ -13,12 +13,12 @@ from helpers.turns import next_turn
 
 import actorlib
 from actorlib import ObjectRefGenerator
-from actorlib._call_options import CallOptions
-from actorlib._interface import interface_of
-from actorlib._reading import Reading
-from actorlib._window import UNREAD, Bounds
-from actorlib._wire.answers import load
-from actorlib._wire.payload import encode
+from actorlib._core.call_options import CallOptions
+from actorlib._core.flow_control import UNREAD, Bounds
+from actorlib._core.interface import interface_of
+from actorlib._core.stream_reader import Reading
+from actorlib._wire.errors import load
+from actorlib._wire.serialization import encode
 from actorlib.exceptions import TaskCancelledError
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from helpers.actors import AsyncCaller, Caller, Counter, Echo, Gate, Stop, runni
 from helpers.calls import raised
 
 import actorlib
-from actorlib._engine import current_engine, find_engine, set_engine, take_slot
-from actorlib._worker.crew import Crew
+from actorlib._core.engine import current_engine, find_engine, set_engine, take_slot
+from actorlib._worker.startup import Crew
 from actorlib.exceptions import (
     ActorDiedError,
     ActorlibError,

@@ -17,7 +17,7 @@ from helpers.actors import AsyncCaller, Caller, Echo, Keeper, end_of
 from helpers.memory import descriptors, in_blocks, numbers, settled, stores
 
 import actorlib
-from actorlib._engine import find_engine
+from actorlib._core.engine import find_engine
 from actorlib.exceptions import ActorDiedError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from actorlib import Runtime
-    from actorlib._runtime_options import RuntimeKeywords
+    from actorlib._core.runtime_options import RuntimeKeywords
 
     Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
 

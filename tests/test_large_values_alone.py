@@ -14,7 +14,7 @@ from helpers.memory import descriptors, in_blocks, numbers, settled, stores
 from helpers.owners import Owner
 
 import actorlib
-from actorlib._engine import find_engine
+from actorlib._core.engine import find_engine
 from actorlib.exceptions import ObjectStoreFullError, TaskError
 
 pytestmark = pytest.mark.process

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from actorlib import Runtime
-    from actorlib._runtime_options import RuntimeKeywords
+    from actorlib._core.runtime_options import RuntimeKeywords
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 

@@ -24,8 +24,8 @@ from helpers.actors import (
 )
 
 import actorlib
-from actorlib._engine import find_engine
-from actorlib._handle import hold_of
+from actorlib._api.actor_handle import hold_of
+from actorlib._core.engine import find_engine
 from actorlib.exceptions import (
     ActorDiedError,
     ActorUnavailableError,

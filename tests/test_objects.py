@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import actorlib
-from actorlib._engine import find_engine
+from actorlib._core.engine import find_engine
 from actorlib._wire.codec import MOST
 from actorlib.exceptions import ObjectLostError, TaskCancelledError
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
     from actorlib import ActorHandle, ObjectRef, Runtime
-    from actorlib._local.engine import LocalEngine
+    from actorlib._owner.engine import LocalEngine
 
 pytestmark = [
     pytest.mark.process,

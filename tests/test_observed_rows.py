@@ -27,7 +27,7 @@ from actorlib import DemandInfo
 
 if TYPE_CHECKING:
     from actorlib import ActorInfo, Runtime
-    from actorlib._runtime_options import RuntimeKeywords
+    from actorlib._core.runtime_options import RuntimeKeywords
 
 pytestmark = [
     pytest.mark.process,

@@ -14,7 +14,7 @@ from helpers.machines import pretender
 from helpers.nvml import Card, nvidia_host
 
 import actorlib
-from actorlib._kinds import KINDS
+from actorlib._core.kinds import KINDS
 from actorlib.exceptions import ActorDiedError, ActorUnschedulableError
 
 if TYPE_CHECKING:
@@ -605,7 +605,7 @@ async def test_gpu_018_types_are_called_as_in_ray(
         "NVIDIA GeForce RTX 4090": "GeForce-RTX-4090",
     }
     cards = [Card(uuid=f"GPU-{n}", name=name) for n, name in enumerate(names)]
-    monkeypatch.setattr("actorlib._local.machine.Host", lambda: nvidia_host(*cards))
+    monkeypatch.setattr("actorlib._owner.machine.Host", lambda: nvidia_host(*cards))
     async with running(num_gpus=None):
         for place, name in enumerate(names.values()):
             actor = seeing(num_gpus=1, accelerator_type=name).remote()

@@ -484,13 +484,15 @@ async def test_items_when_taken_in_another_actor_then_handles_in_them_work() -> 
 async def test_worker_of_a_queue_when_it_starts_then_it_loads_nothing_of_the_users() -> (  # noqa: E501
     None
 ):
-    asked = "import actorlib._queue_actor, sys; print(*sys.modules)"
+    asked = "import actorlib._api.queue_actor, sys; print(*sys.modules)"
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", asked, stdout=subprocess.PIPE
     )
     found = (await process.communicate())[0].decode().split()
 
-    assert not {"numpy", "rich", "actorlib._local", "actorlib._pool"} & set(found)
+    assert not {"numpy", "rich", "actorlib._owner", "actorlib._api.actor_pool"} & set(
+        found
+    )
 
 
 # Deaths.

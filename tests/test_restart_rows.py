@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
 
     from actorlib import ActorHandle, Runtime
-    from actorlib._remote import ActorClass
-    from actorlib._runtime_options import RuntimeKeywords
+    from actorlib._api.decorators import ActorClass
+    from actorlib._core.runtime_options import RuntimeKeywords
 
 pytestmark = [
     pytest.mark.process,

@@ -32,8 +32,8 @@ from actorlib.exceptions import (
 
 if TYPE_CHECKING:
     from actorlib import ActorHandle, Runtime
-    from actorlib._remote import ActorClass
-    from actorlib._runtime_options import RuntimeKeywords
+    from actorlib._api.decorators import ActorClass
+    from actorlib._core.runtime_options import RuntimeKeywords
 
 pytestmark = [
     pytest.mark.process,

@@ -12,13 +12,13 @@ from helpers.actors import Stop, Target
 from helpers.functions import add, halt
 
 import actorlib
-from actorlib._local import long_waits
+from actorlib._scheduler import long_waits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from actorlib import Runtime
-    from actorlib._runtime_options import RuntimeKeywords
+    from actorlib._core.runtime_options import RuntimeKeywords
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 

@@ -24,12 +24,12 @@ import itertools
 from typing import TYPE_CHECKING
 
 from actorlib._inline.worker import InlineWorker
-from actorlib._local.descriptors import Room
+from actorlib._processes.forkserver_launcher import Room
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actorlib._runtime_options import RuntimeOptions
+    from actorlib._core.runtime_options import RuntimeOptions
 
 _DESCRIPTORS = 8
 """Of one actor at the most: the two ends of its pipe, and what uvloop's loop has."""

@@ -15,18 +15,23 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, final
 
-from actorlib._engine import take_slot
-from actorlib._local.launcher import ProcessExit
-from actorlib._wire.pipe import Pipe
-from actorlib._worker import functions, looped, loops, serial, threaded
+from actorlib._core.engine import take_slot
+from actorlib._processes.launcher import ProcessExit
+from actorlib._wire.blocking_channel import Pipe
+from actorlib._worker import (
+    async_client,
+    async_executor,
+    serial_executor,
+    task_executor,
+    threaded_executor,
+)
 from actorlib._worker.__main__ import ended
-from actorlib._worker.birth import read_start
-from actorlib._worker.crew import Crew
+from actorlib._worker.startup import Crew, read_start
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actorlib._worker.birth import Start
+    from actorlib._worker.startup import Start
 
 _log = logging.getLogger("actorlib")
 
@@ -130,14 +135,14 @@ class InlineWorker:
 
 def _serve(start: Start, pipe: Pipe) -> None:
     if start.is_of_functions:
-        functions.serve(start, pipe)
+        task_executor.serve(start, pipe)
         return
     if not start.is_looped:
-        (threaded if start.limits else serial).serve(start, pipe)
+        (threaded_executor if start.limits else serial_executor).serve(start, pipe)
         return
-    loop = loops.new_loop()
+    loop = async_client.new_loop()
     try:
-        looped.serve(start, pipe, loop)
+        async_executor.serve(start, pipe, loop)
     finally:
         _close(loop)
 

@@ -9,33 +9,30 @@ Nothing outside of this package imports ``ray``, and nothing imports this packag
 
 In reading order:
 
-* ``library``: Ray, as ``Any``; the one file that imports it
-* ``deadlines``: when calls' time is over, on their way between machines
-* ``alarm``: what calls back when it is
-* ``sealed``: values that a client server passes on as they are
-* ``client``: what else is special about Ray's client
-* ``options``: options in Ray's words, and those that it has none for
-* ``crossing``: what crosses between a caller and a host besides values
-* ``translate``: Ray's errors in our words
-* ``home``: where answers become values of refs
-* ``asked``: what is known of it until it is answered
-* ``tasks``: what stands behind a ref
-* ``stream``: a stream as it is read in this process
-* ``actors``: what a process knows of the actors it can call
-* ``nodes``: what the machines have, and whether one could hold this
-* ``sending``: the arguments of a call on their way to a host
-* ``calls``: calls of actors on their way out
-* ``endings``: whether an actor is ready, and how it is ended
-* ``groups``: placement groups
-* ``functions``: remote functions
-* ``infos``: what the cluster tells of its actors
-* ``lookout``: what is told of calls, actors and groups
-* ``directory``: who is in the cluster
-* ``making``: the hosts of actors, as Ray is given them
-* ``engine``: RayEngine, the verbs
-* ``here``: the engine of this process, wherever that is
-* ``host``: what Ray runs
-* ``refusal``: why there is no cluster, and what to write instead
-* ``cluster``: finding a cluster, or starting one
-* ``owner``: the engine of the user's program
+* ``ray_api``: ray itself: the one file that imports it, and all that is asked of its
+  inside.
+* ``client_mode``: what is special about a process that is no part of the cluster, but
+  Ray's client.
+* ``sealed``: values that only those load who asked for them: bytes, and Ray's own
+  things beside.
+* ``deadlines``: deadlines on their way between machines, each of which counts from its
+  own start.
+* ``options``: options of actors and calls in Ray's words, and those that Ray has none
+  for.
+* ``messages``: what crosses between a caller and a host, besides the values themselves.
+* ``errors``: ray's errors in actorlib's words; told apart by the names of their
+  classes.
+* ``process``: where the answers of one process become the values of its refs.
+* ``refs``: what stands behind a ref: something that Ray has, or will have.
+* ``streams``: A stream as it is read in this process: Ray's generator behind ours.
+* ``actors``: what one process knows of the actors that it can call.
+* ``calls``: calls of actors on their way out.
+* ``host``: what Ray runs: it holds the user's object, and calls its methods by name.
+* ``state``: what the cluster tells of its actors, as anybody sees it.
+* ``placement_groups``: placement groups on Ray: there the strategies are about
+  machines, not devices.
+* ``engine``: the verbs on Ray, in whatever process of the cluster.
+* ``worker``: the engine of this process, wherever in the cluster that is.
+* ``cluster``: finding a cluster, or starting one on this machine; and saying why there
+  is none.
 """

@@ -5,21 +5,21 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from actorlib._ids import ActorId
-from actorlib._ray.client import taught
-from actorlib._ray.crossing import Again, Retried
+from actorlib._core.ids import ActorId
+from actorlib._ray.client_mode import taught
 from actorlib._ray.host import AsyncHost, Host
-from actorlib._ray.library import id_of
+from actorlib._ray.messages import Again, Retried
 from actorlib._ray.options import call_options
+from actorlib._ray.ray_api import id_of
 from actorlib._ray.sealed import check_travelling
 from actorlib.exceptions import ActorDiedError, ActorUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from actorlib._interface import Method
-    from actorlib._ray.home import Arrivals
-    from actorlib._ref import ObjectRef
+    from actorlib._core.interface import Method
+    from actorlib._core.object_ref import ObjectRef
+    from actorlib._ray.process import Arrivals
 
 
 class Traits(NamedTuple):

@@ -1,27 +1,227 @@
-"""Calls of actors on their way out."""
+"""Calls of actors on their way out.
+
+Remote functions, as Ray's tasks.
+
+The arguments of a call on their way to a host.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
+import os
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+import weakref
+from contextlib import (
+    contextmanager,
+)
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    NamedTuple,
+    cast,
+)
 
-from actorlib._calling import deadline_of
-from actorlib._ray import client
-from actorlib._ray.asked import Asked
-from actorlib._ray.sending import on_its_way, packed, said, unsendable
-from actorlib._ray.stream import Stream
-from actorlib._ray.tasks import Failed, Task, tasks_among
+from actorlib._core.current_call import (
+    deadline_of,
+    running,
+)
+from actorlib._core.labels import (
+    Label,
+)
+from actorlib._core.object_ref import (
+    REFS,
+)
+from actorlib._core.propagation import (
+    MARKED,
+)
+from actorlib._ray import (
+    client_mode,
+)
+from actorlib._ray.deadlines import (
+    leaving,
+)
+from actorlib._ray.messages import (
+    Again,
+    House,
+    Retried,
+    Sent,
+    answered,
+    enter,
+    raised,
+    received,
+)
+from actorlib._ray.options import (
+    function_options,
+)
+from actorlib._ray.ray_api import (
+    inside,
+    ray,
+)
+from actorlib._ray.refs import (
+    Asked,
+    Failed,
+    Force,
+    Task,
+    ray_ref_of,
+    tasks_among,
+)
+from actorlib._ray.sealed import (
+    Sealed,
+    Sources,
+    opened,
+    seal,
+)
+from actorlib._ray.streams import (
+    Stream,
+)
+from actorlib._wire.call_headers import (
+    tell,
+)
+from actorlib.exceptions import (
+    ActorlibError,
+    ClusterError,
+    SerializationError,
+    TaskUnschedulableError,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import (
+        Callable,
+        Generator,
+        Iterator,
+        Mapping,
+    )
 
-    from actorlib._calling import Deadline
-    from actorlib._interface import Method
-    from actorlib._ray.actors import Actor
-    from actorlib._ray.crossing import Retried
-    from actorlib._ray.home import Home
-    from actorlib._ref import ObjectRef
+    from actorlib._core.current_call import (
+        Deadline,
+    )
+    from actorlib._core.function_options import (
+        FunctionSpec,
+    )
+    from actorlib._core.interface import (
+        Method,
+    )
+    from actorlib._core.object_ref import (
+        ObjectRef,
+    )
+    from actorlib._ray.actors import (
+        Actor,
+    )
+    from actorlib._ray.process import (
+        Home,
+    )
+    from actorlib._ray.state import (
+        Nodes,
+    )
+    from actorlib._wire.call_headers import (
+        Called,
+    )
+
+
+_SAID = ("batch", "deadline", "group", "name", "variables")
+"""What a host has to know of what is said of a call; the rest Ray is told."""
+
+
+def packed(
+    name: str,
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
+    told: Mapping[str, Any] | None = None,
+    retried: Retried = False,  # noqa: FBT002  # as in the options
+) -> tuple[Sent, list[Any]]:
+    """The arguments of a call, and apart from them the refs, whose values Ray gives.
+
+    Args:
+        name: What is called.
+        args: The positional arguments.
+        kwargs: The keyword arguments.
+        told: What is said of this call alone.
+        retried: The exceptions after which it is made again.
+
+    Raises:
+        UnsupportedOptionError: One is a part of a result that is not there yet.
+    """
+    holes: dict[int | str, object] = dict(enumerate(args))
+    holes.update(kwargs)
+    if REFS.isdisjoint(map(type, holes.values())):
+        return Sent(name, args, kwargs, (), told, retried), []
+    places: list[int | str] = []
+    given: list[Any] = []
+    for place, value in holes.items():
+        if type(value) in REFS:
+            places.append(place)
+            given.append(ray_ref_of(cast("ObjectRef[Any]", value)))
+            holes[place] = None
+    rest = tuple(holes[place] for place in range(len(args)))
+    named = {key: holes[key] for key in kwargs}
+    return Sent(name, rest, named, tuple(places), told, retried), given
+
+
+def said(method: Called, label: str) -> dict[str, Any] | None:
+    """What a host has to know of one call besides its arguments.
+
+    Args:
+        method: The method or the function that is called.
+        label: The class of the actor that calls, if one does.
+    """
+    asking = running.get()
+    is_silent = method.told is None and not MARKED
+    if is_silent and (asking is None or deadline_of(asking[2]) is None):
+        return None
+    where = Label(label).method if label else str
+    told = tell(method, asking, where) or {}
+    return {name: told[name] for name in _SAID if name in told} or None
+
+
+def on_its_way(sent: Sent, *, is_far: bool) -> Sent | Sealed:
+    """A call as Ray is given it.
+
+    Args:
+        sent: What is sent.
+        is_far: Whether a client server stands between.
+
+    Raises:
+        Exception: An argument cannot be sent.
+    """
+    if sent.told is not None:
+        told = leaving(sent.told, time.monotonic(), time.time())
+        sent = sent._replace(told=told)
+    return seal(sent._replace(is_far=True)) if is_far else sent
+
+
+def disconnected(where: str, error: Exception) -> ClusterError:
+    """What is told of something that no client server took any more."""
+    return ClusterError(
+        f"{where} was not sent: the connection to the client server is lost, and with "
+        f"it this runtime: {' '.join(str(error).split())}"
+    )
+
+
+def unsendable(where: str, sent: Sent, error: Exception) -> ActorlibError:
+    """Says which argument of a call Ray cannot send, and why.
+
+    Args:
+        where: What is called.
+        sent: Its arguments.
+        error: What came of the attempt to send all of them.
+    """
+    if isinstance(error, ConnectionError):
+        return disconnected(where, error)
+    for place, value in (*enumerate(sent.args), *sent.kwargs.items()):
+        label = f"argument {place}="
+        if isinstance(place, int):
+            label = f"argument {place + 1}"
+        try:
+            seal(value)
+        except Exception as own:  # noqa: BLE001  # any reason will do
+            return SerializationError(
+                f"{label} of {where}, a {type(value).__qualname__}, cannot be sent to "
+                f"another process: {own}"
+            )
+    return SerializationError(
+        f"the arguments of {where} cannot be sent to another process: {error}"
+    )
 
 
 class Going(NamedTuple):
@@ -91,7 +291,7 @@ class Calls:
             UnsupportedOptionError: This process is a client.
         """
         if self._home.is_far:
-            raise client.refuse_stream(f"{actor.label}.{method.name}")
+            raise client_mode.refuse_stream(f"{actor.label}.{method.name}")
         going = self._sent(actor, method, args, kwargs, label)
         if going is None:
             raise cast("Exception", actor.why)
@@ -135,3 +335,166 @@ class Calls:
         ends_later = method.is_async and not method.is_stream
         asked = Asked(method.name, sent_at, waits, ends_later)
         return Going(result, where, asked, deadline_of(told))
+
+
+_numbers = itertools.count(1)
+
+
+class Functions:
+    """The functions that this process calls.
+
+    Args:
+        home: Where its refs are filled.
+        house: Gives what holds for the whole runtime.
+        nodes: What the machines have.
+    """
+
+    def __init__(self, home: Home, house: Callable[[], House], nodes: Nodes) -> None:
+        self._home = home
+        self._house = house
+        self._nodes = nodes
+        self._sources = Sources()
+        self._runs: weakref.WeakKeyDictionary[FunctionSpec, Any] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    def run(
+        self,
+        spec: FunctionSpec,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> ObjectRef[Any]:
+        """Calls a function; see Engine."""
+        error = self._unschedulable(spec)
+        if error is not None:
+            return Task(self._home, None, spec.label).filled(Failed(error))
+        called, deadline = self._called(spec, args, kwargs)
+        task = Force(self._home, called, spec.label)
+        ref = task.ref()
+        if deadline is not None:
+            task.is_due(deadline)
+        return ref
+
+    def run_stream(
+        self,
+        spec: FunctionSpec,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> Stream:
+        """Calls a function that yields; see Engine.
+
+        Raises:
+            TaskUnschedulableError: It can run nowhere.
+            UnsupportedOptionError: This process is a client.
+        """
+        error = self._unschedulable(spec)
+        if error is not None:
+            raise error
+        if self._home.is_far:
+            raise client_mode.refuse_stream(spec.label)
+        generator, deadline = self._called(spec, args, kwargs)
+        is_detached = bool(spec.options.detach)
+        stream = Stream(
+            self._home, generator, spec.label, None, is_detached=is_detached
+        )
+        if deadline is not None:
+            stream.is_due(deadline)
+        return stream
+
+    def _unschedulable(self, spec: FunctionSpec) -> TaskUnschedulableError | None:
+        """Why a function can run nowhere, if that is so."""
+        if self._house().waits:
+            return None
+        why = self._nodes.fault(spec.label, spec.options.worker)
+        return None if why is None else TaskUnschedulableError(str(why))
+
+    def _called(
+        self,
+        spec: FunctionSpec,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> tuple[Any, Deadline | None]:
+        """What Ray gives for a call, and when its time is over."""
+        label = spec.label
+        told = said(spec, label)
+        sent, given = packed(label, args, kwargs, told, spec.options.retried)
+        call = self._runs.get(spec)
+        if call is None:
+            call = self._runs[spec] = _made(spec, label)
+        source = self._sources.sealed(f"the function {label}", spec.source)
+        try:
+            begin = self._home.arrivals.function
+            going = on_its_way(sent, is_far=self._home.is_far)
+            called = call.remote(begin, self._house(), source, going, *given)
+        except Exception as error:
+            raise unsendable(label, sent, error) from error
+        return called, deadline_of(told)
+
+
+def _made(spec: FunctionSpec, label: str) -> Any:
+    """What Ray calls for a function."""
+    options = spec.options
+    decorate: Any = ray.remote
+    if options.max_calls is not None:
+        decorate = ray.remote(max_calls=options.max_calls)
+    keywords = function_options(label, options, is_stream=spec.is_stream)
+    worker = options.worker
+    if worker.group is not None:
+        keywords["scheduling_strategy"] = inside(
+            worker.group.id,
+            worker.placement_group_bundle_index,
+            captures=bool(worker.placement_group_capture_child_tasks),
+        )
+    made = decorate(yield_function if spec.is_stream else run_function)
+    return made.options(name=label, retry_exceptions=[Again], **keywords)
+
+
+def run_function(
+    begin: Callable[[House], None],
+    house: House,
+    source: Sealed,
+    sent: Sent | Sealed,
+    *values: Any,
+) -> Any:
+    """Calls the user's function in a worker of Ray's.
+
+    Args:
+        begin: Makes the process one of the runtime's.
+        house: What holds for the whole runtime.
+        source: The function.
+        sent: Its arguments.
+        *values: The values of the refs among them.
+    """
+    begin(house)
+    asked, args, kwargs = received(sent, values)
+    with _entered(source, asked) as function:
+        return answered(asked, function(*args, **kwargs))
+
+
+def yield_function(
+    begin: Callable[[House], None],
+    house: House,
+    source: Sealed,
+    sent: Sent,
+    *values: Any,
+) -> Iterator[Any]:
+    """The same for a function that yields; see ``run_function``."""
+    begin(house)
+    asked, args, kwargs = received(sent, values)
+    with _entered(source, asked) as function:
+        yield from function(*args, **kwargs)
+
+
+@contextmanager
+def _entered(source: Sealed, sent: Sent) -> Generator[Callable[..., Any]]:
+    """The user's function, where it is being called."""
+    before = running.get()
+    try:
+        enter(next(_numbers), sent, sent.name)
+        found = opened(source)
+        yield getattr(found, "__wrapped__", found)
+    except Exception as error:  # noqa: BLE001  # the user's code
+        where = f"{sent.name} (pid {os.getpid()})"
+        raise raised(error, where, sent.retried) from None
+    finally:
+        running.set(before)

@@ -1,4 +1,9 @@
-"""Finding a cluster, or starting one on this machine; and saying why there is none."""
+"""Finding a cluster, or starting one on this machine; and saying why there is none.
+
+Why there is no cluster, and what to write instead.
+
+The engine of the user's program, from the connection to the cluster to its end.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +13,156 @@ import os
 import platform
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from dataclasses import (
+    replace,
+)
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    cast,
+)
 
-from actorlib._ray.client import PREFIX, Asking
-from actorlib._ray.library import connect_client, job_config, ray
-from actorlib._ray.refusal import is_passing, refusal
-from actorlib._resources import MEMORY
-from actorlib.exceptions import ClusterError
+from actorlib._core.function_options import (
+    FunctionOptions,
+)
+from actorlib._core.owner_thread import (
+    OwnerThread,
+)
+from actorlib._core.resources import (
+    MEMORY,
+)
+from actorlib._core.runtime_env import (
+    Heritage,
+)
+from actorlib._core.snapshot import (
+    ObjectStoreInfo,
+    Snapshot,
+)
+from actorlib._ray.client_mode import (
+    PREFIX,
+    Asking,
+)
+from actorlib._ray.engine import (
+    RayEngine,
+)
+from actorlib._ray.messages import (
+    House,
+)
+from actorlib._ray.process import (
+    Home,
+    from_anywhere,
+)
+from actorlib._ray.ray_api import (
+    connect_client,
+    install_serializers,
+    is_client,
+    job_config,
+    ray,
+)
+from actorlib._ray.state import (
+    Lookout,
+    unanswered,
+)
+from actorlib._ray.worker import (
+    ARRIVALS,
+    context_here,
+)
+from actorlib.exceptions import (
+    ClusterError,
+)
 
 if TYPE_CHECKING:
-    from actorlib._runtime_options import RuntimeOptions
+    from collections.abc import (
+        Callable,
+    )
+
+    from actorlib._core.actor_options import (
+        ActorOptions,
+    )
+    from actorlib._core.group_spec import (
+        GroupId,
+    )
+    from actorlib._core.ids import (
+        ActorId,
+    )
+    from actorlib._core.runtime_options import (
+        RuntimeOptions,
+    )
+    from actorlib._core.snapshot import (
+        CallInfo,
+    )
+
+
+def refusal(address: str | None, said: str, version: str, python: str) -> ClusterError:
+    """What to tell a user who could not be connected.
+
+    Args:
+        address: Where; None if a cluster was to be started.
+        said: What Ray says.
+        version: Ray's version here.
+        python: Python's.
+    """
+    text = " ".join(said.split())
+    where = "on this machine" if address is None else f"at {address!r}"
+    there = re.search(r"cluster was started with: Ray: (\S+) Python: (\S+)", text)
+    if there is not None:
+        ray_there, python_there = there.groups()
+        return ClusterError(
+            f"the cluster {where} runs Ray {ray_there} on Python {python_there}, and "
+            f"this process has Ray {version} on Python {python}: "
+            f"write pip install 'ray=={ray_there}' here, under Python {python_there}, "
+            "or start the cluster anew with the versions of this process"
+        )
+    if "uthenticat" in text or "token" in text.lower():
+        return ClusterError(
+            f"the cluster {where} does not let this process in: {text}. Copy the "
+            "cluster's token to RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH here, with "
+            "RAY_AUTH_MODE=token"
+        )
+    if address == "auto":
+        return ClusterError(
+            "address='auto' found no cluster on this machine: start one with 'ray "
+            "start --head', write its address (address='10.0.0.5:6379'), or leave "
+            f"address out to start one for this program. Ray says: {text}"
+        )
+    if address is None:
+        return ClusterError(f"Ray could not be started on this machine: {text}")
+    if address.startswith("ray://"):
+        return _refused_client(where, text)
+    return ClusterError(
+        f"no cluster answers {where}: {text}. Write the address that 'ray start "
+        "--head' has printed there (address='10.0.0.5:6379'), or address='auto' on one "
+        "of its machines"
+    )
+
+
+def is_passing(error: Exception) -> bool:
+    """Whether a refusal may be another one at the next try.
+
+    A client server forks a process for each client while threads of its own speak with
+    others, and one in four of those died before they said anything (Ray 2.60; none
+    where the cluster was started with GRPC_ENABLE_FORK_SUPPORT=false).
+    """
+    return "Starting Ray client server failed" in str(error)
+
+
+def _refused_client(where: str, text: str) -> ClusterError:
+    if "requires pip package" in text:
+        return ClusterError(
+            "'ray://' addresses need Ray's client, which is not installed here: pip "
+            "install 'actorlib[ray]'"
+        )
+    if "No module named 'actorlib" in text:
+        return ClusterError(
+            f"the cluster {where} has no actorlib: install it on every machine there, "
+            "for the Python that Ray was started with"
+        )
+    return ClusterError(
+        f"no client server answers {where}: {text}. 'ray start --head' starts one on "
+        "port 10001 of its machine, where --ray-client-server-port does not say "
+        "another; on a machine of the cluster write address='auto' instead"
+    )
+
 
 _log = logging.getLogger("actorlib")
 _PATIENCE = 5.0
@@ -161,3 +306,100 @@ def own_path() -> list[str]:
 
 def _whole(nbytes: float | None) -> int | None:
     return None if nbytes is None else int(nbytes)
+
+
+class OwnerEngine(RayEngine):
+    """The engine of the process that has started the runtime; see Owner.
+
+    Args:
+        options: What was said of the runtime.
+    """
+
+    def __init__(self, options: RuntimeOptions) -> None:
+        loop = asyncio.get_running_loop()
+        home = Home(ARRIVALS, loop, owner=OwnerThread(loop), is_far=is_client())
+        house = House(options.namespace, options.infeasible == "wait")
+        super().__init__(home, context_here(options.namespace), house)
+        env = options.runtime_env
+        if env:
+            self.heritage = Heritage(env)
+            self.context = replace(self.context, runtime_env=env)
+        self._grace = options.grace
+        self._lookout = Lookout(self.asking, self.nodes)
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop that it was started on; see Owner."""
+        return self.home.loop
+
+    def abandon(self) -> Callable[[], None]:
+        """Leaves the cluster, where the loop is closed; its actors end with that."""
+        self.close()
+        return cast("Callable[[], None]", ray.shutdown)
+
+    async def aclose(self) -> None:
+        """Ends every actor of this program, the busy ones after a grace."""
+        try:
+            living = [] if self.home.is_lost else self.living()
+            ending = [self.end(key) for key in living]
+            if ending:
+                await asyncio.wait(ending, timeout=self._grace)
+        except ConnectionError as error:  # its server's end is that of its actors
+            _log.warning("the runtime ends without its cluster: %s", error)
+        finally:
+            self.close()
+            await disconnect()
+
+    @from_anywhere
+    def snapshot(self) -> Snapshot:
+        """What the cluster has and what lives in it; see Owner.
+
+        Ray does not tell who waits, and for what: ``ray status`` does.
+        """
+        return Snapshot(
+            total=self.total(),
+            available=self.available(),
+            waiting=(),
+            actors=tuple(self.actors()),
+            object_store=ObjectStoreInfo(),
+            groups=tuple(self.groups.infos()),
+        )
+
+    @from_anywhere
+    def calls(self) -> list[CallInfo]:
+        """The calls of actors that this program waits for; see Owner.
+
+        Of those that actors have made, ``ray list tasks`` tells, where the cluster has
+        its dashboard.
+        """
+        return list(unanswered(self.home.pending))
+
+    @from_anywhere
+    def explain(self, actor: ActorId) -> str:
+        """Where an actor is, or what it asks; see Owner."""
+        self.home.check()
+        return self._lookout.actor(self.actor(actor))
+
+    @from_anywhere
+    def survey(self, label: str, options: ActorOptions | FunctionOptions) -> str:
+        """Which machines an actor, or a call, could go to now; see Owner."""
+        self.home.check()
+        asked = options.worker if isinstance(options, FunctionOptions) else options
+        return self._lookout.survey(label, asked)
+
+    @from_anywhere
+    def explain_group(self, group: GroupId) -> str:
+        """Where the bundles of a group are, or what it asks; see Owner."""
+        self.home.check()
+        return self._lookout.group(group.hex())
+
+
+async def start(options: RuntimeOptions, address: str | None) -> OwnerEngine:
+    """Connects to a cluster, or starts one, and makes the engine of this process.
+
+    Raises:
+        ClusterError: There is no cluster there.
+    """
+    await connect(options, address)
+    install_serializers()
+    return OwnerEngine(options)

@@ -1,33 +1,90 @@
-"""The verbs on Ray, in whatever process of the cluster."""
+"""The verbs on Ray, in whatever process of the cluster.
+
+The hosts of actors, as Ray is given them: one class for each face.
+
+Whether an actor is ready, and how it is ended: what is known by asking its host.
+"""
 
 from __future__ import annotations
 
 import os
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from contextlib import (
+    suppress,
+)
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    NoReturn,
+    cast,
+)
 
-from actorlib._engine import ActorExit, ActorSpec, Hold
-from actorlib._pending import PendingCalls
-from actorlib._ray import client
-from actorlib._ray.actors import Actor, Known, Traits, key_of
-from actorlib._ray.calls import Calls
-from actorlib._ray.directory import Directory
-from actorlib._ray.endings import Endings
-from actorlib._ray.functions import Functions
-from actorlib._ray.groups import Groups
-from actorlib._ray.home import from_anywhere
-from actorlib._ray.library import id_of, inside, ray
-from actorlib._ray.making import Classes, birth_of, traits_of
-from actorlib._ray.nodes import Nodes, granted
-from actorlib._ray.options import actor_options
-from actorlib._ray.sealed import Sources, check_travelling, seal
-from actorlib._ray.sending import (
+from actorlib._core.engine import (
+    ActorExit,
+    ActorSpec,
+    Hold,
+    PendingCalls,
+)
+from actorlib._core.resources import (
+    counted,
+)
+from actorlib._core.runtime_env import (
+    inherited,
+)
+from actorlib._ray import (
+    client_mode,
+)
+from actorlib._ray.actors import (
+    Actor,
+    Known,
+    Traits,
+    key_of,
+)
+from actorlib._ray.calls import (
+    Calls,
+    Functions,
     disconnected,
     on_its_way,
     packed,
     unsendable,
 )
-from actorlib._ray.tasks import Task
+from actorlib._ray.host import (
+    AsyncHost,
+    Host,
+)
+from actorlib._ray.messages import (
+    Birth,
+)
+from actorlib._ray.options import (
+    actor_options,
+)
+from actorlib._ray.placement_groups import (
+    Groups,
+)
+from actorlib._ray.process import (
+    from_anywhere,
+)
+from actorlib._ray.ray_api import (
+    id_of,
+    inside,
+    ray,
+)
+from actorlib._ray.refs import (
+    Failed,
+    Task,
+)
+from actorlib._ray.sealed import (
+    Sources,
+    check_travelling,
+    seal,
+)
+from actorlib._ray.state import (
+    Directory,
+    Nodes,
+    granted,
+)
+from actorlib._wire.serialization import (
+    dump,
+)
 from actorlib.exceptions import (
     ActorAlreadyExistsError,
     ActorDiedError,
@@ -38,18 +95,208 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    import asyncio
+    from collections.abc import (
+        Callable,
+        Mapping,
+    )
 
-    from actorlib._context import RuntimeContext
-    from actorlib._function_options import FunctionSpec
-    from actorlib._ids import ActorId, LoanId, ObjectId
-    from actorlib._interface import Interface, Method
-    from actorlib._ray.crossing import Birth, House, Sent
-    from actorlib._ray.home import Home
-    from actorlib._reading import Reading
-    from actorlib._ref import ObjectRef
-    from actorlib._runtime_env import Heritage
-    from actorlib._snapshot import ActorInfo
+    from actorlib._core.function_options import (
+        FunctionSpec,
+    )
+    from actorlib._core.ids import (
+        ActorId,
+        LoanId,
+        ObjectId,
+    )
+    from actorlib._core.interface import (
+        Interface,
+        Method,
+    )
+    from actorlib._core.object_ref import (
+        ObjectRef,
+    )
+    from actorlib._core.runtime_context import (
+        RuntimeContext,
+    )
+    from actorlib._core.runtime_env import (
+        Heritage,
+    )
+    from actorlib._core.snapshot import (
+        ActorInfo,
+    )
+    from actorlib._core.stream_reader import (
+        Reading,
+    )
+    from actorlib._ray.messages import (
+        House,
+        Sent,
+    )
+    from actorlib._ray.process import (
+        Arrivals,
+        Home,
+    )
+    from actorlib._ray.sealed import (
+        Sealed,
+    )
+
+
+class Classes:
+    """Ray's actor classes, each made and exported to the cluster once.
+
+    What a class carries is what somebody needs who finds an actor of it by name.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[bytes, Any] = {}
+
+    def of(self, spec: ActorSpec) -> Any:
+        """The class for an actor."""
+        options, face = spec.options, spec.interface
+        traits = traits_of(spec)
+        groups = {} if face.is_async else dict(options.concurrency_groups or {})
+        key = dump((face, traits, groups))
+        made = self._made.get(key)
+        if made is None:
+            base = AsyncHost if face.is_async else Host
+            # By this name the dashboard and Ray's own messages know the actor.
+            host = type(face.class_name, (base,), {"face": face, "traits": traits})
+            host.__module__ = base.__module__
+            decorate = ray.remote(concurrency_groups=groups) if groups else ray.remote
+            made = self._made[key] = decorate(host)
+        return made
+
+
+def traits_of(spec: ActorSpec) -> Traits:
+    """What callers have to know of an actor's options."""
+    face, options = spec.interface, spec.options
+    return Traits(face.class_name, face.is_async, options.max_restarts, options.retried)
+
+
+def birth_of(
+    spec: ActorSpec,
+    source: Sealed,
+    context: RuntimeContext,
+    house: House,
+    arrivals: Arrivals,
+    *,
+    hides: bool,
+) -> Birth:
+    """What an actor is made from, besides its arguments.
+
+    Args:
+        spec: What is known of it.
+        source: Its class.
+        context: Where the code runs that makes it.
+        house: What holds for the whole runtime.
+        arrivals: What is called in its process.
+        hides: Whether accelerators that it did not ask for are closed to it.
+    """
+    options, face = spec.options, spec.interface
+    limits = options.limits(is_async=face.is_async) if face.is_async else {}
+    return Birth(
+        source=source,
+        label=face.class_name,
+        resources=counted(options.request.amounts),
+        runtime_env=inherited(context.runtime_env, options.runtime_env) or {},
+        hides=hides,
+        limits=limits,
+        groups=face.grouped(),
+        group=options.group,
+        captures=bool(options.placement_group_capture_child_tasks),
+        house=house,
+        begin=arrivals.host,
+    )
+
+
+class Endings:
+    """Beginnings and ends of the actors that one process knows.
+
+    Args:
+        home: Where its refs are filled.
+    """
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+
+    def ready(self, actor: Actor) -> ObjectRef[Any]:
+        """Done when the actor is ready; see Engine."""
+        if actor.why is not None or actor.died is not None:
+            error = cast("BaseException", actor.why or actor.died)
+            return self._task(actor).filled(Failed(error))
+        if actor.readiness is None:
+            actor.readiness = self.asked_ready(actor)
+        return actor.readiness
+
+    def asked_ready(self, actor: Actor) -> ObjectRef[Any]:
+        """Asks for the first sign of life; a restart is waited for."""
+
+        def read(answer: Any) -> Any:
+            if isinstance(answer, str):
+                actor.incarnation = answer
+                return None
+            return answer
+
+        times = -1 if actor.traits.restarts else 0
+        name = f"{actor.label}.ready"
+        ask = actor.handle.ready.options(max_task_retries=times, name=name)
+        ref = Task(self._home, ask.remote(), actor.label, actor, read).ref()
+        ref.add_done_callback(_look)
+        return ref
+
+    def end(self, actor: Actor) -> ObjectRef[None]:
+        """Ends the actor behind what it was sent; see Engine."""
+        if actor.handle is None:
+            return self._task(actor).filled(None)
+        # A client's handles have no other way than what the host itself has.
+        way = (
+            actor.handle.leave if self._home.is_far else actor.handle.__ray_terminate__
+        )
+        ray_ref = way.remote()
+        return Task(self._home, ray_ref, actor.label, actor, _gone).ref()
+
+    def kill(self, actor: Actor, *, restart: bool) -> ObjectRef[None]:
+        """Ends the actor at once; see Engine."""
+        done = self._task(actor)
+        if actor.handle is None:
+            return done.filled(None)
+        actor.readiness = None
+        ref = done.unasked()
+        ray.kill(actor.handle, no_restart=not restart)
+        self._ask_until_gone(actor, done, restart=restart)
+        return ref
+
+    def _ask_until_gone(self, actor: Actor, done: Task, *, restart: bool) -> None:
+        """Asks for a sign of life; its process is gone when there is none from it.
+
+        Ray kills behind the back of whoever asks it to, so the first ones may come.
+        """
+        before = actor.incarnation
+
+        def read(answer: Any) -> Any:
+            if isinstance(answer, str) and (not restart or answer == before):
+                self._ask_until_gone(actor, done, restart=restart)
+            else:
+                done.settle(None)
+            return None
+
+        ask = actor.handle.ready.options(max_task_retries=0)
+        Task(self._home, ask.remote(), actor.label, actor, read).ref()
+
+    def _task(self, actor: Actor) -> Task:
+        return Task(self._home, None, actor.label, actor)
+
+
+def _gone(answer: Any) -> None:
+    """What an ending comes to: whatever Ray says of it, the actor is gone."""
+    del answer
+
+
+def _look(ref: asyncio.Future[Any]) -> None:
+    """Nobody has to be told of an error here: every call of the actor tells it."""
+    if not ref.cancelled():
+        ref.exception()
+
 
 _HIDES = "ACTORLIB_HIDE_DEVICES"
 
@@ -83,7 +330,7 @@ class RayEngine:
         self.pending = PendingCalls()
         self.groups = Groups(home)
         self._known = Known(is_far=home.is_far)
-        self.asking = client.Asking(is_far=home.is_far)
+        self.asking = client_mode.Asking(is_far=home.is_far)
         self._directory = Directory(self.asking)
         self._classes = Classes()
         self.nodes = Nodes()

@@ -16,24 +16,17 @@ from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from actorlib._chunks import await_each, call_each
-from actorlib._engine import ActorExit
-from actorlib._interface import CALL, READY
-from actorlib._ray.crossing import (
-    answered,
-    enter,
-    raised,
-    received,
-    refuse_late,
-    where,
-)
-from actorlib._ray.library import leave, ray
-from actorlib._ref import be_known_by_home
+from actorlib._core.engine import ActorExit
+from actorlib._core.interface import CALL, READY
+from actorlib._core.object_ref import be_known_by_home
+from actorlib._ray.messages import answered, enter, raised, received, refuse_late, where
+from actorlib._ray.ray_api import leave, ray
+from actorlib._wire.batches import await_each, call_each
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
-    from actorlib._ray.crossing import Birth, Sent
+    from actorlib._ray.messages import Birth, Sent
     from actorlib._ray.sealed import Sealed
 
 _END = object()

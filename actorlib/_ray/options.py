@@ -16,17 +16,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from actorlib._kinds import GPU
-from actorlib._options import ActorOptions
-from actorlib._resources import CPU, MEMORY, counted
+from actorlib._core.actor_options import ActorOptions
+from actorlib._core.kinds import GPU
+from actorlib._core.resources import CPU, MEMORY, counted
 from actorlib.exceptions import UnsupportedOptionError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from actorlib._function_options import FunctionOptions
-    from actorlib._interface import Method
-    from actorlib._runtime_env import RuntimeEnv
+    from actorlib._core.function_options import FunctionOptions
+    from actorlib._core.interface import Method
+    from actorlib._core.runtime_env import RuntimeEnv
 
 REFUSED: Mapping[str, str] = {
     "device": "Ray chooses the device; ask for a kind by accelerator_type=, or for a "

@@ -14,7 +14,7 @@ import weakref
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
-from actorlib._ray.library import is_rays, ray, travels_now
+from actorlib._ray.ray_api import is_rays, ray, travels_now
 from actorlib.exceptions import SerializationError
 
 sealing: ContextVar[bool] = ContextVar("actorlib_sealing", default=False)

@@ -1,24 +1,30 @@
-"""The agreement between two processes; both sides of a pipe stand on these rooms.
+"""Everything that crosses a process boundary; both sides of a pipe import it.
 
 In reading order:
 
-* ``frames``: the closed list of messages.
-* ``upward``: those that a worker may send, field by field, and the check of them.
-* ``codec``: frames to bytes and back, without a socket.
-* ``payload``: objects to bytes and back: msgpack first, cloudpickle else.
-* ``blocks``, ``exports``, ``mapping``, ``segments``, ``store``: which bytes of a
-  segment are whose; parts of one that say when they are gone; how a part of a file is
-  mapped; memory that processes share; what one process has made of it.
-* ``private``, ``tensors``: parts of it that may be written, copied where they are;
-  PyTorch's tensors over such memory.
-* ``shared``, ``memory``: a payload that lies there; what a process has made and was
-  shown.
-* ``side``, ``reserve``, ``showing``: the way that descriptors take; how memory is
-  spoken of on a pipe.
-* ``channel``: one end of the pipe on an event loop.
-* ``pipe``: one end of the pipe on a plain thread.
-* ``link``: one end of the socket pair between two workers.
-* ``answers``, ``blame``: what came back, and which value could not go.
-* ``lanes``: order behind calls whose arguments are not there yet.
-* ``control``: what the owner asks of the template, and what it reports.
+* ``messages``: the whole vocabulary of the pipe between the owner and one worker.
+* ``worker_messages``: what a worker may send: every frame that rises, field by field.
+* ``forkserver_protocol``: what the owner asks of the template, and what the template
+  reports.
+* ``codec``: frames to bytes and back, without touching a socket.
+* ``serialization``: objects to bytes and back: msgpack for what it carries faithfully,
+  pickle else.
+* ``errors``: an answer that crossed a process: what arrived is given or raised as it
+  was meant.
+* ``async_channel``: one end of the pipe on an event loop: frames out, frames in, the
+  end noticed.
+* ``blocking_channel``: one end of the pipe on a plain thread: blocking reads, gathered
+  writes.
+* ``fd_passing``: the way that descriptors take between two processes: a socket beside
+  their pipe.
+* ``peer_socket``: one end of a link: a socket pair between a worker and another that it
+  calls often.
+* ``ordering``: order behind calls whose arguments are not there yet.
+* ``call_headers``: what a caller says of one call besides its arguments, as it is when
+  it is made.
+* ``arguments``: the arguments of one call, as they were when it was made.
+* ``function_code``: the code of a function or a class on its way to the processes that
+  run it.
+* ``batches``: A chunk of calls that came in one frame: the method is called for each of
+  them.
 """

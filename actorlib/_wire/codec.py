@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import msgpack  # pyright: ignore[reportMissingTypeStubs]  # it ships none
 
-from actorlib._wire.shared import Shared
+from actorlib._shm.payload import Shared
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from actorlib._wire.frames import Frame
-    from actorlib._wire.shared import Buffer
+    from actorlib._shm.payload import Buffer
+    from actorlib._wire.messages import Frame
 
 
 class Tables(Protocol):

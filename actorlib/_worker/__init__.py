@@ -1,42 +1,53 @@
-"""The child's side of the pipe: one actor, and the template that workers come from.
+"""The child's side of the pipe: one actor, and the process that forks workers.
 
-Loading it is part of every start, so it imports neither ``_local`` nor
+Loading it is part of every start, so it imports neither ``_owner`` nor
 ``accelerators``. In reading order:
 
-* ``__main__``: how a worker begins, forked or spawned.
-* ``leaving``: how a process ends, and a fork of it.
-* ``birth``: the first frame becomes an environment, a class and an object.
-* ``built_in``: the methods that every actor has.
-* ``inbox``: the frames that came, where there is no loop.
-* ``serial``: one call at a time on the main thread, without an event loop.
-* ``threaded``: several calls at once, on threads that are made when they are needed.
-* ``looped``, ``plain``: an event loop, for actors with ``async def``, and the main
-  thread beside it.
-* ``loopwatch``: who blocks that loop, and what waits for its own actor.
-* ``crew``: the threads that serve it beside the main one.
-* ``carried``: what the caller said of a call, where it runs.
-* ``functions``, ``attention``, ``yielding``, ``tempo``: calls of functions; looking at
-  the pipe while one runs; those that yield; how long they take.
-* ``gate``: how many calls run at once, and which waits next.
-* ``streams``, ``producer``, ``async_streams``: generators, whose items go to readers;
-  those whose readers are behind are set aside.
-* ``replies``: what a method returned or raised becomes a frame.
-* ``uplink``: the engine of a worker: the same verbs, as frames to the owner.
-* ``groups``: likewise for placement groups.
-* ``loops``: event loops, and how links are read on one.
-* ``looplink``: the same beside an event loop, whose frames go by way of that loop.
-* ``refs``: what it has asked and has no answer to.
-* ``making``: actors that it makes.
-* ``outbox``: what it asks, in order behind what waits for its arguments.
-* ``asking``: calls of other actors on their way out.
-* ``ways``, ``hosts``, ``peers``, ``guests``: which way a call goes; what links need of
-  a worker; whom this one calls over links, and who calls it.
-* ``pace``: which methods are quick enough for answers to wait behind.
-* ``calling``: functions that it calls.
-* ``loans``: which handles this worker holds.
-* ``objects``: its refs that are sent to others, and theirs.
-* ``template``: the fork server, which outlives the owner to clean up after it.
-* ``requests``, ``spare``, ``rehearsal``: what it is asked; a worker that it forks
-  ahead of that; the life that such a one lives before its own.
-* ``preload``, ``processes``: what it imports before it forks; how it ends processes.
+* ``__main__``: how a worker begins, forked from the template or spawned.
+* ``forkserver``: the template: the process that workers come from and that cleans up
+  after everyone.
+* ``prefork``: A worker that is forked before somebody asks for one.
+* ``preload``: what the template imports before it forks, and whether it may still fork
+  then.
+* ``os_process``: what the template asks of the kernel about processes.
+* ``startup``: the first frame becomes an environment, then a class, then an object.
+* ``invoke``: what a method returned or raised becomes a frame that always arrives.
+* ``method_timing``: which methods are known to be quick: the only ones an answer may
+  wait behind.
+* ``inbox``: the frames that came to a worker without a loop, read by one thread at a
+  time.
+* ``serial_executor``: one call at a time on the main thread, without an event loop.
+* ``threaded_executor``: several calls at once, on threads that are made when they are
+  needed.
+* ``async_executor``: an event loop beside the main thread, for actors with ``async
+  def`` methods.
+* ``plain_methods``: the plain methods of an actor with an event loop.
+* ``async_client``: the engine of a worker with an event loop: every frame goes by way
+  of that loop.
+* ``loop_watchdog``: says what keeps the event loop of an actor from its work, once for
+  each method.
+* ``concurrency_groups``: how many calls of a kind run at once: the rest wait, in the
+  order in which they came.
+* ``task_executor``: the worker of functions: one call at a time on the main thread, of
+  any function.
+* ``generators``: the streams that this actor makes: how far each is ahead, and which
+  are set aside.
+* ``generator_runner``: runs plain generators: until they end, or until their readers
+  are behind.
+* ``refcount``: which handles this worker holds, and which loans it can give back.
+* ``objects``: the refs of a worker that are sent to others, and those that others send
+  to it.
+* ``client``: the engine of a worker: the same verbs as in the owner, as frames to it.
+* ``actor_calls``: calls of other actors on their way out: with their arguments, and in
+  order.
+* ``task_calls``: functions that the code of this worker calls: told once, and then by
+  number.
+* ``actor_creation``: actors that a worker makes: what the owner is told of each.
+* ``placement_groups``: placement groups, as an actor's code speaks of them: questions
+  to the owner.
+* ``pending``: what a worker has asked and has no answer to, by its own numbers.
+* ``outgoing_links``: the actors that this worker calls over links, and what they have
+  not answered.
+* ``incoming_links``: the callers of this actor that have a link to it, and what they
+  are not answered.
 """

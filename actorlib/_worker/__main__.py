@@ -14,12 +14,12 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, NoReturn
 
+from actorlib._shm.memory import Memory
+from actorlib._wire.blocking_channel import Pipe
 from actorlib._wire.codec import FrameDecoder
-from actorlib._wire.memory import Memory
-from actorlib._wire.pipe import Pipe
-from actorlib._wire.showing import Showing
-from actorlib._worker.birth import prepare, read_start
-from actorlib._worker.leaving import code_of, leave
+from actorlib._wire.fd_passing import Showing
+from actorlib._worker.os_process import code_of, leave
+from actorlib._worker.startup import prepare, read_start
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,21 +92,30 @@ def _live_on(pipe: Pipe) -> None:
     start = read_start(pipe.begin()[0])
     prepare(start)
     if start.is_of_functions:
-        from actorlib._worker import functions  # noqa: PLC0415  # likewise
+        from actorlib._worker import (  # noqa: PLC0415  # likewise
+            task_executor,
+        )
 
-        functions.serve(start, pipe)
+        task_executor.serve(start, pipe)
     elif start.is_looped:
-        from actorlib._worker import looped, loops  # noqa: PLC0415  # serial actors never load them
+        from actorlib._worker import (  # noqa: PLC0415  # serial actors never load them
+            async_client,
+            async_executor,
+        )
 
-        looped.serve(start, pipe, loops.new_loop())
+        async_executor.serve(start, pipe, async_client.new_loop())
     elif start.limits:
-        from actorlib._worker import threaded  # noqa: PLC0415
+        from actorlib._worker import (  # noqa: PLC0415
+            threaded_executor,
+        )
 
-        threaded.serve(start, pipe)
+        threaded_executor.serve(start, pipe)
     else:
-        from actorlib._worker import serial  # noqa: PLC0415
+        from actorlib._worker import (  # noqa: PLC0415
+            serial_executor,
+        )
 
-        serial.serve(start, pipe)
+        serial_executor.serve(start, pipe)
 
 
 if __name__ == "__main__":

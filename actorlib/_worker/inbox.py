@@ -8,24 +8,16 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
-from actorlib._wire.frames import (
-    CANCEL,
-    CUT,
-    FAILURE,
-    ITEM,
-    RESULT,
-    TAKEN,
-    Frame,
-)
-from actorlib._worker.streams import CUT_OFF, Streams
-from actorlib._worker.uplink import TOO_LATE
+from actorlib._wire.messages import CANCEL, CUT, FAILURE, ITEM, RESULT, TAKEN, Frame
+from actorlib._worker.client import TOO_LATE
+from actorlib._worker.generators import CUT_OFF, Streams
 from actorlib.exceptions import GetTimeoutError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from actorlib._wire.pipe import Pipe
-    from actorlib._worker.hosts import Source
+    from actorlib._wire.blocking_channel import Pipe
+    from actorlib._worker.incoming_links import Source
 
 
 _ROUNDS = 8

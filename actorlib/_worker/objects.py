@@ -8,9 +8,9 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from actorlib._ids import ObjectId
-from actorlib._ref import BorrowedRef, ObjectRef
-from actorlib._values import (
+from actorlib._core.ids import ObjectId
+from actorlib._core.object_ref import BorrowedRef, ObjectRef
+from actorlib._wire.arguments import (
     BorrowedRefs,
     Sharing,
     encoded,
@@ -19,14 +19,14 @@ from actorlib._values import (
     payload_of,
     travelling,
 )
-from actorlib._wire.answers import dumped
-from actorlib._wire.frames import EXPECT, FETCH, KEEP, REVOKE, Frame
+from actorlib._wire.errors import dumped
+from actorlib._wire.messages import EXPECT, FETCH, KEEP, REVOKE, Frame
 from actorlib.exceptions import TaskCancelledError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from actorlib._worker.loans import LoanBook
+    from actorlib._worker.refcount import LoanBook
 
 _count = struct.Struct(">Q")
 

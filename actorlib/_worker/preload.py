@@ -93,7 +93,7 @@ def warm_up() -> Callable[[socket.socket], NoReturn]:
     Returns:
         Serves an actor by the worker's end of its pipe, in a fork of this process.
     """
-    for name in ("__main__", "serial", "looped"):
+    for name in ("__main__", "serial_executor", "async_executor"):
         importlib.import_module(f"actorlib._worker.{name}")
     with contextlib.suppress(ImportError):
         importlib.import_module("uvloop")

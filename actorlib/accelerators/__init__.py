@@ -25,7 +25,7 @@ the list of ``discovery``, or in a package of its own that names it as an entry 
 
 from __future__ import annotations
 
-from actorlib._kinds import Kind
+from actorlib._core.kinds import Kind
 from actorlib.accelerators.base import (
     Accelerator,
     Detection,

@@ -12,7 +12,7 @@ from actorlib.accelerators.masks import PLAIN, Mask, Syntax, choose, read_mask
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from actorlib._kinds import Kind
+    from actorlib._core.kinds import Kind
     from actorlib.accelerators.host import Host
 
 

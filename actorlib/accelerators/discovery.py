@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, final
 
-from actorlib._kinds import Kind
+from actorlib._core.kinds import Kind
 from actorlib.accelerators.base import Accelerator, Detection
 
 if TYPE_CHECKING:

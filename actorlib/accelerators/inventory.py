@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING
 
-from actorlib._kinds import KINDS, Kind
+from actorlib._core.kinds import KINDS, Kind
 from actorlib.accelerators.base import Rejected
 from actorlib.accelerators.discovery import families
 from actorlib.accelerators.masks import read_mask

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from actorlib._kinds import GPU
+from actorlib._core.kinds import GPU
 from actorlib.accelerators.base import Device, Rejected
 from actorlib.accelerators.files import closed
 from actorlib.accelerators.pci import Pci, read_pci

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from actorlib._kinds import GPU
+from actorlib._core.kinds import GPU
 from actorlib.accelerators.base import Device, Rejected
 from actorlib.accelerators.files import closed
 from actorlib.accelerators.masks import Mask, Syntax, number, read_mask

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Self
 
-from actorlib._engine import current_engine, find_engine
+from actorlib._core.engine import current_engine, find_engine
 from actorlib.blocking._options import wanted
 from actorlib.blocking._session import SESSION
 

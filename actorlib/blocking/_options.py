@@ -9,9 +9,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from actorlib._checks import truth
-from actorlib._runtime_options import RuntimeOptions
-from actorlib._spelling import closest
+from actorlib._core.runtime_options import RuntimeOptions
+from actorlib._core.validation import closest, truth
 from actorlib.exceptions import InitError
 
 if TYPE_CHECKING:

@@ -16,18 +16,18 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from actorlib import _runtime
-from actorlib._apart import Apart, new_loop
-from actorlib._choosing import ENGINE_VARIABLE
-from actorlib._engine import find_engine
-from actorlib._streams import fill_standard_streams
+from actorlib._core.engine import find_engine
+from actorlib._core.loop_thread import Apart, new_loop
+from actorlib._core.stdio import fill_standard_streams
+from actorlib._runtime import ENGINE_VARIABLE
 from actorlib.exceptions import InitError, RuntimeNotStartedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from actorlib._engine import Engine
+    from actorlib._core.engine import Engine
+    from actorlib._core.runtime_options import RuntimeKeywords
     from actorlib._runtime import Runtime
-    from actorlib._runtime_options import RuntimeKeywords
 
 T = TypeVar("T")
 

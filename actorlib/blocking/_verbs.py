@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 import actorlib
-from actorlib import _remote, _runtime, _waiting
-from actorlib._engine import current_engine
-from actorlib._remote import found_by
+from actorlib import _runtime
+from actorlib._api import decorators
+from actorlib._api import waiting as _waiting
+from actorlib._api.decorators import found_by
+from actorlib._core.engine import current_engine
 from actorlib.blocking._session import SESSION
 from actorlib.exceptions import UnsupportedOptionError
 
@@ -18,11 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from actorlib import ActorClass
-    from actorlib._context import RuntimeContext
-    from actorlib._function import RemoteFunction
-    from actorlib._generator import ObjectRefGenerator
-    from actorlib._handle import ActorHandle
-    from actorlib._ref import ObjectRef
+    from actorlib._api.actor_handle import ActorHandle
+    from actorlib._api.remote_function import RemoteFunction
+    from actorlib._core.object_ref import ObjectRef
+    from actorlib._core.runtime_context import RuntimeContext
+    from actorlib._core.stream_reader import ObjectRefGenerator
 
 T = TypeVar("T")
 W = TypeVar("W", bound="ObjectRef[Any] | ObjectRefGenerator[Any]")
@@ -31,12 +33,12 @@ NODE_ADDRESS = "127.0.0.1"
 """Where the one machine is: what runs on it needs no other address."""
 
 if TYPE_CHECKING:
-    remote = _remote.remote
+    remote = decorators.remote
 else:
 
-    @functools.wraps(_remote.remote)
+    @functools.wraps(decorators.remote)
     def remote(*given: object, **options: Any) -> Any:
-        made = _remote.remote(*given, **options)
+        made = decorators.remote(*given, **options)
         if given:
             return _starting(made)
         return lambda decorated: _starting(made(decorated))

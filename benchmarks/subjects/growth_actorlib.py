@@ -12,23 +12,23 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from actorlib._interface import interface_of
-from actorlib._kinds import UNITS
-from actorlib._local.deadlines import Deadlines
-from actorlib._local.holders import OWNER, Holders
-from actorlib._local.ledger import Ledger
-from actorlib._local.line import Line
-from actorlib._local.mailbox import Mailbox
-from actorlib._local.names import Names
-from actorlib._local.registry import ActorRecord, Registry
-from actorlib._options import ActorOptions
-from actorlib._resources import request, totals
+from actorlib._core.actor_options import ActorOptions
+from actorlib._core.interface import interface_of
+from actorlib._core.kinds import UNITS
+from actorlib._core.resources import request, totals
+from actorlib._owner.actor_record import ActorRecord, Registry
+from actorlib._owner.deadlines import Deadlines
+from actorlib._owner.mailbox import Mailbox
+from actorlib._owner.names import Names
+from actorlib._owner.refcount import OWNER, Holders
+from actorlib._scheduler.ledger import Ledger
+from actorlib._scheduler.wait_queue import Line
 from actorlib.accelerators.base import Device
 from benchmarks.subjects._decisions import Block, churn, rate
 from benchmarks.subjects._report import arguments, report
 
 if TYPE_CHECKING:
-    from actorlib._ids import ActorId
+    from actorlib._core.ids import ActorId
 
 _GPU: Final = "GPU"
 _TO_A_DEVICE: Final = 10

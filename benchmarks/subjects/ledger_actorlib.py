@@ -10,11 +10,11 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from actorlib._kinds import UNITS
-from actorlib._local.ledger import Ledger
-from actorlib._local.line import Line
-from actorlib._local.where import ANYWHERE, Where, make_of
-from actorlib._resources import Resources, request, totals
+from actorlib._core.kinds import UNITS
+from actorlib._core.resources import Resources, request, totals
+from actorlib._scheduler.ledger import Ledger
+from actorlib._scheduler.request import ANYWHERE, Where, make_of
+from actorlib._scheduler.wait_queue import Line
 from actorlib.accelerators.base import Device, Lease
 from benchmarks.subjects._decisions import (
     SHARES,

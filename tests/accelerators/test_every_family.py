@@ -6,7 +6,7 @@ import pytest
 from helpers.host import RecordedHost
 from helpers.nvml import nvidia_machine
 
-from actorlib._summary import summarize
+from actorlib._cli.devices import summarize
 from actorlib.accelerators import (
     Lease,
     Share,

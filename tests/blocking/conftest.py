@@ -9,12 +9,12 @@ import pytest
 from helpers.actors import LENT
 
 import actorlib.blocking
-from actorlib._engine import find_engine, set_engine
+from actorlib._core.engine import find_engine, set_engine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from actorlib._local.crossing import CrossingEngine
+    from actorlib._owner.threadsafe_engine import CrossingEngine
 
 
 @pytest.fixture(scope="module")

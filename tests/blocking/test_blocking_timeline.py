@@ -9,9 +9,9 @@ import pytest
 from helpers.actors import Counter, Echo
 
 import actorlib.blocking as ray
-from actorlib._engine import current_engine
-from actorlib._handle import hold_of
-from actorlib._local.which import KEPT, VARIABLE, kept_events
+from actorlib._api.actor_handle import hold_of
+from actorlib._core.engine import current_engine
+from actorlib._owner.tracing import KEPT, VARIABLE, kept_events
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

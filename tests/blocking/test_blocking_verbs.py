@@ -14,7 +14,7 @@ from helpers.actors import AsyncCaller, Caller, Counter, Echo, Gate, Keeper
 
 import actorlib
 import actorlib.blocking
-from actorlib._handle import hold_of
+from actorlib._api.actor_handle import hold_of
 from actorlib.blocking.util.placement_group import placement_group
 from actorlib.blocking.util.queue import Empty, Full, Queue
 from actorlib.exceptions import (
@@ -29,7 +29,7 @@ from actorlib.exceptions import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from actorlib._local.crossing import CrossingEngine
+    from actorlib._owner.threadsafe_engine import CrossingEngine
 
 pytestmark = pytest.mark.process
 
@@ -282,7 +282,7 @@ def test_lif_001_actor_when_its_last_handle_is_gone_then_it_ends(ray: Any) -> No
     alive = [("state", "=", "ALIVE")]
     ids = {row["actor_id"] for row in ray.util.state.list_actors(filters=alive)}
     assert len(ids) == 3
-    engine = actorlib._engine.find_engine()
+    engine = actorlib._core.engine.find_engine()
     ended = [life.ended for life in engine.lives]  # type: ignore[union-attr]
     handles.clear()
     for future in ended:

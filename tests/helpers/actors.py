@@ -14,16 +14,16 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast, final
 
 import actorlib
-from actorlib._engine import find_engine, set_engine
-from actorlib._handle import hold_of
-from actorlib._ids import ActorId
+from actorlib._api.actor_handle import hold_of
+from actorlib._core.engine import find_engine, set_engine
+from actorlib._core.ids import ActorId
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
 
     from actorlib import ActorHandle, ActorInfo, Runtime
-    from actorlib._local.engine import LocalEngine
-    from actorlib._runtime_options import RuntimeKeywords
+    from actorlib._core.runtime_options import RuntimeKeywords
+    from actorlib._owner.engine import LocalEngine
 
 LIMIT = 20.0
 """Seconds after which a test is taken to hang."""

@@ -9,25 +9,24 @@ import weakref
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, final
 
-from actorlib._context import RuntimeContext
-from actorlib._engine import Hold
-from actorlib._ids import ActorId, LoanId, ObjectId
-from actorlib._pending import PendingCalls
-from actorlib._reading import Reading
-from actorlib._ref import ObjectRef
-from actorlib._values import travelling
-from actorlib._window import bounds_of
-from actorlib._wire.memory import Memory
+from actorlib._core.engine import Hold, PendingCalls
+from actorlib._core.flow_control import bounds_of
+from actorlib._core.ids import ActorId, LoanId, ObjectId
+from actorlib._core.object_ref import ObjectRef
+from actorlib._core.runtime_context import RuntimeContext
+from actorlib._core.stream_reader import Reading
+from actorlib._shm.memory import Memory
+from actorlib._wire.arguments import travelling
 from actorlib.exceptions import ActorNotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from actorlib._bundles import GroupId, GroupSpec
-    from actorlib._engine import ActorSpec
-    from actorlib._function_options import FunctionSpec
-    from actorlib._interface import Interface, Method
-    from actorlib._snapshot import ActorInfo, GroupInfo
+    from actorlib._core.engine import ActorSpec
+    from actorlib._core.function_options import FunctionSpec
+    from actorlib._core.group_spec import GroupId, GroupSpec
+    from actorlib._core.interface import Interface, Method
+    from actorlib._core.snapshot import ActorInfo, GroupInfo
 
 
 class Sent(NamedTuple):

@@ -74,7 +74,7 @@ def pretender(monkeypatch: pytest.MonkeyPatch) -> Pretend:
                 monkeypatch.delenv(name)
         for name, value in host.environ.items():
             monkeypatch.setenv(name, value)
-        monkeypatch.setattr("actorlib._local.machine.Host", lambda: host)
+        monkeypatch.setattr("actorlib._owner.machine.Host", lambda: host)
 
     return pretend
 

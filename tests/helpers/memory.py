@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from actorlib._engine import find_engine
+from actorlib._core.engine import find_engine
 
 if TYPE_CHECKING:
-    from actorlib._local.engine import LocalEngine
+    from actorlib._owner.engine import LocalEngine
 
 
 def numbers(nbytes: int) -> np.ndarray[Any, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from actorlib._local import machine
+from actorlib._owner import machine
 from helpers.nvml import nvidia_machine
 
 if __name__ == "__main__":

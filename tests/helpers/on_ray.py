@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import pytest
 
 import actorlib
-from actorlib._engine import find_engine, set_engine
+from actorlib._core.engine import find_engine, set_engine
 from actorlib.exceptions import ActorNotFoundError
 from helpers.actors import LENT, limited
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
 
     from actorlib import Runtime
-    from actorlib._ray.owner import OwnerEngine
+    from actorlib._ray.cluster import OwnerEngine
 
 NEEDS_RAY = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None,

@@ -15,10 +15,12 @@ import pytest
 
 import actorlib
 from actorlib._inline import launcher as inline
-from actorlib._local.launcher import ProcessExit
-from actorlib._wire.channel import Channel
+from actorlib._processes.launcher import ProcessExit
+from actorlib._shm.memory import Memory
+from actorlib._wire.async_channel import Channel
 from actorlib._wire.codec import FrameDecoder
-from actorlib._wire.frames import (
+from actorlib._wire.fd_passing import Showing
+from actorlib._wire.messages import (
     CALL,
     CALL_WITH,
     FAILURE,
@@ -30,15 +32,13 @@ from actorlib._wire.frames import (
     STOP,
     Frame,
 )
-from actorlib._wire.memory import Memory
-from actorlib._wire.payload import encode
-from actorlib._wire.showing import Showing
+from actorlib._wire.serialization import encode
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import AsyncGenerator, Callable
 
-    from actorlib._runtime_options import RuntimeOptions
+    from actorlib._core.runtime_options import RuntimeOptions
 
     Behaviour = Callable[["ScriptedWorker", Frame], None]
 

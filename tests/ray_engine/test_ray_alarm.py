@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from actorlib._ray.alarm import Alarm
+from actorlib._ray.deadlines import Alarm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

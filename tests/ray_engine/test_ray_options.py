@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 import actorlib
-from actorlib._function_options import FunctionOptions
-from actorlib._interface import interface_of
-from actorlib._options import ActorOptions
+from actorlib._core.actor_options import ActorOptions
+from actorlib._core.function_options import FunctionOptions
+from actorlib._core.interface import interface_of
 from actorlib._ray.options import (
     ASYNC_LIMIT,
     REFUSED,

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from actorlib import exceptions as ours
-from actorlib._ray.crossing import Raised, raised
-from actorlib._ray.refusal import is_passing, refusal
-from actorlib._ray.translate import exit_of, translated
+from actorlib._ray.cluster import is_passing, refusal
+from actorlib._ray.errors import exit_of, translated
+from actorlib._ray.messages import Raised, raised
 
 
 class RayError(Exception): ...

@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
-from actorlib._wire.blame import encode_arguments
-from actorlib._wire.memory import Memory
-from actorlib._wire.payload import decode_call
+from actorlib._shm.memory import Memory
+from actorlib._wire.errors import encode_arguments
+from actorlib._wire.serialization import decode_call
 from actorlib.exceptions import SerializationError
 
 

@@ -16,7 +16,7 @@ from actorlib.exceptions import ProtocolError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from actorlib._wire.frames import Frame
+    from actorlib._wire.messages import Frame
 
 scalars = (
     st.none()

@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 from helpers.turns import in_time
 
-from actorlib._wire.channel import Channel
+from actorlib._shm.memory import Memory, Settings, shared
+from actorlib._shm.payload import Shared
+from actorlib._shm.segments import Budget, Segment
+from actorlib._wire.async_channel import Channel
+from actorlib._wire.blocking_channel import Pipe
 from actorlib._wire.codec import FrameDecoder
 from actorlib._wire.codec import encode as to_bytes
-from actorlib._wire.frames import RESULT
-from actorlib._wire.memory import Memory, Settings, shared
-from actorlib._wire.payload import decode, encode
-from actorlib._wire.pipe import Pipe
-from actorlib._wire.segments import Budget, Segment
-from actorlib._wire.shared import Shared
-from actorlib._wire.showing import Showing
+from actorlib._wire.fd_passing import Showing
+from actorlib._wire.messages import RESULT
+from actorlib._wire.serialization import decode, encode
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:

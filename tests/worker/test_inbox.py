@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from actorlib._wire.blocking_channel import Pipe
 from actorlib._wire.codec import encode
-from actorlib._wire.frames import CALL, RESULT
-from actorlib._wire.pipe import Pipe
+from actorlib._wire.messages import CALL, RESULT
 from actorlib._worker.inbox import Inbox
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from actorlib._wire.frames import Frame
+    from actorlib._wire.messages import Frame
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from actorlib._wire.codec import decode_whole
-from actorlib._wire.frames import READY, RESULT
-from actorlib._worker.rehearsal import script
+from actorlib._wire.messages import READY, RESULT
+from actorlib._worker.prefork import script
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="only what forks has a spare"
@@ -18,8 +18,8 @@ pytestmark = pytest.mark.skipif(
 
 REHEARSED = """
 import json, os, sys
-from actorlib._engine import find_engine
-from actorlib._worker.rehearsal import rehearse, script
+from actorlib._core.engine import find_engine
+from actorlib._worker.prefork import rehearse, script
 
 def there():
     return sorted(os.listdir("/proc/self/fd")), dict(os.environ), sys.path[:]

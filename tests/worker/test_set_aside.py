@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from actorlib._window import UNREAD
-from actorlib._wire.frames import CALL_WITH, TAKEN
-from actorlib._worker.streams import CUT_OFF, Stream, Streams, is_stream
+from actorlib._core.flow_control import UNREAD
+from actorlib._wire.messages import CALL_WITH, TAKEN
+from actorlib._worker.generators import CUT_OFF, Stream, Streams, is_stream
 
 
 def call(number: int, backpressure: int = 1) -> Any:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from actorlib._worker.tempo import Tempo
+from actorlib._worker.method_timing import Tempo
 
 
 def test_tempo_when_a_function_runs_for_the_first_time_then_it_is_news() -> None:

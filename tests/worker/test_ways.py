@@ -14,9 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actorlib._ids import ActorId
+from actorlib._core.ids import ActorId
+from actorlib._shm.memory import Memory
 from actorlib._wire.codec import pack
-from actorlib._wire.frames import (
+from actorlib._wire.fd_passing import Showing
+from actorlib._wire.messages import (
     ASK,
     BEGIN,
     CALL,
@@ -34,19 +36,16 @@ from actorlib._wire.frames import (
     RESULT,
     UNMAKE,
 )
-from actorlib._wire.link import pair
-from actorlib._wire.memory import Memory
-from actorlib._wire.showing import Showing
-from actorlib._worker.guests import Guests
-from actorlib._worker.loans import LoanBook
-from actorlib._worker.peers import Peers
-from actorlib._worker.ways import CALLS, PATIENCE, Step, Way
+from actorlib._wire.peer_socket import pair
+from actorlib._worker.incoming_links import Guests
+from actorlib._worker.outgoing_links import CALLS, PATIENCE, Peers, Step, Way
+from actorlib._worker.refcount import LoanBook
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actorlib._wire.frames import Frame
-    from actorlib._worker.hosts import Source
+    from actorlib._wire.messages import Frame
+    from actorlib._worker.incoming_links import Source
 
 CALLER, CALLEE = 3, 5
 ACTOR = ActorId(b"a" * 16)

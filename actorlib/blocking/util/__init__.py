@@ -12,7 +12,7 @@ In the order in which to read it:
 import importlib
 from typing import TYPE_CHECKING
 
-from actorlib._serializers import deregister_serializer, register_serializer
+from actorlib._core.serializers import deregister_serializer, register_serializer
 from actorlib.blocking._verbs import NODE_ADDRESS
 from actorlib.blocking.util import queue, scheduling_strategies
 from actorlib.blocking.util.actor_pool import ActorPool
@@ -26,7 +26,7 @@ from actorlib.blocking.util.placement_group import (
 )
 
 if TYPE_CHECKING:
-    from actorlib._inspection import inspect_serializability
+    from actorlib._api.inspection import inspect_serializability
     from actorlib.blocking.util import accelerators, state
     from actorlib.blocking.util.state import list_named_actors
 
@@ -67,5 +67,7 @@ def __getattr__(name: str) -> object:
     if name == "list_named_actors":
         return importlib.import_module(f"{__name__}.state").list_named_actors
     if name == "inspect_serializability":  # likewise for what pickles
-        return importlib.import_module("actorlib._inspection").inspect_serializability
+        return importlib.import_module(
+            "actorlib._api.inspection"
+        ).inspect_serializability
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

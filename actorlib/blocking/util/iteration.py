@@ -10,11 +10,11 @@ from actorlib.blocking._session import SESSION
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from actorlib._actor_method import ActorMethod
-    from actorlib._function import RemoteFunction
-    from actorlib._generator import ObjectRefGenerator
-    from actorlib._ref import ObjectRef
-    from actorlib._results import Results
+    from actorlib._api.actor_handle import ActorMethod
+    from actorlib._api.as_completed import Results
+    from actorlib._api.remote_function import RemoteFunction
+    from actorlib._core.object_ref import ObjectRef
+    from actorlib._core.stream_reader import ObjectRefGenerator
 
 __all__ = ["as_completed", "map_unordered"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, final
 
 import actorlib
-from actorlib import _placement_group as awaited
-from actorlib._bundles import PACK
+from actorlib._api import placement_group as awaited
+from actorlib._core.group_spec import PACK
 from actorlib.blocking._session import SESSION
 from actorlib.exceptions import GetTimeoutError
 

@@ -11,7 +11,7 @@ from actorlib.exceptions import Empty, Full
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from actorlib._handle import ActorHandle
+    from actorlib._api.actor_handle import ActorHandle
 
 __all__ = ["Empty", "Full", "Queue"]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import actorlib
-from actorlib._snapshot import ActorInfo, checked_filters, matching
+from actorlib._core.snapshot import ActorInfo, checked_filters, matching
 from actorlib.blocking._session import SESSION
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
         RemoteFunction,
         Snapshot,
     )
-    from actorlib._context import RuntimeContext
-    from actorlib._snapshot import CallInfo, Filter
+    from actorlib._core.runtime_context import RuntimeContext
+    from actorlib._core.snapshot import CallInfo, Filter
 
 __all__ = [
     "ActorState",

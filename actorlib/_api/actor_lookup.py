@@ -1,0 +1,93 @@
+"""Finding actors: one by its name, or all of them to look at.
+
+Each of these answers at once, in the owner and in actors, also on an event loop.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from actorlib._api.actor_handle import ActorHandle
+from actorlib._core.engine import current_engine
+from actorlib._core.validation import text, truth
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from actorlib._core.snapshot import ActorInfo, Filter
+
+
+def get_actor(name: str, namespace: str | None = None) -> ActorHandle[Any]:
+    """The handle of a living actor, by its name.
+
+    It is found from its ``.remote()`` on, also while its constructor runs; calls then
+    wait. A name alone keeps no actor alive, the handle does.
+
+    Args:
+        name: What ``.options(name=...)`` said.
+        namespace: Where to look; None for the runtime's own.
+
+    Raises:
+        ActorNotFoundError: No living actor has that name there. It is a ValueError.
+        TypeError: A name is no text.
+        ValueError: A name is empty.
+        RuntimeError: No runtime is running in this process.
+    """
+    text("name", name, "'counter'")
+    if namespace is not None:
+        text("namespace", namespace, "'training'")
+    return ActorHandle(current_engine().find(name, namespace))
+
+
+def list_named_actors(
+    all_namespaces: bool = False,  # noqa: FBT001, FBT002  # as Ray's users know it
+) -> list[Any]:
+    """The names of the living actors that have one.
+
+    Args:
+        all_namespaces: Whether to look in every namespace, and not in the runtime's
+            own alone.
+
+    Returns:
+        Names; of all namespaces, dicts ``{"name": ..., "namespace": ...}``.
+
+    Raises:
+        TypeError: ``all_namespaces`` is neither True nor False.
+        RuntimeError: No runtime is running in this process.
+    """
+    truth("all_namespaces", all_namespaces)
+    engine = current_engine()
+    if all_namespaces:
+        return [
+            {"name": name, "namespace": namespace} for namespace, name in engine.names()
+        ]
+    here = engine.context.namespace
+    return [name for namespace, name in engine.names() if namespace == here]
+
+
+def list_actors(
+    *, filters: Iterable[Filter] | None = None, limit: int | None = None
+) -> list[ActorInfo]:
+    """What is known of the actors that live, or are dead.
+
+    Those that live or that somebody holds come first, then the latest of the others:
+    ``init(actor_history=...)`` says how many.
+
+    Args:
+        filters: Conditions, each ``(field of ActorInfo, "=" or "!=", value)``; all of
+            them have to hold. States are compared without regard to case;
+            ``DEPENDENCIES_UNREADY`` and ``PENDING_CREATION`` are understood too.
+        limit: The most actors to be told of, or None for all.
+
+    Raises:
+        TypeError: A filter or the limit has the wrong type.
+        ValueError: A filter names no field or no state, or the limit is below 1.
+        RuntimeError: No runtime is running in this process.
+    """
+    from actorlib._core.snapshot import (  # noqa: PLC0415  # 4 ms that few programs need
+        checked_filters,
+        matching,
+    )
+
+    conditions = checked_filters(filters, limit)
+    return matching(current_engine().actors(), conditions)[:limit]

@@ -1,0 +1,548 @@
+"""A pool: values are shared out among actors, each of which has one at a time.
+
+Who of a pool is busy with what: the bookkeeping behind ``ActorPool``.
+
+Nothing happens behind the caller's back: actors that are done are given more whenever
+the pool is asked for something, so the functions it is given run in the caller's own
+code, and a pool needs neither a task nor a lock.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import (
+    deque,
+)
+from collections.abc import (
+    Iterable,
+    Sized,
+)
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    TypeVar,
+    cast,
+)
+
+from actorlib._api.actor_handle import (
+    ActorHandle,
+    hold_of,
+)
+from actorlib._api.pipeline import (
+    Flow,
+    Source,
+    Task,
+)
+from actorlib._api.waiting import (
+    Bell,
+    Steps,
+    Waiting,
+    Wish,
+)
+from actorlib._core.object_ref import (
+    watch,
+)
+from actorlib._core.validation import (
+    seconds,
+    truth,
+)
+from actorlib.exceptions import (
+    ActorDiedError,
+    ActorError,
+    ActorUnschedulableError,
+    GetTimeoutError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import (
+        AsyncIterable,
+        Callable,
+    )
+
+    from actorlib._api.as_completed import (
+        Results,
+    )
+    from actorlib._api.pipeline import (
+        Progress,
+    )
+    from actorlib._core.object_ref import (
+        ObjectRef,
+    )
+
+
+_AHEAD = 4
+"""Values not taken yet, per actor: so many may overtake the one that is waited for."""
+
+
+class Given(Task):
+    """A value that was given to a pool, and what is to be done with it."""
+
+    __slots__ = ("actor", "function", "value")
+
+    def __init__(self, function: Callable[[Any, Any], object], value: object) -> None:
+        super().__init__()
+        self.function = function
+        self.value = value
+        self.actor: ActorHandle[Any] | None = None
+
+
+class Work:
+    """The actors of a pool, and the values that they were given.
+
+    Attributes:
+        members: The actors.
+        tasks: What was given and not taken, in order.
+        shift: The ``map`` that is being worked on.
+        bell: Rung when something is done.
+    """
+
+    def __init__(self) -> None:
+        self.members: set[ActorHandle[Any]] = set()
+        self.tasks: dict[Task, None] = {}
+        self.shift: Shift | None = None
+        self.bell = Bell()
+        self._idle: deque[ActorHandle[Any]] = deque()
+        self._waiting: deque[Given] = deque()
+        self._running: list[Given] = []
+        self._done: dict[Task, None] = {}
+        self._death: ActorError | None = None
+
+    def __str__(self) -> str:
+        return (
+            f"{len(self.members)}: {len(self._running)} busy, "
+            f"{len(self._waiting)} values wait"
+        )
+
+    def admit(self, actor: object) -> None:
+        """Takes an actor in.
+
+        Raises:
+            TypeError: It is no handle.
+            ValueError: It is in already.
+        """
+        if not isinstance(actor, ActorHandle):
+            raise TypeError(
+                f"a pool takes the handles of actors, not {actor!r} "
+                f"({type(actor).__name__})"
+            )
+        handle = cast("ActorHandle[Any]", actor)
+        if handle in self.members:
+            raise ValueError(f"{handle!r} is in the pool already")
+        self.members.add(handle)
+        self._idle.append(handle)
+
+    def dismiss(self) -> ActorHandle[Any] | None:
+        """Lets an idle actor go; None if there is none."""
+        if not self.has_free():
+            return None
+        actor = self._idle.pop()
+        self.members.discard(actor)
+        return actor
+
+    def has_free(self) -> bool:
+        """Whether an actor is idle, and no value waits for one."""
+        self.collect()
+        return bool(self._idle)
+
+    def submit(self, task: Given) -> None:
+        """Gives a value to an actor that is free, or to the next one that will be.
+
+        Raises:
+            Exception: What the function raised, if it was called at once.
+        """
+        if self.has_free():
+            self.begin(task)
+            if task.error is not None:
+                self._running.remove(task)
+                self._free(task)
+                raise task.error
+        else:
+            self._waiting.append(task)
+        self.tasks[task] = None
+        self.collect()
+
+    def begin(self, task: Given) -> None:
+        """Gives a value to an idle actor; an error of the function is the task's."""
+        actor = task.actor = self._idle.popleft()
+        self._running.append(task)
+        try:
+            task.begun(task.function(actor, task.value))
+        except Exception as error:  # noqa: BLE001  # the user's function
+            task.error = error
+        for ref in task.refs:
+            watch(ref, self.bell.ring)
+        self.bell.ring()  # whoever waits for any result may get this one first
+
+    def fail(self, task: Task, error: BaseException) -> None:
+        """A value has an error and never gets an actor."""
+        task.error = error
+        self.tasks[task] = None
+        self._done[task] = None
+
+    def collect(self) -> None:
+        """Takes what is done, and begins what waits for an actor."""
+        while True:
+            done = [task for task in self._running if task.is_done]
+            for task in done:
+                self._running.remove(task)
+                self._free(task)
+                if task in self.tasks:
+                    self._done[task] = None
+            if not done and not (self._waiting and self._idle):
+                break
+            while self._waiting and self._idle:
+                self.begin(self._waiting.popleft())
+        while self._waiting and not self.members and self._death is not None:
+            self.fail(self._waiting.popleft(), self.stuck())
+
+    def _free(self, task: Given) -> None:
+        """The actor of a task is idle again, unless it has died."""
+        actor, task.actor = task.actor, None
+        if actor is None:
+            return
+        death = _death_of(actor, task)
+        if death is None:
+            self._idle.append(actor)
+        else:
+            # It fails every call at once, and would take all values that wait.
+            self.members.discard(actor)
+            self._death = death
+
+    def take(self, *, is_ordered: bool) -> Task | None:
+        """The next result, if it is there; it is taken out."""
+        self.collect()
+        task = next(iter(self.tasks if is_ordered else self._done), None)
+        if task is None or task not in self._done:
+            return None
+        self.drop(task)
+        return task
+
+    def pending(self) -> list[ObjectRef[Any]]:
+        """What the actors are at, also what was given up."""
+        return [ref for task in self._running for ref in task.pending()]
+
+    def drop(self, task: Task) -> None:
+        """Gives a result up; an actor that is at it goes on."""
+        self.tasks.pop(task, None)
+        self._done.pop(task, None)
+        if task in self._waiting:
+            self._waiting.remove(cast("Given", task))
+
+    def start_shift(self, function: Callable[[Any, Any], object], order: bool) -> Shift:  # noqa: FBT001  # as a Shift has it
+        """Gives up what was not taken, and begins anew."""
+        self.tasks.clear()
+        self._done.clear()
+        self._waiting.clear()
+        self.shift = Shift(self, function, is_ordered=order)
+        self.bell.ring()
+        return self.shift
+
+    def stuck(self) -> Exception:
+        """Why nothing goes on while nothing is under way."""
+        if self._death is None:
+            return RuntimeError("the pool has no actor: push() one")
+        error = ActorError(
+            f"no actor of the pool is left: {self._death}",
+            actor_id=self._death.actor_id,
+        )
+        error.__cause__ = self._death
+        return error
+
+
+class Shift:
+    """A pool at work on one ``map``; see Crew.
+
+    Args:
+        work: The pool's.
+        function: What is called with an actor and a value.
+        is_ordered: Whether results are given in the order of the values.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        function: Callable[[Any, Any], object],
+        *,
+        is_ordered: bool,
+    ) -> None:
+        self.bell = work.bell
+        self._work = work
+        self._function = function
+        self._is_ordered = is_ordered
+
+    def has_room(self) -> bool:
+        """Whether an actor is free, and not too much waits to be taken."""
+        work = self._work
+        if work.shift is not self:
+            raise RuntimeError(
+                "another map() of the pool was begun, which gave this one up"
+            )
+        return work.has_free() and len(work.tasks) < _AHEAD * len(work.members)
+
+    def begin(self, value: Any) -> None:
+        """Gives a value to a free actor."""
+        task = Given(self._function, value)
+        self._work.tasks[task] = None
+        self._work.begin(task)
+
+    def fail(self, error: BaseException) -> None:
+        """Puts an error where the next value would be."""
+        self._work.fail(Task(), error)
+
+    def take(self) -> Task | None:
+        """The next result, if it is there."""
+        return self._work.take(is_ordered=self._is_ordered)
+
+    def pending(self) -> list[ObjectRef[Any]]:
+        """What the actors are at."""
+        return self._work.pending()
+
+    def stuck(self) -> Exception:
+        """Why nothing goes on."""
+        return self._work.stuck()
+
+
+def _death_of(actor: ActorHandle[Any], task: Task) -> ActorError | None:
+    """The end of an actor, if that is what its call failed of."""
+    actor_id = hold_of(actor).actor_id.hex()
+    for ref in task.refs:
+        error = None if ref.cancelled() else ref.exception()
+        if (
+            isinstance(error, ActorDiedError | ActorUnschedulableError)
+            and error.actor_id == actor_id
+        ):
+            return error
+    return None
+
+
+A = TypeVar("A")
+V = TypeVar("V")
+
+
+class ActorPool(Generic[A]):
+    """Shares out work among actors: each has one call at a time, the rest waits.
+
+    ``async for value in pool.map(lambda a, v: a.double.remote(v), range(100))``. What
+    takes time is awaited, or in plain methods of actors ``pool.get_next().get()`` and a
+    plain ``for``. A call that fails gives its error in place of its result, and its
+    actor goes on; an actor that has died leaves the pool.
+
+    Args:
+        actors: Handles, each of them once. More may be given later by ``push``.
+
+    Raises:
+        TypeError: It was given something else than handles.
+        ValueError: A handle is there twice.
+    """
+
+    def __init__(self, actors: Iterable[ActorHandle[A]]) -> None:
+        if not isinstance(cast("object", actors), Iterable):
+            raise TypeError(f"a pool takes the handles of actors, not {actors!r}")
+        self._work = Work()
+        for actor in actors:
+            self._work.admit(actor)
+
+    def __repr__(self) -> str:
+        return f"<ActorPool of {self._work}>"
+
+    # Values, one by one.
+
+    def submit(self, fn: Callable[[ActorHandle[A], V], Any], value: V) -> None:
+        """Gives a value to an actor that is free, or to the next one that will be.
+
+        Args:
+            fn: Called here with an actor and the value; it gives the ref of a call, or
+                a list of refs.
+            value: The value.
+
+        Raises:
+            TypeError: ``fn`` is no function, or gives no ref.
+            Exception: What ``fn`` raised, if it was called at once. Else it is raised
+                where the result would be.
+        """
+        _check_function("submit()", fn)
+        self._work.submit(Given(fn, value))
+
+    def get_next(
+        self, timeout: float | None = None, *, ignore_if_timedout: bool = False
+    ) -> Waiting[Any]:
+        """The next result, in the order in which the values were given.
+
+        Args:
+            timeout: Seconds to wait at the most, or None.
+            ignore_if_timedout: Skips this result if it does not come in time; its actor
+                is free when it is done.
+
+        Returns:
+            To be awaited, or ``get()``, which raises what the call raised, and
+            GetTimeoutError if it does not come in time.
+
+        Raises:
+            StopIteration: No value is under way.
+        """
+        return self._next(timeout, ignores=ignore_if_timedout, is_ordered=True)
+
+    def get_next_unordered(
+        self, timeout: float | None = None, *, ignore_if_timedout: bool = False
+    ) -> Waiting[Any]:
+        """Whichever result comes first; else like ``get_next``.
+
+        Args:
+            timeout: Seconds to wait at the most, or None.
+            ignore_if_timedout: Skips the value that was given first if no result comes
+                in time.
+
+        Raises:
+            StopIteration: No value is under way.
+        """
+        return self._next(timeout, ignores=ignore_if_timedout, is_ordered=False)
+
+    def has_next(self) -> bool:
+        """Whether a value was given whose result was not taken."""
+        return bool(self._work.tasks)
+
+    # Values by the dozen.
+
+    def map(
+        self,
+        fn: Callable[[ActorHandle[A], V], Any],
+        values: Iterable[V] | AsyncIterable[V],
+        *,
+        progress: bool | str = False,
+    ) -> Results[Any]:
+        """The results for values, in their order, each as soon as it is there.
+
+        What was given before and not taken is given up. Actors that are idle are given
+        values at once, and the others as results are asked for, so values may be
+        endless. Asynchronous ones are taken from the first result on that is awaited.
+
+        Args:
+            fn: As for ``submit``.
+            values: An iterable, or an asynchronous one.
+            progress: Shows a bar on the standard error, by ``rich``; a text is its
+                label.
+
+        Returns:
+            An iterator for ``async for``, or, in plain methods of actors, for ``for``.
+
+        Raises:
+            TypeError: An argument is of the wrong type.
+        """
+        return self._map("map()", fn, values, progress, is_ordered=True)
+
+    def map_unordered(
+        self,
+        fn: Callable[[ActorHandle[A], V], Any],
+        values: Iterable[V] | AsyncIterable[V],
+        *,
+        progress: bool | str = False,
+    ) -> Results[Any]:
+        """The results for values in the order in which they come; else like ``map``.
+
+        Args:
+            fn: As for ``submit``.
+            values: An iterable, or an asynchronous one.
+            progress: As for ``map``.
+
+        Raises:
+            TypeError: An argument is of the wrong type.
+        """
+        return self._map("map_unordered()", fn, values, progress, is_ordered=False)
+
+    # Actors.
+
+    def has_free(self) -> bool:
+        """Whether an actor is idle and no value waits for one."""
+        return self._work.has_free()
+
+    def pop_idle(self) -> ActorHandle[A] | None:
+        """Takes an idle actor out of the pool; None if all are busy."""
+        return self._work.dismiss()
+
+    def push(self, actor: ActorHandle[A]) -> None:
+        """Adds an actor, which is given a value at once if one waits.
+
+        Raises:
+            TypeError: It is no handle.
+            ValueError: It is in the pool already.
+        """
+        self._work.admit(actor)
+        self._work.collect()
+
+    # The work.
+
+    def _next(
+        self, timeout: float | None, *, ignores: bool, is_ordered: bool
+    ) -> Waiting[Any]:
+        if timeout is not None:
+            seconds("timeout", timeout)
+        truth("ignore_if_timedout", ignores)
+        if not self._work.tasks:
+            raise StopIteration("no value is under way: submit() one")
+        return Waiting(self._until_next(timeout, ignores, is_ordered))
+
+    def _until_next(
+        self,
+        timeout: float | None,
+        ignores: bool,  # noqa: FBT001  # of the one that makes it
+        is_ordered: bool,  # noqa: FBT001  # likewise
+    ) -> Steps[Any]:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        left = timeout
+        is_late = False
+        while (task := self._work.take(is_ordered=is_ordered)) is None:
+            if is_late:
+                if ignores:
+                    self._work.drop(next(iter(self._work.tasks)))
+                raise GetTimeoutError(
+                    f"no result of the pool came within {timeout:g} s; its call goes on"
+                )
+            if not self._work.tasks:
+                raise RuntimeError("somebody else took the last result of the pool")
+            pending = self._work.pending()
+            if not pending:
+                raise self._work.stuck()
+            yield Wish(pending, timeout=left, bell=self._work.bell)
+            if deadline is not None:
+                left = max(0.0, deadline - time.monotonic())
+                is_late = not left
+        return task.result()
+
+    def _map(
+        self,
+        where: str,
+        fn: Callable[[ActorHandle[A], V], Any],
+        values: object,
+        progress: bool | str,  # noqa: FBT001  # of the one that is called
+        *,
+        is_ordered: bool,
+    ) -> Results[Any]:
+        _check_function(where, fn)
+        bar = _bar(progress, values)
+        source = Source(where, values)
+        return Flow(source, self._work.start_shift(fn, is_ordered), bar)
+
+
+def _check_function(where: str, fn: object) -> None:
+    if not callable(fn):
+        raise TypeError(
+            f"{where} takes a function of an actor and a value, for example 'lambda "
+            f"actor, value: actor.method.remote(value)', not {fn!r}"
+        )
+
+
+def _bar(progress: object, values: object) -> Progress | None:
+    if not isinstance(progress, bool | str):
+        raise TypeError(
+            f"progress takes True, False or a label, not {progress!r} "
+            f"({type(progress).__name__})"
+        )
+    if progress is False:
+        return None
+    from actorlib._api.progress_bar import (  # noqa: PLC0415  # it loads rich
+        Bar,
+    )
+
+    label = progress if isinstance(progress, str) else ""
+    return Bar(label, len(values) if isinstance(values, Sized) else None)

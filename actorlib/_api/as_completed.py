@@ -1,0 +1,180 @@
+"""Results one after the other, for ``async for`` and for ``for``."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections import deque
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from actorlib._api.waiting import (
+    Awaited,
+    Bell,
+    Steps,
+    Wish,
+    ref_list,
+    run_here,
+    run_soon,
+    sign_of,
+)
+from actorlib._core.object_ref import ObjectRef
+from actorlib._core.stream_reader import reading_of
+from actorlib._core.validation import truth
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from actorlib._core.stream_reader import ObjectRefGenerator
+
+T = TypeVar("T")
+
+END: Any = object()
+"""What stands for no further result."""
+
+
+class Results(ABC, Generic[T]):
+    """An iterator: ``async for`` where a loop runs, ``for`` in plain methods of actors.
+
+    What a call raised is raised where its value would be; whoever catches it may go on
+    with the same iterator. One that is left early has lost nothing.
+    """
+
+    def __aiter__(self) -> Results[T]:
+        """Itself."""
+        return self
+
+    async def __anext__(self) -> T:
+        """The next result.
+
+        Raises:
+            Exception: What the call raised.
+        """
+        value = await run_soon(self._steps())
+        if value is END:
+            raise StopAsyncIteration
+        return value
+
+    def __iter__(self) -> Results[T]:
+        """Itself."""
+        return self
+
+    def __next__(self) -> T:
+        """The next result; this thread is blocked meanwhile.
+
+        Raises:
+            RuntimeError: This thread runs an event loop.
+            Exception: What the call raised.
+        """
+        value = run_here(self._steps())
+        if value is END:
+            raise StopIteration
+        return value
+
+    async def aclose(self) -> None:
+        """Gives up what is left, for ``contextlib.aclosing``."""
+
+    @abstractmethod
+    def _steps(self) -> Steps[T]:
+        """Waits for one result and gives it, or ``END``."""
+
+
+def as_completed(
+    refs: Sequence[ObjectRef[T] | ObjectRefGenerator[T]],
+    *,
+    yield_obj_refs: bool = False,
+) -> Results[T]:
+    """The values of refs in the order in which they come.
+
+    ``async for value in actorlib.as_completed(refs)``, or a plain ``for`` in plain
+    methods of actors. What a call raised is raised where its value would be; iterating
+    on gives those that are left. Of a generator of a call each item comes as it is
+    there, among the others.
+
+    Args:
+        refs: Refs and generators, each of them once.
+        yield_obj_refs: Gives the refs, all done, instead of their values.
+
+    Raises:
+        TypeError: It was given something else than a list of them.
+        ValueError: One is there twice.
+    """
+    truth("yield_obj_refs", yield_obj_refs)
+    given = ref_list("as_completed()", refs)
+    return _Completed(given, gives_refs=yield_obj_refs)
+
+
+class _Completed(Results[T]):
+    """Each ref is watched once, as waiting for all of them anew each time adds up.
+
+    A stream is there by the arrival of its next item, one after the other.
+    """
+
+    def __init__(self, given: list[Awaited], *, gives_refs: bool) -> None:
+        self._left: dict[ObjectRef[T], None] = {}
+        self._streams: dict[ObjectRef[T], ObjectRefGenerator[T]] = {}
+        self._found: deque[ObjectRef[T]] = deque()
+        self._bell = Bell()
+        self._is_watching = False
+        self._gives_refs = gives_refs
+        for awaited in given:
+            self._expect(awaited)
+
+    async def __anext__(self) -> T:
+        """The next result; see Results."""
+        if not self._is_watching:
+            self._watch()
+        return await super().__anext__()
+
+    def _expect(self, awaited: Awaited) -> None:
+        sign: ObjectRef[T] = sign_of(awaited)
+        if not isinstance(awaited, ObjectRef):
+            self._streams[sign] = awaited
+        self._left[sign] = None
+        if self._is_watching:
+            sign.add_done_callback(self._arrived)
+
+    def _watch(self) -> None:
+        loop = asyncio.get_running_loop()
+        if any(ref.get_loop() is not loop for ref in self._left):
+            return
+        self._is_watching = True
+        self._find()
+        for ref in self._left:
+            ref.add_done_callback(self._arrived)
+
+    def _arrived(self, ref: asyncio.Future[T]) -> None:
+        found = cast("ObjectRef[T]", ref)
+        if found in self._left:
+            del self._left[found]
+            self._found.append(found)
+        self._bell.ring()
+
+    def _find(self) -> None:
+        for ref in [ref for ref in self._left if ref.done()]:
+            del self._left[ref]
+            self._found.append(ref)
+
+    def _steps(self) -> Steps[T]:
+        while True:
+            while not self._found:
+                if not self._is_watching:
+                    self._find()
+                    if self._found:
+                        break
+                if not self._left:
+                    return cast("T", END)
+                pending = () if self._is_watching else tuple(self._left)
+                yield Wish(pending, bell=self._bell)
+            ref = self._taken(self._found.popleft())
+            if ref is not None:
+                return cast("T", ref) if self._gives_refs else ref.get()
+
+    def _taken(self, found: ObjectRef[T]) -> ObjectRef[T] | None:
+        """What has come, if it was not the end of a stream, or another's item."""
+        stream = self._streams.pop(found, None)
+        if stream is None:
+            return found
+        item = reading_of(stream).take()
+        if not stream.is_finished():
+            self._expect(stream)
+        return item

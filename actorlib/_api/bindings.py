@@ -1,0 +1,233 @@
+"""What names in a user's code stand for, so that code is sent anew when that changes.
+
+Code that no module has by its name (a script's, a notebook's, a function's own) travels
+by value, with the globals and the closures that it uses. It is pickled once and sent
+many times. In a notebook a helper is often written anew between two of those times, and
+whoever then makes an actor means the new one.
+
+A name is looked at, and not its value: comparing values could take as long as pickling
+them. So what is changed in place (a dict, an object's attribute) is told apart as
+*mutable*, and whoever can afford it pickles such code each time.
+"""
+
+from __future__ import annotations
+
+import dis
+import enum
+import types
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
+
+from actorlib._api.actor_handle import ActorHandle
+from actorlib._core.object_ref import ObjectRef
+from actorlib._core.runtime_env import found_by_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+T = TypeVar("T")
+
+_MISSING: Any = object()
+_BY_NAME = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
+_FIXED = (
+    type(None),
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    range,
+    type,
+    enum.Enum,
+    types.BuiltinFunctionType,
+    types.EllipsisType,
+    types.FunctionType,
+    types.ModuleType,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+    ActorHandle,
+    ObjectRef,
+)
+_FIXED_MODULES = frozenset(
+    {"_abc", "datetime", "decimal", "fractions", "logging", "pathlib", "re", "typing"}
+)
+"""What is not changed in place, or not in what is sent of it; the modules of more."""
+_METHODS = (types.FunctionType, staticmethod, classmethod, property)
+
+
+class _Name(NamedTuple):
+    names: Mapping[str, object]
+    name: str
+    value: object
+
+
+class _Cell(NamedTuple):
+    cell: types.CellType
+    value: object
+
+
+class CurrentSource(Generic[T]):
+    """What stands for a class or a function where its pickled code is kept.
+
+    Args:
+        code: The class or the function.
+        first: What stands for it at first.
+        again: Makes the next one, for when the code is to be pickled once more.
+        is_kept_if_mutable: Whether changes in place are overlooked, as they are for
+            what is used too often to be pickled each time.
+    """
+
+    __slots__ = ("_again", "_bindings", "_code", "_current", "_is_kept_if_mutable")
+
+    def __init__(
+        self,
+        code: object,
+        first: T,
+        again: Callable[[], T],
+        *,
+        is_kept_if_mutable: bool,
+    ) -> None:
+        self._code = code
+        self._current = first
+        self._again = again
+        self._is_kept_if_mutable = is_kept_if_mutable
+        self._bindings: Bindings | None = None
+
+    @property
+    def may_change(self) -> bool:
+        """Whether it can ever be another one than the last one that was given."""
+        return self._bindings is None or bool(self._bindings)
+
+    def get(self) -> T:
+        """The same as the last time, unless the code may mean something else by now."""
+        bindings = self._bindings
+        if bindings is None:
+            self._bindings = Bindings(self._code)
+        elif bindings.have_changed() or (
+            bindings.are_mutable and not self._is_kept_if_mutable
+        ):
+            self._current = self._again()
+            self._bindings = Bindings(self._code)
+        return self._current
+
+
+class Bindings:
+    """The names that a class or a function by value uses, and what they stand for.
+
+    Args:
+        code: The class or the function.
+
+    Attributes:
+        are_mutable: Whether one of them stands for what may be changed in place.
+    """
+
+    __slots__ = ("_cells", "_names", "_seen", "are_mutable")
+
+    def __init__(self, code: object) -> None:
+        self._names: list[_Name] = []
+        self._cells: list[_Cell] = []
+        self._seen: dict[int, object] = {}
+        self.are_mutable = False
+        self._walk(code)
+        self._seen.clear()
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to be looked at."""
+        return bool(self._names or self._cells)
+
+    def have_changed(self) -> bool:
+        """Whether a name stands for something else than it did."""
+        for names, name, value in self._names:
+            if names.get(name, _MISSING) is not value:
+                return True
+        return any(_contents(cell) is not value for cell, value in self._cells)
+
+    def _walk(self, value: object) -> None:
+        if id(value) in self._seen:
+            return
+        self._seen[id(value)] = value
+        wrapped = _wrapped(value)
+        if isinstance(value, types.FunctionType):
+            self._walk_function(value)
+        elif isinstance(value, type):
+            self._walk_class(value)
+        elif isinstance(value, staticmethod | classmethod):
+            self._walk(cast("staticmethod[..., Any]", value).__func__)
+        elif isinstance(value, property):
+            for accessor in (value.fget, value.fset, value.fdel):
+                self._walk(accessor)
+        elif isinstance(value, partial):
+            self._walk(cast("partial[Any]", value).func)
+        elif isinstance(value, tuple):
+            for part in cast("tuple[object, ...]", value):
+                self._walk(part)
+        elif isinstance(wrapped, type | types.FunctionType):
+            self._walk(wrapped)
+        elif (
+            not isinstance(value, _FIXED)
+            and type(value).__module__ not in _FIXED_MODULES
+        ):
+            self.are_mutable = True
+
+    def _walk_function(self, function: types.FunctionType) -> None:
+        if _travels_by_name(function):
+            return
+        for name in dict.fromkeys(_globals_of(function.__code__)):
+            value = function.__globals__.get(name, _MISSING)
+            if value is _MISSING and _is_built_in(function, name):
+                continue
+            self._names.append(_Name(function.__globals__, name, value))
+            if value is not _MISSING:
+                self._walk(value)
+        for cell in function.__closure__ or ():
+            value = _contents(cell)
+            self._cells.append(_Cell(cell, value))
+            if value is not _MISSING:
+                self._walk(value)
+
+    def _walk_class(self, cls: type) -> None:
+        if _travels_by_name(cls):
+            return
+        for base in cls.__bases__:
+            self._walk(base)
+        for name, value in cast("Mapping[str, object]", vars(cls)).items():
+            is_internal = name.startswith("__") and name.endswith("__")
+            if is_internal and not isinstance(value, _METHODS):
+                continue  # annotations, slots, fields of a dataclass
+            self._names.append(_Name(vars(cls), name, value))
+            self._walk(cast("object", value))
+
+
+def _travels_by_name(code: type | types.FunctionType) -> bool:
+    found = found_by_name(code.__module__, code.__qualname__)
+    return found is code or (found is not None and _wrapped(found) is code)
+
+
+def _wrapped(value: object) -> object:
+    """What a decorator has wrapped, without asking the user's ``__getattr__``."""
+    try:
+        return object.__getattribute__(value, "__dict__").get("__wrapped__")
+    except AttributeError:
+        return None
+
+
+def _globals_of(code: types.CodeType) -> Iterator[str]:
+    """The globals that code uses, also in functions and classes within."""
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in _BY_NAME:
+            yield cast("str", instruction.argval)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _globals_of(constant)
+
+
+def _is_built_in(function: types.FunctionType, name: str) -> bool:
+    return name in cast("Any", function).__builtins__
+
+
+def _contents(cell: types.CellType) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return _MISSING

@@ -1,0 +1,196 @@
+"""Many calls of one method made at once, in few frames: ``handle.method.map(items)``.
+
+A frame, an entry here and there and a ref for each call are most of what a short call
+costs. So one call carries a chunk of them: the worker calls the method for each, and
+answers once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from actorlib._core.object_ref import loosen, replier_of, wake
+
+if TYPE_CHECKING:
+    from collections.abc import (
+        AsyncGenerator,
+        Generator,
+        Iterable,
+        Iterator,
+        Sequence,
+    )
+
+    from actorlib._core.object_ref import ObjectRef
+
+R = TypeVar("R")
+
+CHUNK = 256
+"""Calls in one frame, if nobody says how many."""
+
+
+class _Watch:
+    """How far the chunks are; without the batch, which nobody may hold any more.
+
+    Attributes:
+        left: How many have not answered.
+        failed: The first one that has no results, or None.
+    """
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+        self.failed: ObjectRef[Any] | None = None
+        self._waiters: set[asyncio.Future[None]] = set()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is known what comes of the batch."""
+        return not self.left or self.failed is not None
+
+    def answered(self, chunk: ObjectRef[Any]) -> None:
+        """One more has answered."""
+        self.left -= 1
+        if self.failed is None and (chunk.cancelled() or chunk.exception()):
+            self.failed = chunk
+        if self.is_over:
+            for waiter in self._waiters:
+                wake(waiter)
+            self._waiters.clear()
+
+    def waiter(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
+        """Done when it is over."""
+        waiter = loop.create_future()
+        self._waiters.add(waiter)
+        return waiter
+
+
+class Batch(Generic[R]):
+    """The results of many calls, in the order in which they were made.
+
+    ``results = await batch``, or ``async for result in batch`` to have each as soon as
+    its chunk is there; in plain methods of actors ``batch.get()`` and a plain ``for``.
+    What a call raised is raised there, with a note that says which call it was, and the
+    chunks that have not answered are cancelled.
+
+    A wait that is cancelled cancels the calls if nobody holds the batch any more.
+
+    Args:
+        chunks: The results of the chunks.
+    """
+
+    __slots__ = ("_chunks", "_watch")
+
+    def __init__(self, chunks: Sequence[ObjectRef[list[R]]]) -> None:
+        self._chunks = chunks
+        self._watch = _Watch(len(chunks))
+        for chunk in chunks:
+            chunk.add_done_callback(self._watch.answered)
+
+    def __await__(self) -> Generator[Any, None, list[R]]:
+        """Waits for all results, or for the first failure.
+
+        Raises:
+            Exception: What a call raised, or ActorDiedError.
+        """
+        if not self._watch.is_over:
+            loop = asyncio.get_running_loop()
+            if loop is self._chunks[0].get_loop():
+                waiter: asyncio.Future[Any] = self._watch.waiter(loop)
+            else:  # as for a ref: a thread waits on behalf of this loop
+                waiter = loop.run_in_executor(None, self._wait)
+            try:
+                yield from waiter
+            except asyncio.CancelledError:
+                loosen(self._chunks)
+                # The traceback keeps this frame, and the frame would keep the batch.
+                del self
+                raise
+        if self._watch.failed is not None:
+            self.cancel()
+            self._watch.failed.get()
+        return [result for chunk in self._chunks for result in chunk.result()]
+
+    async def __aiter__(self) -> AsyncGenerator[R]:
+        """The results, one after the other."""
+        for chunk in self._chunks:
+            try:
+                results = await chunk
+            except asyncio.CancelledError:
+                loosen(self._chunks)
+                raise
+            except BaseException:
+                self.cancel()
+                raise
+            for result in results:
+                yield result
+
+    def get(self, timeout: float | None = None) -> list[R]:
+        """Blocks this thread until all results are there.
+
+        Args:
+            timeout: Seconds to wait at the most, or None.
+
+        Raises:
+            GetTimeoutError: It took longer; the calls go on.
+            RuntimeError: This thread runs an event loop: await it instead.
+            Exception: What a call raised, or ActorDiedError; when its turn has come.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        return list(self._each(deadline))
+
+    def __iter__(self) -> Iterator[R]:
+        """The results, one after the other; this thread is blocked meanwhile."""
+        return self._each(None)
+
+    def _each(self, deadline: float | None) -> Iterator[R]:
+        for chunk in self._chunks:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            try:
+                results = chunk.get(left)
+            except BaseException:
+                if chunk.done():
+                    self.cancel()
+                raise
+            yield from results
+
+    def cancel(self) -> None:
+        """Stops the calls that have no result yet."""
+        for chunk in self._chunks:
+            if not chunk.done():
+                chunk.cancel()
+            elif not chunk.cancelled():
+                chunk.exception()  # somebody has looked at it
+
+    def _wait(self) -> None:
+        for chunk in self._chunks:
+            replier_of(chunk).wait(chunk, None)
+
+    def __repr__(self) -> str:
+        count = len(self._chunks)
+        return f"<Batch, {count - self._watch.left} of {count} chunks done>"
+
+
+def chunks_of(
+    iterables: Sequence[Iterable[object]], chunksize: int
+) -> Iterator[tuple[int, tuple[object, ...]]]:
+    """The arguments of many calls, chunk by chunk.
+
+    Args:
+        iterables: One for each argument; the shortest ends the calls.
+        chunksize: How many calls are in a chunk, at the most.
+
+    Yields:
+        The number of the first call, and the arguments of all, one after the other.
+    """
+    width = len(iterables)
+    flat: Iterator[object] = (
+        iter(iterables[0])
+        if width == 1
+        else itertools.chain.from_iterable(zip(*iterables, strict=False))
+    )
+    start = 0
+    while chunk := tuple(itertools.islice(flat, chunksize * width)):
+        yield start, chunk
+        start += len(chunk) // width

@@ -1,0 +1,328 @@
+"""Placement groups: bundles that are reserved all or nothing, and actors inside them.
+
+The strategies have their meaning on the devices of one machine, for each kind of device
+by itself; what is merely counted (CPUs, memory) lies nowhere:
+
+* ``PACK``: the bundles are on as few devices as possible.
+* ``SPREAD``: on different devices where that is possible.
+* ``STRICT_PACK``: all on one device; or, if they need more than one even on an idle
+  machine, on that many which belong together: GPUs that are linked (NVLink, XGMI), if
+  only by way of others of them, and neighbours by number where a kind shares things by
+  number (TPU, Neuron, Gaudi). Where no such number of them does, on any that many.
+* ``STRICT_SPREAD``: each on devices of its own. A machine that has too few refuses it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from actorlib._core.engine import current_engine, find_engine
+from actorlib._core.group_spec import (
+    ANY_BUNDLE,
+    DEFAULT,
+    PACK,
+    STRATEGY_OPTION,
+    GroupSpec,
+    check_fit,
+    check_once,
+)
+from actorlib._core.validation import seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from actorlib._core.actor_options import ActorOptions
+    from actorlib._core.group_spec import GroupId
+    from actorlib._core.object_ref import ObjectRef
+    from actorlib._core.snapshot import GroupInfo
+
+
+class PlacementGroup:
+    """Bundles that are reserved together: a value, which may be sent anywhere.
+
+    Two are equal if they are the same group. Holding one keeps no group alive, and
+    forgetting it removes none: ``remove_placement_group`` does.
+    """
+
+    __slots__ = ("_spec",)
+
+    def __init__(self, spec: GroupSpec) -> None:
+        self._spec = spec
+
+    @property
+    def id(self) -> GroupId:
+        """Its id; ``id.hex()`` is what tables call it."""
+        return self._spec.id
+
+    @property
+    def bundle_specs(self) -> list[dict[str, float]]:
+        """What each bundle reserves, as it was asked for."""
+        return [dict(bundle) for bundle in self._spec.bundles]
+
+    @property
+    def bundle_count(self) -> int:
+        """How many bundles there are."""
+        return len(self._spec.bundles)
+
+    def ready(self) -> ObjectRef[PlacementGroup]:
+        """This group, when all of its bundles are reserved; to be awaited.
+
+        Raises:
+            PlacementGroupUnschedulableError: When it is awaited: this machine can never
+                reserve them. The message says why.
+            PlacementGroupRemovedError: When it is awaited: the group was removed.
+            RuntimeError: No runtime is running in this process.
+        """
+        ref: ObjectRef[PlacementGroup] = current_engine().groups.ready(self.id, self)
+        return ref
+
+    async def wait(self, timeout_seconds: float = 30) -> bool:
+        """Waits until its bundles are reserved; for a while.
+
+        Args:
+            timeout_seconds: How long, at the most.
+
+        Returns:
+            Whether they are reserved. Cancelled: the group waits on.
+
+        Raises:
+            PlacementGroupUnschedulableError: They never will be.
+            PlacementGroupRemovedError: The group was removed.
+        """
+        seconds("timeout_seconds", timeout_seconds)
+        ref = self.ready()
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await ref
+        except TimeoutError:
+            ref.cancel()
+            return False
+        return True
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PlacementGroup) and self.id == other.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __repr__(self) -> str:
+        name = f", {self._spec.name!r}" if self._spec.name else ""
+        return f"PlacementGroup({self.id.hex()}{name})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self._spec,)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementGroupSchedulingStrategy:
+    """Where an actor goes, in Ray's words: ``scheduling_strategy=`` takes one.
+
+    Attributes:
+        placement_group: The group.
+        placement_group_bundle_index: Which of its bundles; -1 is any that has room.
+        placement_group_capture_child_tasks: Whether the actors that it makes go into
+            the group too.
+    """
+
+    placement_group: PlacementGroup
+    placement_group_bundle_index: int = ANY_BUNDLE
+    placement_group_capture_child_tasks: bool | None = None
+
+
+def placement_group(
+    bundles: Sequence[Mapping[str, float]],
+    strategy: str = PACK,
+    name: str = "",
+    lifetime: str | None = None,
+) -> PlacementGroup:
+    """Reserves several bundles, all of them or none; returns at once.
+
+    The reservation goes on in the background, in the same line as actors:
+    ``await group.ready()`` waits for it. What is reserved is for actors with
+    ``.options(placement_group=group)`` alone, also while there is none.
+
+    Args:
+        bundles: What is reserved, each an amount by name: ``[{"GPU": 1, "CPU": 2}]``.
+        strategy: How the bundles lie on devices: ``"PACK"`` on as few as possible,
+            ``"SPREAD"`` on different ones where possible, ``"STRICT_PACK"`` on one, or
+            on linked ones if they need more, ``"STRICT_SPREAD"`` each on devices of its
+            own.
+        name: What ``get_placement_group`` finds it by.
+        lifetime: ``"detached"`` lives until it is removed or the runtime ends. None
+            ends it with the actor that made it, if one did.
+
+    Raises:
+        ValueError: An argument is wrong in type or value, or another group has its
+            name (PlacementGroupAlreadyExistsError).
+        RuntimeError: No runtime is running in this process.
+    """
+    spec = GroupSpec(
+        bundles=cast("tuple[Mapping[str, float], ...]", bundles),
+        strategy=strategy,
+        name=name,
+        lifetime=lifetime,
+    )
+    return PlacementGroup(current_engine().groups.reserve(spec))
+
+
+def remove_placement_group(group: PlacementGroup) -> asyncio.Future[None]:
+    """Removes a group: the actors inside are killed, their shares given back.
+
+    Their calls, and those of actors that waited to get in, fail with
+    ActorPlacementGroupRemoved. Removing a group again is no error.
+
+    Args:
+        group: The group.
+
+    Returns:
+        Done when their processes are gone; it need not be awaited.
+
+    Raises:
+        ValueError: It is no group.
+        RuntimeError: No runtime is running in this process.
+    """
+    return current_engine().groups.remove(_checked(group).id)
+
+
+def get_placement_group(name: str) -> PlacementGroup:
+    """The group of a name.
+
+    Args:
+        name: What ``placement_group(name=...)`` said.
+
+    Raises:
+        ValueError: The name is empty or no text, or no group has it
+            (PlacementGroupNotFoundError).
+        RuntimeError: No runtime is running in this process.
+    """
+    if not isinstance(cast("object", name), str) or not name:
+        raise ValueError(f"name takes the name of a group, not {name!r}")
+    return PlacementGroup(current_engine().groups.find(name))
+
+
+def placement_group_table(group: PlacementGroup | None = None) -> dict[str, Any]:
+    """What is known of groups, in Ray's words.
+
+    Args:
+        group: The group, or None for all.
+
+    Returns:
+        Its row, or the rows of all by their ids in hex. A group that is not there any
+        more is ``REMOVED``.
+
+    Raises:
+        ValueError: It is no group.
+        RuntimeError: No runtime is running in this process.
+    """
+    engine = current_engine()
+    node = engine.context.node_id
+    rows = {info.group_id: _row(info, node) for info in engine.groups.infos()}
+    if group is None:
+        return rows
+    spec = spec_of(_checked(group))
+    from actorlib._core.snapshot import (  # noqa: PLC0415  # few programs need it
+        GroupInfo,
+    )
+
+    gone = GroupInfo(
+        group_id=spec.id.hex(),
+        name=spec.name,
+        strategy=spec.strategy,
+        state="REMOVED",
+        bundles=(),
+    )
+    bundles = dict(enumerate(map(dict, spec.bundles)))
+    return rows.get(gone.group_id) or {**_row(gone, node), "bundles": bundles}
+
+
+def get_current_placement_group() -> PlacementGroup | None:
+    """The group that the actor whose code this is is in; None outside of one."""
+    engine = find_engine()
+    group = None if engine is None else engine.context.group
+    return None if group is None else PlacementGroup(group)
+
+
+def spec_of(group: PlacementGroup) -> GroupSpec:
+    """What a group was asked to be."""
+    return group._spec  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+
+
+def with_spec(given: Mapping[str, object]) -> dict[str, object]:
+    """Options of an actor with the spec in the place of the group.
+
+    Args:
+        given: The options as the user wrote them.
+
+    Raises:
+        ValueError: The group is named in two ways.
+    """
+    check_once(given)
+    options = dict(given)
+    strategy = options.get(STRATEGY_OPTION)
+    if isinstance(strategy, PlacementGroupSchedulingStrategy):
+        options[STRATEGY_OPTION] = None
+        options["placement_group"] = strategy.placement_group
+        index = strategy.placement_group_bundle_index
+        options["placement_group_bundle_index"] = index
+        captures = strategy.placement_group_capture_child_tasks
+        options["placement_group_capture_child_tasks"] = captures
+    group = options.get("placement_group")
+    if isinstance(group, PlacementGroup):
+        options["placement_group"] = spec_of(group)
+    return options
+
+
+def grouped(label: str, options: ActorOptions) -> ActorOptions:
+    """The options with the group that is meant where none is said.
+
+    Args:
+        label: The name of the actor's class.
+        options: What it asks for.
+
+    Raises:
+        ValueError: The group has no such bundle, or none that is large enough; or a
+            bundle is named and there is no group.
+    """
+    index = options.placement_group_bundle_index
+    captures = options.placement_group_capture_child_tasks
+    if options.placement_group == DEFAULT:
+        context = current_engine().context
+        if captures is None:
+            captures = context.captures
+        group = context.group if captures else None
+        if group is not None:
+            changes = {
+                "placement_group": group,
+                "placement_group_capture_child_tasks": captures,
+            }
+            options = options.updated(changes)
+    if options.group is not None:
+        check_fit(label, options.request, options.group, index)
+    elif index != ANY_BUNDLE:
+        raise ValueError(
+            f"placement_group_bundle_index={index} is about a placement group, and "
+            f"{label} is in none: give placement_group= too"
+        )
+    return options
+
+
+def _checked(group: object) -> PlacementGroup:
+    if not isinstance(group, PlacementGroup):
+        raise ValueError(  # noqa: TRY004  # as for actors
+            f"this takes what placement_group() gave, not {group!r}"
+        )
+    return group
+
+
+def _row(info: GroupInfo, node: str) -> dict[str, Any]:
+    where = node if info.state == "CREATED" else ""
+    return {
+        "placement_group_id": info.group_id,
+        "name": info.name,
+        "bundles": {place: b.resources for place, b in enumerate(info.bundles)},
+        "bundles_to_node_id": dict.fromkeys(range(len(info.bundles)), where),
+        "strategy": info.strategy,
+        "state": info.state,
+    }

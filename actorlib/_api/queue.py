@@ -1,0 +1,579 @@
+"""A queue that the owner and any number of actors share: one actor stands behind it.
+
+What every method gives is an ObjectRef: ``await q.get()`` where a loop runs,
+``q.get().get()`` in plain methods of actors. The item of a get is the ref's alone, so
+one that nobody can take any more, because the wait was cancelled or given up, goes back
+to where it stood.
+
+One process's end of a queue: what it asks the queue's actor, and what it is told.
+"""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import secrets
+import weakref
+from asyncio import (
+    InvalidStateError,
+)
+from collections import (
+    deque,
+)
+from collections.abc import (
+    Iterable,
+    Mapping,
+)
+from contextlib import (
+    suppress,
+)
+from functools import (
+    partial,
+)
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    TypeVar,
+    cast,
+)
+
+from actorlib._api.actor_handle import (
+    ActorHandle,
+    hold_of,
+)
+from actorlib._api.queue_actor import (
+    QueueActor,
+)
+from actorlib._api.waiting import (
+    Several,
+    Steps,
+    Waiting,
+    Wish,
+    refuse_loop,
+)
+from actorlib._core.engine import (
+    Hold,
+    collecting,
+)
+from actorlib._core.ids import (
+    ActorId,
+)
+from actorlib._core.interface import (
+    READY,
+    Interface,
+)
+from actorlib._core.object_ref import (
+    ObjectRef,
+    replier_of,
+    watch,
+)
+from actorlib._core.validation import (
+    count,
+    seconds,
+    truth,
+)
+from actorlib._wire.serialization import (
+    decode,
+    encode,
+    kept,
+)
+from actorlib.exceptions import (
+    ActorDiedError,
+    ActorlibError,
+    Empty,
+    Full,
+    SerializationError,
+    TaskCancelledError,
+)
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import (
+        Callable,
+    )
+
+    from actorlib._api.decorators import (
+        ActorClass,
+    )
+
+
+R = TypeVar("R")
+
+_FACELESS = Interface("actor in a queue", READY, {})
+"""A handle that is held for the sake of an item needs no methods."""
+
+_STAYS = "what a queue gives waits in one process: await it, and send what comes"
+
+
+class Reply(ObjectRef[R]):
+    """What a queue answers; an item is loaded by who takes it, and returned if nobody.
+
+    Attributes:
+        under: The ref of the call to the queue's actor.
+        refusal: What it fails with if the answer is a no.
+    """
+
+    __slots__ = ("_desk", "_items", "_many", "_trouble", "_value", "refusal", "under")
+
+    def __init__(
+        self,
+        desk: Desk,
+        under: ObjectRef[Any],
+        refusal: Callable[[], Exception],
+        *,
+        many: bool,
+    ) -> None:
+        super().__init__(loop=under.get_loop())
+        self.under = under
+        self.refusal = refusal
+        self._desk = desk
+        self._many = many
+        self._items: list[Any] | None = None
+        self._value: Any = None
+        self._trouble: SerializationError | None = None
+
+    def settle(self, answer: Any) -> None:
+        """Takes the answer of the queue's actor."""
+        if answer is None or answer is False:
+            self.set_exception(self.refusal())
+            return
+        if answer is not True:
+            self._items = answer if self._many else [answer]
+        self.set_result(cast("R", None))
+
+    def result(self) -> R:
+        """The item, loaded here and now if nobody has asked for it before.
+
+        Raises:
+            SerializationError: It cannot be loaded here.
+        """
+        super().result()
+        if self._items is not None:
+            self._load(self._items)
+        if self._trouble is not None:
+            raise self._trouble
+        return cast("R", self._value)
+
+    def _load(self, items: list[Any]) -> None:
+        try:
+            values = [decode(payload) for _, payload, _ in items]
+            self._value = values if self._many else values[0]
+        except Exception as error:  # noqa: BLE001  # it runs the user's code
+            trouble = SerializationError(f"the item cannot be loaded here: {error}")
+            trouble.__cause__ = error
+            self._trouble = trouble
+        self._items = None  # it is taken, also if it is of no use
+
+    def __del__(self) -> None:
+        if self._items is not None:
+            self._desk.put_back(self._items)
+        elif not self.done():
+            self._desk.give_up(self.call)
+        super().__del__()  # type: ignore[misc]  # pyright: ignore  # noqa: PGH003  # it tells of errors that nobody saw
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError("what a queue gives is awaited before it travels")
+
+
+class Desk:
+    """One process's end of a queue: it asks the actor, and is its refs' Replier."""
+
+    def __init__(self, actor: ActorHandle[Any]) -> None:
+        self.actor = actor
+        self._engine = hold_of(actor).engine
+        own = self._engine.context.actor_id
+        self._own = None if own is None else bytes.fromhex(own)
+        self._name = secrets.token_bytes(8)
+        self._count = itertools.count(1)
+        # Gets are held by who waits alone: an item that nobody takes stays.
+        self._refs: dict[int, Reply[Any] | weakref.ref[Reply[Any]]] = {}
+        self._unsent: deque[tuple[str, object]] = deque()
+
+    # Asking.
+
+    def put(
+        self, item: object, patience: float | None, refusal: Callable[[], Exception]
+    ) -> Reply[None]:
+        number = self._next()
+        _, payload, handles = self._sealed(item)
+        asked = self.actor.put.remote(self._token(number), patience, payload, handles)
+        reply: Reply[None] = Reply(self, asked, refusal, many=False)
+        self._refs[number] = reply
+        return self._asked(number, reply)
+
+    def put_all(
+        self, items: list[Any], refusal: Callable[[], Exception]
+    ) -> Reply[None]:
+        number = self._next()
+        asked = self.actor.put_all.remote([self._sealed(item) for item in items])
+        reply: Reply[None] = Reply(self, asked, refusal, many=False)
+        self._refs[number] = reply
+        return self._asked(number, reply)
+
+    def get(
+        self, patience: float | None, refusal: Callable[[], Exception]
+    ) -> Reply[Any]:
+        number = self._next()
+        asked = self.actor.get.remote(self._token(number), patience, self._own)
+        reply: Reply[Any] = Reply(self, asked, refusal, many=False)
+        self._refs[number] = weakref.ref(reply)
+        return self._asked(number, reply)
+
+    def get_many(
+        self, number_of_items: int, refusal: Callable[[], Exception]
+    ) -> Reply[list[Any]]:
+        number = self._next()
+        asked = self.actor.get_many.remote(number_of_items)
+        reply: Reply[list[Any]] = Reply(self, asked, refusal, many=True)
+        self._refs[number] = weakref.ref(reply)
+        return self._asked(number, reply)
+
+    def _asked(self, number: int, reply: Reply[R]) -> Reply[R]:
+        reply.bind(self, number)
+        watch(reply.under, partial(self._answered, number, reply.under))
+        return reply
+
+    def look(self, method: str) -> ObjectRef[Any]:
+        if self._unsent:
+            self._tell()
+        return cast("ObjectRef[Any]", getattr(self.actor, method).remote())
+
+    def _next(self) -> int:
+        if self._unsent:  # who gave up must not get what is put now
+            self._tell()
+        return next(self._count)
+
+    def _token(self, number: int) -> bytes:
+        return self._name + number.to_bytes(8, "big")
+
+    def _sealed(self, item: object) -> list[Any]:
+        """An item that only its taker looks into, and the handles that it needs."""
+        if isinstance(item, ObjectRef):
+            raise TypeError("a queue takes values: await the ref, and put its value")
+        try:
+            with collecting(self._engine) as loans:
+                payload = kept(encode(item))
+        except Exception as error:
+            raise SerializationError(
+                f"the item, a {type(item).__qualname__}, cannot be sent to another "
+                f"process: {error}"
+            ) from error
+        # Refs inside of the item are held likewise, by their ids.
+        holds = [Hold(self._engine, ActorId(loan), _FACELESS) for loan in loans]
+        handles = [ActorHandle[Any](hold) for hold in holds] or None
+        if type(payload) is list:
+            return [0, [pickle.PickleBuffer(part) for part in payload], handles]
+        return [0, payload, handles]
+
+    def _answered(self, number: int, asked: ObjectRef[Any]) -> None:
+        entry = self._refs.pop(number, None)
+        reply = entry() if isinstance(entry, weakref.ref) else entry
+        error: BaseException | None = TaskCancelledError("the call was cancelled")
+        if not asked.cancelled():
+            error = asked.exception()
+        if reply is None or reply.done():
+            if error is None and isinstance(answer := asked.result(), list) and answer:
+                items = cast("list[Any]", answer)
+                self.put_back(items if isinstance(items[0], list) else [items])
+            return
+        with suppress(InvalidStateError):  # another thread cancels it right now
+            if error is None:
+                reply.settle(asked.result())
+                return
+            reply.set_exception(error)
+            if isinstance(error, ActorDiedError) and error.exit.cause == "asked":
+                reply.exception()  # whoever ended the queue knows
+
+    # Giving up, also from destructors.
+
+    def put_back(self, items: list[Any]) -> None:
+        """Gives back what was taken and is not used."""
+        back = [
+            [
+                place,
+                [pickle.PickleBuffer(part) for part in cast("list[Any]", payload)]
+                if type(payload) is list
+                else payload,
+                handles,
+            ]
+            for place, payload, handles in items
+        ]
+        self._tell_soon("put_back", back)
+
+    def give_up(self, number: int) -> None:
+        """Nobody waits for a call any more."""
+        self._tell_soon("withdraw", self._token(number))
+
+    def _tell_soon(self, method: str, what: object) -> None:
+        self._unsent.append((method, what))
+        self._engine.later(self._tell)
+
+    def _tell(self) -> None:
+        while self._unsent:
+            with suppress(IndexError):  # another thread was quicker
+                method, what = self._unsent.popleft()
+                with suppress(ActorlibError, RuntimeError):  # it is gone, with all
+                    told = getattr(self.actor, method).remote(what)
+                    told.add_done_callback(unheard)
+
+    # The replier of its refs.
+
+    def cancel(self, call: int, *, recursive: bool = True) -> None:
+        """Stops waiting; see Replier."""
+        del recursive  # nothing was called for it
+        self._refs.pop(call, None)
+        self._unsent.append(("withdraw", self._token(call)))
+        self._tell()
+
+    def loosen(self, ref: ObjectRef[Any]) -> None:
+        """From now on it is given up if nobody holds the ref; see Replier."""
+        if ref.call in self._refs:
+            self._refs[ref.call] = weakref.ref(cast("Reply[Any]", ref))
+
+    def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
+        """Calls back once when it is done; see Replier."""
+        replier_of(cast("Reply[Any]", ref).under).watch(ref, then)
+
+    def name(self) -> bytes:
+        """Refuses: nobody else can speak of it; see Replier."""
+        raise TypeError(_STAYS)
+
+    def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]:
+        """Refuses: nobody else can wait for it; see Replier."""
+        del ref
+        raise TypeError(_STAYS)
+
+    def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
+        """Blocks this thread until it is done; see Replier."""
+        refuse_loop(ref)
+        given = ref.refs if isinstance(ref, Several) else (ref,)
+        under = next(reply.under for reply in given if isinstance(reply, Reply))
+        replier_of(under).wait(ref, timeout)
+
+
+def unheard(ref: asyncio.Future[Any]) -> None:
+    """An error that nobody asks for: the actor is gone, and that was the aim."""
+    if not ref.cancelled():
+        ref.exception()
+
+
+T = TypeVar("T")
+
+_GRACE = 5.0
+
+
+class Queue(Generic[T]):
+    """A first-in, first-out queue, kept by an actor of its own; travels as an argument.
+
+    What it gives is awaited, or in plain methods of actors asked by ``get()``:
+    ``item = await q.get()``, ``item = q.get().get()``. Items of one producer come in
+    the order in which it put them. Nobody who waits keeps others from going on.
+
+    A get that is cancelled, or whose ref nobody holds any more, takes no item; a put
+    that is cancelled while it waits for room puts none. An actor that dies while it
+    waits takes none either; an item that was on its way to a process that dies, or was
+    taken by it, is gone with it, and so is what waits for a process whose actor is
+    restarted. With the queue's own actor everything in it is gone: all methods fail
+    with ActorDiedError, or, if its options restart it, go on with an empty queue.
+
+    Args:
+        maxsize: How many items it may have, or 0 for any number.
+        actor_options: Options of its actor; see ActorOptions. It asks for nothing
+            unless they say so. With a ``name`` and ``get_if_exists`` the queue of that
+            name, which may be there already.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: One is out of range.
+        RuntimeError: No runtime is running in this process.
+    """
+
+    def __init__(
+        self, maxsize: int = 0, actor_options: Mapping[str, Any] | None = None
+    ) -> None:
+        count("maxsize", maxsize, 0)
+        if not isinstance(cast("object", actor_options), Mapping | None):
+            raise TypeError(
+                "actor_options takes a dict of options, for example {'num_cpus': 1}, "
+                f"not {actor_options!r}"
+            )
+        made = cast("ActorClass[..., Any]", QueueActor).options(
+            **cast("Any", actor_options or {})
+        )
+        self._desk = Desk(made.remote(maxsize))
+        self._maxsize = maxsize
+
+    @property
+    def actor(self) -> ActorHandle[Any]:
+        """The handle of the actor behind it."""
+        return self._desk.actor
+
+    @property
+    def maxsize(self) -> int:
+        """How many items it may have, or 0."""
+        return self._maxsize
+
+    def __repr__(self) -> str:
+        return f"<Queue of {self._desk.actor!r}>"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _load, (self._desk.actor, self._maxsize)
+
+    def put(
+        self,
+        item: T,
+        block: bool = True,  # noqa: FBT001, FBT002  # as in the standard library
+        timeout: float | None = None,
+    ) -> ObjectRef[None]:
+        """Puts an item at the end; waits while there is no room.
+
+        Args:
+            item: Sent by value, as the arguments of calls are.
+            block: False fails at once if there is no room.
+            timeout: Seconds to wait for room at the most, or None.
+
+        Returns:
+            Done when the item is in the queue; it need not be awaited. It fails with
+            Full if there is no room in time.
+
+        Raises:
+            SerializationError: The item cannot be sent.
+            TypeError: The item is a ref, or an argument has the wrong type.
+            ValueError: ``timeout`` is negative.
+        """
+        patience = _patience(block, timeout)
+        return self._desk.put(item, patience, partial(self._full, patience))
+
+    def get(
+        self,
+        block: bool = True,  # noqa: FBT001, FBT002  # as in the standard library
+        timeout: float | None = None,
+    ) -> ObjectRef[T]:
+        """Takes the first item; waits while there is none.
+
+        Args:
+            block: False fails at once if there is none.
+            timeout: Seconds to wait for one at the most, or None.
+
+        Returns:
+            The item, to be awaited; nobody else gets it while the ref is held. It fails
+            with Empty if there is none in time.
+
+        Raises:
+            TypeError: An argument has the wrong type.
+            ValueError: ``timeout`` is negative.
+        """
+        patience = _patience(block, timeout)
+        return self._desk.get(patience, partial(_empty, patience))
+
+    def put_nowait(self, item: T) -> ObjectRef[None]:
+        """Puts an item at the end, or fails with Full."""
+        return self.put(item, block=False)
+
+    def get_nowait(self) -> ObjectRef[T]:
+        """Takes the first item, or fails with Empty."""
+        return self.get(block=False)
+
+    def put_nowait_batch(self, items: Iterable[T]) -> ObjectRef[None]:
+        """Puts several items at the end, or none of them and fails with Full.
+
+        Raises:
+            TypeError: It is no iterable.
+        """
+        if not isinstance(cast("object", items), Iterable):
+            raise TypeError(f"put_nowait_batch() takes several items, not {items!r}")
+        given = list(items)
+        return self._desk.put_all(given, partial(self._full_for, len(given)))
+
+    def get_nowait_batch(self, num_items: int) -> ObjectRef[list[T]]:
+        """Takes the first items, so many, or none and fails with Empty.
+
+        Raises:
+            TypeError: It is no number.
+            ValueError: It is negative.
+        """
+        count("num_items", num_items, 0)
+        return self._desk.get_many(num_items, partial(_too_few, num_items))
+
+    put_async = put
+    get_async = get
+    put_nowait_async = put_nowait
+    get_nowait_async = get_nowait
+
+    def qsize(self) -> ObjectRef[int]:
+        """How many items there are."""
+        return self._desk.look("qsize")
+
+    size = qsize
+
+    def empty(self) -> ObjectRef[bool]:
+        """Whether there is no item."""
+        return self._desk.look("empty")
+
+    def full(self) -> ObjectRef[bool]:
+        """Whether there is no room."""
+        return self._desk.look("full")
+
+    def shutdown(self, grace: float = _GRACE) -> Waiting[None]:
+        """Ends the queue's actor: behind what it was sent, but not behind who waits.
+
+        Whoever waits, and whoever uses the queue later, gets ActorDiedError. Items that
+        are in it are gone.
+
+        Args:
+            grace: Seconds that it is given to serve what it was sent.
+
+        Returns:
+            To be awaited, or ``get()``; done when its process is gone.
+
+        Raises:
+            TypeError: It is no number.
+            ValueError: It is negative.
+        """
+        seconds("grace", grace)
+        return Waiting(_ended(self._desk.actor, grace))
+
+    def _full(self, patience: float | None) -> Full:
+        late = f" and had none within {patience:g} s" if patience else ""
+        return Full(f"the queue has room for {self._maxsize} items{late}")
+
+    def _full_for(self, number: int) -> Full:
+        return Full(
+            f"the queue, which has room for {self._maxsize} items, has none for "
+            f"{number} more"
+        )
+
+
+def _load(actor: ActorHandle[Any], maxsize: int) -> Queue[Any]:
+    queue = cast("Queue[Any]", Queue.__new__(Queue))
+    queue._desk = Desk(actor)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+    queue._maxsize = maxsize  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # likewise
+    return queue
+
+
+def _patience(block: object, timeout: float | None) -> float | None:
+    truth("block", block)
+    if timeout is not None:
+        seconds("timeout", timeout)
+    return timeout if block else 0
+
+
+def _empty(patience: float | None) -> Empty:
+    late = f": nothing came within {patience:g} s" if patience else ""
+    return Empty(f"the queue is empty{late}")
+
+
+def _too_few(number: int) -> Empty:
+    return Empty(f"the queue has less than {number} items")
+
+
+def _ended(actor: ActorHandle[Any], grace: float) -> Steps[None]:
+    if grace:
+        served = actor.qsize.remote()
+        served.add_done_callback(unheard)
+        yield Wish([served], timeout=grace)
+    hold = hold_of(actor)
+    gone = hold.engine.kill(hold.actor_id)
+    if not gone.done():
+        yield Wish([gone])

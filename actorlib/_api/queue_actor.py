@@ -1,0 +1,299 @@
+"""The actor behind a ``Queue``: it keeps items as bytes, and whoever asks waiting.
+
+A worker that runs it loads this room and none of the user's modules: what is in an
+item is loaded by whoever takes it.
+
+What is in a queue, and who waits for it: every decision of ``Queue``, as values.
+
+Items keep their places: one that is put back stands where it stood, before everything
+that came later. Whoever asks is known by a token, and each method says who is answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import pickle
+from collections import (
+    deque,
+)
+from functools import (
+    partial,
+)
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    NamedTuple,
+    TypeAlias,
+    cast,
+)
+
+from actorlib._api.decorators import (
+    remote,
+)
+from actorlib._core.engine import (
+    current_engine,
+)
+from actorlib._core.ids import (
+    ActorId,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import (
+        Iterable,
+    )
+
+
+Token: TypeAlias = bytes
+Item: TypeAlias = list[Any]
+"""A place, a payload, and the handles in it."""
+
+
+class Answer(NamedTuple):
+    """What somebody who asked is told.
+
+    Attributes:
+        token: Who asked.
+        items: What was taken; None for who has put something.
+    """
+
+    token: Token
+    items: list[Item] | None
+
+
+class Buffer:
+    """The items of a queue, in order.
+
+    Args:
+        maxsize: How many there may be; 0 for any number.
+    """
+
+    def __init__(self, maxsize: int) -> None:
+        self._maxsize = maxsize
+        self._items: deque[Item] = deque()
+        self._getters: dict[Token, None] = {}
+        self._putters: dict[Token, Item] = {}
+        self._places = itertools.count()
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a put would wait."""
+        return 0 < self._maxsize <= len(self._items)
+
+    def put(self, token: Token, item: Item) -> list[Answer]:
+        """Puts an item at the end, or waits for room behind those that do."""
+        if self._putters or self.is_full:
+            self._putters[token] = item
+            return []
+        return [*self._accept([item]), Answer(token, None)]
+
+    def put_all(self, items: list[Item]) -> list[Answer] | None:
+        """Puts several items, or none of them: None, if there is no room for all."""
+        room = self._maxsize - len(self._items)
+        if self._maxsize and (self._putters or len(items) > room):
+            return None
+        return self._accept(items)
+
+    def put_back(self, items: list[Item]) -> list[Answer]:
+        """Puts what was taken, and not used, where it was, also if there is no room.
+
+        Whoever waits longest gets what stood first.
+        """
+        self._items = deque(sorted([*self._items, *items], key=_place_of))
+        return self._deal()
+
+    def get(self, token: Token) -> list[Answer]:
+        """Takes the first item, or waits for one behind those that do."""
+        self._getters[token] = None
+        return self._deal()
+
+    def get_many(self, number: int) -> tuple[list[Item] | None, list[Answer]]:
+        """Takes so many items, or None if there are not so many."""
+        if number > len(self._items):
+            return None, []
+        taken = [self._items.popleft() for _ in range(number)]
+        return taken, self._refill()
+
+    def leave(self, token: Token) -> None:
+        """Somebody waits no more; harmless if they do not."""
+        self._getters.pop(token, None)
+        self._putters.pop(token, None)
+
+    def _accept(self, items: list[Item]) -> list[Answer]:
+        for _, payload, handles in items:
+            self._items.append([next(self._places), payload, handles])
+        return self._deal()
+
+    def _deal(self) -> list[Answer]:
+        """Gives what there is to those who wait for it, and takes in what waits."""
+        answers: list[Answer] = []
+        while self._items and self._getters:
+            token = next(iter(self._getters))
+            del self._getters[token]
+            answers.append(Answer(token, [self._items.popleft()]))
+        return [*answers, *self._refill()]
+
+    def _refill(self) -> list[Answer]:
+        answers: list[Answer] = []
+        while self._putters and not self.is_full:
+            token = next(iter(self._putters))
+            item = self._putters.pop(token)
+            answers += [*self._accept([item]), Answer(token, None)]
+        return answers
+
+
+def _place_of(item: Item) -> int:
+    place: int = item[0]
+    return place
+
+
+_MANY = 1 << 30
+
+
+@remote(max_concurrency=_MANY)  # who waits is no reason for others to
+class QueueActor:
+    """Serves a queue; see ``Queue`` for what it promises.
+
+    Args:
+        maxsize: How many items it may have; 0 for any number.
+    """
+
+    def __init__(self, maxsize: int) -> None:
+        self._buffer = Buffer(maxsize)
+        self._waiting: dict[Token, asyncio.Future[list[Item] | None]] = {}
+        self._whose: dict[Token, bytes] = {}
+
+    async def put(
+        self, token: bytes, patience: float | None, payload: Any, handles: Any
+    ) -> bool:
+        """Puts an item; False if there is no room in time.
+
+        Args:
+            token: Who puts it.
+            patience: Seconds to wait for room, or None for ever.
+            payload: The item in bytes, or in several buffers.
+            handles: The handles in it, held while it is here.
+        """
+        answers = self._buffer.put(token, [0, payload, handles])
+        return await self._answered(token, patience, answers) is not None
+
+    async def put_all(self, items: list[list[Any]]) -> bool:
+        """Puts several items, or none of them if there is no room for all."""
+        answers = self._buffer.put_all(items)
+        if answers is None:
+            return False
+        self._give(answers)
+        return True
+
+    async def get(
+        self, token: bytes, patience: float | None, whose: bytes | None
+    ) -> Item | None:
+        """Takes an item; None if there is none in time.
+
+        Args:
+            token: Who takes it.
+            patience: Seconds to wait for one, or None for ever.
+            whose: The actor that asks, or None for the owner.
+        """
+        answers = self._buffer.get(token)
+        if whose is not None:
+            self._whose[token] = whose
+        try:
+            items = await self._answered(token, patience, answers)
+        finally:
+            self._whose.pop(token, None)
+        return _sendable(items[0]) if items else None
+
+    async def get_many(self, number: int) -> list[Item] | None:
+        """Takes so many items; None if there are not so many."""
+        items, answers = self._buffer.get_many(number)
+        self._give(answers)
+        if items is None:
+            return None
+        return [_sendable(item) for item in items]
+
+    async def put_back(self, items: list[Item]) -> None:
+        """Puts what was taken, and not used, where it was."""
+        self._give(self._buffer.put_back(items))
+
+    async def withdraw(self, token: bytes) -> None:
+        """Somebody waits no more."""
+        self._expire(token)
+
+    async def qsize(self) -> int:
+        """How many items there are."""
+        return len(self._buffer)
+
+    async def empty(self) -> bool:
+        """Whether there is none."""
+        return not self._buffer
+
+    async def full(self) -> bool:
+        """Whether there is no room."""
+        return self._buffer.is_full
+
+    async def _answered(
+        self, token: Token, patience: float | None, answers: list[Answer]
+    ) -> list[Item] | None:
+        """Waits until somebody is answered: with a list, or with None for in vain."""
+        loop = asyncio.get_running_loop()
+        waiting: asyncio.Future[list[Item] | None] = loop.create_future()
+        self._waiting[token] = waiting
+        self._give(answers, asking=token)
+        if patience == 0:
+            self._expire(token)
+        timer = None
+        if patience and not waiting.done():
+            timer = loop.call_later(patience, self._expire, token)
+        try:
+            return await waiting
+        except asyncio.CancelledError:
+            self._expire(token)
+            if waiting.done() and not waiting.cancelled():
+                self._give(self._buffer.put_back(waiting.result() or []))
+            raise
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    def _expire(self, token: Token) -> None:
+        self._buffer.leave(token)
+        waiting = self._waiting.pop(token, None)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(None)
+
+    def _give(self, answers: Iterable[Answer], asking: Token | None = None) -> None:
+        for token, items in answers:
+            waiting = self._waiting.pop(token)
+            if waiting.done():  # cancelled in this very turn
+                self._give(self._buffer.put_back(items or []))
+                continue
+            whose = self._whose.get(token)
+            if items and whose is not None and token != asking:
+                self._watch(whose, items)
+            waiting.set_result(items or [])
+
+    def _watch(self, whose: bytes, items: list[Item]) -> None:
+        """Puts items back if the actor that waited for them has died meanwhile.
+
+        It is asked before the items leave, on the same pipe: whoever was dead then did
+        not get them.
+        """
+        ready = current_engine().ready(ActorId(whose))
+        ready.add_done_callback(partial(self._looked, items))
+
+    def _looked(self, items: list[Item], ready: asyncio.Future[None]) -> None:
+        if ready.cancelled() or ready.exception() is not None:
+            self._give(self._buffer.put_back(items))
+
+
+def _sendable(item: Item) -> Item:
+    """The item with its buffers beside the frame instead of copied into it."""
+    place, payload, handles = item
+    if type(payload) is list:
+        parts = cast("list[Any]", payload)
+        return [place, [pickle.PickleBuffer(part) for part in parts], handles]
+    return item

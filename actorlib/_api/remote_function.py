@@ -1,0 +1,270 @@
+"""Remote functions: each call runs in some process, on a share of its own."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    NoReturn,
+    ParamSpec,
+    TypeVar,
+    Unpack,
+    cast,
+)
+
+from actorlib._api.bindings import CurrentSource
+from actorlib._api.placement_group import grouped, with_spec
+from actorlib._api.result_parts import collected, parted
+from actorlib._core.engine import current_engine
+from actorlib._core.function_options import FunctionSpec, in_our_words
+from actorlib._core.interface import method_of
+from actorlib._core.runtime_env import found_by_name, settled_env
+from actorlib._core.stream_reader import ObjectRefGenerator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from actorlib._core.engine import Engine
+    from actorlib._core.function_options import CallingKeywords, FunctionOptions
+    from actorlib._core.group_spec import GroupId
+    from actorlib._core.object_ref import ObjectRef
+    from actorlib._core.runtime_context import RuntimeContext
+    from actorlib._core.stream_reader import Reading
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class RemoteFunction(Generic[P, R]):
+    """A function whose calls run in other processes, made by ``.remote(...)``.
+
+    Its code travels by itself if no module has it by its name, with the globals that it
+    uses. It is sent anew when one of those stands for something else than before; what
+    is changed in place is as it was when it was sent.
+    """
+
+    def __init__(
+        self,
+        function: Callable[P, R],
+        options: FunctionOptions,
+        origin: RemoteFunction[P, R] | None = None,
+    ) -> None:
+        functools.update_wrapper(self, function, updated=())
+        self.__wrapped__ = function
+        self._options = options
+        self._origin = origin or self
+        self._method = method_of(function)
+        self._low, self._high = self._method.low, self._method.high
+        self._spec: FunctionSpec | None = None
+        self._inside: tuple[tuple[GroupId, bool], FunctionSpec] | None = None
+        options.calling.check(self._method.name, is_stream=self._method.is_stream)
+        self._engine: Callable[[], Engine] = current_engine
+        self._source: CurrentSource[RemoteFunction[P, R]]
+        if origin is None:
+            again = functools.partial(_made, function, options)
+            self._source = CurrentSource(function, self, again, is_kept_if_mutable=True)
+        else:
+            self._engine = origin._engine  # noqa: SLF001  # of this class
+            self._source = origin._source  # noqa: SLF001  # likewise
+
+    def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ObjectRef[R]:
+        """Calls the function; returns at once.
+
+        The call waits until the machine has for it what it asks for.
+
+        Args:
+            *args: Sent by value. An ObjectRef given by itself arrives as its value.
+            **kwargs: Likewise.
+
+        Returns:
+            The result to be awaited. Awaited, it may raise what the function raised,
+            WorkerCrashedError, or TaskUnschedulableError.
+
+        Raises:
+            TypeError: The arguments do not fit the function, or they or the function
+                cannot be sent. Nothing was called.
+            NotADirectoryError: Its ``working_dir`` is none.
+            UnsupportedOptionError: The engine cannot do what an option asks.
+            ValueError: It does not fit into the placement group that it is to be in.
+            RuntimeError: No runtime is running in this process.
+        """
+        if kwargs or not self._low <= len(args) <= self._high:
+            self._method.check(len(args), kwargs)
+        engine = self._engine()
+        spec = self._spec
+        if spec is None or spec.may_change or engine.context.group is not None:
+            spec = self._settled(engine.context)
+        return engine.run(spec, args, kwargs)
+
+    def options(self, /, **options: Unpack[CallingKeywords]) -> RemoteFunction[P, R]:
+        """The same function with some options replaced: for one call, or for several.
+
+        Args:
+            **options: See FunctionOptions; ``max_calls`` belongs to ``@remote``.
+
+        Raises:
+            TypeError: A value has the wrong type.
+            ValueError: An option is unknown or its value out of range.
+        """
+        if "max_calls" in options:
+            raise ValueError(
+                "max_calls says how processes are reused, which one call cannot: write "
+                "@remote(max_calls=...) on the function"
+            )
+        updated = self._options.updated(with_spec(in_our_words(options)))
+        return _made(self.__wrapped__, updated, self._origin)
+
+    def _remote(
+        self,
+        args: Sequence[object] | None = None,
+        kwargs: Mapping[str, object] | None = None,
+        **options: Unpack[CallingKeywords],
+    ) -> ObjectRef[R]:
+        """``.options(...).remote(*args, **kwargs)``, as older scripts write it."""
+        function = self.options(**options) if options else self
+        call = cast("Callable[..., ObjectRef[R]]", function.remote)
+        return call(*(args or ()), **(kwargs or {}))
+
+    def _settled(self, context: RuntimeContext) -> FunctionSpec:
+        """What is called by code that runs there."""
+        source = self._source.get()
+        if context.group is None:
+            if self._spec is None or self._spec.source is not source:
+                self._spec = self._new_spec(source)
+            return self._spec
+        # In one process there may be code of several groups: see the inline engine.
+        place = context.group.id, context.captures
+        known = self._inside
+        if known is None or known[0] != place or known[1].source is not source:
+            known = self._inside = place, self._new_spec(source)
+        return known[1]
+
+    def _new_spec(self, source: RemoteFunction[P, R]) -> FunctionSpec:
+        label, options = self._asked()
+        return FunctionSpec(
+            source=source,
+            may_change=self._source.may_change,
+            label=label,
+            options=options,
+            is_stream=self._method.is_stream,
+        )
+
+    def _asked(self) -> tuple[str, FunctionOptions]:
+        """What a call is called, and what it asks for where it is made."""
+        options = self._options
+        env = settled_env(options.runtime_env)
+        if env != options.runtime_env:
+            options = options.updated({"runtime_env": env})
+        label = options.name or self._method.name
+        worker = grouped(label, options.worker)
+        if worker is not options.worker:
+            captures = worker.placement_group_capture_child_tasks
+            options = options.updated(
+                {
+                    "placement_group": worker.group,
+                    "placement_group_capture_child_tasks": captures,
+                }
+            )
+        return label, options
+
+    def __call__(self, *_: object, **__: object) -> NoReturn:
+        """Refuses: what looks like a local call would hide that it is a remote one."""
+        name = self._method.name
+        raise TypeError(
+            f"a remote function cannot be called directly: write {name}.remote(...) "
+            f"instead of {name}(...), or {name}.__wrapped__(...) to run it here"
+        )
+
+    def __repr__(self) -> str:
+        return f"RemoteFunction({self._method.name})"
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        function = cast("Any", self.__wrapped__)
+        if self is not self._origin:
+            return _derived, (self._origin, self._options)
+        if found_by_name(function.__module__, function.__qualname__) is self:
+            return cast("str", function.__qualname__)
+        return _made, (function, self._options)
+
+
+class GeneratorFunction(RemoteFunction[P, R]):
+    """A remote function that yields: a call gives items, one ref after the other."""
+
+    def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ObjectRefGenerator[R]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # @remote tells the two apart
+        """Calls the generator; its items come while it runs. See RemoteFunction."""
+        return ObjectRefGenerator(self._items(args, kwargs))
+
+    def _items(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Reading:
+        self._method.check(len(args), kwargs)
+        engine = self._engine()
+        return engine.run_stream(self._settled(engine.context), args, kwargs)
+
+    if TYPE_CHECKING:
+
+        def options(
+            self, /, **options: Unpack[CallingKeywords]
+        ) -> GeneratorFunction[P, R]: ...
+
+
+class _CollectedFunction(GeneratorFunction[P, R]):
+    """A generator called with ``num_returns``."""
+
+    def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> Any:
+        """Calls the function; gives a list of refs, one ref, or None for none."""
+        items = self._items(args, kwargs)
+        return collected(items, self._options.calling.parts, self._method.name)
+
+
+class _PartedFunction(RemoteFunction[P, R]):
+    """A function called with ``num_returns``."""
+
+    def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> Any:
+        """Calls the function; gives a list of refs, or None for none."""
+        count = self._options.calling.parts
+        ref = super().remote(*args, **kwargs)
+        return parted(ref, count, self._method.name) if count else None
+
+
+def decorated(function: object, options: FunctionOptions) -> RemoteFunction[..., Any]:
+    """A function as a remote one.
+
+    Raises:
+        ValueError: It is an ``async def``, or an option is for another kind of one.
+    """
+    name = getattr(function, "__name__", repr(function))
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        raise ValueError(
+            f"{name} is an async def, and a remote function has no event loop: "
+            f"wrap it in a plain one that ends in asyncio.run({name}(...)), or make it "
+            "a method of an actor"
+        )
+    return _made(cast("Callable[..., Any]", function), options)
+
+
+def asked_by(function: RemoteFunction[..., Any]) -> tuple[str, FunctionOptions]:
+    """What calls of a function are called, and what each of them asks for."""
+    return function._asked()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+
+
+def _made(
+    function: Callable[P, R],
+    options: FunctionOptions,
+    origin: RemoteFunction[P, R] | None = None,
+) -> RemoteFunction[P, R]:
+    kind: type[RemoteFunction[P, R]] = RemoteFunction
+    if inspect.isgeneratorfunction(cast("object", function)):
+        kind = GeneratorFunction
+        if options.calling.is_counted:
+            kind = _CollectedFunction
+    elif options.calling.parts != 1:
+        kind = _PartedFunction
+    return kind(function, options, origin)
+
+
+def _derived(
+    origin: RemoteFunction[P, R], options: FunctionOptions
+) -> RemoteFunction[P, R]:
+    return _made(origin.__wrapped__, options, origin)

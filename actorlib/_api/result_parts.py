@@ -1,0 +1,203 @@
+"""The parts of a result, each a ref of its own: ``options(num_returns=2)``."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from actorlib._core.object_ref import ObjectRef, Replier, called, replier_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+def parted(ref: ObjectRef[Any], count: int, where: str) -> list[ObjectRef[Any]]:
+    """Refs of the parts of a result, which has to be a tuple or a list of so many.
+
+    If the call fails so does each of them; cancelling one cancels the call.
+
+    Args:
+        ref: The whole.
+        count: How many parts it has.
+        where: What was called, for messages.
+    """
+    parts: list[ObjectRef[Any]] = [ObjectRef(loop=ref.get_loop()) for _ in range(count)]
+    replier = _Parts(replier_of(ref), ref)
+    for part in parts:
+        part.bind(replier, 0)
+    ref.add_done_callback(partial(_part, parts, where))
+    return parts
+
+
+def collected(
+    items: Items, count: int, where: str
+) -> list[ObjectRef[Any]] | ObjectRef[Any] | None:
+    """Refs of what a generator yields, which has to be so many values.
+
+    They are there when it has ended, as the parts of a tuple are when it is returned;
+    if it fails, or yields another number of values, each of them fails. For 0 it is run
+    to its end, whatever it yields.
+
+    Args:
+        items: The stream.
+        count: How many values it has to yield.
+        where: What was called, for messages.
+
+    Returns:
+        A list of refs, the ref itself if it is one, or None for none.
+    """
+    whole = items.completed
+    parts: list[ObjectRef[Any]] = [
+        ObjectRef(loop=whole.get_loop()) for _ in range(count)
+    ]
+    replier = _Parts(items, whole)
+    for part in parts:
+        part.bind(replier, 0)
+    _Collector(items, parts, where).look()
+    return parts if count > 1 else next(iter(parts), None)
+
+
+class Items(Replier, Protocol):
+    """A stream as it is read; see Reading."""
+
+    completed: ObjectRef[int]
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether every item was taken and none will come."""
+        ...
+
+    def take(self) -> ObjectRef[Any] | None:
+        """The next item; None if there is none now."""
+        ...
+
+    def arrival(self) -> ObjectRef[None]:
+        """Done when there is an item to be taken, or the end."""
+        ...
+
+    def drop(self) -> None:
+        """Nobody reads any more."""
+        ...
+
+
+class _Collector:
+    """Takes the items of a stream until it ends, and fills parts with them."""
+
+    def __init__(
+        self, items: Items, parts: Sequence[ObjectRef[Any]], where: str
+    ) -> None:
+        self._items = items
+        self._parts = parts
+        self._where = where
+        self._values: list[Any] = []
+
+    def look(self) -> None:
+        """Takes what is there, and comes back for the rest."""
+        items, count = self._items, len(self._parts)
+        while (ref := items.take()) is not None:
+            error = ref.exception()
+            if error is not None:
+                self._fail(error)
+                return
+            if not count:
+                continue
+            self._values.append(ref.result())
+            if len(self._values) > count:
+                items.drop()
+                self._fail(self._fault("more values"))
+                return
+        if not items.is_exhausted:
+            items.watch(items.arrival(), self.look)
+        elif len(self._values) < count:
+            self._fail(self._fault(f"{len(self._values)} values"))
+        else:
+            for part, value in zip(self._parts, self._values, strict=True):
+                if not part.done():
+                    part.set_result(value)
+
+    def _fault(self, has: str) -> ValueError:
+        count = len(self._parts)
+        return ValueError(
+            f"{self._where} yielded {has}, and was called with num_returns={count}: it "
+            f"has to yield {count} of them"
+        )
+
+    def _fail(self, error: BaseException) -> None:
+        for part in self._parts:
+            if not part.done():
+                part.set_exception(error)
+
+
+class _Parts:
+    """The replier of the parts of one result; see Replier."""
+
+    def __init__(self, engine: Replier, whole: ObjectRef[Any]) -> None:
+        self._engine = engine
+        self._whole = whole
+        if getattr(engine, "force", None) is not None:
+            self.force = self._force
+
+    def cancel(self, call: int, *, recursive: bool = True) -> bool:
+        """Stops the call that all parts are of."""
+        del call
+        self._whole.cancel(recursive=recursive)
+        return not self._whole.done()
+
+    def _force(self, call: int, *, recursive: bool) -> None:
+        """Stops it, and ends the process that it runs in."""
+        del call
+        self._whole.cancel(force=True, recursive=recursive)
+
+    def called(self, call: int) -> str:
+        """What the call that all parts are of is called in messages; see Namer."""
+        del call
+        return called(self._whole)
+
+    def loosen(self, ref: ObjectRef[Any]) -> None:
+        """Nothing: others may hold the other parts."""
+
+    def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
+        """Calls back once when a part is done."""
+        self._engine.watch(ref, then)
+
+    def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
+        """Blocks this thread until a part is done."""
+        self._engine.wait(ref, timeout)
+
+    def name(self) -> bytes:
+        """An id for what a part stands for."""
+        return self._engine.name()
+
+    def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]:
+        """How a part is pickled into a value that is being sent."""
+        return self._engine.travel(ref)
+
+
+def _part(parts: Sequence[ObjectRef[Any]], where: str, ref: ObjectRef[Any]) -> None:
+    if ref.cancelled():
+        for part in parts:
+            if not part.done():
+                part.give_up()
+        return
+    error = ref.exception() or _fault(ref.result(), len(parts), where)
+    for place, part in enumerate(parts):
+        if part.done():
+            continue
+        if error is not None:
+            part.set_exception(error)
+        else:
+            part.set_result(ref.result()[place])
+
+
+def _fault(value: object, count: int, where: str) -> ValueError | None:
+    if isinstance(value, tuple | list):
+        held = len(cast("Sequence[object]", value))
+        if held == count:
+            return None
+        has = f"{held} values"
+    else:
+        has = f"a {type(value).__qualname__}"
+    return ValueError(
+        f"{where} returned {has}, and was called with num_returns={count}: it has to "
+        f"return a tuple of {count}"
+    )

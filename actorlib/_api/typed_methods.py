@@ -1,0 +1,189 @@
+"""``@method``: what a class says about calls of one of its methods.
+
+The decorated method stays a plain function, with its options left on it for whoever
+reads the interface of its class. A type checker sees more: on an instance, which is
+what ``typed(handle)`` looks like to it, the method is an ``ActorMethod`` with the
+parameters and the result of the function. No type can be a handle and the user's class
+at once, so a handle itself gives methods that take anything.
+"""
+
+from __future__ import annotations
+
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
+
+from actorlib._api.actor_handle import ActorHandle
+from actorlib._core.call_options import CallOptions, MethodKeywords
+from actorlib._core.interface import OPTIONS, is_generator
+
+S = TypeVar("S")
+T = TypeVar("T")
+P = ParamSpec("P")
+R = TypeVar("R")
+C = TypeVar("C")
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+
+    from actorlib._api.actor_handle import ActorMethod
+    from actorlib._core.call_options import CallKeywords
+    from actorlib._core.stream_reader import ObjectRefGenerator
+
+    class BoundMethod(ActorMethod[P, R], Generic[P, R, C]):
+        """A method of an instance, which may be a handle or, in its own class, self."""
+
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C: ...  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # a handle's refuses
+
+    class BoundGenerator(Generic[P, R, C]):
+        """A generator of an instance, which may be a handle or, in its class, self."""
+
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C: ...
+        def remote(
+            self, /, *args: P.args, **kwargs: P.kwargs
+        ) -> ObjectRefGenerator[R]: ...
+        def options(
+            self, /, **options: Unpack[CallKeywords]
+        ) -> BoundGenerator[P, R, C]: ...
+
+
+class TypedMethod(Generic[S, P, R, C]):
+    """A method under ``@method``, as a type checker sees it; else a plain function."""
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __get__(
+            self, instance: None, owner: object, /
+        ) -> Callable[Concatenate[S, P], C]: ...
+        @overload
+        def __get__(
+            self, instance: object, owner: object, /
+        ) -> BoundMethod[P, R, C]: ...
+        def __get__(self, instance: object, owner: object, /) -> object: ...
+
+
+class TypedGenerator(Generic[S, P, R, C]):
+    """A generator under ``@method``, as a type checker sees it; else a function."""
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __get__(
+            self, instance: None, owner: object, /
+        ) -> Callable[Concatenate[S, P], C]: ...
+        @overload
+        def __get__(
+            self, instance: object, owner: object, /
+        ) -> BoundGenerator[P, R, C]: ...
+        def __get__(self, instance: object, owner: object, /) -> object: ...
+
+
+class _Decorator(Protocol):
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[S, P], Coroutine[Any, Any, R]], /
+    ) -> TypedMethod[S, P, R, Coroutine[Any, Any, R]]: ...
+    @overload
+    def __call__(  # type: ignore[overload-overlap]  # as the checker reads: the first
+        self, function: Callable[Concatenate[S, P], AsyncIterator[R]], /
+    ) -> TypedGenerator[S, P, R, AsyncIterator[R]]: ...
+    @overload
+    def __call__(  # type: ignore[overload-overlap]  # likewise
+        self, function: Callable[Concatenate[S, P], Iterator[R]], /
+    ) -> TypedGenerator[S, P, R, Iterator[R]]: ...
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[S, P], R], /
+    ) -> TypedMethod[S, P, R, R]: ...
+
+
+@overload
+def method(
+    function: Callable[Concatenate[S, P], Coroutine[Any, Any, R]], /
+) -> TypedMethod[S, P, R, Coroutine[Any, Any, R]]: ...
+@overload
+def method(  # type: ignore[overload-overlap]  # as the checker reads: the first
+    function: Callable[Concatenate[S, P], AsyncIterator[R]], /
+) -> TypedGenerator[S, P, R, AsyncIterator[R]]: ...
+@overload
+def method(  # type: ignore[overload-overlap]  # likewise
+    function: Callable[Concatenate[S, P], Iterator[R]], /
+) -> TypedGenerator[S, P, R, Iterator[R]]: ...
+@overload
+def method(function: Callable[Concatenate[S, P], R], /) -> TypedMethod[S, P, R, R]: ...
+@overload
+def method(**options: Unpack[MethodKeywords]) -> _Decorator: ...
+def method(*given: object, **options: Any) -> object:
+    """Says how a method of an actor class is called, and gives it its exact type.
+
+    ``@method`` and ``@method()`` for the type alone, and
+    ``@method(concurrency_group="io")`` for one that runs in a group of its own.
+
+    Args:
+        *given: The method.
+        **options: See CallOptions.
+
+    Raises:
+        TypeError: It decorates something that is no method, an option is unknown, or a
+            value has the wrong type.
+        ValueError: A value is out of range.
+    """
+    if "name" in options:
+        raise TypeError(
+            f"name={options['name']!r} is an option of one call and not of a method: "
+            "write .options(name=...). The options are "
+            + ", ".join(MethodKeywords.__annotations__)
+        )
+    checked = CallOptions().updated(options)
+
+    def decorate(function: object) -> object:
+        if isinstance(function, type) or not callable(function):
+            raise TypeError(
+                f"@method takes a method of a class, not {function!r} "
+                f"({type(function).__name__})"
+            )
+        # What a static or class method wraps is what is found on the class.
+        plain = getattr(function, "__func__", function)
+        name = getattr(plain, "__qualname__", repr(plain))
+        checked.check(name, is_stream=is_generator(plain))
+        setattr(plain, OPTIONS, checked)
+        return function
+
+    if not given:
+        return decorate
+    if len(given) > 1 or options:
+        raise TypeError(
+            "@method takes either the method or options by name: "
+            "@method(concurrency_group='io')"
+        )
+    return decorate(*given)
+
+
+def typed(handle: ActorHandle[T]) -> T:
+    """The same handle, with the methods of its class for a type checker.
+
+    ``typed(h).ping.remote(1)`` is checked against ``def ping(self, n: int) -> str``
+    where ``ping`` is decorated with ``@method``. At run time it is ``handle`` itself.
+
+    Args:
+        handle: A handle of an actor.
+
+    Raises:
+        TypeError: It is none.
+    """
+    if not isinstance(cast("object", handle), ActorHandle):
+        raise TypeError(
+            f"typed() takes the handle of an actor, not {handle!r} "
+            f"({type(handle).__name__})"
+        )
+    return cast("T", handle)

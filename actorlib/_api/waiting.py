@@ -1,0 +1,543 @@
+"""Waiting for some of many refs: ``await`` where a loop runs, else ``get()``.
+
+What is waited for is said once, as steps: a generator that asks for a wait, looks at
+what is done, and asks for another or returns. Two drivers run the same steps, one on
+an event loop and one on a thread without any, so neither face can differ from the
+other. Between two steps a wait may be cancelled, and awaited again later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable, Sequence
+from functools import partial
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
+
+from actorlib._core.loop_thread import OTHER_LOOP, home_of
+from actorlib._core.object_ref import BorrowedRef, ObjectRef, loosen, replier_of, wake
+from actorlib._core.stream_reader import ObjectRefGenerator, reading_of
+from actorlib._core.validation import count, seconds
+
+T = TypeVar("T")
+Awaited: TypeAlias = ObjectRef[Any] | ObjectRefGenerator[Any]
+W = TypeVar("W", bound=Awaited)
+
+_LOOKS = 8
+"""How often all of many refs are looked at before each is watched: that costs more."""
+
+
+class Bell:
+    """Wakes the tasks that wait for something which is no ref."""
+
+    __slots__ = ("_waiters",)
+
+    def __init__(self) -> None:
+        self._waiters: set[asyncio.Future[None]] = set()
+
+    def ring(self, _: object = None) -> None:
+        """Wakes everybody; called from the thread of their loop."""
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def add(self, waiter: asyncio.Future[None]) -> None:
+        """One more is to be woken."""
+        self._waiters.add(waiter)
+
+    def remove(self, waiter: asyncio.Future[None]) -> None:
+        """One has stopped waiting."""
+        self._waiters.discard(waiter)
+
+
+class Wish(NamedTuple):
+    """What a step waits for; it may come back earlier, and looks again.
+
+    Attributes:
+        refs: Refs, none of them done.
+        number: How many of them have to be done.
+        timeout: Seconds to wait at the most, or None.
+        also: A future of the running loop that ends the wait too.
+        bell: What ends the wait of a task too.
+    """
+
+    refs: Sequence[asyncio.Future[Any]]
+    number: int = 1
+    timeout: float | None = None
+    also: asyncio.Future[Any] | None = None
+    bell: Bell | None = None
+
+
+Steps: TypeAlias = Generator[Wish, None, T]
+
+
+class Waiting(Generic[T]):
+    """Something that takes time: await it, or, where no loop runs, ``get()`` it.
+
+    A wait that is cancelled spoils nothing; it may be awaited again. It gives its
+    result once.
+    """
+
+    __slots__ = ("_steps",)
+
+    def __init__(self, steps: Steps[T]) -> None:
+        self._steps = steps
+
+    def __await__(self) -> Generator[Any, None, T]:
+        """Waits on the event loop that is running."""
+        return run_soon(self._unless_over()).__await__()
+
+    def get(self) -> T:
+        """Blocks this thread: for plain methods of actors.
+
+        Raises:
+            RuntimeError: This thread runs an event loop: await it instead.
+        """
+        return run_here(self._unless_over())
+
+    def _unless_over(self) -> Steps[T]:
+        if inspect.getgeneratorstate(self._steps) == inspect.GEN_CLOSED:
+            raise RuntimeError("this has given its result already: ask anew")
+        return self._steps
+
+
+def wait(
+    refs: Sequence[W],
+    *,
+    num_returns: int = 1,
+    timeout: float | None = None,
+) -> Waiting[tuple[list[W], list[W]]]:
+    """Waits until some refs are done, whether they have a value or an error.
+
+    A generator of a call is done when its next item is there, or none will come: so
+    this waits for the next item of several streams.
+
+    ``ready, left = await actorlib.wait(refs, num_returns=2)``; in plain methods of
+    actors ``ready, left = actorlib.wait(refs, num_returns=2).get()``. A wait that is
+    cancelled spoils nothing: the calls of refs that somebody holds go on.
+
+    Args:
+        refs: Refs and generators, each of them once.
+        num_returns: How many have to be done.
+        timeout: Seconds after which it returns with fewer, or None. 0 only looks.
+
+    Returns:
+        Those that are done, ``num_returns`` at the most, and all others; both in the
+        order in which they were given.
+
+    Raises:
+        TypeError: It was given something else than a list of them.
+        ValueError: A ref is there twice, or a number is out of range.
+    """
+    given = ref_list("wait()", refs)
+    if timeout is not None:
+        seconds("timeout", timeout)
+    count("num_returns", num_returns, 1)
+    if given and num_returns > len(given):
+        raise ValueError(
+            f"num_returns={num_returns} of {len(given)} refs: it can be "
+            f"{len(given)} at the most"
+        )
+    steps = _until_enough(given, num_returns, timeout)
+    return cast("Waiting[tuple[list[W], list[W]]]", Waiting(steps))
+
+
+def ref_list(where: str, refs: object) -> list[Awaited]:
+    """The refs and the generators that a function was given, each of them once.
+
+    Raises:
+        TypeError: It is no list of them.
+        ValueError: One is there twice.
+    """
+    if not isinstance(refs, Sequence):
+        raise TypeError(f"{where} takes a list of refs, not {refs!r}")
+    given = list(cast("Sequence[Awaited]", refs))
+    for ref in cast("list[object]", given):
+        if not isinstance(ref, ObjectRef | ObjectRefGenerator):
+            raise TypeError(
+                f"{where} takes refs, not {ref!r} ({type(ref).__name__}): "
+                "handle.method.remote() gives one"
+            )
+    if len(set(given)) < len(given):
+        raise ValueError(f"{where} takes each ref once: one of them is there twice")
+    return given
+
+
+def sign_of(awaited: Awaited) -> ObjectRef[Any]:
+    """What is done when something that is waited for is: for a stream, an arrival."""
+    if isinstance(awaited, ObjectRef):
+        return awaited
+    return reading_of(awaited).arrival()
+
+
+def _until_enough(
+    given: list[Awaited], number: int, timeout: float | None
+) -> Steps[tuple[list[Awaited], list[Awaited]]]:
+    deadline = None if timeout is None else time.monotonic() + timeout
+    left, is_late = timeout, False
+    while not is_late:
+        signs = [sign_of(awaited) for awaited in given]
+        pending = [sign for sign in signs if not sign.done()]
+        missing = number - (len(given) - len(pending))
+        if not pending or missing <= 0:
+            break
+        yield Wish(pending, missing, left)
+        if deadline is not None:
+            left = max(0.0, deadline - time.monotonic())
+            is_late = not left
+    ready = [awaited for awaited in given if sign_of(awaited).done()][:number]
+    chosen = set(ready)
+    return ready, [awaited for awaited in given if awaited not in chosen]
+
+
+async def run_soon(steps: Steps[T]) -> T:
+    """Runs steps on the running loop."""
+    while True:
+        try:
+            wish = next(steps)
+        except StopIteration as end:
+            return cast("T", end.value)
+        await _soon(wish)
+
+
+def run_here(steps: Steps[T]) -> T:
+    """Runs steps on this thread, which is blocked meanwhile."""
+    while True:
+        try:
+            wish = next(steps)
+        except StopIteration as end:
+            return cast("T", end.value)
+        _here(cast("Sequence[ObjectRef[Any]]", wish.refs), wish.number, wish.timeout)
+
+
+def refuse_loop(
+    ref: asyncio.Future[Any],
+    called: str = "get() and a plain 'for'",
+    instead: str = "'await' or 'async for'",
+) -> None:
+    """Refuses to block a thread that runs an event loop.
+
+    Only where a ref comes over a loop in another thread is this one free to stand
+    still.
+
+    Args:
+        ref: What is waited for.
+        called: What would block, for the message.
+        instead: What is to be written instead.
+
+    Raises:
+        RuntimeError: It does.
+    """
+    running = asyncio._get_running_loop()  # noqa: SLF001  # None, and no error, if there is none
+    home = home_of(ref.get_loop())
+    if running is None or (home is not None and not home.is_here()):
+        return
+    refuse_other(ref)
+    raise RuntimeError(
+        f"this thread runs an event loop, which {called} would block: use {instead}"
+    )
+
+
+def refuse_other(ref: asyncio.Future[Any]) -> None:
+    """Refuses to wait on a loop in the place of that by which a ref comes.
+
+    Raises:
+        RuntimeError: This thread runs another loop than it should.
+    """
+    home, running = home_of(ref.get_loop()), asyncio._get_running_loop()  # noqa: SLF001  # the same
+    if home is not None and home.is_here() and running is not ref.get_loop():
+        raise RuntimeError(OTHER_LOOP)
+
+
+async def _soon(wish: Wish) -> None:
+    loop = asyncio.get_running_loop()
+    if any(ref.get_loop() is not loop for ref in wish.refs):
+        await _elsewhere(loop, wish)
+        return
+    if wish.timeout is not None and wish.timeout <= 0:
+        await asyncio.sleep(0)  # who only looks, in a loop, lets answers come
+        return
+    left = wish.number
+    waiter: asyncio.Future[None] = loop.create_future()
+
+    def one_done(_: object) -> None:
+        nonlocal left
+        left -= 1
+        if left <= 0 and not waiter.done():
+            waiter.set_result(None)
+
+    watched = [*wish.refs] if wish.also is None else [*wish.refs, wish.also]
+    for ref in watched:
+        ref.add_done_callback(one_done)
+    if wish.bell is not None:
+        wish.bell.add(waiter)
+    timer = None
+    if wish.timeout is not None:
+        timer = loop.call_later(wish.timeout, partial(wake, waiter))
+    try:
+        await waiter
+    except asyncio.CancelledError:
+        loosen(wish.refs)
+        raise
+    finally:
+        for ref in watched:
+            ref.remove_done_callback(one_done)
+        if wish.bell is not None:
+            wish.bell.remove(waiter)
+        if timer is not None:
+            timer.cancel()
+
+
+async def _elsewhere(loop: asyncio.AbstractEventLoop, wish: Wish) -> None:
+    """Lets a thread wait on behalf of a loop that the engine does not run on."""
+    refs = cast("Sequence[ObjectRef[Any]]", wish.refs)
+    refuse_other(refs[0])
+    blocking = partial(_here, refs, wish.number, wish.timeout)
+    waits: list[asyncio.Future[Any]] = [loop.run_in_executor(None, blocking)]
+    if wish.also is not None:
+        waits.append(wish.also)
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    if waits[0].done():
+        waits[0].result()  # it raises if nobody runs the engine's loop any more
+
+
+def get_all(refs: object, timeout: float | None) -> list[Any]:
+    """The values of refs, in their order; blocks this thread.
+
+    It ends as soon as one has failed, wherever in the list that is.
+
+    Args:
+        refs: A list of refs; one may be there twice.
+        timeout: Seconds to wait for all of them, or None.
+
+    Raises:
+        TypeError: It is no list of refs.
+        GetTimeoutError: They did not come in time; the calls go on.
+        RuntimeError: This thread runs the event loop.
+        Exception: What a failed one raised.
+    """
+    if isinstance(refs, ObjectRefGenerator):
+        raise _generator_given(cast("object", refs))
+    if isinstance(refs, str) or not isinstance(refs, Sequence):
+        raise TypeError(f"get() takes a ref or a list of refs, not {refs!r}")
+    given = list(cast("Sequence[ObjectRef[Any]]", refs))
+    for ref in cast("list[object]", given):
+        if isinstance(ref, ObjectRefGenerator):
+            raise _generator_given(cast("object", ref))
+        if not isinstance(ref, ObjectRef):
+            raise TypeError(
+                f"get() takes refs, not {ref!r} ({type(ref).__name__}): "
+                "handle.method.remote() gives one"
+            )
+    pending = [ref for ref in dict.fromkeys(given) if not ref.done()]
+    if not pending:
+        return [ref.get(0) for ref in given]
+    if not any(ref.done() and _has_failed(ref) for ref in given):
+        _until_over(_All(pending), timeout)
+    for ref in given:
+        if ref.done() and _has_failed(ref):
+            ref.get(0)
+    return [ref.get(0) for ref in given]
+
+
+def _generator_given(given: object) -> TypeError:
+    return TypeError(
+        f"get() takes refs, and {given!r} gives one ref after the other: write "
+        "[get(ref) for ref in generator], or get(list(generator)) when all have come; "
+        "in async code 'async for ref in generator: await ref'"
+    )
+
+
+def _until_over(every: _All, timeout: float | None) -> None:
+    deadline = None if timeout is None else time.monotonic() + timeout
+    try:
+        while not every.is_over():
+            every.wait(timeout)
+            if deadline is not None:
+                timeout = max(0.0, deadline - time.monotonic())
+    finally:
+        every.forget()
+
+
+def _has_failed(ref: asyncio.Future[Any]) -> bool:
+    return ref.cancelled() or ref.exception() is not None
+
+
+def _here(refs: Sequence[ObjectRef[Any]], number: int, timeout: float | None) -> None:
+    refuse_loop(refs[0])
+    enough = _Enough(refs, number)
+    try:
+        enough.wait(timeout)
+    except TimeoutError:
+        pass
+    finally:
+        enough.forget()
+
+
+class Several(ObjectRef[None], ABC):
+    """Done when some refs are as is wanted: what an engine lets a thread wait for.
+
+    An engine looks at it, or has itself called back from where it fills refs; either
+    will do.
+
+    Attributes:
+        refs: The refs.
+    """
+
+    __slots__ = ("_is_watched", "_then", "refs")
+
+    def __init__(self, refs: Sequence[ObjectRef[Any]]) -> None:
+        super().__init__(loop=refs[0].get_loop())
+        self.refs = refs
+        self._then: Callable[[object], object] | None = None
+        self._is_watched = False
+
+    def wait(self, timeout: float | None) -> None:
+        """Blocks this thread until it is done."""
+        replier_of(self.refs[0]).wait(self, timeout)
+
+    @abstractmethod
+    def done(self) -> bool:
+        """Whether it is, looked at now."""
+
+    def add_done_callback(  # type: ignore[override]
+        self, fn: Callable[[Any], object], /, *, context: object = None
+    ) -> None:
+        """Calls back when it is done; from the thread that fills the refs."""
+        del context
+        self._then = fn
+        self._watch()
+        if self.done():
+            fn(self)
+
+    def _watch(self) -> None:
+        if not self._is_watched:
+            self._is_watched = True
+            for ref in self.refs:
+                ref.add_done_callback(self._one_done)
+
+    def _one_done(self, ref: asyncio.Future[Any]) -> None:
+        del ref  # all are looked at
+        if self._then is not None and self.done():
+            self._then(self)
+
+    def forget(self) -> None:
+        """Takes back what may have been left on the refs: each of them may wait on."""
+        if not self._is_watched or all(ref.done() for ref in self.refs):
+            return
+        if has_loop(self.refs[0]):
+            self.get_loop().call_soon_threadsafe(self._take_back)
+        else:
+            self._take_back()
+
+    def _take_back(self) -> None:
+        for ref in self.refs:
+            ref.remove_done_callback(self._one_done)
+
+
+class _Enough(Several):
+    """Done when so many of some refs are."""
+
+    __slots__ = ("_number",)
+
+    def __init__(self, refs: Sequence[ObjectRef[Any]], number: int) -> None:
+        super().__init__(refs)
+        self.call = 0  # any of several may end the wait, so it is for no call's sake
+        self._number = number
+        ask(refs)
+
+    @property
+    def awaited(self) -> tuple[tuple[int, ...], int]:
+        """The calls of those that are not done, and how many of them have to be."""
+        calls = [ref.call for ref in self.refs if not ref.done()]
+        missing = self._number - (len(self.refs) - len(calls))
+        return (tuple(calls), missing) if all(calls) else ((), 0)
+
+    def done(self) -> bool:
+        """Whether enough of them are, looked at now."""
+        left = self._number
+        for ref in self.refs:
+            if ref.done():
+                left -= 1
+                if not left:
+                    return True
+        return False
+
+
+class _All(Several):
+    """Done when all refs have a value, or one has failed.
+
+    Whoever has to say which call a thread waits for, since it has waited for long, asks
+    for ``call``: that of the first one that is not there. It is done then as well when
+    that has come, so that the next one can be told of.
+    """
+
+    __slots__ = ("_at", "_failed", "_looks", "_told")
+
+    def __init__(self, refs: Sequence[ObjectRef[Any]]) -> None:
+        super().__init__(refs)
+        self._at = 0
+        self._failed = False
+        self._told: int | None = None
+        self._looks = 0
+        ask(refs)
+
+    @property
+    def call(self) -> int:  # type: ignore[override]
+        """The call of the first ref that is not done."""
+        self.is_over()
+        self._told = at = self._at
+        return self.refs[at].call if at < len(self.refs) else 0
+
+    @property
+    def awaited(self) -> tuple[tuple[int, ...], int]:
+        """The calls of those that are not done: all of them, unless one fails."""
+        calls = tuple(ref.call for ref in self.refs if not ref.done())
+        return (calls, len(calls)) if all(calls) else ((), 0)
+
+    def wait(self, timeout: float | None) -> None:
+        """Blocks this thread until it is done."""
+        self._told = None
+        super().wait(timeout)
+
+    def done(self) -> bool:
+        """Whether to look again, looked at now."""
+        return self.is_over() or (self._told is not None and self._told < self._at)
+
+    def is_over(self) -> bool:
+        """Whether they are all done, or one has failed."""
+        if self._failed:
+            return True
+        # Several threads may look: each finds its own place, and an older one is one
+        # from which the next look finds it again.
+        at, refs = self._at, self.refs
+        while at < len(refs) and refs[at].done():
+            self._failed = self._failed or _has_failed(refs[at])
+            at += 1
+        self._at = at
+        if not self._is_watched:
+            self._failed |= any(ref.done() and _has_failed(ref) for ref in refs[at:])
+            self._looks += 1
+            if self._looks == _LOOKS and not has_loop(refs[0]):
+                self._watch()
+        return self._failed or at == len(refs)
+
+    def _one_done(self, ref: asyncio.Future[Any]) -> None:
+        if _has_failed(ref):
+            self._failed = True
+        if self._then is not None and self.done():
+            self._then(self)
+
+
+def ask(refs: Iterable[ObjectRef[Any]]) -> None:
+    """Asks for the values of those that came from elsewhere: none comes unasked."""
+    for ref in refs:
+        if isinstance(ref, BorrowedRef):
+            ref.ask()
+
+
+def has_loop(ref: asyncio.Future[Any]) -> bool:
+    """Whether a loop calls back when a ref is done; else that is done at once."""
+    return isinstance(cast("object", ref.get_loop()), asyncio.AbstractEventLoop)

@@ -1,0 +1,194 @@
+"""``actorlib demo``, as it is shown.
+
+Only the command line loads this room, which imports rich.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import time
+from typing import TYPE_CHECKING, Any, Literal
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+import actorlib
+from actorlib._cli import demo_figures
+from actorlib.accelerators import Device, Host, discover, families, inventory
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from actorlib import ActorHandle
+
+_LOGICAL = 2
+_PINGS = 2_000
+_WINDOWS, _WINDOW = 30, 1_000
+
+
+def demo(
+    *,
+    actors: int,
+    gpus: int | None,
+    start_method: Literal["template", "spawn"] | None,
+) -> None:
+    """Places actors on this machine, shows where they are and how fast they answer.
+
+    Args:
+        actors: How many are placed at once to be timed.
+        gpus: How many GPUs there are to be, or None for those found, or two logical
+            ones.
+        start_method: How workers are started, or None for the default.
+
+    Raises:
+        ActorlibError: The runtime does not start, or an actor died.
+        ValueError: More GPUs are asked for than the environment lets through.
+    """
+    # Not markup: device names and reasons are the machine's own words.
+    console = Console(markup=False, emoji=False, highlight=False)
+    actorlib.run(_demonstrate(console, actors, gpus, start_method))
+
+
+async def _demonstrate(
+    console: Console,
+    actors: int,
+    gpus: int | None,
+    start_method: Literal["template", "spawn"] | None,
+) -> None:
+    found = await _found(console, gpus)
+    count = gpus or len(found) or _LOGICAL
+    async with actorlib.init(
+        num_gpus=count,
+        start_method=start_method,
+        preload=[] if start_method == "spawn" else [demo_figures.__name__],
+        log_to_driver=False,
+    ) as runtime:
+        handles, reports = await demo_figures.reports(
+            demo_figures.shares(count), _visible()
+        )
+        console.print(_placed(reports, found))
+        pids = {report.pid for report in reports}
+        await _end(handles)
+        figures = _figures()
+        crowd, took = await demo_figures.place(
+            actors, demo_figures.share_of_many(count, actors)
+        )
+        pids |= {actor.pid for actor in runtime.snapshot().actors if actor.pid}
+        figures.add_row(
+            "placement",
+            f"{actors} actors answered after {took:.3f} s: {actors / took:,.0f} a "
+            "second",
+        )
+        took_each = await demo_figures.latencies(crowd[0], _PINGS)
+        figures.add_row(
+            "ping",
+            f"p50 {_micros(took_each, 0.5)} us, p99 {_micros(took_each, 0.99)} us",
+        )
+        rate = await demo_figures.rate(crowd[0], _WINDOWS, _WINDOW)
+        figures.add_row("pipelined", f"{rate:,.0f} calls a second")
+        started = time.perf_counter()
+    ended = time.perf_counter() - started
+    figures.add_row("end", f"{_left(pids)}, after {ended:.3f} s")
+    console.print(figures)
+
+
+async def _found(console: Console, gpus: int | None) -> dict[str, Device]:
+    """The GPUs of this machine by id; says what the demo runs on."""
+    cpus = Host().cpu_count()
+    loop = type(asyncio.get_running_loop()).__module__.partition(".")[0]
+    console.print(
+        f"actorlib {actorlib.__version__}, Python {platform.python_version()}, {loop}, "
+        f"{cpus} {'CPU' if cpus == 1 else 'CPUs'}"
+    )
+    detections = await asyncio.to_thread(discover, Host())
+    devices = inventory(detections, {}).devices["GPU"]
+    found = {device.id: device for device in devices}
+    reasons = "; ".join(dict.fromkeys(d.reason for d in detections if d.reason))
+    why = f" ({reasons})" if reasons else ""
+    if found:
+        console.print(f"{', '.join(_named(device, found) for device in found)}{why}")
+        return found
+    console.print(f"No GPU is used{why}. Logical ones stand in: {gpus or _LOGICAL}")
+    if gpus is None:
+        # A mask that leads to no device leaves none to be declared either. The demo
+        # computes nothing on a device, so it may do without.
+        for variable in _visible():
+            os.environ.pop(variable, None)
+    return found
+
+
+async def _end(handles: list[ActorHandle[Any]]) -> None:
+    """Ends actors and waits until their shares are free."""
+    await asyncio.gather(*map(actorlib.kill, handles))
+
+
+def _visible() -> list[str]:
+    return [name for name in {f.visible_env: None for f in families()} if name]
+
+
+def _placed(reports: Sequence[demo_figures.Report], found: dict[str, Device]) -> Table:
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), title_justify="left")
+    table.title = "Where each actor says it is"
+    table.add_column("actor", no_wrap=True)
+    table.add_column("process", justify="right", no_wrap=True)
+    table.add_column("device", overflow="fold")
+    table.add_column("share", justify="right", no_wrap=True)
+    table.add_column("mask", overflow="fold")
+    for report in reports:
+        table.add_row(
+            report.name,
+            str(report.pid),
+            ", ".join(_named(str(device), found) for device in report.devices),
+            f"{report.share:g}",
+            "\n".join(report.masks) or "none",
+        )
+    return table
+
+
+def _named(device: str, found: dict[str, Device]) -> str:
+    model = (found[device].model or "unknown") if device in found else "logical"
+    return f"GPU {device} ({model})"
+
+
+def _figures() -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    return table
+
+
+def _micros(ascending: Sequence[float], quantile: float) -> str:
+    return f"{ascending[int(quantile * (len(ascending) - 1))] * 1e6:.0f}"
+
+
+def _left(pids: Collection[int]) -> str:
+    """What is left of the workers and of their template, looked up and not assumed."""
+    left = [pid for pid in pids if _is_there(pid)]
+    template = _has_children()
+    if left or template:
+        return (
+            f"of {len(pids)} workers {len(left)} are left"
+            f"{', and the template' if template else ''}"
+        )
+    return f"nothing is left of {len(pids)} workers and their template"
+
+
+def _is_there(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # the number is another's by now
+        return False
+    return True
+
+
+def _has_children() -> bool:
+    try:
+        os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return False
+    return True

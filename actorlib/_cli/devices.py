@@ -1,0 +1,489 @@
+"""What ``actorlib devices`` shows: every accelerator of this machine, and why not more.
+
+Only the command line loads this room, as it imports rich.
+
+What is known of the accelerators of a machine, in plain values for machines.
+
+This is the document that ``actorlib devices --json`` prints: its names are promises.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import time
+from itertools import (
+    compress,
+    groupby,
+)
+from typing import (
+    TYPE_CHECKING,
+    TypedDict,
+)
+
+from rich.box import (
+    SIMPLE_HEAD,
+)
+from rich.console import (
+    Console,
+    Group,
+)
+from rich.table import (
+    Table,
+)
+
+import actorlib
+from actorlib.accelerators import (
+    Host,
+    discover,
+    families,
+    inventory,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import (
+        Iterable,
+        Mapping,
+        Sequence,
+    )
+
+    from rich.console import (
+        RenderableType,
+    )
+
+    from actorlib.accelerators import (
+        Accelerator,
+        Detection,
+        Device,
+        Rejected,
+    )
+
+
+_ALSO = (
+    "ACTORLIB_HIDE_DEVICES",
+    "ASCEND_DEVICE_ID",
+    "CUDA_DEVICE_ORDER",
+    "GPU_DEVICE_ORDINAL",
+    "HIP_VISIBLE_DEVICES",
+    "HLS_MODULE_ID",
+    "MACA_DEVICE_ORDER",
+    "MACA_VISIBLE_DEVICES",
+    "NEURON_LOGICAL_NC_CONFIG",
+    "NEURON_RT_NUM_CORES",
+    "ONEAPI_DEVICE_SELECTOR",
+    "RBLN_VISIBLE_DEVICES",
+    "TPU_VISIBLE_DEVICES",
+    "TT_METAL_VISIBLE_DEVICES",
+    "ZE_ENABLE_PCI_ID_DEVICE_ORDER",
+    "ZE_FLAT_DEVICE_HIERARCHY",
+)
+"""Variables besides each family's own one that change which devices are meant."""
+
+
+class DeviceFound(TypedDict):
+    """A device that may be granted; see ``actorlib.accelerators.Device``."""
+
+    id: str
+    index: int
+    uuid: str | None
+    pci: str | None
+    model: str | None
+    type: str | None
+    memory: int | None
+    parent: str | None
+    peers: list[str]
+    integrated: bool
+    source: str
+    written: str
+
+
+class NotOffered(TypedDict):
+    """What was looked at and is not offered, and why."""
+
+    name: str
+    model: str | None
+    why: str
+
+
+class FamilyFound(TypedDict):
+    """What one family has; its variable's value is the owner's, null if unset.
+
+    ``said`` is all of the owner's masks that count for it, as they are set.
+    """
+
+    family: str
+    kind: str | None
+    variable: str | None
+    value: str | None
+    said: str
+    outer: list[str] | None
+    reason: str
+    devices: list[DeviceFound]
+    rejected: list[NotOffered]
+
+
+class KindFound(TypedDict):
+    """One resource; ``declarable`` is the most that may be declared, null for any."""
+
+    count: int
+    divisible: bool
+    counts: list[int] | None
+    types: list[str]
+    declarable: int | None
+
+
+class Summary(TypedDict):
+    """The machine; families and kinds by name, times in seconds, sizes in bytes."""
+
+    version: str
+    families: list[FamilyFound]
+    kinds: dict[str, KindFound]
+    environment: dict[str, str]
+    took: float
+
+
+def summarize(
+    detections: Sequence[Detection],
+    asked: Sequence[Accelerator],
+    environ: Mapping[str, str],
+    took: float,
+) -> Summary:
+    """Says in plain values what was found, in an order that does not depend on chance.
+
+    Args:
+        detections: What ``discover`` returned for these families.
+        asked: The families.
+        environ: The owner's environment.
+        took: How many seconds it took to find out.
+    """
+    found = inventory(detections, {}, asked)
+    offered = {detection.family: detection for detection in found.detections}
+    names = {name for f in asked for name in (f.visible_env, *f.nosets)} | {*_ALSO}
+    return {
+        "version": actorlib.__version__,
+        "families": [
+            _family(
+                family,
+                offered[family.family],
+                found.by_family.get(family.family, ()),
+                environ,
+            )
+            for family in sorted(asked, key=lambda family: family.family)
+        ],
+        "kinds": {
+            name: {
+                "count": len(devices),
+                "divisible": found.kinds[name].divisible,
+                "counts": None
+                if (counts := found.kinds[name].counts) is None
+                else [*counts],
+                "types": sorted({d.type for d in devices if d.type}),
+                "declarable": _declarable(name, len(devices), detections, asked),
+            }
+            for name, devices in sorted(found.devices.items())
+        },
+        "environment": {name: environ[name] for name in sorted(names & {*environ})},
+        "took": round(took, 6),
+    }
+
+
+def _family(
+    family: Accelerator,
+    detection: Detection,
+    devices: Sequence[Device],
+    environ: Mapping[str, str],
+) -> FamilyFound:
+    return {
+        "family": family.family,
+        "kind": family.kind.name or None,
+        "variable": family.visible_env or None,
+        "value": environ.get(family.visible_env),
+        "said": detection.said,
+        "outer": None if detection.outer is None else [*detection.outer],
+        "reason": detection.reason,
+        "devices": [_device(device) for device in devices],
+        "rejected": [_rejected(rejected) for rejected in detection.rejected],
+    }
+
+
+def _device(device: Device) -> DeviceFound:
+    return {
+        "id": device.id,
+        "index": device.index,
+        "uuid": device.uuid,
+        "pci": device.pci,
+        "model": device.model,
+        "type": device.type,
+        "memory": device.memory,
+        "parent": device.parent,
+        "peers": sorted(device.peers),
+        "integrated": device.integrated,
+        "source": device.source,
+        "written": device.written,
+    }
+
+
+def _rejected(rejected: Rejected) -> NotOffered:
+    return {"name": rejected.name, "model": rejected.model, "why": rejected.why}
+
+
+def _declarable(
+    kind: str,
+    count: int,
+    detections: Sequence[Detection],
+    asked: Sequence[Accelerator],
+) -> int | None:
+    """How many devices of a kind may be declared, the found ones among them."""
+
+    def is_allowed(number: int) -> bool:
+        # Which masks count is the inventory's affair: it is tried, not worked out.
+        try:
+            inventory(detections, {kind: number}, asked)
+        except ValueError:
+            return False
+        return True
+
+    most = count + sum(len(detection.outer or ()) for detection in detections)
+    if is_allowed(most + 1):
+        return None
+    return next(
+        (number for number in range(most, count, -1) if is_allowed(number)), count
+    )
+
+
+_EXAMPLE = 2
+_NOTHING = "-"
+_SHORT = 12
+"""As much of a UUID as is shown: ``GPU-`` and its first group."""
+
+
+def show(
+    *,
+    as_json: bool,
+    host: Host | None = None,
+    asked: Sequence[Accelerator] | None = None,
+) -> None:
+    """Prints which accelerators this machine has, which not, and why.
+
+    Args:
+        as_json: Whether to print one JSON document instead of tables.
+        host: The machine; None for this one.
+        asked: The families to ask; None for every family.
+    """
+    host = host or Host()
+    every = families() if asked is None else asked
+    started = time.perf_counter()
+    # What a vendor's module prints while it is imported belongs to no document.
+    with contextlib.redirect_stdout(sys.stderr):
+        detections = discover(host, every)
+    took = time.perf_counter() - started
+    summary = summarize(detections, every, host.environ, took)
+    # Not markup: device names and reasons are the machine's own words.
+    console = Console(markup=False, emoji=False, highlight=False)
+    if as_json:
+        console.out(json.dumps(summary, indent=2))
+    else:
+        console.print(draw(summary))
+
+
+def draw(summary: Summary) -> RenderableType:
+    """Puts a summary on a page for people, of any width."""
+    sections = (
+        _table(
+            "Devices that actors may hold",
+            "family kind id model type memory identity links mask",
+            _offered(summary),
+        )
+        or "There is no accelerator here that actors could hold.\n",
+        _amounts(summary),
+        _table("Not offered", "family what model why", _left_out(summary)),
+        _reasons(summary),
+        _settings(summary),
+        _ending(summary),
+    )
+    return Group(*(section for section in sections if section))
+
+
+def _table(title: str, columns: str, rows: Sequence[Sequence[str]]) -> Table | None:
+    """A table of the columns that have something to tell; None without any rows."""
+    if not rows:
+        return None
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), title_justify="left")
+    table.title = title
+    told = [
+        any(row[place] != _NOTHING for row in rows) for place in range(len(rows[0]))
+    ]
+    for column in compress(columns.split(), told):
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*compress(row, told))
+    return table
+
+
+def _offered(summary: Summary) -> list[Sequence[str]]:
+    """A row for each device that actors may hold, by kind and index."""
+    rows: list[tuple[str, int, Sequence[str]]] = []
+    for family in summary["families"]:
+        kind, devices = family["kind"] or "", family["devices"]
+        length = _length(devices)
+        for device in devices:
+            row = (
+                family["family"],
+                kind,
+                device["id"][:length],
+                device["model"] or _NOTHING,
+                device["type"] or _NOTHING,
+                _memory(device),
+                _identity(device, length),
+                _links(device, devices, length),
+                _written(device, length) if family["variable"] else _NOTHING,
+            )
+            rows.append((kind, device["index"], row))
+    return [row for _, _, row in sorted(rows)]
+
+
+def _length(devices: Sequence[DeviceFound]) -> int:
+    """How much of an id or a UUID tells it from the others."""
+    columns = (
+        {device["id"] for device in devices},
+        {device["uuid"] or "" for device in devices},
+        {device["written"] for device in devices},
+        {device["parent"] or "" for device in devices},
+    )
+    length = _SHORT
+    while any(len({word[:length] for word in words}) < len(words) for words in columns):
+        length += 1
+    return length
+
+
+def _identity(device: DeviceFound, length: int) -> str:
+    """Its UUID, or its PCI address where that is new."""
+    uuid = device["uuid"]
+    if uuid is None or uuid == device["id"]:
+        return device["pci"] or _NOTHING
+    return uuid[:length]
+
+
+def _written(device: DeviceFound, length: int) -> str:
+    is_uuid = device["written"] == device["uuid"]
+    return "its UUID" if is_uuid else device["written"][:length]
+
+
+def _memory(device: DeviceFound) -> str:
+    if device["memory"] is None:
+        return "shared" if device["integrated"] else _NOTHING
+    gib = f"{device['memory'] / 2**30:.1f}".removesuffix(".0")
+    return f"{gib} GiB, shared" if device["integrated"] else f"{gib} GiB"
+
+
+def _links(device: DeviceFound, devices: Sequence[DeviceFound], length: int) -> str:
+    """What a device is a part of, and which others it reaches, by their ids."""
+    known = {other["uuid"] or other["id"]: other["id"] for other in devices}
+    ids = [known[peer] for peer in device["peers"] if peer in known]
+    if all(map(str.isdecimal, ids)):
+        reached = _ranges(map(int, ids))
+    else:
+        reached = ",".join(word[:length] for word in ids)
+    parent = f"part of {device['parent'][:length]}" if device["parent"] else ""
+    return ", ".join(filter(None, (parent, reached))) or _NOTHING
+
+
+def _ranges(numbers: Iterable[int]) -> str:
+    """Numbers as ``0-2,4``: those in a row differ from their places by the same."""
+    runs = groupby(enumerate(sorted(numbers)), key=lambda pair: pair[1] - pair[0])
+    ends = [[number for _, number in run] for _, run in runs]
+    return ",".join(
+        str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in ends
+    )
+
+
+def _amounts(summary: Summary) -> str:
+    """A line for each resource that is there: how it is asked for."""
+    lines: list[str] = []
+    for name, kind in summary["kinds"].items():
+        masks = {
+            family["variable"] or "no variable"
+            for family in summary["families"]
+            if family["kind"] == name and family["devices"]
+        }
+        if not masks:
+            continue
+        counts = f" {', '.join(map(str, kind['counts']))}" if kind["counts"] else ""
+        share = "shares of one, or " if kind["divisible"] else ""
+        types = ", ".join(kind["types"]) or "unknown"
+        lines.append(
+            f"{name}: {kind['count']}, given as {share}whole ones{counts}; "
+            f"accelerator_type {types}; masked by {', '.join(sorted(masks))}.\n"
+        )
+    return "".join(lines)
+
+
+def _left_out(summary: Summary) -> list[Sequence[str]]:
+    return [
+        (
+            family["family"],
+            rejected["name"],
+            rejected["model"] or _NOTHING,
+            rejected["why"],
+        )
+        for family in summary["families"]
+        for rejected in family["rejected"]
+    ]
+
+
+def _reasons(summary: Summary) -> str:
+    """A line for each reason of families that was not just given for a device."""
+    given: dict[str, list[str]] = {}
+    for family in summary["families"]:
+        reason = f"{family['reason']}; "
+        for rejected in family["rejected"]:
+            name, why = rejected["name"], rejected["why"]
+            for said in (f"{name} is left out: {why}", f"{name}: {why}", why):
+                reason = reason.removeprefix(f"{said}; ")
+        if left := reason.removesuffix("; "):
+            given.setdefault(left, []).append(family["family"])
+    return "".join(f"{', '.join(names)}: {why}\n" for why, names in given.items())
+
+
+def _settings(summary: Summary) -> str:
+    variables = summary["environment"].items()
+    lines = [f"  {name}={value!r}\n" for name, value in variables]
+    return "".join(["Set in this environment:\n", *lines]) if lines else ""
+
+
+def _ending(summary: Summary) -> str:
+    """What was looked for in vain, and what can be done without a device."""
+    families, gpu = summary["families"], summary["kinds"].get("GPU")
+    absent = [
+        family["family"]
+        for family in families
+        if not (family["devices"] or family["rejected"] or family["reason"])
+    ]
+    lines = [f"Looked for without a trace: {', '.join(absent)}.\n"] if absent else []
+    if gpu and not any(family["devices"] for family in families):
+        lines.append(f"{_advice(summary, gpu['declarable'])}\n")
+    lines.append(
+        f"{len(families)} families were asked within {summary['took']:.2f} s. "
+        "--json tells all of it, with whole UUIDs."
+    )
+    return "\n".join(lines)
+
+
+def _advice(summary: Summary, declarable: int | None) -> str:
+    if declarable == 0:
+        masks = {
+            family["said"]
+            for family in summary["families"]
+            if family["kind"] == "GPU" and family["outer"] == []
+        }
+        return (
+            f"No GPU is left, not even one to be declared, by "
+            f"{' and by '.join(sorted(masks))}: unset what hides them, or let it name "
+            "some."
+        )
+    count = _EXAMPLE if declarable is None else min(declarable, _EXAMPLE)
+    return (
+        "Resources are logical: GPUs that are not there can be declared, to try things "
+        f"out, with actorlib.init(num_gpus={count})."
+    )

@@ -1,0 +1,372 @@
+"""What may be said about an actor: checked once, then frozen.
+
+Written twice side by side: a ``TypedDict`` for the type checker of whoever writes the
+keywords, a dataclass for whoever reads them. A test keeps the two equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence  # noqa: TC003  # types that are asked for
+from dataclasses import dataclass, field
+from typing import Literal, TypedDict, cast
+
+from actorlib._core.group_spec import ANY_BUNDLE, DEFAULT, GroupSpec, check_grouping
+from actorlib._core.kinds import KINDS, UNITS
+from actorlib._core.resources import CPU, MEMORY, Resources, request
+from actorlib._core.runtime_env import RuntimeEnv, checked_env
+from actorlib._core.validation import (
+    checked,
+    count,
+    counts,
+    exception_classes,
+    limit,
+    one_of,
+    said,
+    seconds,
+    text,
+    times,
+    truth,
+)
+
+ACCELERATORS = ("hide", "inherit")
+PLACEMENTS = ("pack", "spread")
+LOOPED_LIMIT = 1000
+"""How many calls an actor with ``async def`` methods runs at once by default."""
+LIFETIMES = ("detached", "non_detached")
+RAYS_NAMES = {"_actor_generator_backpressure_num_objects": "max_unread_items"}
+"""What Ray calls some of them."""
+
+
+class ActorKeywords(TypedDict, total=False):
+    """The keywords of ``@remote(...)`` and ``.options(...)``: see ActorOptions."""
+
+    num_cpus: float | None
+    num_gpus: float | None
+    memory: float | None
+    resources: Mapping[str, float] | None
+    accelerator_type: str | None
+    placement: Literal["pack", "spread"] | None
+    device: str | int | Sequence[str | int] | None
+    near: object
+    apart_from: object
+    placement_group: object
+    placement_group_bundle_index: int
+    placement_group_capture_child_tasks: bool | None
+    scheduling_strategy: object
+    accelerators: Literal["hide", "inherit"] | None
+    max_concurrency: int | None
+    concurrency_groups: Mapping[str, int] | None
+    max_pending_calls: int | None
+    max_unread_items: int | None
+    allow_out_of_order_execution: bool | None
+    name: str | None
+    namespace: str | None
+    lifetime: Literal["detached", "non_detached"] | None
+    get_if_exists: bool
+    runtime_env: RuntimeEnv | None
+    max_restarts: int
+    restart_window: float | None
+    restart_backoff: float
+    max_task_retries: int
+    retry_exceptions: bool | Sequence[type[Exception]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartPolicy:
+    """How often an actor that died is started anew, and how soon.
+
+    Attributes:
+        max_restarts: How often; 0 never, -1 always.
+        window: The seconds within which they are counted, or None for its whole life.
+        backoff: Seconds before the second of several in a row; the first is at once,
+            and each further one waits twice as long.
+    """
+
+    max_restarts: int = 0
+    window: float | None = None
+    backoff: float = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActorOptions:
+    """What one actor asks for.
+
+    Attributes:
+        num_cpus: CPUs it holds for life; 0 if not given.
+        num_gpus: GPUs it holds for life, below 1 a share of one device; 0 if not
+            given.
+        memory: Bytes of memory it is counted with; 0 if not given.
+        resources: Amounts of other devices (``{"TPU": 4}``) and of custom resources by
+            name.
+        accelerator_type: The model of its devices, one of
+            ``actorlib.accelerators.types`` or what ``actorlib devices`` calls them.
+        placement: ``"pack"`` shares the fullest device that has room, ``"spread"``
+            the emptiest. None is pack.
+        device: The id or UUID of the device that it has to be on, or a list of as many
+            as it asks for.
+        near: The handle of an actor: its own device is on the same device as one of
+            that actor's, or linked to one.
+        apart_from: The handle of an actor, or several: its devices are others.
+        placement_group: The group in one of whose bundles it is placed; None for none.
+            ``"default"`` is that of the actor that makes it, if that one captures.
+        placement_group_bundle_index: Which bundle, from 0; -1 is any that has room.
+        placement_group_capture_child_tasks: Whether actors that it makes go into its
+            group, unless they say another; None does as the actor that makes it.
+        scheduling_strategy: A PlacementGroupSchedulingStrategy, which says the same.
+        accelerators: ``"hide"`` closes every accelerator that the actor did not ask
+            for; ``"inherit"`` leaves them as the owner sees them. None follows
+            ``ACTORLIB_HIDE_DEVICES`` (hide, unless it is 0).
+        max_concurrency: How many calls run at once; they start in the order in which
+            they came. None or 0: 1000 where a method is an ``async def``, else 1. More
+            than 1 without such a method makes threads.
+        concurrency_groups: Names of groups of methods, each with how many of its calls
+            run at once (``{"io": 2}``). The others share ``max_concurrency``. Plain
+            methods of a group run on threads of its own.
+        max_pending_calls: How many calls without an answer one process may have. None,
+            0 or -1: as many as it likes.
+        max_unread_items: How many items of all its streams together may be unread;
+            None or -1: what each stream allows.
+        allow_out_of_order_execution: Whether a call whose argument is not there lets
+            later ones pass. None: if the actor runs several at once.
+        name: What ``get_actor`` finds it by while it lives; one of a kind in its
+            namespace.
+        namespace: Where its name is looked for; the runtime's if not given.
+        lifetime: ``"detached"`` lives without a handle, and without the actor that
+            made it, until it is killed or the runtime ends. None is
+            ``"non_detached"``.
+        get_if_exists: Whether ``.remote()`` gives the handle of the actor that has
+            the name, if there is one, instead of raising.
+        runtime_env: ``{"env_vars": {...}, "working_dir": "..."}``: variables of its
+            process, set before any of the user's code is imported and passed on to
+            the actors it makes, and the directory that it works in and imports from.
+        max_restarts: How often it is made anew, with the same arguments, after an end
+            that nobody asked for; -1 always.
+        restart_window: The seconds within which ``max_restarts`` counts; None is its
+            whole life.
+        restart_backoff: Seconds before it is restarted if it died soon after a restart;
+            they double each time. The first restart is at once.
+        max_task_retries: How often a call that was on its way when the actor died is
+            sent again after the restart; -1 always. A method or a call may say
+            otherwise; see CallOptions.
+        retry_exceptions: Which exceptions of a method are retried likewise: True for
+            all, or a list of classes. A method or a call may say otherwise.
+        request: All amounts together, exact.
+    """
+
+    num_cpus: float | None = None
+    num_gpus: float | None = None
+    memory: float | None = None
+    resources: Mapping[str, float] | None = None
+    accelerator_type: str | None = None
+    placement: Literal["pack", "spread"] | None = None
+    device: str | int | Sequence[str | int] | None = None
+    near: object = None
+    apart_from: object = None
+    placement_group: object = DEFAULT
+    placement_group_bundle_index: int = ANY_BUNDLE
+    placement_group_capture_child_tasks: bool | None = None
+    scheduling_strategy: object = None
+    accelerators: Literal["hide", "inherit"] | None = None
+    max_concurrency: int | None = None
+    concurrency_groups: Mapping[str, int] | None = None
+    max_pending_calls: int | None = None
+    max_unread_items: int | None = None
+    allow_out_of_order_execution: bool | None = None
+    name: str | None = None
+    namespace: str | None = None
+    lifetime: Literal["detached", "non_detached"] | None = None
+    get_if_exists: bool = False
+    runtime_env: RuntimeEnv | None = None
+    max_restarts: int = 0
+    restart_window: float | None = None
+    restart_backoff: float = 0.5
+    max_task_retries: int = 0
+    retry_exceptions: bool | Sequence[type[Exception]] = False
+    request: Resources = field(init=False)
+
+    def __post_init__(self) -> None:
+        asked = request(
+            num_cpus=self.num_cpus,
+            num_gpus=self.num_gpus,
+            memory=self.memory,
+            resources=self.resources,
+        )
+        object.__setattr__(self, "request", asked)
+        if self.resources is not None:  # theirs may change
+            object.__setattr__(self, "resources", dict(self.resources))
+        if self.accelerators is not None:
+            one_of("accelerators", self.accelerators, ACCELERATORS)
+        if self.placement is not None:
+            one_of("placement", self.placement, PLACEMENTS)
+        if self.accelerator_type is not None:
+            text("accelerator_type", self.accelerator_type, "'H100'")
+        object.__setattr__(self, "device", _devices(self.device))
+        object.__setattr__(self, "near", _actors("near", self.near))
+        object.__setattr__(self, "apart_from", _actors("apart_from", self.apart_from))
+        _check_wishes(self)
+        check_grouping(self)
+        if self.max_concurrency is not None:
+            count("max_concurrency", self.max_concurrency, 0)
+        if self.concurrency_groups is not None:
+            groups = counts("concurrency_groups", self.concurrency_groups, "{'io': 2}")
+            object.__setattr__(self, "concurrency_groups", groups)
+        if self.max_pending_calls is not None:
+            count("max_pending_calls", self.max_pending_calls, -1)
+        if self.max_unread_items is not None:
+            limit("max_unread_items", self.max_unread_items)
+        if self.allow_out_of_order_execution is not None:
+            truth("allow_out_of_order_execution", self.allow_out_of_order_execution)
+        _check_name(self)
+        object.__setattr__(self, "runtime_env", checked_env(self.runtime_env))
+        times("max_restarts", self.max_restarts)
+        times("max_task_retries", self.max_task_retries)
+        if self.restart_window is not None:
+            seconds("restart_window", self.restart_window)
+        seconds("restart_backoff", self.restart_backoff)
+        listed = exception_classes("retry_exceptions", self.retry_exceptions)
+        object.__setattr__(self, "retry_exceptions", listed)
+
+    @property
+    def is_detached(self) -> bool:
+        """Whether it lives without a handle."""
+        return self.lifetime == "detached"
+
+    @property
+    def group(self) -> GroupSpec | None:
+        """The placement group that it is in, or None."""
+        group = self.placement_group
+        return group if isinstance(group, GroupSpec) else None
+
+    @property
+    def restart_policy(self) -> RestartPolicy:
+        """How often it is started anew after an end that nobody asked for."""
+        return RestartPolicy(
+            max_restarts=self.max_restarts,
+            window=self.restart_window,
+            backoff=self.restart_backoff,
+        )
+
+    @property
+    def retried(self) -> bool | tuple[type[Exception], ...]:
+        """The exceptions of a method after which it is called again."""
+        return cast("bool | tuple[type[Exception], ...]", self.retry_exceptions)
+
+    @property
+    def has_wishes(self) -> bool:
+        """Whether it matters which of the devices with room it gets."""
+        return (
+            self.accelerator_type is not None
+            or self.placement == "spread"
+            or bool(self.device or self.near or self.apart_from)
+        )
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The devices that it has to be on, by id or UUID; empty for any."""
+        return cast("tuple[str, ...]", self.device) or ()
+
+    @property
+    def near_to(self) -> tuple[bytes, ...]:
+        """The actor that it has to be near to, by id; empty for none."""
+        return cast("tuple[bytes, ...]", self.near)
+
+    @property
+    def apart(self) -> tuple[bytes, ...]:
+        """The actors that it has to be apart from, by id."""
+        return cast("tuple[bytes, ...]", self.apart_from)
+
+    def limits(self, *, is_async: bool) -> dict[str, int]:
+        """How many calls run at once, by group; that of no name has all other methods.
+
+        Args:
+            is_async: Whether the class has ``async def`` methods.
+
+        Returns:
+            Empty if nothing is asked but the default.
+        """
+        default = LOOPED_LIMIT if is_async else 1
+        limit = self.max_concurrency or default
+        if not self.concurrency_groups and limit == default:
+            return {}
+        return {"": limit, **(self.concurrency_groups or {})}
+
+    def updated(self, given: Mapping[str, object]) -> ActorOptions:
+        """These options with some of them replaced.
+
+        Raises:
+            TypeError: A value has the wrong type.
+            ValueError: An option is unknown or its value is out of range.
+        """
+        return checked(ActorOptions, "an actor", {**said(self), **given})
+
+
+def _devices(value: object) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    is_list = isinstance(value, list | tuple)
+    several = cast("Sequence[object]", value) if is_list else (value,)
+    devices: list[str] = []
+    for device in several:
+        is_number = isinstance(device, int) and not isinstance(device, bool)
+        named = str(device) if is_number else device
+        text("device", named, "'0' or 'GPU-8d2b...'")
+        devices.append(cast("str", named))
+    if len(set(devices)) < len(devices):
+        raise ValueError(f"device names one device twice: {devices!r}")
+    return tuple(devices)
+
+
+def _actors(name: str, value: object) -> tuple[bytes, ...]:
+    """Ids, which the faces have put in the place of handles."""
+    if value is None:
+        return ()
+    ids = cast("tuple[object, ...]", value)
+    if isinstance(value, tuple) and all(isinstance(actor, bytes) for actor in ids):
+        return cast("tuple[bytes, ...]", ids)
+    raise TypeError(
+        f"{name} takes the handle of an actor, not {ids!r} ({type(ids).__name__})"
+    )
+
+
+def _check_name(options: ActorOptions) -> None:
+    if options.name is not None:
+        text("name", options.name, "'counter'")
+    if options.namespace is not None:
+        text("namespace", options.namespace, "'training'")
+    if options.lifetime is not None:
+        one_of("lifetime", options.lifetime, LIFETIMES)
+    truth("get_if_exists", options.get_if_exists)
+    if options.get_if_exists and options.name is None:
+        raise ValueError(
+            "get_if_exists=True looks for an actor by its name: give it one, for "
+            "example name='counter'"
+        )
+
+
+def _check_wishes(options: ActorOptions) -> None:
+    """Whether what is wished of the devices goes with how many are asked for."""
+    wishes = {
+        "device": options.devices,
+        "near": options.near_to,
+        "apart_from": options.apart,
+    }
+    given = [name for name, value in wishes.items() if value]
+    counts = {
+        name: -(-amount // UNITS)
+        for name, amount in options.request.amounts.items()
+        if name not in (CPU, MEMORY)
+    }
+    if given and not counts:
+        raise ValueError(
+            f"{given[0]} is about devices, and none are asked for: add num_gpus, or "
+            "resources for another kind"
+        )
+    known = [count for name, count in counts.items() if name in KINDS]
+    named = len(options.devices)
+    if named and len(known) == len(counts) and named != sum(known):
+        raise ValueError(
+            f"device names {named} {'device' if named == 1 else 'devices'}, and "
+            f"{options.request} is on {sum(known)}: name as many"
+        )
+    if set(options.near_to) & set(options.apart):
+        raise ValueError("near and apart_from name the same actor")

@@ -1,0 +1,176 @@
+"""What may be said about a call: checked once, then frozen.
+
+Written twice side by side: a ``TypedDict`` for the type checker of whoever writes the
+keywords, a dataclass for whoever reads them. A test keeps the two equal.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence  # noqa: TC003  # types that are asked for
+from dataclasses import dataclass
+from typing import Literal, TypedDict
+
+from actorlib._core.validation import (
+    checked,
+    count,
+    duration,
+    exception_classes,
+    limit,
+    one_of,
+    said,
+    text,
+    times,
+    truth,
+)
+
+RAYS_NAMES = {"_generator_backpressure_num_objects": "backpressure"}
+"""What Ray calls some of them."""
+
+
+class MethodKeywords(TypedDict, total=False):
+    """The keywords of ``@method(...)``."""
+
+    backpressure: int | None
+    concurrency_group: str | None
+    detach: bool | None
+    max_task_retries: int | None
+    num_returns: int | Literal["streaming", "dynamic"] | None
+    retry_exceptions: bool | Sequence[type[Exception]] | None
+    timeout: float | None
+
+
+class CallKeywords(MethodKeywords, total=False):
+    """The keywords of ``handle.ping.options(...)``."""
+
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallOptions:
+    """How one method is called, or one call is made.
+
+    Attributes:
+        backpressure: Of a generator: how many items it may be ahead of its reader, -1
+            for any number. None is 256 items or 8 MiB, whichever is met first.
+        concurrency_group: The group that it counts in. None is the one of the methods
+            that name none.
+        detach: Of a generator: True lets it run on to its end when nobody reads it any
+            more, with its items thrown away. None is False: it is cancelled.
+        max_task_retries: How often it is sent again if the actor dies; -1 always. None
+            is what the actor's options say.
+        name: What it is called where it runs (``get_task_name``). None is the class
+            and the method.
+        num_returns: How many refs the call gives: 2 for a method that returns a tuple
+            of two, or yields two values, 0 for none. ``"streaming"`` is for generators,
+            and what they are if nothing is said. None is 1 for others.
+        retry_exceptions: After which exceptions of the method it is sent again: True
+            for all, or a list of classes. None is what the actor's options say.
+        timeout: Seconds from the call until it fails with DeadlineExceededError and is
+            cancelled, with everything that it called. They count wherever it is: while
+            it waits for its arguments, for the actor, in the queue, and running.
+    """
+
+    backpressure: int | None = None
+    concurrency_group: str | None = None
+    detach: bool | None = None
+    max_task_retries: int | None = None
+    name: str | None = None
+    num_returns: int | Literal["streaming", "dynamic"] | None = None
+    retry_exceptions: bool | Sequence[type[Exception]] | None = None
+    timeout: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.concurrency_group is not None:
+            text("concurrency_group", self.concurrency_group, "'io'")
+        if self.detach is not None:
+            truth("detach", self.detach)
+        if self.max_task_retries is not None:
+            times("max_task_retries", self.max_task_retries)
+        if self.name is not None:
+            text("name", self.name, "'nightly'")
+        if self.retry_exceptions is not None:
+            listed = exception_classes("retry_exceptions", self.retry_exceptions)
+            object.__setattr__(self, "retry_exceptions", listed)
+        if self.timeout is not None:
+            object.__setattr__(self, "timeout", duration("timeout", self.timeout))
+
+        if self.backpressure is not None:
+            limit("backpressure", self.backpressure)
+        if isinstance(self.num_returns, str):
+            one_of("num_returns", self.num_returns, ("streaming", "dynamic"))
+        elif self.num_returns is not None:
+            count("num_returns", self.num_returns, 0)
+        if self.num_returns == "dynamic":
+            warnings.warn(
+                'num_returns="dynamic" is deprecated: a generator streams its items '
+                'without it, as with "streaming"',
+                DeprecationWarning,
+                stacklevel=6,
+            )
+            object.__setattr__(self, "num_returns", "streaming")
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether it was said how many refs a call gives."""
+        return isinstance(self.num_returns, int)
+
+    @property
+    def parts(self) -> int:
+        """How many refs a call gives."""
+        return self.num_returns if isinstance(self.num_returns, int) else 1
+
+    @property
+    def told(self) -> dict[str, object]:
+        """What has to be told with each call, besides its group."""
+        told: dict[str, object] = {}
+        if self.timeout is not None:
+            told["timeout"] = self.timeout
+        if self.name is not None:
+            told["name"] = self.name
+        if self.max_task_retries is not None or self.retry_exceptions is not None:
+            told["retries"] = (self.max_task_retries, self.retry_exceptions)
+        return told
+
+    @property
+    def of_stream(self) -> dict[str, object]:
+        """What has to be told besides with each call of a generator."""
+        told: dict[str, object] = {"stream": self.backpressure or 0}
+        if self.detach:
+            told["detach"] = True
+        return told
+
+    def check(self, method: str, *, is_stream: bool) -> None:
+        """Refuses what a method cannot be, generator or not.
+
+        Raises:
+            ValueError: An option is of the other kind of method.
+        """
+        if is_stream:
+            return
+        if self.num_returns == "streaming":
+            raise ValueError(
+                f'{method} is no generator: num_returns="streaming" is for what yields'
+            )
+        for name in ("backpressure", "detach"):
+            value = getattr(self, name)
+            if value is not None:
+                raise ValueError(
+                    f"{method} is no generator: {name}={value} is for what yields"
+                )
+
+    def updated(self, given: Mapping[str, object]) -> CallOptions:
+        """These options with some of them replaced; None leaves one as it is.
+
+        Raises:
+            TypeError: An option is unknown, or a value has the wrong type.
+            ValueError: A value is out of range.
+        """
+        new = {
+            RAYS_NAMES.get(name, name): value
+            for name, value in given.items()
+            if value is not None
+        }
+        return checked(
+            CallOptions, "a method", {**said(self), **new}, unknown=TypeError
+        )

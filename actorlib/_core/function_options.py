@@ -1,0 +1,318 @@
+"""What may be said about a remote function: checked once, then frozen.
+
+Written twice side by side: a ``TypedDict`` for the type checker of whoever writes the
+keywords, a dataclass for whoever reads them. A test keeps the two equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence  # noqa: TC003  # types that are asked for
+from dataclasses import dataclass, field, fields
+from typing import Literal, TypedDict, cast
+
+from actorlib._core.actor_options import ActorOptions
+from actorlib._core.call_options import RAYS_NAMES, CallOptions
+from actorlib._core.group_spec import ANY_BUNDLE, DEFAULT
+from actorlib._core.kinds import KINDS
+from actorlib._core.resources import (  # noqa: TC001  # likewise
+    Resources,
+)
+from actorlib._core.runtime_env import (  # noqa: TC001  # likewise
+    RuntimeEnv,
+)
+from actorlib._core.validation import (
+    checked,
+    count,
+    exception_classes,
+    said,
+    text,
+    times,
+)
+
+
+class CommonKeywords(TypedDict, total=False):
+    """The keywords that ``@remote(...)`` takes for functions and for classes alike."""
+
+    num_cpus: float | None
+    num_gpus: float | None
+    memory: float | None
+    resources: Mapping[str, float] | None
+    accelerator_type: str | None
+    placement: Literal["pack", "spread"] | None
+    device: str | int | Sequence[str | int] | None
+    placement_group: object
+    placement_group_bundle_index: int
+    placement_group_capture_child_tasks: bool | None
+    scheduling_strategy: object
+    accelerators: Literal["hide", "inherit"] | None
+    name: str | None
+    runtime_env: RuntimeEnv | None
+    retry_exceptions: bool | Sequence[type[Exception]]
+
+
+class CallingKeywords(CommonKeywords, total=False):
+    """The keywords of ``f.options(...)``: all but ``max_calls``."""
+
+    backpressure: int | None
+    detach: bool | None
+    max_retries: int
+    num_returns: int | Literal["streaming", "dynamic"] | None
+    timeout: float | None
+
+
+class FunctionKeywords(CallingKeywords, total=False):
+    """The keywords of ``@remote(...)`` on a function: see FunctionOptions."""
+
+    max_calls: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionOptions:
+    """What each call of a remote function asks for.
+
+    Attributes:
+        num_cpus: CPUs it holds while it runs. If not given, none where it asks for an
+            accelerator, and 1 elsewhere.
+        num_gpus: GPUs it holds while it runs, below 1 a share of one device; 0 if not
+            given.
+        memory: Bytes of memory it is counted with; 0 if not given.
+        resources: Amounts of other devices (``{"TPU": 4}``) and of custom resources by
+            name.
+        accelerator_type: The model of its devices, as for an actor.
+        placement: ``"pack"`` shares the fullest device that has room, ``"spread"``
+            the emptiest. None is pack.
+        device: The id or UUID of the device that it has to be on, or a list of as many
+            as it asks for.
+        placement_group: The group in one of whose bundles it runs; None for none.
+            ``"default"`` is that of the code that calls it, if that one captures.
+        placement_group_bundle_index: Which bundle, from 0; -1 is any that has room.
+        placement_group_capture_child_tasks: Whether what it calls and makes goes into
+            its group, unless that says another; None does as the code that calls it.
+        scheduling_strategy: A PlacementGroupSchedulingStrategy, which says the same.
+        accelerators: ``"hide"`` closes every accelerator that it did not ask for;
+            ``"inherit"`` leaves them as the owner sees them. None follows
+            ``ACTORLIB_HIDE_DEVICES`` (hide, unless it is 0).
+        name: What its calls are called in messages, instead of the function's name.
+        runtime_env: Variables and the directory of the process that runs it, as for an
+            actor. Processes are never shared between different ones.
+        max_calls: After how many calls of it a process ends; 0 is never. None is 1
+            where a device is asked for, as what a call leaves in its memory is only
+            free when its process is gone, and 0 elsewhere.
+        max_retries: How often a call is made again whose process died; -1 always.
+        retry_exceptions: Which of its exceptions are retried likewise: True for all, or
+            a list of classes.
+        num_returns: How many refs a call gives: 2 for a function that returns a tuple
+            of two, or yields two values, 0 for none. ``"streaming"`` is for generators,
+            and what they are if nothing is said. None is 1 for others.
+        backpressure: Of a generator: how many items it may be ahead of its reader, -1
+            for any number. None is 256 items or 8 MiB, whichever is met first.
+        detach: Of a generator: True lets it run on to its end when nobody reads it any
+            more, with its items thrown away. None is False: it is cancelled.
+        timeout: Seconds from the call until it fails with DeadlineExceededError and is
+            cancelled, with everything that it called. They count wherever it is: while
+            it waits for its arguments, in line, and running.
+        worker: What a process asks for that runs it.
+        calling: How it is called, as of a method.
+    """
+
+    num_cpus: float | None = None
+    num_gpus: float | None = None
+    memory: float | None = None
+    resources: Mapping[str, float] | None = None
+    accelerator_type: str | None = None
+    placement: Literal["pack", "spread"] | None = None
+    device: str | int | Sequence[str | int] | None = None
+    placement_group: object = DEFAULT
+    placement_group_bundle_index: int = ANY_BUNDLE
+    placement_group_capture_child_tasks: bool | None = None
+    scheduling_strategy: object = None
+    accelerators: Literal["hide", "inherit"] | None = None
+    name: str | None = None
+    runtime_env: RuntimeEnv | None = None
+    max_calls: int | None = None
+    max_retries: int = 3
+    retry_exceptions: bool | Sequence[type[Exception]] = False
+    num_returns: int | Literal["streaming", "dynamic"] | None = None
+    backpressure: int | None = None
+    detach: bool | None = None
+    timeout: float | None = None
+    worker: ActorOptions = field(init=False, repr=False)
+    calling: CallOptions = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.max_calls is not None:
+            count("max_calls", self.max_calls, 0)
+        times("max_retries", self.max_retries)
+        if self.name is not None:
+            text("name", self.name, "'resize'")
+        listed = exception_classes("retry_exceptions", self.retry_exceptions)
+        object.__setattr__(self, "retry_exceptions", listed)
+        worker = ActorOptions(
+            num_cpus=self.num_cpus,
+            num_gpus=self.num_gpus,
+            memory=self.memory,
+            resources=self.resources,
+            accelerator_type=self.accelerator_type,
+            placement=self.placement,
+            device=self.device,
+            placement_group=self.placement_group,
+            placement_group_bundle_index=self.placement_group_bundle_index,
+            placement_group_capture_child_tasks=self.placement_group_capture_child_tasks,
+            scheduling_strategy=self.scheduling_strategy,
+            accelerators=self.accelerators,
+            runtime_env=self.runtime_env,
+        )
+        if self.num_cpus is None and KINDS.keys().isdisjoint(worker.request.amounts):
+            worker = worker.updated({"num_cpus": 1})
+        object.__setattr__(self, "worker", worker)
+        calling = CallOptions(
+            backpressure=self.backpressure,
+            detach=self.detach,
+            name=self.name,
+            num_returns=self.num_returns,
+            timeout=self.timeout,
+        )
+        object.__setattr__(self, "calling", calling)
+        object.__setattr__(self, "num_returns", calling.num_returns)
+        for option in ("resources", "device", "runtime_env"):  # theirs may change
+            object.__setattr__(self, option, getattr(worker, option))
+
+    @property
+    def request(self) -> Resources:
+        """All amounts together, exact."""
+        return self.worker.request
+
+    @property
+    def retried(self) -> bool | tuple[type[Exception], ...]:
+        """The exceptions after which it is called again."""
+        return cast("bool | tuple[type[Exception], ...]", self.retry_exceptions)
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """What its workers are like; those of equal shape share them."""
+        env, group = self.runtime_env or {}, self.worker.group
+        return (
+            tuple(sorted(self.request.amounts.items())),
+            self.accelerator_type,
+            self.placement,
+            self.worker.devices,
+            self.accelerators,
+            tuple(sorted(env.get("env_vars", {}).items())),
+            env.get("working_dir"),
+            group and (group.id, self.placement_group_bundle_index),
+            self.placement_group_capture_child_tasks,
+        )
+
+    @property
+    def alone(self) -> ActorOptions:
+        """The options of a worker that holds nothing itself."""
+        return ActorOptions(
+            placement_group=self.worker.group,
+            placement_group_capture_child_tasks=self.placement_group_capture_child_tasks,
+            accelerators=self.accelerators,
+            runtime_env=self.runtime_env,
+        )
+
+    def updated(self, given: Mapping[str, object]) -> FunctionOptions:
+        """These options with some of them replaced.
+
+        Raises:
+            TypeError: A value has the wrong type.
+            ValueError: An option is unknown or its value is out of range.
+        """
+        return checked_function({**said(self), **given})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
+class FunctionSpec:
+    """What every call of a remote function with the same options has in common.
+
+    Attributes:
+        source: What a worker unpickles to get the function: the decorated name if a
+            module has it, the function itself otherwise.
+        may_change: Whether it is to be asked for anew before each call, as a name in it
+            may stand for something else by then.
+        label: What its calls are called in messages.
+        options: What each call asks for.
+        is_stream: Whether it is a generator: a call gives items, one after the other.
+        told: What has to be said of each call besides its arguments, or None.
+    """
+
+    source: object
+    label: str
+    options: FunctionOptions
+    may_change: bool = False
+    is_stream: bool = False
+    told: dict[str, object] | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        told = self.options.calling.told
+        if self.is_stream:  # the worker has to know how far each may be ahead
+            told |= self.options.calling.of_stream
+        object.__setattr__(self, "told", told or None)
+
+
+OF_ACTORS: Mapping[str, str] = {
+    "max_restarts": "max_retries",
+    "max_task_retries": "max_retries",
+    "max_concurrency": "",
+    "lifetime": "",
+    "namespace": "",
+}
+"""Words for actors, each with the one for functions, if there is one."""
+
+OF_FUNCTIONS: Mapping[str, str] = {
+    "max_retries": "max_task_retries",
+    "max_calls": "",
+}
+"""Words for functions, each with the one for actors, if there is one."""
+
+
+def in_our_words(given: Mapping[str, object]) -> dict[str, object]:
+    """Options by our names, where Ray's were written."""
+    return {RAYS_NAMES.get(name, name): value for name, value in given.items()}
+
+
+def names_of(options: type[ActorOptions | FunctionOptions]) -> list[str]:
+    """The names of the options of a kind."""
+    return [option.name for option in fields(options) if option.init]
+
+
+def checked_function(given: Mapping[str, object]) -> FunctionOptions:
+    """The options of a remote function from keywords a user wrote.
+
+    Raises:
+        TypeError: A value has the wrong type.
+        ValueError: An option is unknown, is for actors alone, or its value is out of
+            range.
+    """
+    known, given = names_of(FunctionOptions), in_our_words(given)
+    for name in given:
+        if name not in known and name in names_of(ActorOptions):
+            word = OF_ACTORS.get(name)
+            hint = f" The word for functions is {word}=." if word else ""
+            raise ValueError(
+                f"{name}={given[name]!r} is an option of actors, and this is a "
+                f"function.{hint} The options are {', '.join(known)}"
+            )
+    return checked(FunctionOptions, "a remote function", given)
+
+
+def checked_actor(given: Mapping[str, object]) -> ActorOptions:
+    """The options of an actor class from keywords a user wrote.
+
+    Raises:
+        TypeError: A value has the wrong type.
+        ValueError: An option is unknown, is for functions alone, or its value is out
+            of range.
+    """
+    known = names_of(ActorOptions)
+    for name in given:
+        if name not in known and name in names_of(FunctionOptions):
+            word = OF_FUNCTIONS.get(name)
+            hint = f" The word for actors is {word}=." if word else ""
+            raise ValueError(
+                f"{name}={given[name]!r} is no option of an actor: it is one of remote "
+                f"functions.{hint} The options are {', '.join(known)}"
+            )
+    return checked(ActorOptions, "an actor", given)

@@ -1,0 +1,432 @@
+"""The methods of an actor class, known to the caller: misuse fails at the call.
+
+A misspelt method or a missing argument would otherwise travel to another process to
+fail there, later, with a traceback that does not show the line at fault. The
+interface is plain data, so it travels with every handle.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from actorlib._core.call_options import CallOptions
+from actorlib._core.labels import Label
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from actorlib._core.actor_options import ActorOptions
+
+OPTIONS = "__actorlib_options__"
+"""Where ``@method`` leaves the options of a method."""
+_PLAIN = CallOptions()
+_UNBOUNDED = 1 << 30
+_VALUES = (type(None), bool, int, float, complex, str, bytes)
+_NO_CONSTRUCTOR: object = inspect.getattr_static(object, "__init__")
+
+
+class Own:
+    """A method as it was written, for whoever looks at it where its class is known.
+
+    It does not hold the function: that may capture handles, and interfaces outlive the
+    classes that they were read off.
+
+    Attributes:
+        doc: Its docstring, or None.
+        signature: How it is called on an instance; defaults that are no plain values
+            are shown as ``...``.
+        kinds: What has been made to look like it; see ``_actor_method``.
+    """
+
+    __slots__ = ("doc", "kinds", "signature")
+
+    def __init__(self, function: object, signature: inspect.Signature) -> None:
+        self.doc: str | None = getattr(function, "__doc__", None)
+        self.signature = signature.replace(
+            parameters=[_shown(p) for p in signature.parameters.values()]
+        )
+        self.kinds: dict[type, type] = {}
+
+
+def _shown(parameter: inspect.Parameter) -> inspect.Parameter:
+    if parameter.default is parameter.empty or type(parameter.default) in _VALUES:
+        return parameter
+    return parameter.replace(default=...)
+
+
+class Method(NamedTuple):
+    """How one method may be called.
+
+    Attributes:
+        name: Its name.
+        is_async: Whether it is an ``async def``, with ``yield`` or without.
+        positional: Names of the parameters that may be given by position, in order.
+        positional_only: How many of those may not be given by name.
+        required: How many of those have no default.
+        keywords: Keyword-only parameters.
+        required_keywords: Those of them without a default.
+        low: The fewest positional arguments of a call without keywords.
+        high: The most positional arguments; very large behind ``*args``.
+        any_keyword: Whether it takes ``**kwargs``.
+        takes_nothing: Whether it is the constructor of a class that has none.
+        options: What the class says about calls of it, and then the caller.
+        told: What the worker has to be told about one call, or None.
+        keeps_order: Whether a call behind one whose argument is not there waits.
+        is_stream: Whether it is a generator: a call gives items, one after the other.
+        of: The class and the name of the actor that a handle calls it on.
+        own: How it was written; None where it has travelled.
+    """
+
+    name: str
+    is_async: bool
+    positional: tuple[str, ...]
+    positional_only: int
+    required: int
+    keywords: tuple[str, ...]
+    required_keywords: tuple[str, ...]
+    low: int
+    high: int
+    any_keyword: bool
+    takes_nothing: bool = False
+    options: CallOptions = _PLAIN
+    told: dict[str, object] | None = None
+    keeps_order: bool = True
+    is_stream: bool = False
+    of: tuple[str, str | None] | None = None
+    own: Own | None = None
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Method, tuple(self)[:-2]
+
+    def on(self, class_name: str, name: str | None) -> Method:
+        """The same method, called on an actor of a class, with or without a name."""
+        # Not _replace(), which takes several times as long: each handle does this.
+        return Method._make((*self[:-2], (class_name, name), self.own))
+
+    def __str__(self) -> str:
+        """What a call of it is called in messages."""
+        return self.name if self.of is None else Label(*self.of).method(self.name)
+
+    def check(self, nargs: int, kwargs: Mapping[str, object]) -> None:
+        """Refuses arguments that could not be bound, in Python's own words.
+
+        Args:
+            nargs: How many positional arguments there are.
+            kwargs: The keyword arguments.
+
+        Raises:
+            TypeError: The call would fail to bind.
+        """
+        if nargs > self.high:
+            raise self._too_many(nargs)
+        given = set(self.positional[:nargs])
+        by_name = self.positional[self.positional_only :]
+        for name in kwargs:
+            if name in by_name:
+                if name in given:
+                    raise TypeError(
+                        f"{self.name}() got multiple values for argument {name!r}"
+                    )
+            elif name not in self.keywords and not self.any_keyword:
+                if name in self.positional:
+                    raise TypeError(
+                        f"{self.name}() got some positional-only arguments passed as "
+                        f"keyword arguments: {name!r}"
+                    )
+                raise TypeError(
+                    f"{self.name}() got an unexpected keyword argument {name!r}"
+                )
+        missing = [
+            name
+            for place, name in enumerate(self.positional[: self.required])
+            if name not in given
+            and (place < self.positional_only or name not in kwargs)
+        ]
+        if missing:
+            raise _missing(self.name, "positional", missing)
+        missing = [name for name in self.required_keywords if name not in kwargs]
+        if missing:
+            raise _missing(self.name, "keyword-only", missing)
+
+    def _too_many(self, nargs: int) -> TypeError:
+        if self.takes_nothing:
+            return TypeError(f"{self.name}() takes no arguments")
+        takes = _count(self.high, "positional argument")
+        if self.required < self.high:
+            takes = f"from {self.required} to {self.high} positional arguments"
+        given = f"{nargs} {'was' if nargs == 1 else 'were'}"
+        return TypeError(f"{self.name}() takes {takes} but {given} given")
+
+
+READY = Method("__ray_ready__", False, (), 0, 0, (), (), 0, 0, False)  # noqa: FBT003  # it takes nothing
+CALL = Method("__ray_call__", False, ("function",), 1, 1, (), (), 1, _UNBOUNDED, True)  # noqa: FBT003  # anything goes
+TERMINATE = Method("__ray_terminate__", False, (), 0, 0, (), (), 0, 0, False)  # noqa: FBT003  # it takes nothing
+BUILT_IN = {method.name: method for method in (READY, CALL, TERMINATE)}
+"""What every handle has, for scripts that know them from Ray."""
+
+
+class Interface(NamedTuple):
+    """The face of an actor class.
+
+    Attributes:
+        class_name: The class's own name.
+        constructor: How it is made; its name is the class's.
+        methods: By name, inherited ones included.
+        groups: The concurrency groups that an actor of it has.
+        max_pending: How many calls without an answer one process may have, or -1.
+        max_unread: How many items of all its streams may be unread, or -1.
+    """
+
+    class_name: str
+    constructor: Method
+    methods: dict[str, Method]
+    groups: tuple[str, ...] = ()
+    max_pending: int = -1
+    max_unread: int = -1
+
+    @property
+    def is_async(self) -> bool:
+        """Whether any method is an ``async def``: the actor then has an event loop."""
+        return any(method.is_async for method in self.methods.values())
+
+    def awaits(self, method: str) -> bool:
+        """Whether a method is an ``async def`` that gives one value."""
+        known = self.methods.get(method)
+        return known is not None and known.is_async and not known.is_stream
+
+    def under(self, options: ActorOptions) -> Interface:
+        """The face of actors with these options.
+
+        Raises:
+            ValueError: The class and its options contradict one another.
+        """
+        is_many = self.is_async or bool(options.limits(is_async=False))
+        if is_many and options.allow_out_of_order_execution is False:
+            raise ValueError(
+                f"{self.class_name} runs several calls at once, so their order cannot "
+                "be kept: leave allow_out_of_order_execution=False out, or give it "
+                "neither async methods nor max_concurrency nor concurrency_groups"
+            )
+        keeps_order = not (is_many or options.allow_out_of_order_execution)
+        face = self._replace(
+            groups=tuple(options.concurrency_groups or ()),
+            max_pending=options.max_pending_calls or -1,
+            max_unread=options.max_unread_items or -1,
+        )
+        for method in self.methods.values():
+            face.check_group(method.name, method.options)
+        methods = {
+            name: method._replace(keeps_order=keeps_order)
+            for name, method in self.methods.items()
+        }
+        return face._replace(methods=methods)
+
+    def with_options(self, method: Method, given: Mapping[str, object]) -> Method:
+        """A method with some of its options replaced for a call.
+
+        Raises:
+            TypeError: An option is unknown, or a value has the wrong type.
+            ValueError: It names a group that there is not, or is for generators alone.
+        """
+        options = method.options.updated(given)
+        self.check_group(method.name, options)
+        options.check(f"{self.class_name}.{method.name}", is_stream=method.is_stream)
+        told = _told(options, is_stream=method.is_stream)
+        if options.concurrency_group != method.options.concurrency_group:
+            told["group"] = options.concurrency_group
+        elif method.told is not None and "group" in method.told:
+            told["group"] = method.told["group"]
+        return method._replace(options=options, told=told or None)
+
+    def batched(self, method: Method, width: int) -> Method:
+        """A method that is to be called many times in one call.
+
+        Args:
+            method: The method.
+            width: How many arguments each call has.
+
+        Raises:
+            TypeError: It cannot be called so.
+        """
+        where = f"{self.class_name}.{method.name}"
+        if method.is_stream:
+            raise TypeError(
+                f"{where} is a generator, whose calls cannot be made in one: call "
+                "remote() for each"
+            )
+        if method.options.parts != 1:
+            raise TypeError(
+                f"map() gives one result for each call, and {where} was told "
+                f"num_returns={method.options.parts}: call remote() for each"
+            )
+        method.check(width, {})
+        return method
+
+    def retried(self) -> dict[str, object]:
+        """The methods that say which exceptions are retried, each with those."""
+        said = {n: m.options.retry_exceptions for n, m in self.methods.items()}
+        return {name: listed for name, listed in said.items() if listed is not None}
+
+    def retrying(self, listed: Mapping[str, object]) -> Interface:
+        """The same, with other exceptions for some methods.
+
+        Args:
+            listed: By name of the method; None for nothing said.
+        """
+        methods = dict(self.methods)
+        for name, exceptions in listed.items():
+            method = methods[name]
+            options = replace(method.options, retry_exceptions=cast("bool", exceptions))
+            told = _told(options, is_stream=method.is_stream)
+            methods[name] = method._replace(options=options, told=told or None)
+        return self._replace(methods=methods)
+
+    def check_group(self, method: str, options: CallOptions) -> None:
+        """Refuses a group that an actor of it does not have.
+
+        Raises:
+            ValueError: It names one.
+        """
+        group = options.concurrency_group
+        if group is not None and group not in self.groups:
+            defined = ", ".join(map(repr, self.groups)) or "none"
+            raise ValueError(
+                f"{self.class_name}.{method} is to run in the concurrency group "
+                f"{group!r}, and the groups of {self.class_name} are: {defined}. They "
+                f"are defined with @remote(concurrency_groups={{{group!r}: 2}})"
+            )
+
+    def grouped(self) -> dict[str, str]:
+        """The methods that are in a concurrency group, each with its name."""
+        named = {
+            name: method.options.concurrency_group
+            for name, method in self.methods.items()
+        }
+        return {name: group for name, group in named.items() if group is not None}
+
+
+def interface_of(cls: type) -> Interface:
+    """Reads the interface off a class.
+
+    Every callable that the class or a base of it defines is a method, static and
+    class methods too; what ``object`` itself defines is none.
+    """
+    methods: dict[str, Method] = {}
+    for base in reversed(cls.__mro__[:-1]):
+        for name, found in vars(base).items():
+            methods.pop(name, None)
+            if name in BUILT_IN:  # those are nobody's own
+                continue
+            if callable(getattr(cls, name, None)) and not isinstance(found, type):
+                methods[name] = _method(cls, name)
+    return Interface(cls.__name__, _constructor(cls), methods)
+
+
+def method_of(function: Callable[..., object]) -> Method:
+    """How a function may be called."""
+    name: str = getattr(function, "__name__", "")
+    return _read(name, function, skip_self=False)
+
+
+def _method(cls: type, name: str) -> Method:
+    found = inspect.getattr_static(cls, name)
+    function = getattr(cls, name)
+    # A function takes the instance; what is no descriptor (a partial, an object with
+    # __call__) is left as it is when it is looked up.
+    is_bound = hasattr(found, "__get__")
+    is_own = isinstance(found, (staticmethod, classmethod))
+    method = _read(name, function, skip_self=is_bound and not is_own)
+    options = cast("CallOptions", getattr(function, OPTIONS, _PLAIN))
+    told = _told(options, is_stream=method.is_stream)
+    return method._replace(options=options, told=told or None)
+
+
+def _told(options: CallOptions, *, is_stream: bool) -> dict[str, object]:
+    """What has to be said of each call of a method."""
+    told = options.told
+    if is_stream:  # the worker has to know which are, and how far each may be ahead
+        told |= options.of_stream
+    return told
+
+
+def is_generator(function: object) -> bool:
+    """Whether a call of a function gives items, one after the other."""
+    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+
+
+def _constructor(cls: type) -> Method:
+    made: object = inspect.getattr_static(cls, "__init__")
+    if made is _NO_CONSTRUCTOR and cast("object", cls.__new__) is not object.__new__:
+        made = cls.__new__
+    return _read(cls.__name__, made, skip_self=True)
+
+
+def _read(name: str, function: object, *, skip_self: bool) -> Method:
+    if function is _NO_CONSTRUCTOR:
+        return Method(name, False, (), 0, 0, (), (), 0, 0, False, True)  # noqa: FBT003  # the empty signature
+    is_items = inspect.isasyncgenfunction(function)
+    is_async = is_items or inspect.iscoroutinefunction(function)
+    try:
+        signature = inspect.signature(cast("Callable[..., object]", function))
+    except (TypeError, ValueError):  # written in C without a signature: let it judge
+        return Method(name, is_async, (), 0, 0, (), (), 0, _UNBOUNDED, True)  # noqa: FBT003  # anything goes
+    parameters = list(signature.parameters.values())
+    if skip_self and parameters and parameters[0].kind is not _VAR_POSITIONAL:
+        parameters = parameters[1:]
+    positional = [p for p in parameters if p.kind in _BY_POSITION]
+    required = sum(p.default is p.empty for p in positional)
+    keywords = [p for p in parameters if p.kind is _KEYWORD_ONLY]
+    must = tuple(p.name for p in keywords if p.default is p.empty)
+    unbounded = any(p.kind is _VAR_POSITIONAL for p in parameters)
+    return Method(
+        name,
+        is_async,
+        tuple(p.name for p in positional),
+        sum(p.kind is _POSITIONAL_ONLY for p in positional),
+        required,
+        tuple(p.name for p in keywords),
+        must,
+        # A required keyword makes every call take the long way, which names it.
+        _UNBOUNDED if must else required,
+        _UNBOUNDED if unbounded else len(positional),
+        any(p.kind is _VAR_KEYWORD for p in parameters),
+        is_stream=is_items or inspect.isgeneratorfunction(function),
+        own=Own(function, signature.replace(parameters=parameters)),
+    )
+
+
+_POSITIONAL_ONLY = inspect.Parameter.POSITIONAL_ONLY
+_KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
+_VAR_POSITIONAL = inspect.Parameter.VAR_POSITIONAL
+_VAR_KEYWORD = inspect.Parameter.VAR_KEYWORD
+_BY_POSITION = (_POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def _missing(function: str, kind: str, names: list[str]) -> TypeError:
+    *most, last = map(repr, names)
+    listed = last
+    if most:
+        listed = f"{', '.join(most)}{',' if len(most) > 1 else ''} and {last}"
+    return TypeError(
+        f"{function}() missing {_count(len(names), f'required {kind} argument')}: "
+        f"{listed}"
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def class_of(source: object) -> type:
+    """The user's class behind what was pickled of it: itself, or what decorates it."""
+    return cast("type", getattr(source, "__wrapped__", source))
+
+
+def face_of(source: object) -> Interface:
+    """How a class may be called, from what was pickled of it."""
+    if isinstance(source, type):
+        return interface_of(source)
+    # What decorates a class knows its interface: it need not be looked for twice.
+    return cast("Interface", source._interface)  # type: ignore[attr-defined]  # noqa: SLF001

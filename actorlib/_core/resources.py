@@ -1,0 +1,258 @@
+"""What is asked for and what there is: named amounts, in exact integers.
+
+Every amount is an ``int``: bytes for ``"memory"``, and 1/10 000 of one
+(a *unit*) for everything else. Floats appear only at the two ends, where a user
+writes ``num_gpus=0.5`` and where a message is printed. Sums of floats drift until
+the last tenth of a device can no longer be given; sums of integers do not.
+
+What is no whole number of units is rounded *down*. It is the one rule by which amounts
+whose true sum fits always fit: the sum of the rounded ones is never more. So k shares
+of 1/k are on one device for every k up to 10 000; rounded to the nearest, as Ray does,
+six sixths are 10 002 of 10 000. What it costs is below one unit each: beside six sixths
+0.0004 of a device stay free, and above k = 100 that may be room for another 1/k. A
+decimal of up to four places is a whole number of units,
+and stays it after some additions of floats (``1 - 0.9``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Rational, Real
+from types import MappingProxyType
+
+from actorlib._core.kinds import GPU, KINDS, NEURON_CORES, UNITS
+
+CPU = "CPU"
+MEMORY = "memory"
+
+OWN_KEYWORDS = {CPU: "num_cpus", GPU.name: "num_gpus", MEMORY: "memory"}
+"""The keyword that asks for a resource which has one of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """Amounts by resource name; what is zero is left out.
+
+    Attributes:
+        amounts: Bytes for ``"memory"``, units for every other name; each positive.
+    """
+
+    amounts: Mapping[str, int]
+
+    @classmethod
+    def of(cls, amounts: Mapping[str, int]) -> Resources:
+        """Wraps integer amounts, leaving out the zeros."""
+        kept = {name: amount for name, amount in amounts.items() if amount}
+        return cls(MappingProxyType(kept))
+
+    def __str__(self) -> str:
+        """The amounts as a user would write them: ``CPU=1, GPU=0.5``."""
+        if not self.amounts:
+            return "nothing"
+        return ", ".join(format_named(name, a) for name, a in self.amounts.items())
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # A read-only view of a dict cannot be pickled; the dict can.
+        return Resources.of, (dict(self.amounts),)
+
+
+def request(
+    *,
+    num_cpus: object = None,
+    num_gpus: object = None,
+    memory: object = None,
+    resources: object = None,
+) -> Resources:
+    """Checks what one actor asks for and makes it exact.
+
+    Args:
+        num_cpus: CPUs; a number >= 0.
+        num_gpus: GPUs; a number >= 0, whole above 1.
+        memory: Bytes; a number >= 0, rounded down.
+        resources: Amounts of other devices and of custom resources by name, each a
+            number >= 0.
+
+    Raises:
+        TypeError: An amount is no number, or a name is no string.
+        ValueError: An amount is negative, not finite, finer than 1/10 000, or one that
+            its kind of device is never given in; a name has a keyword of its own; or
+            two kinds exclude each other.
+    """
+    amounts = _amounts(num_cpus, num_gpus, memory, resources)
+    for name, kind in KINDS.items():
+        if fault := kind.fault(amounts.get(name, 0)):
+            asked = format_amount(name, amounts[name])
+            raise ValueError(f"{asked} of {name} can never be given: {fault}")
+    if amounts.get(GPU.name) and amounts.get(NEURON_CORES.name):
+        # As in Ray: no machine has both, and a request for both is a slip.
+        raise ValueError(
+            f"num_gpus and resources[{NEURON_CORES.name!r}] exclude each other: an "
+            "actor computes on GPUs or on Neuron cores. Give it one of the two"
+        )
+    return Resources.of(amounts)
+
+
+def totals(
+    *,
+    num_cpus: object,
+    num_gpus: object,
+    memory: object,
+    resources: object,
+) -> Resources:
+    """Checks what ``init()`` declares the machine to have and makes it exact.
+
+    Raises:
+        TypeError: An amount is no number, or a name is no string.
+        ValueError: An amount is negative, not finite, or (memory apart) not whole.
+    """
+    declared = Resources.of(_amounts(num_cpus, num_gpus, memory, resources))
+    for name, amount in declared.amounts.items():
+        if name != MEMORY and amount % UNITS:
+            raise ValueError(
+                f"init() was given {format_amount(name, amount)} of {name}: what a "
+                "machine has is counted in whole ones"
+            )
+    return declared
+
+
+def units_of(label: str, value: object) -> int:
+    """A user's amount in units, rounded down.
+
+    Args:
+        label: How messages name the amount, for example ``num_gpus``.
+        value: What the user gave. Integers and fractions are taken exactly, floats as
+            the decimal that is meant.
+
+    Raises:
+        TypeError: It is no real number.
+        ValueError: It is negative, not finite, or finer than one unit.
+    """
+    number = _number(label, value)
+    units = _rounded_down(number, UNITS)
+    if number and not units:
+        raise ValueError(
+            f"{label}={value!r} is below the smallest share, {1 / UNITS:.4f} of one"
+        )
+    return units
+
+
+def bytes_of(label: str, value: object) -> int:
+    """A user's number of bytes, rounded down to a whole one.
+
+    Raises:
+        TypeError: It is no real number.
+        ValueError: It is negative or not finite.
+    """
+    number = _number(label, value)
+    return int(number) if isinstance(number, float) else _rounded_down(number, 1)
+
+
+def counted(amounts: Mapping[str, int]) -> dict[str, float]:
+    """Amounts as a user counts them: bytes of memory, and numbers of the rest."""
+    return {
+        name: amount if name == MEMORY else amount / UNITS
+        for name, amount in amounts.items()
+    }
+
+
+def format_amount(name: str, amount: int) -> str:
+    """An amount as a user would write it: ``0.5``, ``2``, ``1.5 GiB``."""
+    if name == MEMORY:
+        return format_bytes(amount)
+    whole, part = divmod(amount, UNITS)
+    return f"{whole}.{part:04d}".rstrip("0") if part else str(whole)
+
+
+def format_named(name: str, amount: int) -> str:
+    """An amount with its name: ``GPU=0.5``, ``memory=1.5 GiB``."""
+    return f"{name}={format_amount(name, amount)}"
+
+
+def format_bytes(nbytes: int) -> str:
+    """A number of bytes for people: ``512 B``, ``1.5 GiB``."""
+    size = float(nbytes)
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.4g} {unit}"
+        size /= 1024
+    return f"{size:.4g} GiB"
+
+
+def add(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
+    """The sum of two sets of amounts, name by name."""
+    summed = dict(left)
+    for name, amount in right.items():
+        summed[name] = summed.get(name, 0) + amount
+    return summed
+
+
+def _amounts(
+    num_cpus: object, num_gpus: object, memory: object, resources: object
+) -> dict[str, int]:
+    amounts: dict[str, int] = {}
+    for name, value in ((CPU, num_cpus), (GPU.name, num_gpus)):
+        if value is not None:
+            amounts[name] = units_of(OWN_KEYWORDS[name], value)
+    if memory is not None:
+        amounts[MEMORY] = bytes_of(MEMORY, memory)
+    for name, value in _custom(resources).items():
+        amounts[name] = units_of(f"resources[{name!r}]", value)
+    return amounts
+
+
+def _rounded_down(number: Rational | float, times: int) -> int:
+    if isinstance(number, Rational):
+        return int(number.numerator) * times // int(number.denominator)
+    units = number * times
+    nearest = round(units)
+    # A decimal has no exact float, and sums of floats are a few last places off. Both
+    # bounds are far below the 0.0004 units by which 1/5001 misses its next whole one.
+    if math.isclose(units, nearest, rel_tol=1e-15, abs_tol=1e-6):
+        return nearest
+    return int(units)
+
+
+def _number(label: str, value: object) -> Rational | float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(
+            f"{label} takes a number >= 0, not {value!r} ({type(value).__name__})"
+        )
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number) or number < 0:
+        raise ValueError(f"{label} takes a finite number >= 0, not {value!r}")
+    if isinstance(value, Rational):
+        return value
+    return number if isinstance(value, float) else _as_printed(value, number)
+
+
+def _as_printed(value: Real, number: float) -> float:
+    """What is meant by a float of less precision: 0.7, and not 0.699999988."""
+    try:
+        return float(str(value))
+    except ValueError:
+        return number
+
+
+def _custom(resources: object) -> dict[str, object]:
+    if resources is None:
+        return {}
+    if not isinstance(resources, Mapping):
+        raise TypeError(
+            "resources takes a dict of amounts by name, not "
+            f"{resources!r} ({type(resources).__name__})"
+        )
+    custom: dict[str, object] = {}
+    for name, value in resources.items():  # pyright: ignore[reportUnknownVariableType]  # checked line by line below
+        if not isinstance(name, str) or not name:
+            raise TypeError(f"resources takes names as keys, not {name!r}")
+        if name in OWN_KEYWORDS:
+            raise ValueError(
+                f"resources[{name!r}]: use the keyword {OWN_KEYWORDS[name]}= instead"
+            )
+        custom[name] = value
+    return custom

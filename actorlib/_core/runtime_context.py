@@ -1,0 +1,190 @@
+"""Where code is running, for whoever asks: the machine, the actor, the call."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Protocol
+
+from actorlib._core.current_call import deadline_of, is_late, running
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from actorlib._core.group_spec import GroupSpec
+    from actorlib._core.runtime_env import RuntimeEnv
+
+
+def _no_env() -> RuntimeEnv:
+    return {}
+
+
+class Process(Protocol):
+    """The process of an actor, which knows its calls."""
+
+    def was_canceled(self, call: int) -> bool:
+        """Whether a call that runs was cancelled."""
+        ...
+
+    def function_name(self, method: str) -> str:
+        """A method of the actor, with its class and the module of that."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeContext:
+    """Where code is running: which actor, in which call, on which devices.
+
+    What is asked about the call is asked where the method of this object is called:
+    outside of calls (in the owner, in a constructor, in a thread that the user's code
+    has started) there is none, and the answer is None or False.
+
+    Attributes:
+        namespace: Where names of actors are looked for that say nothing else.
+        job_id: The runtime, in hex.
+        node_id: The machine, in hex.
+        worker_id: The process, in hex: another one for each incarnation of an actor.
+        actor_id: The actor's id in hex, or None in the owner.
+        actor_name: The actor's name, or None if it has none.
+        runtime_env: What was said of the actor's process, with what it inherited.
+        class_name: The actor's class, or empty in the owner.
+        accelerator_ids: Ids of the devices it was given, by kind; every kind is there.
+        resources: What it holds, by resource name, as the user wrote it.
+        was_current_actor_reconstructed: Whether the actor was restarted after a death.
+        group: The placement group that the actor is in, or None.
+        captures: Whether the actors that it makes go into that group by default.
+    """
+
+    namespace: str = "default"
+    job_id: str = ""
+    node_id: str = ""
+    worker_id: str = ""
+    actor_id: str | None = None
+    actor_name: str | None = None
+    runtime_env: RuntimeEnv = field(default_factory=_no_env)
+    class_name: str = ""
+    own: Callable[[], Any] | None = field(default=None, repr=False)
+    process: Process | None = field(default=None, repr=False, compare=False)
+    accelerator_ids: Mapping[str, list[int | str]] = field(
+        default_factory=dict[str, "list[int | str]"]
+    )
+    resources: Mapping[str, float] = field(default_factory=dict[str, float])
+    was_current_actor_reconstructed: bool = False
+    group: GroupSpec | None = None
+    captures: bool = False
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """In another process it tells of the place, and of no call."""
+        told = {option.name: getattr(self, option.name) for option in fields(self)}
+        return _arrived, ({**told, "process": None},)
+
+    def get_actor_id(self) -> str | None:
+        """The id of the actor whose code this is, in hex; None in the owner."""
+        return self.actor_id
+
+    def get_actor_name(self) -> str | None:
+        """The name of the actor whose code this is; None if it has none."""
+        return self.actor_name
+
+    def get_job_id(self) -> str:
+        """The id of the runtime, in hex."""
+        return self.job_id
+
+    def get_node_id(self) -> str:
+        """The id of the machine, in hex."""
+        return self.node_id
+
+    def get_placement_group_id(self) -> str | None:
+        """The id of the placement group that this actor is in, in hex, or None."""
+        return None if self.group is None else self.group.id.hex()
+
+    def get_worker_id(self) -> str:
+        """The id of this process among those of the runtime, in hex."""
+        return self.worker_id
+
+    @property
+    def current_actor(self) -> Any:
+        """A handle of the actor whose code this is: to call it later, or to hand out.
+
+        It does not keep the actor alive here; whoever it is handed to does.
+
+        Raises:
+            RuntimeError: This is no actor's code.
+        """
+        if self.own is None:
+            raise RuntimeError("current_actor is an actor's own: this is no actor")
+        return self.own()
+
+    def get_accelerator_ids(self) -> dict[str, list[str]]:
+        """Ids of the devices that this actor was given, by kind.
+
+        They name devices of the machine as the owner sees it and do not change while
+        the actor lives; frameworks inside count the visible ones from 0.
+        """
+        return {kind: list(map(str, ids)) for kind, ids in self.accelerator_ids.items()}
+
+    def get_assigned_resources(self) -> dict[str, float]:
+        """What this actor holds, by resource name; memory in bytes."""
+        return dict(self.resources)
+
+    # The call whose code asks.
+
+    def get_task_id(self) -> str | None:
+        """The id of the call, in hex; another one each time that it is sent again."""
+        asking = running.get()
+        return None if asking is None else f"{self.worker_id}{asking[0]:016x}"
+
+    def get_task_name(self) -> str | None:
+        """What the call is called: by ``options(name=...)``, or ``Class.method``."""
+        asking = running.get()
+        if asking is None:
+            return None
+        _, method, told = asking
+        name = f"{self.class_name}.{method}" if self.class_name else method
+        return name if told is None else told.get("name", name)
+
+    def get_task_function_name(self) -> str | None:
+        """The method, with its class and the module of that."""
+        asking = running.get()
+        if asking is None or self.process is None:
+            return None
+        return self.process.function_name(asking[1])
+
+    @property
+    def deadline(self) -> float | None:
+        """When the call's time is over, by ``time.monotonic()``; None for never."""
+        asking = running.get()
+        deadline = None if asking is None else deadline_of(asking[2])
+        return None if deadline is None else deadline[0]
+
+    def time_left(self) -> float | None:
+        """Seconds until the call's time is over, 0 if it is; None for no end."""
+        deadline = self.deadline
+        return None if deadline is None else max(0.0, deadline - time.monotonic())
+
+    def is_canceled(self) -> bool:
+        """Whether nobody wants the call's result any more, or its time is over.
+
+        For plain methods, which are not interrupted: cheap enough to be asked in a
+        loop. An ``async def`` gets CancelledError besides.
+        """
+        asking = running.get()
+        if asking is None:
+            return False
+        if is_late(asking[2]):
+            return True
+        return self.process is not None and self.process.was_canceled(asking[0])
+
+    # Where it is.
+
+    def get_session_name(self) -> str:
+        """The name of the runtime, as long as it runs."""
+        return f"session_{self.job_id}"
+
+    def get_node_labels(self) -> dict[str, str]:
+        """The labels of the machine: none."""
+        return {}
+
+
+def _arrived(told: dict[str, Any]) -> RuntimeContext:
+    return RuntimeContext(**told)

@@ -1,0 +1,154 @@
+"""What may be said about a runtime: checked once, then frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence  # noqa: TC003  # types that are asked for
+from dataclasses import dataclass, field
+from typing import Literal, TypedDict, cast
+
+from actorlib._core.resources import Resources, bytes_of, totals
+from actorlib._core.runtime_env import RuntimeEnv, checked_env
+from actorlib._core.validation import count, module_names, one_of, seconds, text
+
+ENGINES = ("local", "inline", "ray")
+MASK_FORMS = ("index", "uuid")
+START_METHODS = ("template", "spawn")
+INFEASIBLE = ("fail", "wait")
+WHEN_FULL = ("spill", "fail")
+
+
+class RuntimeKeywords(TypedDict, total=False):
+    """The keywords of ``init(...)``: see RuntimeOptions."""
+
+    engine: Literal["local", "inline", "ray"] | None
+    address: str | None
+    num_cpus: int | None
+    num_gpus: int | None
+    memory: float | None
+    resources: Mapping[str, int] | None
+    preload: Sequence[str]
+    start_method: Literal["template", "spawn"] | None
+    log_to_driver: bool
+    grace: float
+    infeasible: Literal["fail", "wait"]
+    mask_form: Literal["index", "uuid"] | None
+    namespace: str
+    object_store_memory: float | None
+    object_store_full: Literal["spill", "fail"]
+    share_above: int
+    actor_history: int
+    runtime_env: RuntimeEnv | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeOptions:
+    """What one runtime has and how it behaves.
+
+    Attributes:
+        engine: ``"local"`` runs each actor in a process of its own; ``"inline"`` runs
+            all of them in this one, for debuggers and unit tests; ``"ray"`` runs them
+            on a cluster. None takes what the variable ``ACTORLIB_ENGINE`` says, else
+            ``"local"``. Inline, nothing is started: ``preload``, ``start_method``,
+            ``mask_form`` and ``log_to_driver`` do nothing. On Ray, ``preload``,
+            ``start_method``, ``mask_form``, ``object_store_full``, ``share_above`` and
+            ``actor_history`` do nothing, and what a cluster has that runs already is
+            what it says.
+        address: Where the cluster is, for ``"ray"``: ``"auto"`` for the one of this
+            machine, or ``"10.0.0.5:6379"``; from a machine that is none of the cluster
+            ``"ray://10.0.0.5:10001"``, its client server. None takes what the variable
+            ``ACTORLIB_ADDRESS`` says, else a cluster is started on this machine, which
+            ends with the runtime.
+        num_cpus: CPUs to give out, or None for those this process may use.
+        num_gpus: GPUs to give out, or None for those found. Resources are logical:
+            more may be declared than there are.
+        memory: Bytes to give out, or None for what this process may use.
+        resources: Devices of other kinds (``{"TPU": 4}``) and custom resources by
+            name, whole numbers. Devices that are not named are those found.
+        preload: Modules that workers find imported already. They are imported once,
+            in the template, and must not initialise an accelerator there. Where workers
+            are spawned by default, they start without them.
+        start_method: ``"template"`` forks each worker from a small warm process;
+            ``"spawn"`` starts an interpreter for each. None chooses the template on
+            Linux, spawn elsewhere.
+        log_to_driver: Whether what actors print appears here; no line does with
+            ``ACTORLIB_LOG_TO_DRIVER=0``. Lines that are equal but for digits appear
+            once within 5 s if several actors print them, then with how often
+            (``ACTORLIB_DEDUP_LOGS=0``: every one). ``ACTORLIB_LOG_PREFIX=0`` leaves out
+            whose they are, ``ACTORLIB_COLOR_PREFIX=1`` gives each process a colour.
+        grace: Seconds that a busy actor is given to end before it is killed.
+        infeasible: What happens to an actor that asks for what this machine can
+            never give: ``"fail"`` at once, or ``"wait"`` for ever as in Ray.
+        mask_form: How devices are named in the visibility variables of actors:
+            ``"index"`` or ``"uuid"``. None chooses: for NVIDIA indices, and UUIDs where
+            the models differ or this process was given UUIDs itself.
+        namespace: Where names of actors are looked for that say nothing else.
+        object_store_memory: Bytes of shared memory that large arguments and results
+            may take, of all processes together. None is 30 % of the memory that there
+            is; 0 sends everything through pipes.
+        object_store_full: What happens to a large value that has no room there:
+            ``"spill"`` sends it through the pipe, with a warning once; ``"fail"``
+            raises ObjectStoreFullError.
+        share_above: Bytes from which a value is large.
+        actor_history: How many actors stay listed that are dead and that nobody holds
+            any more, the latest; 0 for none.
+        runtime_env: ``{"env_vars": {...}, "working_dir": "..."}`` for all actors and
+            functions; what one of them says of itself wins.
+        capacity: The declared amounts together, exact; what was not declared is left
+            out.
+    """
+
+    engine: Literal["local", "inline", "ray"] | None = None
+    address: str | None = None
+    num_cpus: int | None = None
+    num_gpus: int | None = None
+    memory: float | None = None
+    resources: Mapping[str, int] | None = None
+    preload: Sequence[str] = ()
+    start_method: Literal["template", "spawn"] | None = None
+    log_to_driver: bool = True
+    grace: float = 1.0
+    infeasible: Literal["fail", "wait"] = "fail"
+    mask_form: Literal["index", "uuid"] | None = None
+    namespace: str = "default"
+    object_store_memory: float | None = None
+    object_store_full: Literal["spill", "fail"] = "spill"
+    share_above: int = 256 * 1024
+    actor_history: int = 1000
+    runtime_env: RuntimeEnv | None = None
+    capacity: Resources = field(init=False)
+
+    def __post_init__(self) -> None:
+        declared = totals(
+            num_cpus=self.num_cpus,
+            num_gpus=self.num_gpus,
+            memory=self.memory,
+            resources=self.resources,
+        )
+        object.__setattr__(self, "capacity", declared)
+        object.__setattr__(self, "runtime_env", checked_env(self.runtime_env))
+        object.__setattr__(self, "preload", module_names(self.preload))
+        if self.engine is not None:
+            one_of("engine", self.engine, ENGINES)
+        if self.address is not None:
+            text("address", self.address, "'auto'")
+        if self.start_method is not None:
+            one_of("start_method", self.start_method, START_METHODS)
+        one_of("infeasible", self.infeasible, INFEASIBLE)
+        if self.mask_form is not None:
+            one_of("mask_form", self.mask_form, MASK_FORMS)
+        if self.preload and self.start_method == "spawn":
+            raise ValueError(
+                f"preload={list(self.preload)!r} and start_method='spawn' exclude each "
+                "other: a fresh interpreter imports everything anew"
+            )
+        seconds("grace", self.grace)
+        text("namespace", self.namespace, "'training'")
+        if self.object_store_memory is not None:
+            bytes_of("object_store_memory", self.object_store_memory)
+        one_of("object_store_full", self.object_store_full, WHEN_FULL)
+        count("share_above", self.share_above, 1)
+        count("actor_history", self.actor_history, 0)
+        if not isinstance(cast("object", self.log_to_driver), bool):
+            raise TypeError(
+                f"log_to_driver takes True or False, not {self.log_to_driver!r}"
+            )

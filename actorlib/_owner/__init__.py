@@ -1,0 +1,63 @@
+"""The control plane: supervises actors, routes calls, counts references.
+
+In reading order:
+
+* ``engine``: the verbs of the embedded engine, in the owner's process.
+* ``threadsafe_engine``: the embedded engine for threads that are not its loop's, such
+  as scripts'.
+* ``tracing``: the engine of a script that asks for its timeline: it writes down what it
+  does.
+* ``machine``: the machine a runtime works on: what there is, who may have it, what
+  starts there.
+* ``actor_table``: the lives of a runtime's actors, and who holds which of them.
+* ``actor_record``: the actors of one runtime and the states they may be in.
+* ``supervisor``: the life of one actor, top to bottom.
+* ``teardown``: the steps of an end: each of them is done, whatever the others raise.
+* ``creation``: what actors are made from, ready to be sent.
+* ``worker_session``: one incarnation of a worker: from its first frame to its end.
+* ``restart_policy``: whether an actor that died is started anew, and when.
+* ``exit_reason``: why an actor is gone: what its process left behind, put in words.
+* ``names``: which name is whose: one actor for each name of a namespace.
+* ``refcount``: who holds a handle of which actor.
+* ``objects``: what refs stand for that were sent inside of values: kept while somebody
+  holds them.
+* ``shared_memory``: the shared memory of a runtime: what the owner makes, and what its
+  workers make.
+* ``mailbox``: the calls of one actor that wait and those that are on their way.
+* ``calls_under_way``: the calls of one actor without an answer, and which of them run.
+* ``router``: the owner's end of one actor's calls: out in order, back to whoever asked.
+* ``call_policy``: what holds for each call of one actor: how often it is sent again,
+  and until when.
+* ``response_target``: who wants the answer of a call: a ref of the owner's, or a
+  worker.
+* ``submission``: the owner's own calls on their way out: with their arguments, and in
+  order.
+* ``worker_requests``: what rises from workers: calls to other actors, creations,
+  endings, loans.
+* ``pending_creations``: actors that workers make: first what they are, then the
+  constructor's arguments.
+* ``untrusted``: what workers send pickled for the owner itself to read: options,
+  groups.
+* ``worker_calls``: A worker that waits for an answer to what it has asked.
+* ``call_tree``: which calls of workers have no answer, and which call made each.
+* ``streams``: streams through the owner: items to their readers, and back what those
+  have taken.
+* ``peer_links``: workers that call one another often are introduced: they get a link of
+  their own.
+* ``deadlines``: which calls' time is over, and when it is so next.
+* ``deadlocks``: tells a worker that what it waits for will never come, where that is
+  certain.
+* ``demand``: what actors ask for as things are now, while others come and go.
+* ``placement_groups``: the verbs of placement groups, for the owner's own code and for
+  workers.
+* ``task_pool``: every call of a function in a runtime.
+* ``task``: calls of functions, and the workers that run them: what each of them is.
+* ``task_group``: workers that run functions which ask for the same, and the calls that
+  wait for them.
+* ``task_workers``: every worker of functions in a runtime: hired, taught, sent calls,
+  and gone.
+* ``task_functions``: functions that are called in a runtime, and who runs which of
+  them.
+* ``task_slots``: where the seats of workers of functions come from: the machine, or a
+  placement group.
+"""

@@ -1,0 +1,540 @@
+"""The lives of a runtime's actors, and who holds which of them.
+
+What a life needs around it, what rises from workers, and the count of handles meet
+here: an actor lives while somebody holds it or it has something to do, and is forgotten
+when it is dead and nobody holds it any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import sys
+from collections import deque
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from actorlib._core.ids import ActorId, LoanId, ObjectId, maker_of
+from actorlib._core.interface import Interface, method_of
+from actorlib._core.kinds import UNITS
+from actorlib._core.resources import counted
+from actorlib._core.snapshot import ActorInfo, CallInfo
+from actorlib._owner.actor_record import ActorRecord, ActorState, Registry
+from actorlib._owner.call_policy import Terms, TermsOfFunctions
+from actorlib._owner.calls_under_way import UnderWay, with_states
+from actorlib._owner.creation import Birth
+from actorlib._owner.deadlines import Clock
+from actorlib._owner.demand import Demands
+from actorlib._owner.names import Directory
+from actorlib._owner.objects import Objects, is_object
+from actorlib._owner.refcount import OWNER, RUNTIME, Holders
+from actorlib._owner.response_target import Stopped
+from actorlib._owner.router import Dispatch
+from actorlib._owner.shared_memory import Stores, is_block, settings_of
+from actorlib._owner.streams import Reader
+from actorlib._owner.supervisor import Life
+from actorlib._owner.task_pool import Pool
+from actorlib._owner.teardown import tear_down
+from actorlib._owner.worker_calls import Waiting
+from actorlib._owner.worker_requests import Relay
+from actorlib._owner.worker_session import Session
+from actorlib._wire.call_headers import variables_in
+from actorlib._wire.messages import START, Frame
+from actorlib._wire.serialization import dump
+from actorlib.accelerators.base import Lease
+from actorlib.exceptions import ActorUnschedulableError, ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from actorlib._core.actor_options import ActorOptions
+    from actorlib._core.runtime_options import RuntimeOptions
+    from actorlib._owner.creation import Sealed
+    from actorlib._owner.machine import Machine
+    from actorlib._owner.refcount import Loans
+    from actorlib._processes.launcher import WorkerProcess
+    from actorlib._scheduler.catalogue import Demand
+
+
+class Lives:
+    """Every life of one runtime; see Surroundings, Actors and Loans.
+
+    Args:
+        machine: Where they are lived.
+        options: How the runtime behaves.
+
+    Attributes:
+        loop: The owner's loop.
+        grace: Seconds a busy actor is given to end.
+        clock: Says which calls' time is over.
+        loans: Where handles in payloads are counted: here.
+        registry: The actors and their states.
+        holders: Who has a handle of which.
+        stores: What large values are shared in.
+        by_id: The lives that are lived, or that somebody holds.
+        demands: What they ask for.
+        groups: The placement groups that some of them are in.
+        long_waits: Says who waits for long.
+        directory: Who answers to which name.
+        objects: What refs inside of values stand for.
+    """
+
+    def __init__(self, machine: Machine, options: RuntimeOptions) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.grace = options.grace
+        self.loans: Loans = self
+        self.registry = Registry(os.urandom(4))
+        self.holders = Holders()
+        self.stores = Stores(machine.shareable(options), settings_of(options))
+        self._machine = machine
+        self.by_id: dict[ActorId, Life] = {}
+        self._births: dict[ActorId, Birth] = {}
+        self._sessions = itertools.count(1)
+        self._history: deque[ActorInfo] = deque(
+            maxlen=min(options.actor_history, sys.maxsize)
+        )
+        self.directory = Directory(options.namespace, self.by_id.get)
+        self._made_by: dict[int, set[ActorId]] = {}
+        self.clock = Clock(self.loop)
+        self._relay = Relay(self)
+        process = self.registry.prefix(0)
+        self.objects = Objects(process, self.loop, self)
+        may_wait = options.infeasible == "wait"
+        self.demands = Demands(
+            machine.scheduler, self.by_id, self.loop, may_wait=may_wait
+        )
+        self.groups = self.demands.groups
+        self.long_waits = self.demands.long_waits
+        machine.scheduler.admission.titles = self._titles
+        self.pool = Pool(
+            self,
+            machine,
+            may_wait=may_wait,
+            goes_ahead=self.stores.memory.budget is not None,
+        )
+
+    def __iter__(self) -> Iterator[Life]:
+        return iter(list(self.by_id.values()))
+
+    def bear(
+        self,
+        actor: ActorId,
+        birth: Birth,
+        arguments: Sealed | BaseException | asyncio.Future[Sealed],
+        *,
+        is_nested: bool = False,
+    ) -> None:
+        """Starts the life of an actor, or ends it here if it can never be placed.
+
+        Args:
+            actor: Its id.
+            birth: Its class and options.
+            arguments: For the constructor, why there are none, or a future of them.
+            is_nested: Whether a worker asks for it.
+        """
+        face, options, is_actor = birth.interface, birth.options, birth.runs is None
+        record = ActorRecord(
+            id=actor,
+            interface=face,
+            options=options,
+            is_actor=is_actor,
+            is_nested=is_nested,
+        )
+        self.registry.add(record)
+        self._births[actor] = birth
+        self.directory.enter(actor, birth.options)
+        if birth.options.is_detached:
+            self.holders.add(actor, RUNTIME)
+        life = self.by_id[actor] = Life(record, self, self._dispatch_of)
+        removed = self.groups.join(birth.options, actor, life.evict)
+        never = removed or None
+        if not never and not self.awaits_neighbours(record):
+            never = self.demands.refusal(life)
+        if never is not None:
+            # Whoever creates it has no handle yet, and it must not be forgotten before.
+            self.holders.add(actor, OWNER)
+            self.loop.call_soon(self.drop, actor, OWNER, 1)
+            error = ActorUnschedulableError(never, actor_id=actor.hex())
+            record.was_evicted = bool(removed)
+            life.be_stillborn(error, arguments)
+        else:
+            life.begin(arguments)
+
+    def bear_worker(
+        self,
+        label: str,
+        options: ActorOptions,
+        demand: Demand,
+        arguments: Sealed,
+        *,
+        is_nested: bool,
+    ) -> Life:
+        """Starts the life of a worker of functions; see Workshop."""
+        nobody = method_of(_nothing)
+        interface = Interface(label, nobody, {})
+        actor = self.registry.new_id()
+        birth = Birth(None, interface, options, demand.request)
+        self.bear(actor, birth, arguments, is_nested=is_nested)
+        return self.by_id[actor]
+
+    def _dispatch_of(self, life: Life) -> Dispatch:
+        record, cancel_made = life.record, self._relay.cancel_made
+        kind = Terms if record.is_actor else TermsOfFunctions
+        ends_later = record.interface.awaits
+        terms = kind(self.clock, record.method, record.options, ends_later, cancel_made)
+        return Dispatch(self, life.died, life.unavailable, life.idle, terms)
+
+    def create_for(
+        self, actor: ActorId, birth: Birth, maker: int
+    ) -> asyncio.Future[Sealed]:
+        """Starts the life of an actor that a worker makes; see Actors.
+
+        Raises:
+            ProtocolError: There is one by that id.
+        """
+        if self.registry.find(actor) is not None:
+            raise ProtocolError(f"actor {actor.hex()} is made a second time")
+        self.holders.add(actor, maker)
+        if not (birth.options.is_detached or self._is_of_functions(maker)):
+            self._made_by.setdefault(maker, set()).add(actor)
+        given: asyncio.Future[Sealed] = self.loop.create_future()
+        self.bear(actor, birth, given, is_nested=True)
+        return given
+
+    def _is_of_functions(self, session: int) -> bool:
+        """Whether a worker runs functions: actors that those make outlive it."""
+        return self.holders.who(session) in self.pool.hands
+
+    def infos(self) -> list[ActorInfo]:
+        """What is known of each actor, the forgotten last; see Actors."""
+        return [*map(self._info, self._actors()), *reversed(self._history)]
+
+    def available(self) -> dict[str, float]:
+        """What nobody holds; see Actors."""
+        return self._machine.scheduler.ledger.available()
+
+    def total(self) -> dict[str, float]:
+        """Everything that may be granted; see Actors."""
+        return self._machine.scheduler.ledger.total()
+
+    def _actors(self) -> Iterator[Life]:
+        """All but workers of functions."""
+        return (life for life in self.by_id.values() if life.record.is_actor)
+
+    def _info(self, life: Life) -> ActorInfo:
+        record, lease, options = life.record, life.record.lease, life.record.options
+        shares = lease.shares if lease is not None else ()
+        mask = self._machine.mask(lease, options) if shares and lease else None
+        return ActorInfo(
+            actor_id=record.id.hex(),
+            class_name=record.called.class_name,
+            state=record.state.value,
+            pid=life.pid,
+            resources=counted(options.request.amounts),
+            devices={share.device.id: share.units / UNITS for share in shares},
+            mask=mask,
+            restarts=life.restarts.count,
+            pending_calls=life.dispatch.pending,
+            death=str(record.exit or ""),
+            name=options.name,
+            namespace=self.directory.namespace_of(options),
+            is_detached=options.is_detached,
+            placement_group=options.group.id.hex() if options.group else None,
+            awaits_arguments=life.waits_for_arguments,
+            started_at=record.started_at,
+            ended_at=record.ended_at,
+            repr_name=record.called.own,
+            earlier_deaths=life.restarts.earlier_deaths,
+        )
+
+    def unanswered(self) -> list[CallInfo]:
+        """The calls without an answer: those to one actor together, then functions'."""
+        found: list[CallInfo] = []
+        for life in self._actors():
+            prefix = self.registry.prefix(life.dispatch.session)
+            calls = with_states(
+                life.dispatch.unanswered(),
+                life.record.interface,
+                life.record.options,
+                # What came over a link is known of by the mark that it leaves.
+                is_busy=bool(self.stores.mark(prefix)),
+            )
+            found += [self._call_info(life, prefix, call) for call in calls]
+        return found + [self._function_info(call) for call in self.pool.unanswered()]
+
+    def _function_info(self, call: UnderWay) -> CallInfo:
+        task, task_id = self.pool.task(call.number), ""
+        if task is not None and task.hand is not None:
+            prefix = self.registry.prefix(task.hand.life.dispatch.session)
+            task_id = f"{prefix.hex()}{task.sent_as:016x}"
+        return CallInfo(
+            actor_id="",
+            class_name="",
+            method=call.method,
+            state=call.state,
+            name=call.method,
+            task_id=task_id,
+            age=None if call.since is None else self.clock.now() - call.since,
+            caller=self._caller(call.reply),
+            variables=variables_in(call.told or {}),
+        )
+
+    def _call_info(self, life: Life, prefix: bytes, call: UnderWay) -> CallInfo:
+        record, told = life.record, call.told or {}
+        is_there = call.state in ("queued", "running")
+        return CallInfo(
+            actor_id=record.id.hex(),
+            class_name=record.called.class_name,
+            method=call.method,
+            state=call.state,
+            actor_name=record.options.name,
+            name=told.get("name") or f"{record.called.class_name}.{call.method}",
+            task_id=f"{prefix.hex()}{call.number:016x}" if is_there else "",
+            age=None if call.since is None else self.clock.now() - call.since,
+            caller=self._caller(call.reply),
+            variables=variables_in(told),
+        )
+
+    def _caller(self, reply: object) -> str:
+        """The call that waits for an answer; empty for the owner's own code."""
+        while isinstance(reply, Stopped):
+            reply = reply.reply
+        if not isinstance(reply, Waiting | Reader):
+            return ""
+        life = self.by_id.get(reply.session.actor)
+        if life is None:
+            return "a call of an actor that is gone"
+        method = life.dispatch.method_of(reply.asking)
+        if not life.record.is_actor:  # a function's worker is nobody
+            return f"{method} (pid {life.pid})"
+        return life.record.method(method) if method else life.record.title
+
+    def _titles(self) -> dict[int, str]:
+        """What the holders of leases are called, by the ids of these objects."""
+        found = {
+            id(lease): life.record.title
+            for life in self.by_id.values()
+            if (lease := life.place.lease) is not None
+        }
+        for hand in self.pool.hands.values():
+            lease = hand.lease or hand.life.place.lease
+            found[id(lease)] = hand.title
+        for group in self.groups:
+            found[id(group.lease)] = group.spec.label
+        return found
+
+    def find(self, actor: ActorId) -> Life | None:
+        """The life of an actor; see Actors."""
+        return self.by_id.get(actor)
+
+    def awaits_neighbours(self, record: ActorRecord) -> bool:
+        """Whether actors it is to be near to, or apart from, have no place yet."""
+        return self.demands.are_awaited(record.options)
+
+    async def neighbours(self, record: ActorRecord) -> None:
+        """Done when they have a place, or are dead; see Surroundings."""
+        while self.demands.are_awaited(record.options):
+            await self.demands.placed(record.options)
+
+    def enter(self, record: ActorRecord) -> asyncio.Future[Lease]:
+        """Asks for the actor's share; see Surroundings."""
+        return self.demands.enter(self.by_id[record.id])
+
+    def leave(self, promise: asyncio.Future[Lease]) -> None:
+        """Gives up a place in line, or a share that was not taken; see Surroundings."""
+        if promise.done() and not promise.cancelled() and promise.exception():
+            return
+        if not self.groups.leave(promise):
+            self._machine.scheduler.admission.leave(promise)
+
+    def queue_anew(self, promise: asyncio.Future[Lease]) -> None:
+        """Goes to the end of the line; see Surroundings."""
+        if not any(group.queue_anew(promise) for group in self.groups):
+            self._machine.scheduler.admission.queue_anew(promise)
+
+    def release_lease(self, lease: Lease) -> None:
+        """Gives a share back; see Surroundings."""
+        if not self.groups.release(lease):
+            self._machine.scheduler.admission.release(lease)
+
+    def launch(self, record: ActorRecord, lease: Lease) -> WorkerProcess:
+        """Starts a worker for the actor; see Surroundings."""
+        return self._machine.launch(record.label, lease)
+
+    def open_session(self, life: Life, process: WorkerProcess) -> Session:
+        """Opens the pipe to a worker; see Surroundings."""
+        number = next(self._sessions)
+        prefix = self.registry.prefix(number)
+        self.holders.enter(number, life.record.id)
+        session = Session(
+            self.loop,
+            life.record.id,
+            number,
+            prefix,
+            process,
+            life.dispatch,
+            self.stores.showing(prefix),
+            self.holders,
+            self._relay.serve,
+            life.is_ready,
+        )
+        self._relay.introductions.enter(session)
+        self.stores.enter(session, process.sock)
+        return session
+
+    def start_frame(
+        self, life: Life, session: Session, lease: Lease, arguments: Sealed
+    ) -> Frame:
+        """What a worker is told first; see Surroundings."""
+        record = life.record
+        birth = self._births[record.id]
+        if birth.runs is not None and not lease.shares:
+            lease = Lease(amounts=birth.runs.amounts)  # that of what it runs
+        environment = self._machine.environment(lease, record.options)
+        threads = environment.get("OMP_NUM_THREADS") or ""
+        env = record.options.runtime_env or {}
+        directory = env.get("working_dir")
+        setup = {
+            "actor": record.id,
+            "name": record.called.class_name,
+            "prefix": session.prefix,
+            "looped": record.interface.is_async,
+            "limits": record.options.limits(is_async=record.interface.is_async),
+            "groups": record.interface.grouped(),
+            "unread": record.interface.max_unread,
+            "environment": environment,
+            "path": _path(directory),
+            "directory": directory,
+            "threads": int(threads) if threads.isdecimal() else None,
+            "named": record.options.name,
+            "namespace": self.directory.namespace,
+            "node": self._machine.id,
+            "env": env,
+            "grace": self.grace,
+            "ids": self._machine.accelerator_ids(lease, record.options),
+            "resources": counted(lease.amounts),
+            "reconstructed": life.restarts.count > 0 or life.restarts.has_lived,
+            "shared": self._machine.is_shared,
+            "functions": birth.runs is not None,
+        }
+        if record.options.group is not None:
+            setup["group"] = dump(record.options.group)
+            captures = record.options.placement_group_capture_child_tasks
+            setup["captures"] = bool(captures)
+        payload, loans = arguments
+        if loans:
+            self.arrived(loans, session.number)  # it may be needed again
+        if birth.definition is None:
+            return (START, setup, b"", loans, payload)
+        captured = birth.definition.loans
+        self.arrived(captured, session.number)
+        both = (*(loans or ()), *captured) or None
+        return (START, setup, birth.definition.source, both, payload)
+
+    def spent(self, arguments: Sealed) -> None:
+        """A constructor's arguments will not be sent again; see Surroundings."""
+        self.returned(arguments.loans or (), OWNER)
+
+    def close_session(self, session: Session) -> None:
+        """Forgets what a worker held; see Surroundings."""
+        number, prefix = session.number, session.prefix
+        tear_down(
+            session,
+            lambda: self._relay.forget(session),
+            lambda: self.objects.lost(prefix),
+            lambda: self._forget_holder(number),
+            lambda: self._note_what_ran(session),
+            lambda: self.stores.leave(session),
+            lambda: self._end_made(number),
+            lambda: self.groups.orphan(number),
+        )
+
+    def _forget_holder(self, session: int) -> None:
+        unheld = self.holders.forget(session)
+        tear_down(session, *(partial(self._unheld, loan) for loan in unheld))
+
+    def _note_what_ran(self, session: Session) -> None:
+        mark, life = self.stores.mark(session.prefix), self.by_id[session.actor]
+        life.dispatch.callers.note(mark, life.record.interface.methods)
+        self.pool.workers.left(session.actor, mark)
+
+    def _end_made(self, session: int) -> None:
+        for actor in self._made_by.pop(session, ()):
+            self.by_id[actor].stop("the actor that made it ended")
+
+    def is_memory_short(self) -> bool:
+        """Whether the kernel has killed for lack of memory; see Surroundings."""
+        return self._machine.is_memory_short()
+
+    # Who holds what; see Loans and Actors.
+
+    def arrived(self, loans: Collection[LoanId], holder: int) -> None:
+        """Counts what a frame brought to a holder."""
+        for loan in loans:
+            if not self.holders.add(loan, holder):
+                continue
+            if is_block(loan):
+                self.stores.held(loan)
+            elif (life := self.by_id.get(ActorId(loan))) is not None:
+                life.revive()
+
+    def returned(self, loans: Collection[LoanId], holder: int) -> None:
+        """Counts what a holder does not hold any more."""
+        for actor in loans:
+            self.drop(actor, holder, 1)
+
+    def lent(self, loans: Collection[LoanId], holder: int) -> None:
+        """Hands over to a worker what this process kept for it."""
+        self.holders.move(loans, holder)
+
+    def drop(self, loan: LoanId, holder: int, count: int) -> None:
+        """A holder gives loans back; the last one ends the actor."""
+        if self.holders.remove(loan, holder, count):
+            self._unheld(loan)
+
+    def _unheld(self, loan: LoanId) -> None:
+        if is_block(loan):
+            self.stores.unheld(loan)
+        elif is_object(loan):
+            self.objects.unheld(ObjectId(loan))
+        life = self.by_id.get(ActorId(loan))
+        if life is None:
+            return
+        life.end_when_idle("nobody held a handle of it any more")
+        self._forget_if_over(life)
+
+    def buried(self, life: Life) -> None:
+        """The actor is dead and everything it had is back; see Surroundings."""
+        actor = life.record.id
+        del self._births[actor]
+        self.demands.buried(life)
+        self.groups.part(life.record.options, actor)
+        self.directory.leave(actor)
+        self._made_by.get(maker_of(actor), set()).discard(actor)
+        if life.record.options.is_detached:
+            self.holders.remove(actor, RUNTIME)
+        if life.unsent is not None:
+            self.spent(life.unsent)
+        self._forget_if_over(life)
+
+    def _forget_if_over(self, life: Life) -> None:
+        actor = life.record.id
+        if life.record.state is not ActorState.DEAD or self.holders.is_held(actor):
+            return
+        is_known = self.by_id.pop(actor, None) is not None
+        self.registry.forget(actor)
+        if is_known and life.record.is_actor and self._history.maxlen:
+            self._history.append(self._info(life))
+
+
+def _nothing() -> None:
+    """What the constructor of a worker takes."""
+
+
+def _path(directory: str | None) -> list[str]:
+    """Where a worker imports from: the empty entry is the owner's own directory."""
+    if directory is None:
+        return sys.path
+    return [directory, *(entry or str(Path.cwd()) for entry in sys.path)]

@@ -1,0 +1,43 @@
+"""What actors are made from, ready to be sent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from actorlib._core.actor_options import ActorOptions
+    from actorlib._core.ids import LoanId
+    from actorlib._core.interface import Interface
+    from actorlib._core.resources import Resources
+    from actorlib._shm.payload import Payload
+    from actorlib._wire.function_code import Definition
+
+
+class Birth(NamedTuple):
+    """What an actor is made from, ready to be sent.
+
+    Attributes:
+        definition: The class; None if it is a worker of functions.
+        interface: The face of the class.
+        options: What it asks for.
+        runs: What each function holds that it runs, if it is a worker of functions.
+    """
+
+    definition: Definition | None
+    interface: Interface
+    options: ActorOptions
+    runs: Resources | None = None
+
+
+class Sealed(NamedTuple):
+    """A constructor's or a method's arguments, ready to be sent.
+
+    Attributes:
+        payload: The arguments.
+        loans: The actors whose handles are among them, or None.
+    """
+
+    payload: Payload
+    loans: Collection[LoanId] | None

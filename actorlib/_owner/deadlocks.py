@@ -1,0 +1,268 @@
+"""Tells a worker that what it waits for will never come, where that is certain.
+
+Certain means: each wait of the circle has no end of its own (no timeout, no deadline),
+and each call needs the one thread that waits. A wait that goes through an ``async def``
+which awaits, or through an actor with several threads, is never reported.
+
+Which threads of actors wait for which calls, and whether they wait for one another.
+
+A thread that blocks until a call is answered does nothing else. So if that call needs
+a thread which blocks likewise, and so on until the first, none of them will ever end.
+Only what is certain is kept here: a wait that may end by itself is no edge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import (
+    Callable,
+    Hashable,
+)
+from itertools import (
+    pairwise,
+)
+from typing import (
+    TYPE_CHECKING,
+    Generic,
+    NamedTuple,
+    Protocol,
+    TypeVar,
+)
+
+from actorlib._owner.actor_record import (
+    ActorState,
+)
+from actorlib._owner.call_tree import (
+    Made,
+)
+from actorlib._owner.response_target import (
+    Asker,
+)
+from actorlib._wire.messages import (
+    LOOP,
+    MAIN,
+)
+from actorlib.exceptions import (
+    DeadlockError,
+)
+
+if TYPE_CHECKING:
+    from actorlib._core.ids import (
+        ActorId,
+    )
+    from actorlib._owner.actor_record import (
+        ActorRecord,
+    )
+    from actorlib._owner.supervisor import (
+        Life,
+    )
+    from actorlib._owner.worker_session import (
+        Session,
+    )
+
+
+A = TypeVar("A", bound=Hashable)
+C = TypeVar("C", bound=Hashable)
+
+
+class Wait(NamedTuple, Generic[C]):
+    """A thread that waits.
+
+    Attributes:
+        who: The method that it runs, with its class.
+        call: What it waits for.
+    """
+
+    who: str
+    call: C
+
+
+class Need(NamedTuple, Generic[A]):
+    """What a call that has no answer needs.
+
+    Attributes:
+        what: The method, with its class.
+        thread: The one thread that can run it, or None if it is not known.
+    """
+
+    what: str
+    thread: tuple[A, int] | None
+
+
+class Link(NamedTuple):
+    """One wait of a circle.
+
+    Attributes:
+        who: Who waits.
+        what: What for.
+    """
+
+    who: str
+    what: str
+
+
+class Waits(Generic[A, C]):
+    """Who waits for what, by thread: an actor, and MAIN or LOOP of ``_wire.frames``."""
+
+    def __init__(self) -> None:
+        self._waits: dict[tuple[A, int], Wait[C]] = {}
+
+    def __len__(self) -> int:
+        """How many threads wait, or have waited for what is answered by now."""
+        return len(self._waits)
+
+    def begin(
+        self,
+        thread: tuple[A, int],
+        wait: Wait[C],
+        need: Callable[[C], Need[A] | None],
+    ) -> list[Link]:
+        """A thread begins to wait.
+
+        Args:
+            thread: Which one.
+            wait: What for.
+            need: What a call needs now; None if it has been answered.
+
+        Returns:
+            The circle that this closes, beginning here; empty if there is none.
+        """
+        self._waits[thread] = wait
+        links: list[Link] = []
+        seen: set[tuple[A, int]] = set()
+        following: tuple[A, int] | None = thread
+        while following is not None and following not in seen:
+            seen.add(following)
+            waiting = self._waits.get(following)
+            needed = need(waiting.call) if waiting is not None else None
+            if waiting is None or needed is None:
+                return []
+            links.append(Link(waiting.who, needed.what))
+            following = needed.thread
+        if following != thread:
+            return []
+        del self._waits[thread]
+        return links
+
+    def end(self, thread: tuple[A, int]) -> None:
+        """A thread does not wait any more."""
+        self._waits.pop(thread, None)
+
+    def forget(self, actor: A) -> None:
+        """The process of an actor is gone."""
+        for thread in [thread for thread in self._waits if thread[0] == actor]:
+            del self._waits[thread]
+
+
+def circle_in_words(links: list[Link]) -> str:
+    """What waits for what, and what to do about it."""
+    first = links[0]
+    told = f"{first.who} waits for {first.what}"
+    if len(links) == 1:
+        told += " of the same actor"
+    for before, link in pairwise(links):
+        if link.who != before.what:
+            told += f", which is behind {link.who}"
+        told += f", which waits for {link.what}"
+    return (
+        f"{told}, which cannot begin before {first.who} has ended: make one of them "
+        "async, give the actor max_concurrency=2, or await it elsewhere"
+    )
+
+
+_HAVE_PROCESS = (ActorState.ALIVE, ActorState.DRAINING)
+
+
+class Waited(Asker, Made, Protocol):
+    """A call that a worker waits for.
+
+    Attributes:
+        life: The actor that it is of.
+        method: What is called.
+        number: The number that it has there; 0 if it has not been made.
+        has_end: Whether it has a deadline.
+    """
+
+    life: Life | None
+    method: str
+    number: int
+    has_end: bool
+
+    def drop(self) -> bool:
+        """Cancels it; True if it is told when it has ended."""
+        ...
+
+
+class Deadlocks:
+    """The waits of all workers.
+
+    Args:
+        find: Finds a call that has no answer, by the number of the session and its own.
+        life_of: Finds an actor.
+    """
+
+    def __init__(
+        self,
+        find: Callable[[int, int], Waited | None],
+        life_of: Callable[[ActorId], Life | None],
+    ) -> None:
+        self._find = find
+        self._life_of = life_of
+        self._waits: Waits[ActorId, tuple[int, int, ActorId]] = Waits()
+
+    def wait(self, session: Session, call: int, thread: int, method: str) -> None:
+        """A thread of a worker does nothing until a call is answered.
+
+        Args:
+            session: The worker.
+            call: The call, by the worker's number; 0 if it does not wait any more.
+            thread: Which thread.
+            method: What it runs.
+        """
+        place = session.actor, thread
+        self._waits.end(place)
+        asked = self._find(session.number, call)
+        if asked is None:  # answered meanwhile
+            return
+        life = self._life_of(session.actor)
+        who = method if life is None else _named(life, method, asked.life)
+        wait = Wait(who, (session.number, call, session.actor))
+        circle = self._waits.begin(place, wait, self._need)
+        if circle:
+            asked.drop()  # first: whoever waited may be the one to run it
+            asked.fail(DeadlockError(circle_in_words(circle)))
+
+    def forget(self, actor: ActorId) -> None:
+        """The process of an actor is gone."""
+        self._waits.forget(actor)
+
+    def _need(self, key: tuple[int, int, ActorId]) -> Need[ActorId] | None:
+        session, call, waiting = key
+        asked = self._find(session, call)
+        if asked is None or asked.life is None or asked.has_end or not asked.number:
+            return None
+        record = asked.life.record
+        thread = thread_of(record, asked.method)
+        place = None if thread is None else (record.id, thread)
+        what = _named(asked.life, asked.method, self._life_of(waiting))
+        return Need(what, place)
+
+
+def _named(life: Life, method: str, other: Life | None) -> str:
+    """One method of two, which are told apart by their processes if they have two."""
+    record = life.record
+    return record.called.method(method) if life is other else record.method(method)
+
+
+def thread_of(record: ActorRecord, method: str) -> int | None:
+    """The one thread of an actor that can run a method; None if it is not known."""
+    if record.state is ActorState.STARTING:
+        return MAIN  # nothing runs before the constructor has ended
+    if record.state not in _HAVE_PROCESS:
+        return None
+    face = record.interface
+    if face.is_async:
+        found = face.methods.get(method)
+        if found is not None and found.is_async:
+            return LOOP
+        return MAIN if not record.options.concurrency_groups else None
+    return None if record.options.limits(is_async=False) else MAIN

@@ -1,0 +1,573 @@
+"""The verbs of the embedded engine, in the owner's process.
+
+It ties the rooms together and decides nothing itself: the ledger says who holds what,
+the mailbox which frames go, the postmortem why an actor died.
+
+Where an actor is, or what it waits for, in a sentence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from abc import (
+    ABC,
+    abstractmethod,
+)
+from contextlib import (
+    suppress,
+)
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    NoReturn,
+)
+
+from actorlib._core.engine import (
+    ActorSpec,
+    Hold,
+    PendingCalls,
+)
+from actorlib._core.flow_control import (
+    bounds_of,
+)
+from actorlib._core.forking import (
+    part_loop,
+)
+from actorlib._core.function_options import (
+    FunctionOptions,
+)
+from actorlib._core.group_spec import (
+    GroupId,
+)
+from actorlib._core.object_ref import (
+    ObjectRef,
+)
+from actorlib._core.propagation import (
+    MARKED,
+)
+from actorlib._core.resources import (
+    format_amount,
+)
+from actorlib._core.runtime_context import (
+    RuntimeContext,
+)
+from actorlib._core.runtime_env import (
+    Heritage,
+    refuse_own,
+)
+from actorlib._core.snapshot import (
+    Snapshot,
+)
+from actorlib._core.stream_reader import (
+    Reading,
+)
+from actorlib._owner.actor_record import (
+    ActorState,
+)
+from actorlib._owner.actor_table import (
+    Lives,
+)
+from actorlib._owner.creation import (
+    Birth,
+)
+from actorlib._owner.placement_groups import (
+    GroupVerbs,
+)
+from actorlib._owner.refcount import (
+    OWNER,
+)
+from actorlib._owner.shared_memory import (
+    is_block,
+)
+from actorlib._owner.streams import (
+    OwnerFeed,
+)
+from actorlib._owner.submission import (
+    Runs,
+    Sending,
+)
+from actorlib._processes.signal_wakeup import (
+    Wakeup,
+)
+from actorlib._wire.call_headers import (
+    tell,
+)
+from actorlib._wire.function_code import (
+    Definitions,
+)
+from actorlib._wire.serialization import (
+    encode_plain_call,
+)
+from actorlib.exceptions import (
+    ActorHandleNotFoundError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import (
+        Callable,
+        Coroutine,
+        Mapping,
+    )
+
+    from actorlib._core.actor_options import (
+        ActorOptions,
+    )
+    from actorlib._core.function_options import (
+        FunctionSpec,
+    )
+    from actorlib._core.ids import (
+        ActorId,
+        LoanId,
+        ObjectId,
+    )
+    from actorlib._core.interface import (
+        Interface,
+        Method,
+    )
+    from actorlib._core.runtime_options import (
+        RuntimeOptions,
+    )
+    from actorlib._core.snapshot import (
+        ActorInfo,
+        CallInfo,
+    )
+    from actorlib._owner.demand import (
+        Demands,
+    )
+    from actorlib._owner.machine import (
+        Machine,
+    )
+    from actorlib._owner.supervisor import (
+        Life,
+    )
+
+
+_BEFORE = "Why it was restarted before, oldest first:"
+
+
+def explain(life: Life, demands: Demands, now: float) -> str:
+    """Why an actor is not placed yet, or where it is.
+
+    Args:
+        life: The actor.
+        demands: What it and the others ask for.
+        now: The time by the owner's loop.
+    """
+    record = life.record
+    if life.waits_for_arguments:
+        return f"{record.label} waits for a ref among its constructor's arguments"
+    if life.place.waits_for_neighbours:
+        return (
+            f"{record.label} waits for a place for the actors that it is to be "
+            "near to, or apart from"
+        )
+    state = f"{record.called.at(life.pid)} is {record.state.value}"
+    if record.state is ActorState.RESTARTING:
+        state = f"{state}, {life.restarts.told(now)}"
+    is_pending = record.state is ActorState.PENDING
+    if is_pending or (life.place.promise is not None and life.is_placeless):
+        told = demands.explain(life)
+        return told if is_pending else f"{state}: {told}"
+    if record.exit is not None:
+        dead = f"{record.title} is dead: {record.exit}"
+        earlier = life.restarts.earlier_deaths
+        return "\n  - ".join((f"{dead}\n{_BEFORE}", *earlier)) if earlier else dead
+    if record.state is ActorState.RESTARTING:
+        return state
+    held = ", ".join(
+        f"{format_amount(share.device.kind, share.units)} of "
+        f"{share.device.kind} {share.device.id}"
+        for share in (record.lease.shares if record.lease else ())
+    )
+    return f"{state} on {held or 'no device'}"
+
+
+_PATIENCE = 5.0
+"""Seconds beyond the grace after which an end is forced, whatever the template does."""
+
+
+class LocalEngine(ABC):
+    """Runs actors as subprocesses of this process; see Engine.
+
+    What is here is done by the thread of its loop; how others get there is said by the
+    one class that is derived from it.
+    """
+
+    def __init__(self, machine: Machine, options: RuntimeOptions) -> None:
+        self.loop = asyncio.get_running_loop()
+        kinds = machine.inventory.devices
+        self.machine = machine
+        self.lives = Lives(machine, options)
+        process = self.lives.registry.prefix(0)
+        self.context = RuntimeContext(
+            namespace=options.namespace,
+            job_id=process[:4].hex(),
+            node_id=machine.id,
+            worker_id=process.hex(),
+            runtime_env=options.runtime_env or {},
+            accelerator_ids={kind: [] for kind in kinds},
+        )
+        self.memory = self.lives.stores.memory
+        self.memory.belong(process, self, is_counted=True)
+        self.lives.objects.engine = self
+        self._living = self.lives.by_id  # at hand for every call
+        self._grace = options.grace
+        self._thread = threading.get_ident()
+        self._definitions = Definitions(self)
+        self._sending = Sending(self, self.lives, self.loop)
+        self._lanes = self._sending.lanes  # at hand likewise
+        self._runs = Runs(self.lives.pool, self, self._sending)
+        self.groups = GroupVerbs(
+            self.lives.groups, self.loop, self._new_group, self._check_open
+        )
+        self._wakeup = Wakeup(self.loop)
+        self._is_closed = False
+        self._is_forsaken = False
+        self._is_ended = False
+        env = options.runtime_env
+        self._heritage = Heritage(env) if env else None
+        self.pending = PendingCalls()
+
+    # The verbs.
+
+    def create(self, spec: ActorSpec) -> ActorId:
+        """Starts the life of an actor; see Engine."""
+        self._check_thread()
+        if self._heritage:
+            spec = self._heritage.given_to(spec)
+        if self.machine.is_shared:
+            refuse_own(spec.options.runtime_env)
+        self.lives.directory.vacant(spec.options)
+        name = spec.interface.class_name
+        definition = self._definitions.of(name, spec.source, spec.sent)
+        arguments = self._sending.arguments(name, spec.args, spec.kwargs)
+        actor = self.lives.registry.new_id()
+        birth = Birth(definition, spec.interface, spec.options)
+        self.lives.bear(actor, birth, self._sending.sealed(arguments))
+        return actor
+
+    def call(
+        self,
+        actor: ActorId,
+        method: Method,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> ObjectRef[Any]:
+        """Sends a call; see Engine."""
+        life = self._living.get(actor)
+        if life is None or self._is_closed or threading.get_ident() != self._thread:
+            return self._call_else(actor, method, args, kwargs)
+        told = method.told
+        if told is not None or MARKED:
+            told = tell(method)
+        ref: ObjectRef[Any] = ObjectRef(loop=self.loop)
+        payload = None if kwargs or self._lanes else encode_plain_call(args)
+        if payload is not None:  # the usual case: everything else is the long way
+            life.dispatch.call(ref, method.name, payload, told)
+            return ref
+        self._sending.send(life, ref, method, args, kwargs, told)
+        return ref
+
+    def run(
+        self,
+        spec: FunctionSpec,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> ObjectRef[Any]:
+        """Calls a function; see Engine."""
+        if threading.get_ident() != self._thread:
+            return self._run_else(spec, args, kwargs)
+        if self._heritage:
+            spec = self._heritage.of(spec)
+        ref: ObjectRef[Any] = ObjectRef(loop=self.loop)
+        self._runs.run(ref, spec, args, kwargs)
+        return ref
+
+    @abstractmethod
+    def _call_else(
+        self,
+        actor: ActorId,
+        method: Method,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> ObjectRef[Any]:
+        """Sends a call from another thread, or says why there is nobody to call."""
+
+    @abstractmethod
+    def _run_else(
+        self,
+        spec: FunctionSpec,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> ObjectRef[Any]:
+        """Calls a function from another thread."""
+
+    def run_stream(
+        self,
+        spec: FunctionSpec,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> Reading:
+        """Calls a function that yields; see Engine."""
+        self._check_thread()
+        if self._heritage:
+            spec = self._heritage.of(spec)
+        pool = self.lives.pool
+        feed = OwnerFeed(self.loop, pool, pool)
+        bounds = bounds_of(spec.options.backpressure or 0)
+        reading = Reading(
+            self.loop, feed, bounds, is_detached=bool(spec.options.detach)
+        )
+        reading.may_force(pool.force)
+        self._runs.run(reading, spec, args, kwargs)
+        return reading
+
+    def put(self, value: object) -> ObjectRef[Any]:
+        """Keeps a value as it is now; see Engine."""
+        self._check_thread()
+        return self.lives.objects.put(value)
+
+    def borrow(self, object_id: ObjectId) -> ObjectRef[Any]:
+        """The ref of an object that was sent here; see Engine."""
+        return self.lives.objects.borrow(object_id)
+
+    def stream(
+        self,
+        actor: ActorId,
+        method: Method,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        *,
+        is_capped: bool,
+    ) -> Reading:
+        """Sends a call of a generator; see Engine."""
+        life = self._life(actor)
+        feed = OwnerFeed(self.loop, life.dispatch, life.dispatch.streams)
+        bounds = bounds_of(method.options.backpressure or 0)
+        is_detached = bool(method.options.detach)
+        reading = Reading(
+            self.loop, feed, bounds, is_capped=is_capped, is_detached=is_detached
+        )
+        told = tell(method)
+        self._sending.send(life, reading, method, args, kwargs, told)
+        return reading
+
+    def obtain(self, spec: ActorSpec) -> Hold:
+        """The actor that has a name, or a new one; see Engine."""
+        self._check_thread()
+        life = self.lives.directory.holder(spec.options)
+        if life is None:
+            return Hold(self, self.create(spec), spec.interface, spec.options.name)
+        return self._hold(life)
+
+    def find(self, name: str, namespace: str | None) -> Hold:
+        """The actor of a name; see Engine."""
+        self._check_thread()
+        return self._hold(self.lives.directory.find(name, namespace))
+
+    def _hold(self, life: Life) -> Hold:
+        life.revive()
+        record = life.record
+        return Hold(self, record.id, record.interface, record.options.name)
+
+    def names(self) -> list[tuple[str, str]]:
+        """Who answers to a name; see Engine."""
+        return self.lives.directory.names()
+
+    def actors(self) -> list[ActorInfo]:
+        """What is known of each actor; see Engine."""
+        return self.lives.infos()
+
+    def interface(self) -> Interface:
+        """Refuses: this is no actor; see Engine."""
+        raise RuntimeError("this process is no actor's")
+
+    def leave(self) -> NoReturn:
+        """Refuses: this is no actor; see Engine."""
+        raise TypeError("exit_actor() ends the actor whose code calls it: this is none")
+
+    def ready(self, actor: ActorId) -> asyncio.Future[None]:
+        """Done when the actor is ready; see Engine."""
+        return self._life(actor).ready()
+
+    def end(self, actor: ActorId) -> asyncio.Future[None]:
+        """Ends the actor behind what it was sent; see Engine."""
+        life = self._life(actor)
+        life.end("it was ended")
+        return asyncio.shield(life.ended)
+
+    def kill(self, actor: ActorId, *, restart: bool = False) -> asyncio.Future[None]:
+        """Ends the actor at once; see Engine."""
+        life = self._life(actor)
+        if restart:
+            return life.interrupt("it was killed, to be restarted")
+        life.kill("it was killed")
+        return asyncio.shield(life.ended)
+
+    def retain(self, actor: LoanId) -> None:
+        """Counts a holder in this process; see Engine."""
+        if self.lives.holders.add(actor, OWNER) and is_block(actor):
+            self.lives.stores.held(actor)
+
+    def release(self, actor: LoanId) -> None:
+        """Counts a holder less, soon: a destructor may run anywhere; see Engine."""
+        if self._is_forsaken:
+            return
+        with suppress(RuntimeError):  # the loop is closed, and every actor gone with it
+            if threading.get_ident() == self._thread:
+                self.loop.call_soon(self.lives.drop, actor, OWNER, 1)
+            else:
+                self.loop.call_soon_threadsafe(self.lives.drop, actor, OWNER, 1)
+
+    def later(self, callback: Callable[[], None]) -> None:
+        """Calls back from the loop; see Engine."""
+        with suppress(RuntimeError):  # the loop is closed
+            self.loop.call_soon_threadsafe(callback)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it refuses everything by now; see Owner."""
+        return self._is_closed
+
+    def forsake(self) -> None:
+        """Refuses everything from now on; see Engine."""
+        self._is_forsaken = self._is_closed = True
+        part_loop(self.loop)
+        for life in self.lives:
+            life.forsake()
+        self.machine.forsake()
+
+    async def aclose(self) -> None:
+        """Ends every actor, the busy ones after a grace, and leaves no process."""
+        if self._is_forsaken or self._is_ended:
+            return
+        self._is_closed = self._is_ended = True
+        try:
+            await self._end_all()
+        finally:
+            self.lives.stores.close()
+            self._wakeup.close()
+
+    def abandon(self) -> Callable[[], None]:
+        """Ends everything at once, where the loop that it was on is closed.
+
+        Returns:
+            Blocks until no process is left.
+        """
+        if self._is_forsaken or self._is_ended:
+            return lambda: None
+        self._is_closed = self._is_ended = True
+        for life in self.lives:
+            life.forsake()
+        self.lives.stores.close()
+        self._wakeup.close()
+        return self.machine.abandon()
+
+    async def _end_all(self) -> None:
+        self.lives.groups.close()
+        self.lives.long_waits.close()
+        self.lives.pool.close("the runtime was shut down")
+        ended = {life.ended for life in self.lives if not life.ended.done()}
+        try:
+            for life in self.lives:
+                life.stop("the runtime was shut down")
+            if ended:
+                await asyncio.wait(ended, timeout=self._grace + _PATIENCE)
+        finally:
+            for life in self.lives:
+                life.kill("the runtime was shut down")
+            await _insisted(self.machine.aclose())
+        if ended:
+            await asyncio.wait(ended, timeout=_PATIENCE)
+
+    # Sending.
+
+    def _life(self, actor: ActorId) -> Life:
+        life = self.lives.find(actor)
+        if life is None or self._is_closed:
+            raise self._gone(actor)
+        self._check_thread()
+        return life
+
+    def _gone(self, actor: ActorId) -> ActorHandleNotFoundError:
+        """Why an actor cannot be called by anybody here."""
+        return ActorHandleNotFoundError(
+            f"actor {actor.hex()} belongs to another process, of which this one is "
+            "a fork"
+            if self._is_forsaken
+            else f"actor {actor.hex()} is of a runtime that was shut down: create "
+            "it anew in the one that runs now"
+        )
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise RuntimeError("this runtime was shut down")
+        self._check_thread()
+
+    def _new_group(self) -> GroupId:
+        return GroupId(self.lives.registry.new_id())
+
+    def _check_thread(self) -> None:
+        if threading.get_ident() != self._thread:
+            raise RuntimeError("this is done by the thread of the runtime's loop")
+
+    # Inspection.
+
+    def snapshot(self) -> Snapshot:
+        """The state of the runtime now."""
+        scheduler = self.machine.scheduler
+        return Snapshot(
+            total=scheduler.ledger.total(),
+            available=scheduler.ledger.available(),
+            waiting=tuple(
+                f"{label}: {request}"
+                for label, request in scheduler.admission.waiting()
+            ),
+            actors=tuple(self.lives.infos()),
+            object_store=self.lives.stores.told(),
+            groups=tuple(self.groups.infos()),
+            demands=tuple(scheduler.demands()),
+            crews=self.lives.pool.workers.info(),
+        )
+
+    def calls(self) -> list[CallInfo]:
+        """The calls that have no answer yet; see Owner."""
+        return self.lives.unanswered()
+
+    def available(self) -> dict[str, float]:
+        """What nobody holds; see Engine."""
+        return self.lives.available()
+
+    def total(self) -> dict[str, float]:
+        """Everything that may be granted; see Engine."""
+        return self.lives.total()
+
+    def explain_group(self, group: GroupId) -> str:
+        """Why a placement group waits, or where its bundles are; see Owner."""
+        return self.groups.explain(group)
+
+    def explain(self, actor: ActorId) -> str:
+        """Why an actor is not placed yet, or where it is."""
+        return explain(self._life(actor), self.lives.demands, self.loop.time())
+
+    def survey(self, label: str, options: ActorOptions | FunctionOptions) -> str:
+        """Where an actor, or a call, would go now, or what stands in its way."""
+        self._check_thread()
+        if isinstance(options, FunctionOptions):
+            options = self.lives.pool.plans.settled(options).worker
+        return self.lives.demands.survey(label, options)
+
+
+async def _insisted(work: Coroutine[Any, Any, None]) -> None:
+    """Does work that has an end to its end, however often the wait is cancelled."""
+    task = asyncio.ensure_future(work)
+    cancelled = False
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            cancelled = True
+    task.result()
+    if cancelled:
+        raise asyncio.CancelledError

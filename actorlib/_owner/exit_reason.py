@@ -1,0 +1,190 @@
+"""Why an actor is gone: what its process left behind, put in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from actorlib._owner.restart_policy import Fault
+from actorlib._processes.last_words import FATAL
+from actorlib.exceptions import (
+    ActorDiedError,
+    ActorPlacementGroupRemoved,
+    ActorUnavailableError,
+    ActorUnschedulableError,
+    Exit,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from actorlib._owner.actor_record import ActorRecord
+    from actorlib._processes.launcher import ProcessExit
+
+_SIGKILL = 9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remains:
+    """What is known when a process is gone.
+
+    Attributes:
+        process: How it ended, as its parent saw it.
+        asked: Why it was ended by us, or the empty string if it was not.
+        interrupted: Why it was killed to be restarted, or the empty string.
+        was_ready: Whether its constructor had finished.
+        constructor: The last line of the constructor's traceback, if it raised.
+        traceback: All of it.
+        protocol: What was wrong with its frames, if anything.
+        under_way: The methods of the calls that were under way, oldest first; None if
+            that is not known.
+        log_tail: The last lines of its standard error.
+        pid: Its process id, or 0.
+        is_memory_short: Whether the kernel has killed for lack of memory meanwhile.
+    """
+
+    process: ProcessExit
+    asked: str = ""
+    interrupted: str = ""
+    was_ready: bool = False
+    constructor: str = ""
+    traceback: str = ""
+    protocol: str = ""
+    under_way: Sequence[str] | None = None
+    log_tail: str = ""
+    pid: int = 0
+    is_memory_short: bool = False
+
+
+def exit_of(remains: Remains) -> Exit:
+    """Decides what ended an actor.
+
+    What was asked for comes first, then what the worker could still say, then what
+    the kernel says.
+    """
+    cause, reason = _cause(remains)
+    process = remains.process
+    ran = () if remains.asked else remains.under_way or ()
+    return Exit(
+        cause=cause,
+        code=process.code,
+        signal=process.signal,
+        reason=reason,
+        log_tail="" if remains.asked else remains.log_tail,
+        method=_blamed(ran, remains.log_tail),
+        others=max(0, len(ran) - 1),
+        pid=remains.pid,
+        constructor="" if remains.asked or remains.interrupted else remains.traceback,
+    )
+
+
+def fault_of(remains: Remains) -> Fault:
+    """Decides whether the end of an actor counts against its restarts."""
+    if remains.asked or remains.interrupted or remains.constructor:
+        return Fault.OWN
+    if remains.process.is_lost:
+        return Fault.LOST
+    return Fault.UNLAUNCHED if remains.process.trouble else Fault.OWN
+
+
+def died(
+    record: ActorRecord,
+    cause: BaseException | None,
+    restarted: str,
+    asked: str = "",
+) -> BaseException:
+    """The error of whoever asks something of an actor after its end.
+
+    Args:
+        record: What is known of the actor.
+        cause: What the constructor raised, or else why there was no process.
+        restarted: What is to be said of its restarts, or the empty string.
+        asked: Why it was ended, or the empty string.
+    """
+    actor = record.id.hex()
+    if isinstance(cause, ActorUnschedulableError) and not record.was_evicted:
+        return ActorUnschedulableError(str(cause), actor_id=actor)
+    how = record.exit or Exit(cause="asked", reason=asked or "it is ending")
+    message = f"{record.title} is dead{restarted}: {how}"
+    kind = ActorPlacementGroupRemoved if record.was_evicted else ActorDiedError
+    error = kind(message, exit=how, actor_id=actor)
+    error.__cause__ = cause
+    return error
+
+
+def unavailable(record: ActorRecord, how: Exit, attempt: str) -> ActorUnavailableError:
+    """The error of a call that is lost as the actor restarts.
+
+    Args:
+        record: What is known of the actor.
+        how: How its last process ended.
+        attempt: Which restart it is.
+    """
+    actor = record.id.hex()
+    return ActorUnavailableError(
+        f"{record.title} is restarting, {attempt}; await its handle to wait "
+        "for it, or let max_task_retries send calls again. It was restarted because: "
+        f"{how}",
+        exit=how,
+        actor_id=actor,
+    )
+
+
+def under_way(record: ActorRecord, sent: Sequence[str]) -> tuple[str, ...]:
+    """Which calls may have run: not more than may at once.
+
+    Args:
+        record: What is known of the actor.
+        sent: The methods of those that had come to it, oldest first.
+    """
+    face = record.interface
+    limits = record.options.limits(is_async=face.is_async)
+    if limits:
+        return tuple(sent[: sum(limits.values())])
+    if not face.is_async:
+        return tuple(sent[:1])
+    # Coroutines run side by side, and one plain method beside them.
+    methods = [face.methods.get(name) for name in sent]
+    is_plain = [method is None or not method.is_async for method in methods]
+    return tuple(
+        name
+        for place, name in enumerate(sent)
+        if not is_plain[place] or not any(is_plain[:place])
+    )
+
+
+def _blamed(ran: Sequence[str], log_tail: str) -> str | None:
+    """The one of several methods in which Python says it was, or the oldest."""
+    # A frame reads: File "/x.py", line 3 in crash
+    seen = {line.rpartition(" in ")[2] for line in log_tail.splitlines()}
+    named = [name for name in ran if FATAL in log_tail and name in seen]
+    return next(iter([*named, *ran]), None)
+
+
+def _cause(remains: Remains) -> tuple[str, str]:  # noqa: PLR0911  # one per cause
+    process = remains.process
+    if remains.asked:
+        return "asked", remains.asked
+    if remains.interrupted:
+        return "restarted", remains.interrupted
+    if remains.constructor:
+        return (
+            "failed to start",
+            f"it could not be made: {remains.constructor}",
+        )
+    if process.trouble:
+        cause = "lost" if remains.was_ready else "failed to start"
+        return cause, process.trouble
+    if remains.protocol:
+        return "crashed", f"its process broke the protocol: {remains.protocol}"
+    when = " while idle" if remains.under_way == () else ""
+    when = when if remains.was_ready else " before it was ready"
+    if process.signal == _SIGKILL and remains.is_memory_short:
+        return (
+            "out of memory",
+            f"the kernel killed its process{when} because memory was short; it had "
+            f"{process.peak // (1 << 20)} MiB at its peak",
+        )
+    if process.signal is not None:
+        return "crashed", f"a signal ended its process{when}"
+    return "exited", f"its own code ended its {process.what}{when}"

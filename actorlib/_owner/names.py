@@ -1,0 +1,198 @@
+"""Which name is whose: one actor for each name of a namespace.
+
+A name keeps nobody alive. Whether its actor still answers to it is not known here.
+
+Who answers to which name: actors that nobody has ended yet.
+
+A name is its actor's from ``.remote()`` on. One that is killed, or that leaves, has
+lost it at once, before its process is gone; one that merely lost its last handle and
+still works can be found, and then goes on.
+"""
+
+from __future__ import annotations
+
+from typing import (
+    TYPE_CHECKING,
+)
+
+from actorlib._core.validation import (
+    closest,
+)
+from actorlib.exceptions import (
+    ActorAlreadyExistsError,
+    ActorNotFoundError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import (
+        Callable,
+        Iterator,
+    )
+
+    from actorlib._core.actor_options import (
+        ActorOptions,
+    )
+    from actorlib._core.ids import (
+        ActorId,
+    )
+    from actorlib._owner.supervisor import (
+        Life,
+    )
+
+
+class Names:
+    """Actors by namespace and name."""
+
+    def __init__(self) -> None:
+        self._actors: dict[tuple[str, str], ActorId] = {}
+        self._names: dict[ActorId, tuple[str, str]] = {}
+
+    def __repr__(self) -> str:
+        return f"<Names of {len(self._names)} actors>"
+
+    def claim(self, namespace: str, name: str, actor: ActorId) -> None:
+        """Gives a name to an actor that has none.
+
+        Raises:
+            LookupError: The name is another's, or the actor has one: a bug.
+        """
+        taken = self._actors.get((namespace, name))
+        if taken is not None or actor in self._names:
+            raise LookupError(f"{namespace}/{name} cannot be {actor.hex()}'s")
+        self._actors[namespace, name] = actor
+        self._names[actor] = (namespace, name)
+
+    def find(self, namespace: str, name: str) -> ActorId | None:
+        """The actor that has a name, or None."""
+        return self._actors.get((namespace, name))
+
+    def free(self, actor: ActorId) -> None:
+        """Takes an actor's name from it, if it has one."""
+        name = self._names.pop(actor, None)
+        if name is not None:
+            del self._actors[name]
+
+    def name_of(self, actor: ActorId) -> tuple[str, str] | None:
+        """The namespace and the name of an actor, or None."""
+        return self._names.get(actor)
+
+    def __iter__(self) -> Iterator[tuple[str, str, ActorId]]:
+        """Every namespace, name and actor, in the order in which they were claimed."""
+        return iter([(*name, actor) for name, actor in self._actors.items()])
+
+    def check(self) -> None:
+        """Raises if a name and its actor do not know each other.
+
+        Raises:
+            AssertionError: An invariant is broken.
+        """
+        turned = {actor: name for name, actor in self._actors.items()}
+        if turned != self._names:
+            raise AssertionError(f"{self!r}: {turned} is not {self._names}")
+
+
+def advice(name: str, namespace: str, answering: list[tuple[str, str]]) -> str:
+    """What to try instead of a name that nobody has.
+
+    Args:
+        name: The name.
+        namespace: Where it was looked for.
+        answering: The namespace and the name of everybody who could have been meant.
+    """
+    elsewhere = [other for other, same in answering if same == name]
+    if elsewhere:
+        return f"one of that name is in namespace {elsewhere[0]!r}"
+    here = [other for space, other in answering if space == namespace]
+    close = closest(name, here, 3)
+    if close:
+        return f"did you mean {' or '.join(map(repr, close))}?"
+    if here:
+        listed = ", ".join(map(repr, sorted(here)[:5]))
+        return f"there {'is' if len(here) == 1 else 'are'} {listed}" + (
+            f" and {len(here) - 5} more" if len(here) > 5 else ""
+        )
+    return "nobody has a name there"
+
+
+class Directory:
+    """The names of one runtime's actors.
+
+    Args:
+        namespace: Where to look if nothing else is said.
+        life_of: Gives the life of an actor, or None if it is over.
+    """
+
+    def __init__(
+        self, namespace: str, life_of: Callable[[ActorId], Life | None]
+    ) -> None:
+        self.namespace = namespace
+        self.entries = Names()
+        self._life_of = life_of
+
+    def enter(self, actor: ActorId, options: ActorOptions) -> None:
+        """Gives an actor the name in its options, if there is one; see ``vacant``."""
+        if options.name is None:
+            return
+        namespace = self.namespace_of(options)
+        before = self.entries.find(namespace, options.name)
+        if before is not None:
+            self.entries.free(before)
+        self.entries.claim(namespace, options.name, actor)
+
+    def leave(self, actor: ActorId) -> None:
+        """An actor is dead: its name, if it still has one, is free."""
+        self.entries.free(actor)
+
+    def holder(self, options: ActorOptions) -> Life | None:
+        """Who answers to the name in some options, or None."""
+        if options.name is None:
+            return None
+        return self._answering(self.namespace_of(options), options.name)
+
+    def vacant(self, options: ActorOptions) -> None:
+        """Checks that the name in some options may be given.
+
+        Raises:
+            ActorAlreadyExistsError: Somebody answers to it.
+        """
+        life = self.holder(options)
+        if life is None:
+            return
+        raise ActorAlreadyExistsError(
+            f"the name {options.name!r} is taken in namespace "
+            f"{self.namespace_of(options)!r}, by {life.record.title}: "
+            f"get_actor({options.name!r}) gives its handle, "
+            "get_if_exists=True takes it or makes one, and kill() frees the name"
+        )
+
+    def find(self, name: str, namespace: str | None) -> Life:
+        """Who answers to a name.
+
+        Raises:
+            ActorNotFoundError: Nobody does.
+        """
+        where = namespace or self.namespace
+        life = self._answering(where, name)
+        if life is None:
+            raise ActorNotFoundError(
+                f"no living actor is called {name!r} in namespace {where!r}: "
+                f"{advice(name, where, self.names())}"
+            )
+        return life
+
+    def names(self) -> list[tuple[str, str]]:
+        """The namespace and the name of everybody who answers to one."""
+        return [
+            (namespace, name)
+            for namespace, name, actor in self.entries
+            if (life := self._life_of(actor)) is not None and life.answers
+        ]
+
+    def namespace_of(self, options: ActorOptions) -> str:
+        """Where an actor with these options is looked for."""
+        return options.namespace or self.namespace
+
+    def _answering(self, namespace: str, name: str) -> Life | None:
+        actor = self.entries.find(namespace, name)
+        life = None if actor is None else self._life_of(actor)
+        return life if life is not None and life.answers else None

@@ -1,0 +1,348 @@
+"""What refs stand for that were sent inside of values: kept while somebody holds them.
+
+An object of the owner's is the ref itself. That of a worker is the answer which its ref
+was filled with, passed on by the worker and not decoded here.
+
+What an actor has promised and not given: it is not idle before it has.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+import weakref
+from functools import (
+    partial,
+)
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Protocol,
+)
+
+from actorlib._core.ids import (
+    OBJECT_ID,
+    LoanId,
+    ObjectId,
+)
+from actorlib._core.loop_thread import (
+    block,
+    notify,
+)
+from actorlib._core.object_ref import (
+    BorrowedRef,
+    ObjectRef,
+)
+from actorlib._owner.refcount import (
+    OWNER,
+    Loans,
+)
+from actorlib._owner.teardown import (
+    tear_down,
+)
+from actorlib._wire.arguments import (
+    BorrowedRefs,
+    Sharing,
+    encoded,
+    failure_of,
+    fill_kept,
+    payload_of,
+    travelling,
+)
+from actorlib._wire.errors import (
+    dumped,
+    fill,
+)
+from actorlib._wire.messages import (
+    CANCELLED,
+    DIED,
+    FAILURE,
+    RESULT,
+    Frame,
+)
+from actorlib._wire.serialization import (
+    described,
+)
+from actorlib.exceptions import (
+    ObjectLostError,
+)
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import (
+        Callable,
+        Collection,
+    )
+
+    from actorlib._shm.payload import (
+        Payload,
+    )
+
+
+_count = struct.Struct(">Q")
+
+
+class Kept:
+    """An object of a worker's.
+
+    Attributes:
+        answer: What its ref was filled with, or None if that is not known yet.
+        waiting: Who wants it.
+        revoke: Cancels the call that it is the result of.
+        debts: Those of the actor that has to pass it on.
+    """
+
+    def __init__(self, revoke: Callable[[], None], debts: Debts | None) -> None:
+        self.debts = debts
+        if debts is not None:
+            debts.more()
+        self.answer: Frame | None = None
+        self.waiting: list[Callable[[Frame], None]] = []
+        self.revoke = revoke
+
+
+class Objects:
+    """The objects of a runtime.
+
+    Args:
+        prefix: How the ids of the owner's begin.
+        loop: The owner's loop.
+        loans: Counts what is in payloads.
+    """
+
+    def __init__(
+        self, prefix: bytes, loop: asyncio.AbstractEventLoop, loans: Loans
+    ) -> None:
+        self._prefix = prefix
+        self._loop = loop
+        self._loans = loans
+        self._names = itertools.count(1)
+        self._own: dict[ObjectId, ObjectRef[Any]] = {}
+        self._theirs: dict[ObjectId, Kept] = {}
+        self._borrowed = BorrowedRefs(lambda: self.engine)
+        self.engine: Sharing
+
+    def __len__(self) -> int:
+        """How many are kept."""
+        return len(self._own) + len(self._theirs)
+
+    # Refs of the owner's.
+
+    def name(self) -> ObjectId:
+        """An id for what a ref of this process stands for."""
+        return ObjectId(self._prefix + _count.pack(next(self._names)))
+
+    def travel(self, ref: ObjectRef[Any]) -> tuple[object, ...]:
+        """How a ref is pickled; what it stands for is kept from now on."""
+        object_id = ObjectId(ref.named())
+        reduced = travelling(object_id)
+        if object_id.startswith(self._prefix):
+            self._own[object_id] = ref
+        return reduced
+
+    def put(self, value: object) -> ObjectRef[Any]:
+        """Keeps a value as it is now; see Engine."""
+        payload, loans = encoded(self.engine, value)
+        self._loans.arrived(loans, OWNER)
+        ref: ObjectRef[Any] = ObjectRef(loop=self._loop)
+        ref.bind(self, 0)
+        fill_kept(ref, payload, loans)
+        self._loans.returned(loans, OWNER)
+        return ref
+
+    # Refs that come to the owner.
+
+    def borrow(self, object_id: ObjectId) -> ObjectRef[Any]:
+        """The ref of an object that was sent to this process."""
+        own = self._own.get(object_id)
+        if own is None:
+            own = self._borrowed.get(object_id)
+        if own is not None:
+            return own
+        ref: BorrowedRef[Any] = BorrowedRef(loop=self._loop)
+        ref.bind(self, 0)
+        answer = partial(_answer, weakref.ref(ref))
+        want = partial(self.fetch, object_id, answer)
+        self._borrowed.add(ref, object_id, want, partial(self.revoke, object_id))
+        return ref
+
+    def cancel(self, call: int, *, recursive: bool = True) -> None:
+        """Nothing is stopped by its number here; see Replier."""
+
+    def loosen(self, ref: ObjectRef[Any]) -> None:
+        """A wait for it holds nothing; see Replier."""
+
+    def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
+        """Calls back once when a ref is done; see Replier."""
+        notify(ref, lambda _: then())
+
+    def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
+        """Blocks a thread beside the loop it comes through; see Replier."""
+        refusal = (
+            "get() would block the event loop that the value comes through: await the "
+            "ref instead"
+        )
+        block(ref, timeout, refusal)
+
+    # Those of workers, and who wants which.
+
+    def expect(
+        self, object_id: ObjectId, revoke: Callable[[], None], debts: Debts | None
+    ) -> None:
+        """A worker is about to send a ref of its own.
+
+        Args:
+            object_id: What it stands for.
+            revoke: Cancels the call that it is the result of.
+            debts: The worker is not idle before it has passed the value on.
+        """
+        if object_id not in self._theirs:
+            self._theirs[object_id] = Kept(revoke, debts)
+
+    def keep(
+        self,
+        object_id: ObjectId,
+        is_good: bool,  # noqa: FBT001  # a field of the frame
+        loans: Collection[LoanId] | None,
+        payload: Payload,
+    ) -> None:
+        """What a worker's ref was filled with."""
+        self._loans.arrived(loans or (), OWNER)
+        entry = self._theirs.get(object_id)
+        if entry is None or entry.answer is not None:  # nobody holds it any more
+            self._loans.returned(loans or (), OWNER)
+            return
+        if is_good:
+            self._fill(entry, (RESULT, 0, loans, payload))
+        else:
+            # Not loaded here: the classes in it may be known to workers alone.
+            self._fill(entry, (FAILURE, 0, DIED, "", "", "", loans, payload))
+
+    def fetch(self, object_id: ObjectId, then: Callable[[Frame], None]) -> None:
+        """Gives the answer that fills a ref, when it is there.
+
+        Args:
+            object_id: What the ref stands for.
+            then: Gets the frame. What is in it is counted by whoever takes it.
+        """
+        own, entry = self._own.get(object_id), self._theirs.get(object_id)
+        if own is not None:
+            own.add_done_callback(lambda ref: self._tell(ref, then))
+        elif entry is None:
+            lost = f"object {object_id.hex()} is kept by nobody any more"
+            then(_failure(ObjectLostError(lost)))
+        elif entry.answer is not None:
+            then(entry.answer)
+        else:
+            entry.waiting.append(then)
+
+    def revoke(self, object_id: ObjectId) -> None:
+        """Cancels the call that an object is the result of, if it has none yet."""
+        own, entry = self._own.get(object_id), self._theirs.get(object_id)
+        if own is not None:
+            own.cancel()
+        elif entry is not None and entry.answer is None:
+            entry.revoke()
+
+    def unheld(self, object_id: ObjectId) -> None:
+        """Nobody else holds it any more."""
+        self._own.pop(object_id, None)
+        entry = self._theirs.pop(object_id, None)
+        if entry is None:
+            return
+        if entry.answer is not None:
+            self._loans.returned(entry.answer[-2] or (), OWNER)
+        elif entry.debts is not None:
+            entry.debts.less()
+
+    def lost(self, prefix: bytes) -> None:
+        """A worker is gone: what it has not passed on will never come."""
+        lost = [
+            entry
+            for object_id, entry in self._theirs.items()
+            if object_id.startswith(prefix) and entry.answer is None
+        ]
+        failure = _failure(ObjectLostError(_LOST))
+        tear_down(self, *(partial(self._fill, entry, failure) for entry in lost))
+
+    def _fill(self, entry: Kept, answer: Frame) -> None:
+        entry.answer = answer
+        if entry.debts is not None:
+            entry.debts.less()
+        waiting, entry.waiting = entry.waiting, []
+        tear_down(self, *(partial(then, answer) for then in waiting))
+
+    def _tell(self, ref: ObjectRef[Any], then: Callable[[Frame], None]) -> None:
+        """Gives the answer that a ref of the owner's was filled with."""
+        if ref.cancelled():
+            then((FAILURE, 0, CANCELLED, "", "", "", None, b""))
+            return
+        answer = _answer_of(self.engine, ref)
+        loans = answer[-2] or ()
+        self._loans.arrived(loans, OWNER)
+        then(answer)
+        self._loans.returned(loans, OWNER)
+
+
+_LOST = (
+    "the actor whose call this is the result of ended before it had one: nobody can "
+    "answer for it"
+)
+
+
+def is_object(name: bytes) -> bool:
+    """Whether the id of something that is held is that of an object."""
+    return len(name) == OBJECT_ID
+
+
+def _answer(made: weakref.ref[BorrowedRef[Any]], frame: Frame) -> None:
+    ref = made()
+    if ref is not None and not ref.done():
+        fill(ref, frame)
+
+
+def _answer_of(engine: Sharing, ref: ObjectRef[Any]) -> Frame:
+    error = ref.exception()
+    if error is not None:
+        return failure_of(engine, error)
+    try:
+        payload, loans = payload_of(engine, ref)
+    except Exception as trouble:  # noqa: BLE001  # whoever waits for it is told
+        return failure_of(engine, trouble)
+    return (RESULT, 0, loans or None, payload)
+
+
+def _failure(error: BaseException) -> Frame:
+    return (FAILURE, 0, DIED, described(error), "", "", None, dumped(error))
+
+
+class Lender(Loans, Protocol):
+    """Counts what is in payloads, and keeps what refs stand for."""
+
+    objects: Objects
+
+
+class Debts:
+    """Refs that an actor has sent, and whose values it has not passed on yet.
+
+    Args:
+        paid: Called when none is left.
+    """
+
+    def __init__(self, paid: Callable[[], None]) -> None:
+        self._paid = paid
+        self._count = 0
+
+    def __bool__(self) -> bool:
+        """Whether any is left."""
+        return self._count > 0
+
+    def more(self) -> None:
+        """The actor has sent a ref."""
+        self._count += 1
+
+    def less(self) -> None:
+        """It has passed its value on, or nobody wants that any more."""
+        self._count -= 1
+        if not self._count:
+            self._paid()

@@ -1,0 +1,241 @@
+"""The verbs of placement groups, for the owner's own code and for workers."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from actorlib._core.group_spec import GroupId, GroupSpec
+from actorlib._core.ids import ActorId, maker_of
+from actorlib._core.loop_thread import block, notify
+from actorlib._core.object_ref import ObjectRef
+from actorlib._owner.refcount import OWNER
+from actorlib._owner.untrusted import opened_as, opened_one
+from actorlib._wire.messages import RESULT
+from actorlib._wire.serialization import dump
+from actorlib._wire.worker_messages import ACTOR_ID
+from actorlib.exceptions import PlacementGroupRemovedError, ProtocolError
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from actorlib._core.snapshot import GroupInfo
+    from actorlib._scheduler.placement_group import Groups
+    from actorlib._shm.payload import Payload
+    from actorlib._wire.messages import Frame
+
+Entry = ObjectRef[Any] | weakref.ref[ObjectRef[Any]]
+
+_STAYS = "what is asked of a group waits in one process: await it, and send the group"
+
+
+class GroupVerbs:
+    """The placement groups, as the owner's own code speaks of them; see Reservations.
+
+    Args:
+        groups: All of them.
+        loop: The owner's loop.
+        new_id: Gives a new group its id.
+        check: Raises if the caller may not ask now.
+    """
+
+    def __init__(
+        self,
+        groups: Groups,
+        loop: asyncio.AbstractEventLoop,
+        new_id: Callable[[], GroupId],
+        check: Callable[[], None],
+    ) -> None:
+        self._groups = groups
+        self._loop = loop
+        self._new_id = new_id
+        self._check = check
+        self._calls = itertools.count(1)
+        self._refs: dict[int, Entry] = {}
+
+    def reserve(self, spec: GroupSpec) -> GroupSpec:
+        """Starts to reserve a group; see Reservations."""
+        self._check()
+        spec = replace(spec, id=self._new_id())
+        self._groups.reserve(spec, OWNER)
+        return spec
+
+    def ready(self, group: GroupId, value: object) -> ObjectRef[Any]:
+        """The value, when all bundles are reserved; see Reservations."""
+        self._check()
+        ref: ObjectRef[Any] = ObjectRef(loop=self._loop)
+        call = next(self._calls)
+        ref.bind(self, call)
+        self._refs[call] = ref
+
+        def settle(error: BaseException | None) -> None:
+            entry = self._refs.pop(call, None)
+            found = entry() if isinstance(entry, weakref.ref) else entry
+            if found is None or found.done():
+                return
+            if error is None:
+                found.set_result(value)
+            else:
+                found.set_exception(error)
+
+        when_ready(self._groups, group, settle)
+        return ref
+
+    def remove(self, group: GroupId) -> asyncio.Future[None]:
+        """Removes a group; see Reservations."""
+        self._check()
+        reason = "remove_placement_group() was called"
+        return removed(self._groups, group, reason, self._loop)
+
+    def find(self, name: str) -> GroupSpec:
+        """The group of a name; see Reservations."""
+        self._check()
+        return self._groups.named(name).spec
+
+    def infos(self) -> list[GroupInfo]:
+        """What is known of each group; see Reservations."""
+        return [group.info() for group in self._groups]
+
+    def explain(self, group: GroupId) -> str:
+        """Why a group is not reserved yet, or where it is."""
+        self._check()
+        found = self._groups.find(group)
+        return found.explain() if found else f"group {group.hex()} was removed"
+
+    # Replier.
+
+    def cancel(self, call: int, *, recursive: bool = True) -> None:
+        """Nobody waits for a group any more; see Replier."""
+        del recursive  # nothing was called for it
+        self._refs.pop(call, None)
+
+    def loosen(self, ref: ObjectRef[Any]) -> None:
+        """From now on it is dropped if nobody holds the ref; see Replier."""
+        call, refs = ref.call, self._refs
+        if call in refs:
+            refs[call] = weakref.ref(ref, lambda _: refs.pop(call, None))
+
+    def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
+        """Calls back once when a ref is done; see Replier."""
+        notify(ref, lambda _: then())
+
+    def name(self) -> bytes:
+        """Refuses: nobody else can speak of it; see Replier."""
+        raise TypeError(_STAYS)
+
+    def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]:
+        """Refuses: nobody else can wait for it; see Replier."""
+        del ref
+        raise TypeError(_STAYS)
+
+    def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
+        """Blocks a thread beside the loop it comes through; see Replier."""
+        refusal = (
+            "get() would block the event loop that places the group: await it instead"
+        )
+        block(ref, timeout, refusal)
+
+
+class Asker(Protocol):
+    """A worker that waits for an answer."""
+
+    def answer(self, frame: Frame) -> None:
+        """Gives it what it asked for."""
+        ...
+
+    def fail(self, error: BaseException) -> None:
+        """Tells it why not."""
+        ...
+
+
+def serve(
+    groups: Groups,
+    asker: Asker,
+    maker: int,
+    verb: str,
+    payload: Payload,
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    """Serves a question of a worker about groups.
+
+    Args:
+        groups: All of them.
+        asker: Who gets the answer.
+        maker: The number of the worker's session.
+        verb: What is asked; the name of a verb.
+        payload: About what: pickled, with what is to be the answer of ``ready``.
+        loop: The owner's loop.
+    """
+
+    def answer(value: object = None) -> None:
+        asker.answer((RESULT, 0, None, dump(value)))
+
+    try:
+        if verb == "infos":
+            answer([group.info() for group in groups])
+        elif verb == "find":
+            answer(groups.named(opened_one(payload, str)).spec)
+        elif verb == "reserve":
+            groups.reserve(_new_spec(payload, groups, maker), maker)
+            answer()
+        elif verb == "remove":
+            reason = "an actor called remove_placement_group()"
+            group = GroupId(opened_one(payload, bytes))
+            gone = removed(groups, group, reason, loop)
+            gone.add_done_callback(lambda _: answer())
+        else:
+            group, value = opened_as(payload, bytes, bytes)
+
+            def settle(error: BaseException | None) -> None:
+                if error is not None:
+                    asker.fail(error)
+                else:
+                    asker.answer((RESULT, 0, None, value))
+
+            when_ready(groups, group, settle)
+    except ValueError as error:
+        asker.fail(error)
+
+
+def _new_spec(payload: Payload, groups: Groups, maker: int) -> GroupSpec:
+    """A group that a worker makes, with an id of its own making.
+
+    Raises:
+        ProtocolError: It is none, or its id is another's.
+    """
+    spec = opened_one(payload, GroupSpec)
+    made: Any = spec.id  # it was not checked when it was loaded
+    if (
+        not isinstance(made, bytes)
+        or len(made) != ACTOR_ID
+        or maker_of(ActorId(made)) != maker
+        or groups.find(spec.id) is not None
+    ):
+        raise ProtocolError(f"a group of a worker's has the id {made!r}")
+    return spec
+
+
+def when_ready(
+    groups: Groups, group: GroupId, settle: Callable[[BaseException | None], None]
+) -> None:
+    """Calls back when a group is reserved, or with why it never will be."""
+    found = groups.find(group)
+    if found is None:
+        settle(PlacementGroupRemovedError(f"group {group.hex()} was removed"))
+        return
+    found.ready().add_done_callback(lambda done: settle(done.exception()))
+
+
+def removed(
+    groups: Groups, group: GroupId, reason: str, loop: asyncio.AbstractEventLoop
+) -> asyncio.Future[None]:
+    """Removes a group; done when everything in it is gone."""
+    found = groups.find(group)
+    if found is not None:
+        return groups.remove(found, reason)
+    gone: asyncio.Future[None] = loop.create_future()
+    gone.set_result(None)
+    return gone

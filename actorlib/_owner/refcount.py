@@ -1,0 +1,147 @@
+"""Who holds a handle of which actor.
+
+The owner is one holder; so is every worker that was lent a handle, once for each
+frame that brought it one. A worker gives all its loans of an actor back at once, when
+its last handle is gone. As both travel on one pipe in order, a handle on its way is
+never missed: the loan is counted before the frame leaves, and given back after it came.
+
+What an actor holds of itself counts for nothing, or it would never end.
+
+Counting what is in payloads: handles, refs inside of values, blocks of memory.
+"""
+
+from __future__ import annotations
+
+from contextlib import (
+    contextmanager,
+)
+from typing import (
+    TYPE_CHECKING,
+    Protocol,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import (
+        Collection,
+        Generator,
+        Iterable,
+    )
+
+    from actorlib._core.ids import (
+        LoanId,
+    )
+
+
+OWNER = 0
+"""The holder that is this process; workers are known by their session's number."""
+RUNTIME = -1
+"""The holder of detached actors, from their creation to their end."""
+
+
+class Holders:
+    """Counts of loans, by actor and holder."""
+
+    def __init__(self) -> None:
+        self._counts: dict[LoanId, dict[int, int]] = {}
+        self._selves: dict[int, LoanId] = {}
+
+    def __repr__(self) -> str:
+        return f"<Holders of {len(self._counts)} actors>"
+
+    def is_held(self, actor: LoanId) -> bool:
+        """Whether anybody but the actor itself holds a handle of it."""
+        counts = self._counts.get(actor, {})
+        return any(self._selves.get(holder) != actor for holder in counts)
+
+    def has(self, loan: LoanId, holder: int) -> bool:
+        """Whether a holder was lent something, and has not given it back."""
+        return holder in self._counts.get(loan, ())
+
+    def enter(self, holder: int, actor: LoanId) -> None:
+        """A worker is there: which actor it is."""
+        self._selves[holder] = actor
+
+    def who(self, holder: int) -> LoanId | None:
+        """Which actor a worker is, or None if it is gone."""
+        return self._selves.get(holder)
+
+    def add(self, actor: LoanId, holder: int) -> bool:
+        """Counts one more loan; True if nobody held the actor before."""
+        was_held = self.is_held(actor)
+        counts = self._counts.setdefault(actor, {})
+        counts[holder] = counts.get(holder, 0) + 1
+        return not was_held
+
+    def remove(self, actor: LoanId, holder: int, count: int = 1) -> bool:
+        """Counts loans that were given back; True if nobody holds the actor now.
+
+        Raises:
+            LookupError: More is given back than was lent.
+        """
+        counts = self._counts.get(actor, {})
+        left = counts.get(holder, 0) - count
+        if left < 0:
+            raise LookupError(
+                f"holder {holder} gives back {count} loans of {actor.hex()}, and had "
+                f"{counts.get(holder, 0)}"
+            )
+        if left:
+            counts[holder] = left
+            return False
+        del counts[holder]
+        if not counts:
+            del self._counts[actor]
+        return not self.is_held(actor)
+
+    def move(self, actors: Iterable[LoanId], holder: int) -> None:
+        """Hands loans that this process kept over to a worker they were sent to."""
+        for actor in actors:
+            self.add(actor, holder)
+            self.remove(actor, OWNER)
+
+    def forget(self, holder: int) -> list[LoanId]:
+        """A holder is gone; the actors that nobody holds now."""
+        self._selves.pop(holder, None)
+        held = [actor for actor, counts in self._counts.items() if holder in counts]
+        return [
+            actor
+            for actor in held
+            if self.remove(actor, holder, self._counts[actor][holder])
+        ]
+
+
+class Loans(Protocol):
+    """Who holds what; see Lives and Holders."""
+
+    def arrived(self, loans: Collection[LoanId], holder: int) -> None:
+        """Counts what a frame brought to a holder."""
+        ...
+
+    def returned(self, loans: Collection[LoanId], holder: int) -> None:
+        """Counts what a holder does not hold any more."""
+        ...
+
+    def lent(self, loans: Collection[LoanId], holder: int) -> None:
+        """Hands over to a worker what this process kept for it."""
+        ...
+
+
+@contextmanager
+def passing(
+    counted: Loans, loans: Collection[LoanId] | None, holder: int
+) -> Generator[None]:
+    """Around what is done with a frame: a holder has what it brought meanwhile.
+
+    Args:
+        counted: Where that is counted.
+        loans: What the frame brought.
+        holder: Who has it.
+    """
+    if not loans:
+        yield
+        return
+    counted.arrived(loans, holder)
+    try:
+        yield
+    finally:
+        counted.returned(loans, holder)

@@ -1,0 +1,331 @@
+"""Whether an actor that died is started anew, and when.
+
+The first restart is at once. An actor that dies again soon waits, twice as long each
+time, up to a limit, so that a crash loop costs little; one that lived for a while
+begins afresh.
+
+Which calls are sent again: after the actor's death, or what the method raised.
+"""
+
+from __future__ import annotations
+
+from dataclasses import (
+    replace,
+)
+from enum import (
+    Enum,
+)
+from typing import (
+    TYPE_CHECKING,
+    NamedTuple,
+)
+
+if TYPE_CHECKING:
+    from actorlib._core.actor_options import (
+        ActorOptions,
+        RestartPolicy,
+    )
+    from actorlib.exceptions import (
+        Exit,
+    )
+
+
+LONGEST = 30.0
+"""Seconds beyond which a wait is not doubled any more."""
+
+QUIET = 60.0
+"""Seconds of life after which the next death counts as the first in a row."""
+
+
+LATEST = 10
+"""How many ends are told of an actor that was restarted, each in a line."""
+
+TRIES = 10
+"""How often in a row an actor is tried to be made that is lost before it is ready."""
+
+_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
+"""Seconds before the second of those tries, and at the most."""
+
+
+class Fault(Enum):
+    """Whose fault the end of a process was, as far as restarts ask."""
+
+    OWN = "own"
+    """The actor's, or whoever killed it."""
+    LOST = "lost"
+    """It was lost with the process that watches over all, which comes back."""
+    UNLAUNCHED = "unlaunched"
+    """There could be no process."""
+
+
+class History(NamedTuple):
+    """The restarts that there were.
+
+    Attributes:
+        total: How many, of those that count.
+        streak: How many of all in a row, without a quiet while between.
+        last: When the last one began.
+        recent: When each of those within the policy's window was decided.
+        has_lived: Whether the actor has been ready for calls.
+        tries: How often in a row it was lost before it was ready.
+        is_free: Whether the last one does not count.
+    """
+
+    total: int = 0
+    streak: int = 0
+    last: float = 0.0
+    recent: tuple[float, ...] = ()
+    has_lived: bool = False
+    tries: int = 0
+    is_free: bool = False
+
+
+class Restart(NamedTuple):
+    """The actor is started anew.
+
+    Attributes:
+        after: In how many seconds.
+        history: The restarts, this one included.
+    """
+
+    after: float
+    history: History
+
+
+class GiveUp(NamedTuple):
+    """The actor stays dead.
+
+    Attributes:
+        reason: Why it is not restarted, to be said after "is dead"; may be empty.
+    """
+
+    reason: str
+
+
+def decide(  # noqa: PLR0911  # one per rule
+    policy: RestartPolicy,
+    history: History,
+    how: Exit,
+    now: float,
+    fault: Fault = Fault.OWN,
+) -> Restart | GiveUp:
+    """What follows the end of an actor's process.
+
+    What is not its own fault counts against nothing: an actor that was not ready yet
+    is made anew whatever its policy, and one that may still be restarted is.
+
+    Args:
+        policy: How often it may be restarted, and how soon.
+        history: The restarts that there were.
+        how: How it ended.
+        now: The time, in seconds of the clock of the history.
+        fault: Whose fault it was.
+    """
+    if how.cause == "asked":
+        return GiveUp("")
+    if fault is Fault.LOST and how.cause == "failed to start":
+        return _try_again(history, now)
+    if how.cause == "failed to start" and not (history.total or history.has_lived):
+        return GiveUp("")  # what never came to life would hardly do so the next time
+    if fault is Fault.UNLAUNCHED:
+        return _spared(policy, history, now)  # in the middle of a restart that counted
+    recent = history.recent
+    if policy.window is not None:
+        recent = tuple(when for when in recent if now - when < policy.window)
+    used = history.total if policy.window is None else len(recent)
+    if used >= policy.max_restarts >= 0:
+        return GiveUp(_used_up(policy, history))
+    if fault is Fault.LOST:
+        return _spared(policy, history, now)
+    streak = _streak(history, now)
+    after = _wait(policy.backoff, streak)
+    counted = (*recent, now) if _counts_recent(policy) else ()
+    made = history._replace(
+        total=history.total + 1,
+        streak=streak + 1,
+        last=now + after,
+        recent=counted,
+        is_free=False,
+    )
+    return Restart(after, made)
+
+
+def _try_again(history: History, now: float) -> Restart | GiveUp:
+    if history.tries >= TRIES:
+        return GiveUp(f" after {TRIES} tries")
+    after = min(_wait(_PAUSE, history.tries), _LONGEST_PAUSE)
+    tries = history.tries + 1
+    return Restart(after, history._replace(tries=tries, last=now + after, is_free=True))
+
+
+def _spared(policy: RestartPolicy, history: History, now: float) -> Restart | GiveUp:
+    streak = _streak(history, now)
+    after = _wait(policy.backoff, streak)
+    made = history._replace(streak=streak + 1, last=now + after, is_free=True)
+    return Restart(after, made)
+
+
+def _streak(history: History, now: float) -> int:
+    return 0 if now - history.last >= QUIET else history.streak
+
+
+class Restarts:
+    """The restarts of one actor, until none follows any more.
+
+    Args:
+        policy: How often it may be restarted, and how soon.
+
+    Attributes:
+        last_exit: How the process ended that was restarted last.
+        earlier_deaths: How each of the latest ended, in a line without its output.
+        given_up: Why it will not be restarted, to be said after "is dead".
+    """
+
+    def __init__(self, policy: RestartPolicy) -> None:
+        self.last_exit: Exit | None = None
+        self.earlier_deaths: tuple[str, ...] = ()
+        self.given_up = ""
+        self._policy = policy
+        self._history = History()
+
+    def __repr__(self) -> str:
+        return f"<Restarts {self._history.total} of {self._policy.max_restarts}>"
+
+    @property
+    def count(self) -> int:
+        """How many there were."""
+        return self._history.total
+
+    @property
+    def has_lived(self) -> bool:
+        """Whether the actor has been ready for calls."""
+        return self._history.has_lived
+
+    def is_ready(self) -> None:
+        """The actor is ready for calls: what lost it before is past."""
+        self._history = self._history._replace(has_lived=True, tries=0)
+
+    @property
+    def are_over(self) -> bool:
+        """Whether the actor, once ready, will never be restarted again."""
+        policy = self._policy
+        if policy.window is not None and policy.max_restarts:
+            return False
+        return self.count >= policy.max_restarts >= 0
+
+    def would_follow(self, how: Exit, now: float) -> bool:
+        """Whether the actor would be restarted after such an end."""
+        return isinstance(decide(self._policy, self._history, how, now), Restart)
+
+    def follows(
+        self, how: Exit, now: float, fault: Fault = Fault.OWN
+    ) -> Restart | GiveUp:
+        """Decides what follows an end, and remembers it."""
+        verdict = decide(self._policy, self._history, how, now, fault)
+        if isinstance(verdict, GiveUp):
+            self.given_up = verdict.reason
+        else:
+            self._history = verdict.history
+            self.last_exit = how
+            self.earlier_deaths = (*self.earlier_deaths, _line(how))[-LATEST:]
+        return verdict
+
+    def told(self, now: float) -> str:
+        """Which restart this is and when, ``attempt 2 of 3, in 0.4 s``."""
+        policy, history = self._policy, self._history
+        text = f"attempt {history.total}"
+        if policy.max_restarts >= 0 and policy.window is None:
+            text = f"{text} of {policy.max_restarts}"
+        elif policy.max_restarts >= 0:
+            text = (
+                f"attempt {len(history.recent)} of {policy.max_restarts} within "
+                f"{policy.window:g} s"
+            )
+        if history.is_free:
+            text = "which does not count"
+        wait = history.last - now
+        shown = f"{wait:.2g}" if wait < 10 else f"{wait:.0f}"
+        return f"{text}, in {shown} s" if wait > 0 else text
+
+
+def _line(how: Exit) -> str:
+    # Without what it printed: that adds up, as a thousand of the dead are kept.
+    reason = how.reason.partition("\n")[0]
+    return str(replace(how, reason=reason, log_tail="", constructor=""))
+
+
+def _wait(backoff: float, streak: int) -> float:
+    if not streak:
+        return 0.0
+    # Beyond 64 doublings nothing is below the limit, and floats have an end.
+    return min(backoff * 2.0 ** min(streak - 1, 64), max(LONGEST, backoff))
+
+
+def _counts_recent(policy: RestartPolicy) -> bool:
+    return policy.window is not None and policy.max_restarts > 0
+
+
+def _used_up(policy: RestartPolicy, history: History) -> str:
+    if not history.total:
+        return ""
+    restarts = f"{history.total} restart{'s' if history.total > 1 else ''}"
+    within = f" within {policy.window:g} s" if policy.window is not None else ""
+    return f" after {restarts} (max_restarts={policy.max_restarts}{within})"
+
+
+class Retries(NamedTuple):
+    """How often a call may be sent again, and after what.
+
+    Attributes:
+        times: How often; -1 always.
+        exceptions: Which exceptions of the method are retried: all, none or these.
+    """
+
+    times: int
+    exceptions: bool | tuple[type[Exception], ...] = False
+
+    @property
+    def depends_on_error(self) -> bool:
+        """Whether the exception itself has to be looked at."""
+        return bool(self.times) and not isinstance(self.exceptions, bool)
+
+    @property
+    def one_less(self) -> Retries:
+        """What is left after one more time; -1 stays what it is."""
+        return self._replace(times=self.times - 1) if self.times > 0 else self
+
+
+def retries_of(
+    options: ActorOptions,
+    times: int | None = None,
+    exceptions: bool | tuple[type[Exception], ...] | None = None,  # noqa: FBT001  # an option
+) -> Retries | None:
+    """What holds for calls of an actor; None if none is ever sent again.
+
+    What is retried has to be kept until it is answered, so nothing is kept if the actor
+    can neither be restarted nor exceptions are retried.
+
+    Args:
+        options: The actor's.
+        times: What was said of the call itself, or of its method; None for nothing.
+        exceptions: Likewise.
+    """
+    times = options.max_task_retries if times is None else times
+    exceptions = options.retried if exceptions is None else exceptions
+    if not times or not (options.max_restarts or exceptions):
+        return None
+    return Retries(times, exceptions)
+
+
+def is_retried(retries: Retries, error: BaseException | None) -> bool:
+    """Whether a call is sent again after what its method raised.
+
+    Args:
+        retries: What is left of its retries.
+        error: What it raised; needed if ``depends_on_error``.
+    """
+    if not retries.times:
+        return False
+    if isinstance(retries.exceptions, bool):
+        return retries.exceptions
+    return isinstance(error, retries.exceptions)

@@ -1,0 +1,673 @@
+"""The owner's end of one actor's calls: out in order, back to whoever asked.
+
+Answers of the owner's own calls fill an ``ObjectRef``; those that were asked for by a
+worker are passed on to it without being decoded.
+
+The workers that call one actor over links, and what they are told of its end.
+
+Their calls do not come by here, so the owner knows neither how many there are nor which
+have no answer. The actor itself knows: before it is ended for want of anything to do,
+it is asked to take nothing more over links, and says when everything is answered.
+"""
+
+from __future__ import annotations
+
+import weakref
+from functools import (
+    partial,
+)
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    cast,
+)
+
+from actorlib._core.loop_thread import (
+    block,
+    notify,
+    soon,
+)
+from actorlib._core.object_ref import (
+    ObjectRef,
+)
+from actorlib._core.stream_reader import (
+    Reading,
+)
+from actorlib._owner.deadlines import (
+    Timed,
+    Timekeeper,
+)
+from actorlib._owner.exit_reason import (
+    under_way,
+)
+from actorlib._owner.mailbox import (
+    Held,
+    Mailbox,
+)
+from actorlib._owner.objects import (
+    Debts,
+)
+from actorlib._owner.refcount import (
+    OWNER,
+    passing,
+)
+from actorlib._owner.response_target import (
+    Asker,
+    Reply,
+    Stopped,
+    fail_reply,
+    is_answer_retried,
+)
+from actorlib._owner.streams import (
+    Streams,
+)
+from actorlib._owner.teardown import (
+    tear_down,
+)
+from actorlib._wire.codec import (
+    pack,
+)
+from actorlib._wire.errors import (
+    dumped,
+    fill,
+    refuse,
+)
+from actorlib._wire.messages import (
+    CALL,
+    CANCEL,
+    GONE,
+    LINKED,
+    PART,
+    RESULT,
+    Frame,
+)
+from actorlib._wire.peer_socket import (
+    mark_of,
+)
+from actorlib._wire.serialization import (
+    decode,
+    described,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import (
+        Callable,
+        Collection,
+        Iterable,
+        Mapping,
+    )
+
+    from actorlib._core.current_call import (
+        Deadline,
+    )
+    from actorlib._core.ids import (
+        LoanId,
+    )
+    from actorlib._owner.actor_record import (
+        ActorRecord,
+    )
+    from actorlib._owner.call_policy import (
+        Terms,
+    )
+    from actorlib._owner.calls_under_way import (
+        UnderWay,
+    )
+    from actorlib._owner.objects import (
+        Lender,
+    )
+    from actorlib._owner.refcount import (
+        Loans,
+    )
+    from actorlib._owner.streams import (
+        Worker,
+    )
+    from actorlib._shm.payload import (
+        Payload,
+    )
+    from actorlib._wire.async_channel import (
+        Channel,
+    )
+
+
+class Callers:
+    """The callers of one actor.
+
+    Args:
+        loans: Counts the handles in answers.
+        debts: What keeps the actor from being ended.
+        tell: Sends the actor a frame.
+
+    Attributes:
+        ran: The method that ran when the process ended, if it was called over a link.
+    """
+
+    def __init__(
+        self, loans: Loans, debts: Debts, tell: Callable[[Frame], None]
+    ) -> None:
+        self._loans = loans
+        self._debts = debts
+        self._tell = tell
+        self._sessions: dict[int, Worker] = {}
+        self._number = 0
+        self._has_parted = True
+        self._is_parting = False
+        self.ran: str | None = None
+
+    def add(self, caller: Worker, number: int) -> None:
+        """A worker has a link to the actor.
+
+        Args:
+            caller: The worker.
+            number: That of the actor's session.
+        """
+        self._sessions = self._living()
+        self._sessions[caller.number] = caller
+        self._number = number
+        self._has_parted = False
+
+    def answer(self, frame: Frame) -> None:
+        """Passes on an answer that did not go over its link, as it has loans."""
+        caller = self._sessions.get(frame[1] // LINKED)
+        loans = frame[-2]
+        if caller is None or not caller.channel.is_open:
+            if loans:
+                self._loans.arrived(loans, OWNER)
+                self._loans.returned(loans, OWNER)
+            return
+        if loans:
+            self._loans.arrived(loans, caller.number)
+        caller.channel.send(frame)
+
+    def have_parted(self) -> bool:
+        """Whether everything that came over links is answered.
+
+        If it is not known, the actor is asked, and is not idle until it has said so.
+        """
+        if self._has_parted:
+            return True
+        if not self._is_parting:
+            self._is_parting = True
+            self._debts.more()
+            self._tell((PART, 0))
+        return False
+
+    def parted(self) -> None:
+        """The actor has answered everything, and takes nothing more."""
+        self._has_parted = True
+        self._pay()
+
+    def note(self, mark: int, methods: Iterable[str]) -> None:
+        """The actor's process is gone: takes what it has written of what it ran.
+
+        Args:
+            mark: The number that it has written, or 0.
+            methods: The names of the actor's methods.
+        """
+        marks = {mark_of(name): name for name in methods} if mark else {}
+        self.ran = marks.get(mark)
+
+    def lost(self, why: Callable[[], BaseException]) -> None:
+        """The actor's process is gone: what it has not answered gets no answer."""
+        callers, self._sessions = self._living(), {}
+        self.ran = None
+        self._has_parted = True
+        if callers:
+            error = why()
+            told = (GONE, self._number, described(error), dumped(error))
+            for caller in callers.values():
+                caller.channel.send(told)
+        self._pay()
+
+    def _pay(self) -> None:
+        if self._is_parting:
+            self._is_parting = False
+            self._debts.less()
+
+    def _living(self) -> dict[int, Worker]:
+        return {
+            number: caller
+            for number, caller in self._sessions.items()
+            if caller.channel.is_open
+        }
+
+
+class Dispatch:
+    """Calls of one actor; the replier of the owner's refs.
+
+    Args:
+        loans: Counts the handles in arguments and results.
+        died: Gives the error of a call that will have no answer.
+        unavailable: Gives it for a call that is lost while the actor restarts.
+        idle: Called when the last call without an answer has got one.
+        terms: What holds for each of them.
+
+    Attributes:
+        streams: Those of its calls that give items.
+        debts: The refs that it has sent, and whose values it has not passed on yet.
+        callers: Who calls it over links.
+    """
+
+    def __init__(
+        self,
+        loans: Lender,
+        died: Callable[[], BaseException],
+        unavailable: Callable[[], BaseException],
+        idle: Callable[[], None],
+        terms: Terms,
+    ) -> None:
+        self._loans = loans
+        self._died = died
+        self._unavailable = unavailable
+        self._idle = idle
+        self.debts = Debts(self._tell_idle)
+        self.callers = Callers(loans, self.debts, self.tell)
+        self._terms = terms
+        self._retries = terms.usual
+        self._timekeeper: Timekeeper[int] = Timekeeper(terms.clock, self._late)
+        self._timed = self._timekeeper.calls  # at hand for every answer
+        self._mailbox: Mailbox[Reply] = Mailbox()
+        self._now = terms.clock.now
+        self._next_mark = 0.0
+        self.streams = Streams(self._mailbox, loans)
+        self._channel: Channel | None = None
+        self._session = OWNER
+        self._is_closed = False
+        self._is_draining = False
+        self._held = Held()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no call waits, for its arguments or for its answer."""
+        return not (self._mailbox or self._held.calls or self.debts)
+
+    def is_over(self) -> bool:
+        """The same, of calls over links too; asks the actor if only it knows that."""
+        return self.is_idle and self.callers.have_parted()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether new calls are refused."""
+        return self._is_closed
+
+    @property
+    def outlives(self) -> bool:
+        """Whether a call would wait for the actor if it died and was restarted."""
+        return bool(self._held.calls) or self._mailbox.outlives
+
+    @property
+    def pending(self) -> int:
+        """How many calls have no answer."""
+        return len(self._mailbox) + len(self._held.calls)
+
+    @property
+    def session(self) -> int:
+        """The number of the session that calls are sent to; 0 while there is none."""
+        return 0 if self._channel is None else self._session
+
+    def unanswered(self) -> list[UnderWay]:
+        """All calls without an answer, and where each is."""
+        sent = [
+            call._replace(gives_way=isinstance(call.reply, Reading) and call.reply.lags)
+            for call in self._mailbox.unanswered()
+        ]
+        return [*sent, *self._held.unanswered()]
+
+    def method_of(self, number: int) -> str | None:
+        """The method of a call that was sent and has no answer."""
+        sent = self._mailbox.sent.get(number)
+        return None if sent is None else sent[1].rpartition(":")[2]
+
+    def under_way(self, record: ActorRecord) -> tuple[str, ...] | None:
+        """The methods that may have run when its process ended; None if unknown."""
+        sent = [method for _, method, _ in self._mailbox.sent.values()]
+        refused = self._channel.refused if self._channel is not None else 0
+        # A function's call has its number before it, which nobody else knows.
+        arrived = sent[: max(0, len(sent) - refused)]
+        came = [method.rpartition(":")[2] for method in arrived]
+        if self.callers.ran is not None:
+            came.insert(0, self.callers.ran)
+        if not came and self._mailbox.has_dropped:
+            return None  # a plain method runs on when its call is cancelled
+        return under_way(record, came)
+
+    def call(
+        self,
+        ref: ObjectRef[Any],
+        method: str,
+        payload: bytes,
+        told: Mapping[str, object] | None,
+    ) -> None:
+        """Sends a call without handles, and binds its ref; see ``send``."""
+        mailbox, channel = self._mailbox, self._channel
+        if told or self._retries is not None or channel is None or self._is_closed:
+            ref.bind(self, self.send(ref, method, None, payload, told))
+            return
+        # The usual case, in as few steps as there are.
+        number = mailbox.begin(ref, method)
+        if not channel.is_noted:
+            channel.is_noted = True
+            self._made_now()
+        ref.bind(self, number)
+        channel.put(pack((CALL, number, method, None, payload)))
+
+    def send(
+        self,
+        reply: ObjectRef[Any] | Reading | Asker,
+        method: str,
+        loans: Collection[LoanId] | None,
+        payload: Payload,
+        told: Mapping[str, object] | None = None,
+    ) -> int:
+        """Sends a call, or keeps it until the actor is ready; gives its number.
+
+        Args:
+            reply: Who gets the answer.
+            method: The name of the method.
+            loans: The actors whose handles are in the payload; this process holds
+                them once more until the call has gone.
+            payload: The arguments.
+            told: What the caller says of this call alone.
+        """
+        if self._is_closed:
+            self._refuse(reply, loans, self._died())
+            return 0
+        retries = self._retries
+        deadline = None
+        if told:
+            told, retries, deadline = self._terms.of(told)
+        number, frame = self._mailbox.post(reply, method, loans, payload, told, retries)
+        channel = self._channel
+        if number and (frame is None or channel is None or not channel.is_noted):
+            if frame is not None and channel is not None:
+                channel.is_noted = True
+            self._made_now()
+        if deadline is not None and number:
+            self._timekeeper.add(number, method, deadline)
+        if frame is not None:
+            self._channel.send(frame)  # type: ignore[union-attr]  # pyright: ignore[reportOptionalMemberAccess]  # open with the mailbox
+            if loans:
+                self._lend(frame)
+        elif not number:
+            self._refuse(reply, loans, self._unavailable())
+        return number
+
+    def _made_now(self) -> None:
+        """The last call was made now, by the clock of this turn of the loop."""
+        now = self._now()
+        if now >= self._next_mark:
+            self._next_mark = self._mailbox.mark(now)
+
+    def hold_back(
+        self,
+        ref: ObjectRef[Any] | Reading,
+        method: str,
+        told: Mapping[str, object] | None = None,
+    ) -> int:
+        """Keeps the place of a call that waits for its arguments; gives its number."""
+        place = self._held.add(ref, method, self._now())
+        if told and "deadline" in told:
+            self._timekeeper.add(place, method, cast("Deadline", told["deadline"]))
+        return place
+
+    def let_go(self, place: int) -> ObjectRef[Any] | Reading | None:
+        """The arguments are there: whom the answer is for, or None if nobody waits."""
+        self._timekeeper.discard(place)
+        return self._held.take(place)
+
+    def opened(self, channel: Channel, session: int) -> None:
+        """The actor is ready: what waited is sent."""
+        self._channel = self.streams.channel = channel
+        self._session = session
+        for frame in self._mailbox.opened():
+            channel.send(frame)
+            if frame[3]:
+                self._lend(frame)
+
+    def settle(self, frame: Frame) -> None:
+        """Gives an answer to whoever asked, or sends the call again."""
+        mailbox, number = self._mailbox, frame[1]
+        if self._timed and self._is_late(number):
+            self._fill(None, frame)
+            return
+        if number in mailbox.kept:
+            self._settle_kept(frame)
+            return
+        # It is there until it is answered: if that fails, its actor's end answers it.
+        sent = mailbox.sent.get(number)
+        reply = None if sent is None else sent[0]
+        if type(reply) is ObjectRef and frame[0] == RESULT and frame[2] is None:
+            try:
+                value = decode(frame[3])
+            except BaseException as error:  # noqa: BLE001  # loading runs the user's code
+                refuse(reply, error)
+            else:
+                if not reply.done():
+                    reply.set_result(value)
+        else:
+            self._pass_on(reply, frame)
+        mailbox.sent.pop(number, None)  # as mailbox.settle(), at hand
+        if not (mailbox.sent or mailbox.waiting or self._held.calls):
+            self._idle()
+
+    def _tell_idle(self) -> None:
+        if self.is_idle:
+            self._idle()
+
+    def _pass_on(self, reply: Reply | None, frame: Frame) -> None:
+        """Gives an answer to whoever else asked."""
+        if isinstance(reply, weakref.ref):
+            reply = reply()
+        if frame[1] >= LINKED:
+            self.callers.answer(frame)
+        elif reply is None or isinstance(reply, ObjectRef | Reading):
+            self._fill(reply, frame)
+        else:
+            reply.answer(frame)
+
+    def fail(self, call: int) -> None:
+        """A call gets no answer, as the actor leaves."""
+        self._timekeeper.discard(call)
+        reply = self._mailbox.settle(call)
+        self._return(self._mailbox.release(call))
+        if reply is not None:
+            fail_reply(reply, self._died())
+
+    def close(self) -> None:
+        """Refuses new calls; those that were sent go on."""
+        self._is_closed = True
+
+    def drain(self) -> None:
+        """Refuses new calls, and sends none again: the actor was told to leave."""
+        self._is_closed = self._is_draining = True
+
+    def interrupted(self) -> None:
+        """The actor died and is restarted: calls on their way fail or wait for it."""
+        self._channel = self.streams.channel = None
+        tear_down(
+            self,
+            lambda: self._give_up(*self._mailbox.interrupted(), self._unavailable),
+            lambda: self.callers.lost(self._unavailable),
+            lambda: self._timekeeper.keep(self._has),
+        )
+
+    def over(self) -> None:
+        """The actor is gone: every call without an answer fails, and every new one."""
+        self._is_closed = True
+        self._channel = self.streams.channel = None
+        tear_down(
+            self,
+            lambda: self._give_up(*self._mailbox.closed(), self._died),
+            lambda: self.callers.lost(self._died),
+            lambda: self._timekeeper.keep(self._has),
+        )
+
+    # Calls that may be sent again: this process holds the handles in them meanwhile.
+
+    def _lend(self, frame: Frame) -> None:
+        if frame[1] in self._mailbox.kept:
+            self._loans.arrived(frame[3], self._session)
+        else:
+            self._loans.lent(frame[3], self._session)
+
+    def _settle_kept(self, answer: Frame) -> None:
+        # What it brought is held until it is known whose that is.
+        with passing(self._loans, answer[-2], OWNER):
+            if not self._goes_again(answer):
+                self.settle(answer)
+
+    def _goes_again(self, answer: Frame) -> bool:
+        """Whether a call failed and is sent once more; else it is kept no longer."""
+        mailbox, number = self._mailbox, answer[1]
+        kept = mailbox.kept.get(number)
+        if kept is None:
+            return False
+        if not self._is_draining and is_answer_retried(kept.retries, answer):
+            frame = mailbox.again(number)
+            if frame is not None and self._channel is not None:
+                self._timekeeper.rename(number, frame[1])
+                self._channel.send(frame)
+                if frame[3]:
+                    self._lend(frame)
+                return True
+        self._timekeeper.discard(number)
+        self._return(mailbox.release(number))
+        return False
+
+    def _give_up(
+        self,
+        replies: list[Reply],
+        frames: list[Frame],
+        why: Callable[[], BaseException],
+    ) -> None:
+        tear_down(
+            self,
+            *(partial(self._return, frame) for frame in frames),
+            *(partial(_fail, reply, why) for reply in replies),
+        )
+
+    def _return(self, frame: Frame | None) -> None:
+        """Gives up the handles in a frame that is not sent any more."""
+        if frame is not None and frame[3]:
+            self._loans.returned(frame[3], OWNER)
+
+    def _refuse(
+        self, reply: Reply, loans: Collection[LoanId] | None, error: BaseException
+    ) -> None:
+        if loans:
+            self._loans.returned(loans, OWNER)
+        fail_reply(reply, error)
+
+    # The replier of the owner's refs.
+
+    def cancel(self, call: int, *, recursive: bool = True) -> bool:
+        """Stops a call; True if it is told when it has ended; see Replier."""
+        number = self._mailbox.current(call)
+        reply, method, _ = self._mailbox.sent.get(number, (None, "", None))
+        if reply is None or self._channel is None or not self._terms.ends_later(method):
+            self._drop(call, recursive=recursive)
+            return False
+        if type(reply) is not Stopped:
+            self._mailbox.replace(number, Stopped(reply, self._discard))
+            self._channel.send((CANCEL, number))
+            if recursive:
+                self._terms.cancel_made(self._session, number)
+            self._return(self._mailbox.release(number))  # it does not go again
+        return True
+
+    def _discard(self, frame: Frame) -> None:
+        self._fill(None, frame)
+
+    def _drop(self, call: int, *, recursive: bool) -> None:
+        """Forgets a call, and stops it if it was sent."""
+        self._held.drop(call)
+        number = self._mailbox.current(call)
+        self._timekeeper.discard(number)
+        if self._mailbox.was_sent(call) and self._channel is not None:
+            self._channel.send((CANCEL, number))
+            if recursive:
+                self._terms.cancel_made(self._session, number)
+        self._return(self._mailbox.drop(call))
+        self._tell_idle()
+
+    def _late(self, call: int, timed: Timed) -> None:
+        """Stops a call whose time is over; what it made has inherited that."""
+        reply: Reply | None = self._held.reply(call)
+        if reply is None:
+            reply = self._mailbox.reply(call)
+        self._drop(call, recursive=False)
+        if reply is not None:
+            fail_reply(reply, self._terms.late(timed))
+
+    def _is_late(self, call: int) -> bool:
+        """Whether an answer came too late, before the timer could say so."""
+        timed = self._timed.get(call)
+        if timed is None:
+            return False
+        if timed.is_over:
+            self._late(call, timed)
+            return True
+        if call not in self._mailbox.kept:  # else it may go again
+            self._timekeeper.discard(call)
+        return False
+
+    def _has(self, call: int) -> bool:
+        return call in self._held.calls or self._mailbox.reply(call) is not None
+
+    def loosen(self, ref: ObjectRef[Any]) -> None:
+        """From now on the call is cancelled if nobody holds the ref; see Replier."""
+        call, loop = ref.call, ref.get_loop()
+
+        def gone(_: object) -> None:
+            # A destructor may run anywhere, also in the middle of a write.
+            soon(loop, partial(self.cancel, call))
+
+        if type(self._mailbox.reply(self._mailbox.current(call))) is Stopped:
+            return
+        loose = weakref.ref(ref, gone)
+        self._held.loosen(call, loose)
+        self._mailbox.replace(call, loose)
+
+    def cancel_made(self, number: int, *, by_force: bool = False) -> None:
+        """Cancels the calls that one of its own has made, and theirs."""
+        self._terms.cancel_made(self._session, number, by_force=by_force)
+
+    def tell(self, frame: Frame) -> None:
+        """Sends a frame that is no call, if the worker is ready for calls."""
+        if self._channel is not None:
+            self._channel.send(frame)
+
+    def called(self, call: int) -> str:
+        """What a call without an answer is called in messages; see Namer."""
+        mailbox = self._mailbox
+        method = self._held.method(call) or mailbox.method(mailbox.current(call))
+        return self._terms.where(method) if method else ""
+
+    def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
+        """Calls back once when a ref is done; see Replier."""
+        notify(ref, lambda _: then())
+
+    def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
+        """Blocks a thread beside the loop it comes through; see Replier."""
+        refusal = (
+            "get() would block the event loop that the answer comes through: await "
+            "the ref instead"
+        )
+        block(ref, timeout, refusal)
+
+    def name(self) -> bytes:
+        """An id for what a ref stands for; see Replier."""
+        return self._loans.objects.name()
+
+    def travel(self, ref: ObjectRef[Any]) -> tuple[object, ...]:
+        """How a ref is pickled into a value that is being sent; see Replier."""
+        return self._loans.objects.travel(ref)
+
+    def _fill(self, ref: ObjectRef[Any] | Reading | None, frame: Frame) -> None:
+        # Also if nobody wants it any more: what it brought is in nobody's hands then.
+        with passing(self._loans, frame[-2], OWNER):
+            if ref is not None and not ref.done():
+                fill(ref, frame)
+
+
+def _fail(reply: Reply, why: Callable[[], BaseException]) -> None:
+    fail_reply(reply, why())  # an error of its own for each: it keeps their frames

@@ -1,0 +1,175 @@
+"""The shared memory of a runtime: what the owner makes, and what its workers make.
+
+Blocks are counted like actors (``holders``). When nobody holds one, whoever made it is
+told. What a worker made outlives it as long as somebody holds a part of it; then every
+process that was shown the segment is told to forget it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from actorlib._core.snapshot import ObjectStoreInfo
+from actorlib._shm.memory import BLOCK_ID, Memory, Settings
+from actorlib._shm.payload import NAME
+from actorlib._shm.segments import Budget
+from actorlib._wire.fd_passing import Showing
+from actorlib.exceptions import ProtocolError
+
+if TYPE_CHECKING:
+    import socket
+
+    from actorlib._core.runtime_options import RuntimeOptions
+    from actorlib._owner.worker_session import Session
+
+_log = logging.getLogger("actorlib")
+
+PREFIX = 8
+"""The bytes at the beginning of a segment's name that say which process made it."""
+
+
+class Stores:
+    """Who made which shared memory, and who was shown it.
+
+    Args:
+        limit: The bytes that all processes may touch together; 0 shares nothing.
+        settings: How large values travel.
+
+    Attributes:
+        memory: The owner's.
+    """
+
+    def __init__(self, limit: int, settings: Settings) -> None:
+        self.memory = Memory()
+        self.memory.settings = settings
+        self._sizes = self.memory.sizes = {}
+        self._live: dict[bytes, int] = {}
+        if limit:
+            self.memory.budget = Budget(limit)
+        self._makers: dict[bytes, Session] = {}
+        self._slots: dict[bytes, int] = {}
+        self._free_slots: list[int] = []
+        self._next_slot = 1
+        self._held: Counter[bytes] = Counter()
+        self._orphaned: set[bytes] = set()
+        self._is_closed = False
+
+    def told(self) -> ObjectStoreInfo:
+        """The bytes that are held, those that are kept warm, and how many may be."""
+        budget = self.memory.budget
+        if budget is None:
+            return ObjectStoreInfo()
+        try:
+            used = budget.used()
+        except ProtocolError as error:  # of a worker that nobody can name
+            _log.warning("%s; what makes no sense is forgotten", error)
+            budget.repair()
+            used = budget.used()
+        # A worker may have said what it has a moment ago.
+        live = min(sum(self._live.values()), used)
+        return ObjectStoreInfo(live=live, warm=used - live, limit=budget.limit)
+
+    def enter(self, session: Session, sock: socket.socket) -> None:
+        """A worker is there, and is told how much it may touch.
+
+        Args:
+            session: The worker's.
+            sock: The owner's end of its pipe, with nothing in it.
+        """
+        prefix = session.prefix
+        self._makers[prefix] = session
+        if self.memory.budget is None:
+            return
+        if self._free_slots:
+            slot = heapq.heappop(self._free_slots)
+        elif self._next_slot < Budget.SLOTS:
+            slot, self._next_slot = self._next_slot, self._next_slot + 1
+        else:
+            return  # what this one sends, or is sent, goes through its pipe
+        self._slots[prefix] = slot
+        self.memory.budget.admit(slot)
+        session.showing.begin(sock, slot)
+
+    def showing(self, prefix: bytes) -> Showing:
+        """What the pipe to a new worker speaks of shared memory through.
+
+        Args:
+            prefix: How the ids of what the worker makes begin.
+        """
+        return Showing(self.memory, prefix)
+
+    def mark(self, prefix: bytes) -> int:
+        """The number that a process has written for when it is gone, or 0."""
+        slot, budget = self._slots.get(prefix), self.memory.budget
+        return 0 if slot is None or budget is None else budget.mark(slot)
+
+    def held(self, block: bytes) -> None:
+        """Somebody holds a block that nobody held."""
+        self._live[block] = self._sizes.pop(block, 0)
+        self._held[block[:NAME]] += 1
+
+    def unheld(self, block: bytes) -> None:
+        """Nobody holds a block any more."""
+        self._live.pop(block, None)
+        self._sizes.pop(block, None)
+        name = block[:NAME]
+        self._held[name] -= 1
+        if not self._held[name]:
+            del self._held[name]
+        if self._is_closed:
+            return
+        if self.memory.is_own(block):
+            self.memory.free(block)
+        elif (maker := self._makers.get(block[:PREFIX])) is not None:
+            maker.channel.send(({"free": block},))
+        elif name not in self._held:
+            self._forget(name)
+
+    def leave(self, session: Session) -> None:
+        """A worker is gone; what it made is forgotten when nobody holds any of it."""
+        prefix = session.prefix
+        del self._makers[prefix]
+        made = {name for name in session.showing.known if name.startswith(prefix)}
+        self._orphaned |= made
+        for name in made - self._held.keys():
+            self._forget(name)
+        self._give_slot_back(prefix)
+
+    def close(self) -> None:
+        """Ends it; what was loaded goes on to be there."""
+        self._is_closed = True
+        self.memory.close()
+
+    def _forget(self, name: bytes) -> None:
+        self._orphaned.discard(name)
+        self.memory.forget(name)
+        for session in self._makers.values():
+            if name in session.showing.known:
+                session.showing.known.discard(name)
+                session.channel.send(({"gone": name},))
+        self._give_slot_back(name[:PREFIX])
+
+    def _give_slot_back(self, prefix: bytes) -> None:
+        """What a process has touched counts as long as any of it is there."""
+        if prefix in self._makers or any(
+            name.startswith(prefix) for name in self._orphaned
+        ):
+            return
+        slot = self._slots.pop(prefix, None)
+        if slot is not None and self.memory.budget is not None:
+            self.memory.budget.clear(slot)
+            heapq.heappush(self._free_slots, slot)
+
+
+def settings_of(options: RuntimeOptions) -> Settings:
+    """How large values travel in a runtime."""
+    spills = options.object_store_full == "spill"
+    return Settings(share_above=options.share_above, spills=spills)
+
+
+def is_block(name: bytes) -> bool:
+    """Whether the id of something that is held is that of a block."""
+    return len(name) == BLOCK_ID

@@ -1,0 +1,404 @@
+"""The owner's own calls on their way out: with their arguments, and in order.
+
+A call whose arguments are refs waits here until they have their values, and those
+behind it to the same actor wait with it.
+
+Calls of functions on their way into the pool: the owner's own, and those of workers.
+
+Also what workers say of the functions that they run.
+"""
+
+from __future__ import annotations
+
+import itertools
+from functools import (
+    partial,
+)
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    TypeAlias,
+)
+
+from actorlib._core.propagation import (
+    MARKED,
+)
+from actorlib._owner.creation import (
+    Sealed,
+)
+from actorlib._owner.refcount import (
+    OWNER,
+)
+from actorlib._wire.arguments import (
+    Arguments,
+    when_done,
+)
+from actorlib._wire.call_headers import (
+    tell,
+)
+from actorlib._wire.messages import (
+    BLOCKED,
+    PACE,
+    RESUMED,
+    TEACH,
+)
+from actorlib._wire.ordering import (
+    Lanes,
+)
+from actorlib._wire.serialization import (
+    encode_plain_call,
+)
+from actorlib.exceptions import (
+    ProtocolError,
+)
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import (
+        Callable,
+        Mapping,
+    )
+
+    from actorlib._core.function_options import (
+        FunctionSpec,
+    )
+    from actorlib._core.ids import (
+        ActorId,
+        LoanId,
+    )
+    from actorlib._core.interface import (
+        Method,
+    )
+    from actorlib._core.object_ref import (
+        ObjectRef,
+    )
+    from actorlib._core.stream_reader import (
+        Reading,
+    )
+    from actorlib._owner.refcount import (
+        Loans,
+    )
+    from actorlib._owner.streams import (
+        Reader,
+    )
+    from actorlib._owner.supervisor import (
+        Life,
+    )
+    from actorlib._owner.task import (
+        Hand,
+        Plan,
+    )
+    from actorlib._owner.task_pool import (
+        Pool,
+    )
+    from actorlib._owner.worker_calls import (
+        Waiting,
+    )
+    from actorlib._owner.worker_session import (
+        Session,
+    )
+    from actorlib._shm.payload import (
+        Payload,
+    )
+    from actorlib._wire.arguments import (
+        Sharing,
+    )
+
+    Answered: TypeAlias = ObjectRef[Any] | Reading
+
+
+class Sending:
+    """What the owner's code sends to actors.
+
+    Args:
+        engine: Whose handles may be among the arguments.
+        loans: Counts them.
+        loop: The owner's loop.
+    """
+
+    def __init__(
+        self, engine: Sharing, loans: Loans, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._engine = engine
+        self._loans = loans
+        self._loop = loop
+        self._places = itertools.count(1)
+        self.lanes: Lanes[ActorId, int] = Lanes()
+        self._held_back: dict[int, Callable[[], None]] = {}
+
+    def arguments(
+        self, where: str, args: tuple[object, ...], kwargs: Mapping[str, object]
+    ) -> Arguments:
+        """Arguments as they are now; this process holds what is among them.
+
+        Raises:
+            SerializationError: One cannot be sent.
+        """
+        arguments = Arguments(self._engine, where, args, kwargs)
+        self._loans.arrived(arguments.loans, OWNER)
+        return arguments
+
+    def sealed(
+        self, arguments: Arguments
+    ) -> Sealed | BaseException | asyncio.Future[Sealed]:
+        """A constructor's arguments, why there are none, or a future of them."""
+        if arguments.are_ready:
+            return self.completed(arguments)
+        later: asyncio.Future[Sealed] = self._loop.create_future()
+        when_done(arguments.refs, partial(self._complete_into, later, arguments))
+        return later
+
+    def send(
+        self,
+        life: Life,
+        ref: ObjectRef[Any] | Reading,
+        method: Method,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        told: dict[str, object] | None,
+    ) -> None:
+        """Sends a call, now or behind those to the actor that wait.
+
+        Args:
+            life: The actor.
+            ref: Gets the answer.
+            method: The method.
+            args: Its positional arguments.
+            kwargs: Its keyword arguments.
+            told: What the caller says of the call.
+
+        Raises:
+            SerializationError: An argument cannot be sent.
+        """
+        where = life.record.called.method(method.name)
+        arguments = self.arguments(where, args, kwargs)
+        if arguments.refs or self.lanes:
+            self._send_in_order(life, ref, method, arguments, told)
+        else:
+            sealed, loans = arguments.payload()
+            sent = life.dispatch.send(ref, method.name, loans, sealed, told)
+            ref.bind(life.dispatch, sent)
+
+    def _send_in_order(
+        self,
+        life: Life,
+        ref: ObjectRef[Any] | Reading,
+        method: Method,
+        arguments: Arguments,
+        told: dict[str, object] | None,
+    ) -> None:
+        """Sends a call when its arguments are there and those before it have gone."""
+        dispatch, lane = life.dispatch, life.record.id
+        number = dispatch.hold_back(ref, method.name, told)
+        ref.bind(dispatch, number)
+        del ref  # from here on it may be abandoned
+
+        def go() -> None:
+            waiting = dispatch.let_go(number)
+            completed = self.completed(arguments)
+            if isinstance(completed, BaseException):
+                if waiting is not None:
+                    waiting.set_exception(completed)
+            elif waiting is None:  # cancelled while it waited
+                self._loans.returned(completed.loans or (), OWNER)
+            else:
+                payload, loans = completed
+                sent = dispatch.send(waiting, method.name, loans, payload, told)
+                waiting.bind(dispatch, sent)
+            life.idle()
+
+        place = next(self._places)
+        ready, passes = arguments.are_ready, not method.keeps_order
+        if self.lanes.post(lane, place, ready=ready, passes=passes):
+            go()
+            return
+        self._held_back[place] = go
+
+        def settled() -> None:
+            for free in self.lanes.settled(lane, place, goes=True):
+                self._held_back.pop(free)()
+
+        when_done(arguments.refs, settled)
+
+    def completed(self, arguments: Arguments) -> Sealed | BaseException:
+        """The payload of arguments whose refs are done, or why there is none."""
+        try:
+            payload, loans = arguments.payload()
+        except Exception as error:  # noqa: BLE001  # it becomes the answer
+            self._loans.returned(arguments.loans, OWNER)
+            return error
+        if arguments.refs:
+            self._loans.arrived(loans or (), OWNER)
+            self._loans.returned(arguments.loans, OWNER)
+        return Sealed(payload, loans)
+
+    def _complete_into(
+        self, later: asyncio.Future[Sealed], arguments: Arguments
+    ) -> None:
+        completed = self.completed(arguments)
+        if isinstance(completed, Sealed):
+            if later.done():
+                self._loans.returned(completed.loans or (), OWNER)
+            else:
+                later.set_result(completed)
+        elif not later.done():
+            later.set_exception(completed)
+
+
+OF_FUNCTIONS = frozenset({TEACH, PACE, BLOCKED, RESUMED})
+"""The kinds of frames that are served here."""
+
+
+class Runs:
+    """The owner's own calls of functions.
+
+    Args:
+        pool: Where they go.
+        engine: Whose they are.
+        sending: How their arguments are sent.
+    """
+
+    def __init__(self, pool: Pool, engine: Sharing, sending: Sending) -> None:
+        self._pool = pool
+        self._engine = engine
+        self._sending = sending
+
+    def run(
+        self,
+        ref: Answered,
+        spec: FunctionSpec,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> None:
+        """Makes a call.
+
+        Args:
+            ref: Gets the answer.
+            spec: The function.
+            args: Its positional arguments.
+            kwargs: Its keyword arguments.
+
+        Raises:
+            SerializationError: The function or an argument cannot be sent.
+        """
+        pool = self._pool
+        plan = pool.plans.of(self._engine, spec)
+        told = spec.told
+        if told is not None or MARKED:
+            told = tell(spec)
+        payload = None if kwargs else encode_plain_call(args)
+        if payload is not None:  # the usual case: everything else is the long way
+            ref.bind(pool, pool.post(ref, plan, None, payload, told))
+            return
+        arguments = self._sending.arguments(spec.label, args, kwargs)
+        self._post_when_ready(ref, plan, arguments, told)
+
+    def _post_when_ready(
+        self,
+        ref: Answered,
+        plan: Plan,
+        arguments: Arguments,
+        told: Mapping[str, object] | None,
+    ) -> None:
+        """Posts a call when the refs among its arguments are done."""
+        pool = self._pool
+        number = pool.hold_back(ref, plan, told)
+        ref.bind(pool, number)
+        del ref  # from here on it may be abandoned
+
+        def go() -> None:
+            waiting = pool.let_go(number)
+            completed = self._sending.completed(arguments)
+            if isinstance(completed, BaseException):
+                if waiting is not None:
+                    waiting.set_exception(completed)
+            elif waiting is None:  # cancelled while it waited
+                pool.loans.returned(completed.loans or (), OWNER)
+            else:
+                posted = pool.post(
+                    waiting, plan, completed.loans, completed.payload, told
+                )
+                waiting.bind(pool, posted)
+
+        when_done(arguments.refs, go)
+
+
+def serve(pool: Pool, session: Session, kind: int, *fields: Any) -> None:
+    """Serves a frame that has no answer."""
+    if kind == TEACH:
+        pool.plans.teach(session.number, *fields)
+        return
+    hand = pool.hands.get(session.actor)
+    if hand is None:
+        return
+    if kind == PACE:
+        pool.paced(hand, *fields)
+    elif kind == BLOCKED:
+        if not hand.tasks:
+            raise ProtocolError("no call runs there that could wait")
+        number, calls, count = fields
+        session.when_answered = _until_answered(hand, set(calls), count)
+        hand.crew.blocked(hand, number)
+    else:
+        session.when_answered = None
+        hand.crew.resumed(hand)
+
+
+def _until_answered(
+    hand: Hand, calls: set[int], count: int
+) -> Callable[[int], None] | None:
+    """Lets a function go on when so many of some calls are answered.
+
+    Its worker says so as well. But by then the CPU of who gave the answer would be with
+    somebody who has not begun, and more and more would have begun and wait.
+    """
+    if not calls:
+        return None
+    left = count
+
+    def answered(call: int) -> None:
+        nonlocal left
+        if call in calls:
+            calls.discard(call)
+            left -= 1
+            if not left:
+                hand.crew.resumed(hand)
+
+    return answered
+
+
+def ask(
+    pool: Pool,
+    session: int,
+    asker: Waiting,
+    read: Callable[..., Reader],
+    number: int,
+    face: bytes,
+    told: dict[str, Any] | None,
+    loans: tuple[LoanId, ...] | None,
+    payload: Payload,
+) -> int:
+    """Takes a call that a worker makes; gives its number.
+
+    Args:
+        pool: Where it goes.
+        session: The number of the worker's session.
+        asker: Gets the answer.
+        read: Makes whoever gets the items instead, if it yields; is told whether the
+            call is detached.
+        number: The function's number there.
+        face: What is known of it; see Plans.
+        told: What the caller says of this call alone.
+        loans: What is in the arguments and counted.
+        payload: The arguments.
+    """
+    plan = pool.plans.asked(session, number, face)
+    asker.method = plan.label
+    asker.has_end = told is not None and "deadline" in told
+    if loans:
+        # The worker still holds them; this process does too, until it is answered.
+        pool.loans.arrived(loans, OWNER)
+    reply: Waiting | Reader = asker
+    if plan.is_stream:
+        reply = read(is_detached=bool(told and "detach" in told))
+    return pool.post(reply, plan, loans, payload, told, is_nested=True)

@@ -1,0 +1,449 @@
+"""Calls of functions, and the workers that run them: what each of them is.
+
+How many calls of functions are sent ahead to a worker that runs one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import (
+    Counter,
+)
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Protocol,
+    TypeAlias,
+)
+
+from actorlib._owner.restart_policy import (
+    Retries,
+)
+from actorlib._wire.forkserver_protocol import (
+    LOOK,
+)
+
+if TYPE_CHECKING:
+    import asyncio
+    import weakref
+    from collections.abc import (
+        Collection,
+        Mapping,
+        Sequence,
+    )
+
+    from actorlib._core.actor_options import (
+        ActorOptions,
+    )
+    from actorlib._core.function_options import (
+        FunctionOptions,
+    )
+    from actorlib._core.ids import (
+        LoanId,
+    )
+    from actorlib._core.object_ref import (
+        ObjectRef,
+    )
+    from actorlib._core.stream_reader import (
+        Reading,
+    )
+    from actorlib._owner.creation import (
+        Sealed,
+    )
+    from actorlib._owner.deadlines import (
+        Clock,
+    )
+    from actorlib._owner.objects import (
+        Objects,
+    )
+    from actorlib._owner.refcount import (
+        Loans,
+    )
+    from actorlib._owner.response_target import (
+        Asker,
+    )
+    from actorlib._owner.supervisor import (
+        Life,
+    )
+    from actorlib._scheduler.catalogue import (
+        Demand,
+    )
+    from actorlib._scheduler.long_waits import (
+        LongWaits,
+    )
+    from actorlib._scheduler.placement_group import (
+        Groups,
+    )
+    from actorlib._shm.payload import (
+        Payload,
+    )
+    from actorlib._wire.messages import (
+        Frame,
+    )
+    from actorlib.accelerators.base import (
+        Lease,
+    )
+
+    Reply: TypeAlias = ObjectRef[Any] | weakref.ref[ObjectRef[Any]] | Reading | Asker
+
+
+AT_LEAST = 1
+MOST = 128
+LONGEST = 1e-3
+"""Seconds that a function may take for another call to be sent behind one of it."""
+TOGETHER = 2e-3
+"""Seconds that what is on its way to one worker takes together."""
+STUCK = 10e-3
+"""Seconds without an answer after which what was sent ahead is taken back."""
+
+
+def depth(seconds: float) -> int:
+    """How many calls of a function one worker has at once.
+
+    Args:
+        seconds: How long the function takes of late.
+    """
+    if seconds > LONGEST:
+        return AT_LEAST
+    return min(MOST, max(AT_LEAST, int(TOGETHER / max(seconds, 1e-9))))
+
+
+class Code:
+    """A function as it is sent, once to each worker that runs it.
+
+    Args:
+        number: Its number in this runtime.
+        label: Its name.
+        source: The pickled function.
+        loans: What is in it and counted.
+
+    Attributes:
+        method: What its calls are called on the pipe.
+        depth: How many of its calls one worker has at once.
+        plans: What is known of its calls, by how they came to be described.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "depth",
+        "label",
+        "loans",
+        "method",
+        "number",
+        "plans",
+        "source",
+    )
+
+    def __init__(
+        self, number: int, label: str, source: bytes, loans: Sequence[LoanId]
+    ) -> None:
+        self.number = number
+        self.label = label
+        self.source = source
+        self.loans = loans
+        self.method = f"{number}:{label}"
+        self.depth = AT_LEAST
+        self.plans: dict[bytes, Plan] = {}
+
+
+class Team(Protocol):
+    """Workers that run functions which ask for the same; see Crew."""
+
+    is_on_device: bool
+    demand: Demand
+    size: int
+
+    def post(self, task: Task) -> None:
+        """Adds a call behind those that wait."""
+        ...
+
+    def post_again(self, tasks: list[Task]) -> None:
+        """Adds calls before those that wait."""
+        ...
+
+    def dropped(self) -> None:
+        """A call that waited is over."""
+        ...
+
+    def feed(self) -> None:
+        """Sends the calls that may go."""
+        ...
+
+    def dismiss(self, hand: Hand, why: str) -> None:
+        """Ends a worker that has nothing to do."""
+        ...
+
+    def freed(self, hand: Hand) -> None:
+        """A worker has answered a call."""
+        ...
+
+    def blocked(self, hand: Hand, number: int) -> None:
+        """The call of a worker waits for a result."""
+        ...
+
+    def resumed(self, hand: Hand) -> None:
+        """It has that, and goes on when it has its CPUs."""
+        ...
+
+    def gone(self, hand: Hand) -> None:
+        """The process of a worker is gone."""
+        ...
+
+
+class Workshop(Protocol):
+    """Where workers live; see Lives."""
+
+    loop: asyncio.AbstractEventLoop
+    clock: Clock
+    groups: Groups
+    loans: Loans
+    long_waits: LongWaits
+    objects: Objects
+
+    def bear_worker(
+        self,
+        label: str,
+        options: ActorOptions,
+        demand: Demand,
+        arguments: Sealed,
+        *,
+        is_nested: bool,
+    ) -> Life:
+        """Starts the life of a worker of functions."""
+        ...
+
+
+class Plan:
+    """What all calls of a function with the same options have in common.
+
+    Args:
+        code: The function.
+        label: What a call is called in messages.
+        options: What it asks for.
+        crew: Who runs it; None if nobody ever can.
+        trouble: Why nobody can.
+        is_stream: Whether a call gives items, one after the other.
+    """
+
+    __slots__ = (
+        "code",
+        "crew",
+        "goes_ahead",
+        "is_stream",
+        "label",
+        "max_calls",
+        "retries",
+        "trouble",
+    )
+
+    def __init__(
+        self,
+        code: Code,
+        label: str,
+        options: FunctionOptions,
+        crew: Team | None,
+        trouble: BaseException | None = None,
+        *,
+        is_stream: bool = False,
+    ) -> None:
+        self.code = code
+        self.label = label
+        self.crew = crew
+        self.trouble = trouble
+        self.is_stream = is_stream
+        self.retries = Retries(options.max_retries, options.retried)
+        # What ran and was not answered yet is run once more if its process dies. And
+        # nobody knows when the reader of a stream lets it go on.
+        self.goes_ahead = bool(options.max_retries) and not is_stream
+        limit = options.max_calls
+        on_device = crew is not None and crew.is_on_device
+        self.max_calls = int(on_device) if limit is None else limit
+
+
+class Ended(Protocol):
+    """What is told of the answer of a call; see Pool."""
+
+    def answered(self, task: Task, frame: Frame) -> None:
+        """An answer came."""
+        ...
+
+    def item(self, task: Task, frame: Frame) -> None:
+        """An item of a stream came."""
+        ...
+
+
+class Task:
+    """One call of a function; the asker of whoever runs it.
+
+    Attributes:
+        number: Its number in this runtime.
+        plan: What it is a call of.
+        reply: Whom the answer is for; None if nobody wants it any more.
+        loans: What is in its arguments and counted, held until it is over.
+        payload: The arguments.
+        told: What the caller says of this call alone.
+        retries: How often it may still be made again.
+        hand: The worker that has it, if one has.
+        sent_as: Its number there.
+        was_forced: Whether that worker is ended for its sake.
+        is_nested: Whether a worker makes it, so that somebody may wait for it who holds
+            something.
+    """
+
+    __slots__ = (
+        "hand",
+        "is_nested",
+        "loans",
+        "number",
+        "payload",
+        "plan",
+        "pool",
+        "reply",
+        "retries",
+        "sent_as",
+        "told",
+        "was_forced",
+    )
+
+    def __init__(
+        self,
+        pool: Ended,
+        number: int,
+        plan: Plan,
+        reply: Reply,
+        loans: Collection[LoanId] | None,
+        payload: Payload,
+        told: Mapping[str, object] | None,
+    ) -> None:
+        self.pool = pool
+        self.number = number
+        self.plan = plan
+        self.reply: Reply | None = reply
+        self.loans = loans
+        self.payload = payload
+        self.told = told
+        self.retries = plan.retries
+        self.hand: Hand | None = None
+        self.sent_as = 0
+        self.was_forced = False
+        self.is_nested = False
+
+    def answer(self, frame: Frame) -> None:
+        """An answer came from the worker; see Asker."""
+        self.pool.answered(self, frame)
+
+    def item(self, frame: Frame) -> None:
+        """An item came from the worker; see Reader."""
+        self.pool.item(self, frame)
+
+    def fail(self, error: BaseException) -> None:
+        """Nothing: what becomes of it is decided when the worker is gone; see Asker."""
+
+
+class Hand:
+    """One worker.
+
+    Attributes:
+        life: Its life.
+        crew: Whose it is.
+        tasks: The calls that it has, in the order in which it runs them.
+        lease: What it holds for the call that runs, if the crew gives that.
+        is_seated: Whether it may run calls.
+        is_leaving: Whether it gets no more calls.
+        is_stuck: Whether none is sent behind its call, as that takes long, or may not
+            be run again.
+        is_waiting: Whether its call waits for a result, or for its CPUs after that.
+        wait: The number of that wait there.
+        going_on: Its place in line for its CPUs, if it is in line.
+        answers: How many calls it has answered.
+        looked_at: How many that were at the last look.
+        idle_since: When it ran its last call.
+        depth: How many calls it has at the most, by the slowest of them.
+        ran: The number of the call that ran when its process ended; 0 if unknown.
+    """
+
+    __slots__ = (
+        "_loop",
+        "answers",
+        "crew",
+        "depth",
+        "going_on",
+        "idle_since",
+        "is_leaving",
+        "is_looking",
+        "is_seated",
+        "is_stuck",
+        "is_waiting",
+        "known",
+        "lease",
+        "life",
+        "looked_at",
+        "ran",
+        "sent",
+        "tasks",
+        "wait",
+    )
+
+    def __init__(self, crew: Team, life: Life) -> None:
+        self.crew = crew
+        self.life = life
+        self._loop = life.ended.get_loop()
+        self.tasks: dict[Task, None] = {}
+        self.lease: Lease | None = None
+        self.is_seated = False
+        self.is_leaving = False
+        self.is_stuck = False
+        self.is_waiting = False
+        self.wait = 0
+        self.going_on: asyncio.Future[Lease] | None = None
+        self.is_looking = False
+        self.answers = 0
+        self.looked_at = -1
+        self.idle_since = 0.0
+        self.ran = 0
+        self.depth = AT_LEAST
+        self.known: set[int] = set()
+        self.sent: Counter[int] = Counter()
+
+    @property
+    def title(self) -> str:
+        """What it is called in messages: by the call that it runs."""
+        label = next((task.plan.label for task in self.tasks), "a worker of functions")
+        return f"{label} (pid {self.life.pid})" if self.life.pid else label
+
+    @property
+    def is_there(self) -> bool:
+        """Whether its process is ready for calls."""
+        return self.life.dispatch.streams.channel is not None
+
+    def look(self) -> None:
+        """Has the worker look at what was sent, though a function runs there."""
+        if not self.is_looking:
+            self.is_looking = True
+            # Behind what this turn of the loop has gathered for it.
+            self._loop.call_soon(self._look)
+
+    def _look(self) -> None:
+        self.is_looking = False
+        if not self.tasks:
+            return
+        channel = self.life.dispatch.streams.channel
+        pid = self.life.pid
+        if pid and pid != os.getpid() and channel is not None:
+            try:
+                os.kill(pid, LOOK)
+            except ProcessLookupError:
+                return
+            if channel.waiting:  # it reads when it looks; what is left comes then
+                self.is_looking = True
+                self._loop.call_later(0.005, self._look)
+
+
+class Lesson:
+    """Who asks a worker to learn a function: nobody waits for the answer."""
+
+    def answer(self, frame: Frame) -> None:
+        """It knows it; see Asker."""
+
+    def fail(self, error: BaseException) -> None:
+        """It is gone; see Asker."""

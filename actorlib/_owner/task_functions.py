@@ -1,0 +1,215 @@
+"""Functions that are called in a runtime, and who runs which of them."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import weakref
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from actorlib._core.function_options import FunctionOptions
+from actorlib._core.resources import CPU
+from actorlib._core.runtime_env import refuse_own
+from actorlib._owner.refcount import OWNER
+from actorlib._owner.task import Code, Plan
+from actorlib._owner.task_group import Crew
+from actorlib._owner.task_slots import GroupSeats, MachineSeats
+from actorlib._owner.untrusted import opened_as
+from actorlib._scheduler.catalogue import Demand
+from actorlib._scheduler.explain import refusal
+from actorlib._wire.function_code import pickled
+from actorlib._wire.serialization import decode
+from actorlib.exceptions import (
+    ActorUnschedulableError,
+    ProtocolError,
+    TaskUnschedulableError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from actorlib._core.function_options import FunctionSpec
+    from actorlib._core.ids import LoanId
+    from actorlib._owner.machine import Machine
+    from actorlib._owner.refcount import Loans
+    from actorlib._owner.task_group import Staff
+    from actorlib._owner.task_slots import Seats
+    from actorlib._scheduler.placement_group import Groups
+    from actorlib._wire.arguments import Sharing
+
+
+class Plans:
+    """What is known of the functions of a runtime.
+
+    Args:
+        staff: What those need who run them.
+        loans: Where what is in them is counted.
+        machine: What they ask of.
+        groups: The placement groups that some of them run in.
+        may_wait: Whether what can never be given waits for ever.
+    """
+
+    def __init__(
+        self,
+        staff: Staff,
+        loans: Loans,
+        machine: Machine,
+        groups: Groups,
+        *,
+        may_wait: bool,
+    ) -> None:
+        self._staff = staff
+        self._groups = groups
+        self._loans = loans
+        self._loop = asyncio.get_running_loop()
+        self._machine = machine
+        self._may_wait = may_wait
+        self._numbers = itertools.count(1)
+        self._own: weakref.WeakKeyDictionary[FunctionSpec, Plan] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._codes: weakref.WeakKeyDictionary[object, Code] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._taught: dict[tuple[int, int], Code] = {}
+        self._crews: weakref.WeakValueDictionary[tuple[object, ...], Crew] = (
+            weakref.WeakValueDictionary()
+        )
+
+    def known(self, spec: FunctionSpec) -> Plan | None:
+        """The plan of a function that was called before; asked by any thread."""
+        return self._own.get(spec)
+
+    def of(self, engine: Sharing, spec: FunctionSpec) -> Plan:
+        """The plan of a function of this process.
+
+        Raises:
+            SerializationError: It cannot be sent.
+            UnsupportedOptionError: It asks for variables or a directory, and there
+                are no processes.
+        """
+        plan = self._own.get(spec)
+        if plan is None:
+            if self._machine.is_shared:
+                refuse_own(spec.options.runtime_env)
+            code = self._codes.get(spec.source)
+            if code is None:
+                source, loans = pickled(engine, spec.label, spec.source)
+                code = self._codes[spec.source] = self._code(spec.label, source, loans)
+            plan = self._own[spec] = self._plan(
+                code, spec.label, spec.options, is_stream=spec.is_stream
+            )
+        return plan
+
+    def teach(
+        self,
+        session: int,
+        number: int,
+        label: str,
+        loans: Sequence[LoanId] | None,
+        source: bytes,
+    ) -> None:
+        """A worker is about to call a function."""
+        self._taught[session, number] = self._code(label, source, loans or ())
+
+    def asked(self, session: int, number: int, face: bytes) -> Plan:
+        """The plan of a function that a worker calls.
+
+        Args:
+            session: The worker's session.
+            number: The function's number there.
+            face: The label, the options, and whether it is a generator.
+        """
+        code = self._taught.get((session, number))
+        if code is None:
+            raise ProtocolError(f"function {number} is called and was never told of")
+        plan = code.plans.get(face)
+        if plan is None:
+            label, options, listed, is_stream = opened_as(
+                face, str, FunctionOptions, bytes, bool
+            )
+            try:
+                options = options.updated({"retry_exceptions": decode(listed)})
+            except Exception as error:  # noqa: BLE001  # the user's classes: no call of it runs
+                plan = Plan(code, label, options, None, error)
+            else:
+                plan = self._plan(code, label, options, is_stream=is_stream)
+            code.plans[face] = plan
+        return plan
+
+    def forget(self, session: int) -> None:
+        """A worker is gone."""
+        for key in [key for key in self._taught if key[0] == session]:
+            del self._taught[key]
+
+    def _code(self, label: str, source: bytes, loans: Sequence[LoanId]) -> Code:
+        loop, counted = self._loop, self._loans
+        code = Code(next(self._numbers), label, source, loans)
+        if loans:
+            counted.arrived(loans, OWNER)
+
+            def gone() -> None:
+                with suppress(RuntimeError):  # the loop is closed
+                    loop.call_soon_threadsafe(counted.returned, loans, OWNER)
+
+            weakref.finalize(code, gone).atexit = False
+        return code
+
+    def _plan(
+        self, code: Code, label: str, options: FunctionOptions, *, is_stream: bool
+    ) -> Plan:
+        try:
+            crew = self._crew(label, options)
+        except ActorUnschedulableError as error:
+            return Plan(code, label, options, None, TaskUnschedulableError(str(error)))
+        return Plan(code, label, options, crew, is_stream=is_stream)
+
+    def settled(self, options: FunctionOptions) -> FunctionOptions:
+        """The options of a function on this machine.
+
+        Who asks for a device and names no CPUs holds none, and the kinds of devices
+        that others have added are known here alone.
+        """
+        asked = options.request.amounts
+        if options.num_cpus is not None or CPU not in asked:
+            return options
+        if self._machine.scheduler.ledger.pools.keys().isdisjoint(asked):
+            return options
+        return options.updated({"num_cpus": 0})
+
+    def _crew(self, label: str, options: FunctionOptions) -> Crew:
+        """Who runs functions of this shape.
+
+        Raises:
+            ActorUnschedulableError: The machine can never give what it asks for.
+        """
+        crew = self._crews.get(options.shape)
+        if crew is not None:
+            return crew
+        scheduler, shape = self._machine.scheduler, options.shape
+        options = self.settled(options)
+        demand = scheduler.catalogue.demand(label, options.worker)
+        seats: Seats
+        if options.worker.group is not None:
+            demand = Demand(scheduler.catalogue.untyped(demand.request), demand.where)
+            index = options.placement_group_bundle_index
+            spec = options.worker.group
+            seats = GroupSeats(self._groups, spec, label, demand, index)
+        elif self._may_wait or scheduler.ledger.feasible(*demand):
+            seats = MachineSeats(scheduler, demand)
+        else:
+            unknown = scheduler.catalogue.refusal(label, demand.request)
+            raise ActorUnschedulableError(
+                unknown or refusal(scheduler.ledger, label, *demand)
+            )
+        pools = scheduler.ledger.pools
+        is_on_device = any(name in pools for name in demand.request.amounts)
+        crew = self._crews[shape] = Crew(
+            self._staff,
+            seats,
+            demand,
+            options.worker if is_on_device else options.alone,
+            is_on_device=is_on_device,
+        )
+        return crew

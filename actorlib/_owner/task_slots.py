@@ -1,0 +1,274 @@
+"""Where the seats of workers of functions come from: the machine, or a placement group.
+
+A seat is the share that a call holds while it runs.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, final
+
+from actorlib._core.ids import ActorId
+from actorlib._core.resources import CPU, Resources
+from actorlib._scheduler.bundles import Seeker
+from actorlib._scheduler.wait_queue import Priority
+from actorlib.exceptions import TaskPlacementGroupRemoved, TaskUnschedulableError
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from actorlib._core.group_spec import GroupSpec
+    from actorlib._scheduler.catalogue import Demand
+    from actorlib._scheduler.placement_group import Groups
+    from actorlib._scheduler.scheduler import Scheduler
+    from actorlib.accelerators.base import Lease
+
+
+class Seats(Protocol):
+    """Where one crew gets its seats from."""
+
+    def trouble(self) -> Exception | None:
+        """Why there never will be one, or never again."""
+        ...
+
+    def enter(self, label: str, *, is_nested: bool) -> asyncio.Future[Lease]:
+        """Asks for a seat: done at once, or when its turn has come.
+
+        Args:
+            label: For whom, for messages.
+            is_nested: Whether it is for a call that a worker has made.
+        """
+        ...
+
+    def explain(self, label: str, promise: asyncio.Future[Lease]) -> str:
+        """Why there is no seat yet.
+
+        Args:
+            label: For whom.
+            promise: What ``enter`` gave.
+        """
+        ...
+
+    def occupy(self, lease: Lease) -> None:
+        """A function begins to run with a lease, or goes on."""
+        ...
+
+    def leave(self, promise: asyncio.Future[Lease]) -> None:
+        """Gives up a place in line, or a seat that was not taken."""
+        ...
+
+    def release(self, lease: Lease) -> None:
+        """Takes a seat back."""
+        ...
+
+    def lend(self, lease: Lease) -> Lease:
+        """Takes the CPUs back of a function that waits; gives what it keeps."""
+        ...
+
+    def ask_back(
+        self, label: str, cpus: int, lease: Lease | None
+    ) -> asyncio.Future[Lease] | None:
+        """Asks for the CPUs of a function that goes on; None if they may never come.
+
+        Args:
+            label: Which function, for messages.
+            cpus: How many units of them.
+            lease: What it has kept, if that was anything.
+        """
+        ...
+
+    def merge(self, lease: Lease, cpus: Lease) -> Lease:
+        """Makes one lease of what a function has kept and what it got back."""
+        ...
+
+    def others_wait(self, own: int) -> bool:
+        """Whether more than so many stand in line."""
+        ...
+
+
+@final
+class MachineSeats:
+    """Seats of the machine, in line with everybody else; see Seats.
+
+    Args:
+        scheduler: Grants shares of the machine.
+        demand: What a seat is.
+    """
+
+    def __init__(self, scheduler: Scheduler, demand: Demand) -> None:
+        self._ledger = scheduler.ledger
+        self._admission = scheduler.admission
+        self._demand = demand
+
+    def trouble(self) -> None:
+        """Nothing: what can never be given is refused before; see Seats."""
+
+    def enter(self, label: str, *, is_nested: bool) -> asyncio.Future[Lease]:
+        """Asks for a seat; see Seats."""
+        priority = Priority.NESTED if is_nested else Priority.USUAL
+        return self._admission.enter(label, *self._demand, priority)
+
+    def explain(self, label: str, promise: asyncio.Future[Lease]) -> str:
+        """Why there is no seat yet; see Seats."""
+        return self._admission.explain(label, *self._demand, promise=promise)
+
+    def occupy(self, lease: Lease) -> None:
+        """A function begins to run with a lease; see Seats."""
+        self._ledger.note_passing(lease)
+
+    def leave(self, promise: asyncio.Future[Lease]) -> None:
+        """Gives up a place in line; see Seats."""
+        self._admission.leave(promise)
+
+    def release(self, lease: Lease) -> None:
+        """Takes a seat back; see Seats."""
+        self._admission.release(lease)
+
+    def lend(self, lease: Lease) -> Lease:
+        """Takes the CPUs back; see Seats."""
+        return self._admission.lend(lease, CPU)
+
+    def ask_back(
+        self, label: str, cpus: int, lease: Lease | None
+    ) -> asyncio.Future[Lease] | None:
+        """Asks for the CPUs; see Seats."""
+        del lease
+        request = Resources.of({CPU: cpus})
+        if not self._ledger.could_come(request):
+            return None  # an actor has them, which may be who this one waited for
+        return self._admission.enter(label, request, priority=Priority.GOES_ON)
+
+    def merge(self, lease: Lease, cpus: Lease) -> Lease:
+        """Makes one lease of two; see Seats."""
+        return self._ledger.merge(lease, cpus)
+
+    def others_wait(self, own: int) -> bool:
+        """Whether more than so many stand in line; see Seats."""
+        return len(self._admission) > own
+
+
+@final
+class GroupSeats:
+    """Seats in the bundles of a placement group; see Seats.
+
+    Who waits for one is a member of the group, so that its removal ends the wait.
+
+    Args:
+        groups: The groups of the runtime.
+        spec: The group.
+        label: What is run, for messages.
+        demand: What a seat is.
+        index: In which bundle, or -1 for any.
+    """
+
+    def __init__(
+        self, groups: Groups, spec: GroupSpec, label: str, demand: Demand, index: int
+    ) -> None:
+        self._groups = groups
+        self._spec = spec
+        self._demand = demand
+        self._index = index
+        self._usual = self._seeker(label)
+        self._members: dict[asyncio.Future[Lease], ActorId] = {}
+        self._numbers = itertools.count(1)
+
+    def trouble(self) -> Exception | None:
+        """Why there never will be one, or never again; see Seats."""
+        group = self._groups.alive(self._spec)
+        if group is None:
+            return TaskPlacementGroupRemoved(
+                f"{self._usual.label} is not run: {self._spec.label} was removed"
+            )
+        never = group.infeasible or group.refusal_of(self._usual)
+        return TaskUnschedulableError(never) if never else None
+
+    def enter(self, label: str, *, is_nested: bool) -> asyncio.Future[Lease]:
+        """Asks for a seat; see Seats."""
+        seeker = self._seeker(label)
+        return self._enter(
+            replace(seeker, priority=Priority.NESTED) if is_nested else seeker
+        )
+
+    def _enter(self, seeker: Seeker) -> asyncio.Future[Lease]:
+        group = self._groups.alive(self._spec)
+        assert group is not None  # else there is trouble
+        promise = group.enter(seeker)
+        if promise.done():
+            return promise
+        member = ActorId(b"%x/%d" % (id(self), next(self._numbers)))
+        self._members[promise] = member
+        group.members[member] = partial(_removed, promise)
+        promise.add_done_callback(self._settled)
+        return promise
+
+    def _settled(self, promise: asyncio.Future[Lease]) -> None:
+        """Its turn has come, or never will: it is no member of the group any more."""
+        member = self._members.pop(promise, None)
+        group = self._groups.find(self._spec.id)
+        if member is not None and group is not None:
+            group.part(member)
+
+    def leave(self, promise: asyncio.Future[Lease]) -> None:
+        """Gives up a place in line; see Seats."""
+        if not promise.done():
+            promise.cancel()
+        if promise.cancelled() or promise.exception() is None:
+            self._groups.leave(promise)
+
+    def release(self, lease: Lease) -> None:
+        """Takes a seat back; see Seats."""
+        self._groups.release(lease)
+
+    def explain(self, label: str, promise: asyncio.Future[Lease]) -> str:
+        """Why there is no seat yet; see Seats."""
+        del promise
+        group = self._groups.alive(self._spec)
+        assert group is not None  # else nobody would wait any more
+        return group.explain_member(self._seeker(label))
+
+    def occupy(self, lease: Lease) -> None:
+        """Nothing: in a group what is nested waits for nobody else; see Seats."""
+
+    def lend(self, lease: Lease) -> Lease:
+        """Takes the CPUs back; see Seats."""
+        cpus, rest = self._groups.split(lease, CPU)
+        self._groups.release(cpus)
+        return rest
+
+    def ask_back(
+        self, label: str, cpus: int, lease: Lease | None
+    ) -> asyncio.Future[Lease] | None:
+        """Asks for the CPUs, in the same bundle; see Seats."""
+        seeker = Seeker(
+            holder="",
+            label=label,
+            request=Resources.of({CPU: cpus}),
+            index=self._index if lease is None else self._groups.index_of(lease),
+            priority=Priority.GOES_ON,
+        )
+        return self._enter(seeker)
+
+    def merge(self, lease: Lease, cpus: Lease) -> Lease:
+        """Makes one lease of two; see Seats."""
+        return self._groups.merge(lease, cpus)
+
+    def others_wait(self, own: int) -> bool:
+        """Whether more than so many seek a place in the group; see Seats."""
+        group = self._groups.alive(self._spec)
+        return group is not None and group.seeking > own
+
+    def _seeker(self, label: str) -> Seeker:
+        return Seeker(
+            holder="",
+            label=label,
+            request=self._demand.request,
+            where=self._demand.where,
+            index=self._index,
+        )
+
+
+def _removed(promise: asyncio.Future[Lease], _: str) -> None:
+    """The group is no more: nobody gets a seat in it; see ``trouble``."""
+    promise.cancel()

@@ -1,0 +1,326 @@
+"""The embedded engine for threads that are not its loop's, such as scripts'.
+
+Its verbs, called from any other thread, cross to the loop and wait there for what they
+give, so what is wrong is raised in the line that is wrong. A call with plain arguments
+needs no answer to be made, and is posted: its ref is made here, and a burst of calls
+wakes the loop once. Everything crosses in one line, so the calls of a thread keep their
+order, whichever way they go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from actorlib._core.ids import ActorId
+from actorlib._core.loop_thread import Apart
+from actorlib._core.object_ref import ObjectRef
+from actorlib._core.owner_thread import OwnerThread
+from actorlib._core.propagation import MARKED
+from actorlib._owner.engine import LocalEngine
+from actorlib._owner.placement_groups import GroupVerbs
+from actorlib._wire.call_headers import tell
+from actorlib._wire.serialization import decode_call, encode_plain_call
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from actorlib._core.actor_options import ActorOptions
+    from actorlib._core.engine import ActorSpec, Hold
+    from actorlib._core.function_options import FunctionOptions, FunctionSpec
+    from actorlib._core.group_spec import GroupId, GroupSpec
+    from actorlib._core.ids import LoanId
+    from actorlib._core.interface import Method
+    from actorlib._core.runtime_options import RuntimeOptions
+    from actorlib._core.snapshot import ActorInfo, CallInfo, GroupInfo, Snapshot
+    from actorlib._core.stream_reader import Reading
+    from actorlib._owner.machine import Machine
+    from actorlib._owner.supervisor import Life
+    from actorlib._owner.task import Plan
+    from actorlib._shm.payload import Payload
+
+T = TypeVar("T")
+
+
+class CrossingEngine(LocalEngine):
+    """A LocalEngine whose verbs may be called from any thread; see Engine."""
+
+    def __init__(self, machine: Machine, options: RuntimeOptions) -> None:
+        super().__init__(machine, options)
+        self._owner = OwnerThread(self.loop)
+        self._home = self._owner.crossing  # at hand for every call
+        self._unheld: set[ActorId] = set()
+        self.groups = _CrossingGroups(
+            self.lives.groups, self.loop, self._new_group, self._check_open
+        )
+        self.groups.owner = self._owner
+
+    # What is posted.
+
+    def _call_else(
+        self,
+        actor: ActorId,
+        method: Method,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> ObjectRef[Any]:
+        """Sends a call from another thread, or says why there is nobody to call."""
+        if threading.get_ident() == self._thread:
+            raise self._gone(actor)
+        call = super().call
+        life = self._living.get(actor)
+        payload = None if kwargs else encode_plain_call(args)
+        if payload is None or life is None or self._is_closed:
+            return self._about(actor, partial(call, actor, method, args, kwargs))
+        told = method.told
+        if told is not None or MARKED:
+            told = tell(method)
+        ref = self._new_ref()
+        ref.asked = method  # until it has crossed
+        self._home.post(self._send, life, ref, method, payload, told)
+        return ref
+
+    def _send(
+        self,
+        life: Life,
+        ref: ObjectRef[Any],
+        method: Method,
+        payload: bytes,
+        told: dict[str, object] | None,
+    ) -> None:
+        dispatch = life.dispatch
+        if self._lanes:  # others wait for their arguments, perhaps to the same actor
+            args, kwargs = decode_call(payload)
+            self._sending.send(life, ref, method, tuple(args), kwargs, told)
+        else:
+            dispatch.call(ref, method.name, payload, told)
+
+    def _run_else(
+        self,
+        spec: FunctionSpec,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> ObjectRef[Any]:
+        """Calls a function from another thread."""
+        run = super().run
+        if self._heritage:
+            spec = self._heritage.of(spec)
+        plan = None if self._is_closed else self.lives.pool.plans.known(spec)
+        payload = None if kwargs else encode_plain_call(args)
+        if payload is None or plan is None:
+            return self._across(partial(run, spec, args, kwargs))
+        told = spec.told
+        if told is not None or MARKED:
+            told = tell(spec)
+        ref = self._new_ref()
+        ref.asked = spec.label  # until it has crossed
+        self._home.post(self._post, ref, plan, payload, told)
+        return ref
+
+    def _post(
+        self,
+        ref: ObjectRef[Any],
+        plan: Plan,
+        payload: Payload,
+        told: dict[str, object] | None,
+    ) -> None:
+        pool = self.lives.pool
+        ref.bind(pool, pool.post(ref, plan, None, payload, told))
+
+    def _new_ref(self) -> ObjectRef[Any]:
+        """A ref that nobody fills yet; until it is sent it is that of any object."""
+        self._owner.meet()  # another loop may gather it
+        ref: ObjectRef[Any] = ObjectRef(loop=self.loop)
+        ref.bind(self.lives.objects, 0)
+        return ref
+
+    def retain(self, actor: LoanId) -> None:
+        """Counts a holder in this process; see Engine."""
+        if threading.get_ident() == self._thread:
+            super().retain(actor)
+        elif actor in self._unheld:
+            self._unheld.discard(ActorId(actor))
+        else:
+            self._home.post(super().retain, actor)
+
+    # What is waited for.
+
+    def create(self, spec: ActorSpec) -> ActorId:
+        """Starts the life of an actor; see Engine."""
+        create, retain = super().create, super().retain
+        if threading.get_ident() == self._thread:
+            return create(spec)
+
+        def held() -> ActorId:
+            actor = create(spec)
+            # For the hold that is about to be made: until that has crossed, nobody
+            # else has one.
+            retain(actor)
+            return actor
+
+        actor = self._across(held)
+        self._unheld.add(actor)
+        return actor
+
+    def obtain(self, spec: ActorSpec) -> Hold:
+        """The actor that has a name, or a new one; see Engine."""
+        return self._across(partial(super().obtain, spec))
+
+    def find(self, name: str, namespace: str | None) -> Hold:
+        """The actor of a name; see Engine."""
+        return self._across(partial(super().find, name, namespace))
+
+    def put(self, value: object) -> ObjectRef[Any]:
+        """Keeps a value as it is now; see Engine."""
+        return self._across(partial(super().put, value))
+
+    def stream(
+        self,
+        actor: ActorId,
+        method: Method,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        *,
+        is_capped: bool,
+    ) -> Reading:
+        """Sends a call of a generator; see Engine."""
+        stream = super().stream
+        called = partial(stream, actor, method, args, kwargs, is_capped=is_capped)
+        return self._about(actor, called)
+
+    def run_stream(
+        self,
+        spec: FunctionSpec,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> Reading:
+        """Calls a function that yields; see Engine."""
+        stream = super().run_stream
+        return self._across(partial(stream, spec, args, kwargs))
+
+    def names(self) -> list[tuple[str, str]]:
+        """Who answers to a name; see Engine."""
+        return self._across(super().names)
+
+    def actors(self) -> list[ActorInfo]:
+        """What is known of each actor; see Engine."""
+        return self._across(super().actors)
+
+    def ready(self, actor: ActorId) -> asyncio.Future[None]:
+        """Done when the actor is ready; see Engine."""
+        ready = super().ready
+        return ready(actor) if self._is_on_loop() else self._ref_of(actor, ready)
+
+    def end(self, actor: ActorId) -> asyncio.Future[None]:
+        """Ends the actor behind what it was sent; see Engine."""
+        end = super().end
+        return end(actor) if self._is_on_loop() else self._ref_of(actor, end)
+
+    def kill(self, actor: ActorId, *, restart: bool = False) -> asyncio.Future[None]:
+        """Ends the actor at once; see Engine."""
+        kill = partial(super().kill, restart=restart)
+        return kill(actor) if self._is_on_loop() else self._ref_of(actor, kill)
+
+    def snapshot(self) -> Snapshot:
+        """The state of the runtime now."""
+        return self._across(super().snapshot)
+
+    def calls(self) -> list[CallInfo]:
+        """The calls that have no answer yet; see Owner."""
+        return self._across(super().calls)
+
+    def available(self) -> dict[str, float]:
+        """What nobody holds; see Owner."""
+        return self._across(super().available)
+
+    def total(self) -> dict[str, float]:
+        """Everything that may be granted; see Owner."""
+        return self._across(super().total)
+
+    def explain(self, actor: ActorId) -> str:
+        """Why an actor is not placed yet, or where it is."""
+        return self._across(partial(super().explain, actor))
+
+    def survey(self, label: str, options: ActorOptions | FunctionOptions) -> str:
+        """Where an actor, or a call, would go now, or what stands in its way."""
+        return self._across(partial(super().survey, label, options))
+
+    def forsake(self) -> None:
+        """Refuses everything from now on; see Engine."""
+        super().forsake()
+        self._owner.forsake()
+
+    def _is_on_loop(self) -> bool:
+        """Whether this code runs on the user's loop, which awaits futures as they are.
+
+        Threads wait for what they get of any other.
+        """
+        if isinstance(self._home, Apart):
+            return False
+        return asyncio._get_running_loop() is self.loop  # noqa: SLF001  # None, and no error, if there is none
+
+    def _across(self, work: Callable[[], T]) -> T:
+        return self._owner.across(work)
+
+    def _about(self, actor: ActorId, work: Callable[[], T]) -> T:
+        """Does something with an actor, or says why there is none any more."""
+        if self._is_closed:
+            self._life(actor)
+        return self._owner.across(work)
+
+    def _ref_of(
+        self, actor: ActorId, ask: Callable[[ActorId], asyncio.Future[Any]]
+    ) -> ObjectRef[Any]:
+        """What a future about an actor gives, for any thread to wait for."""
+        ref = self._new_ref()
+
+        def tell(future: asyncio.Future[Any]) -> None:
+            if ref.done():
+                return
+            error = future.exception()
+            if error is None:
+                ref.set_result(future.result())
+            else:
+                ref.set_exception(error)
+
+        self._about(actor, lambda: ask(actor).add_done_callback(tell))
+        return ref
+
+
+class _CrossingGroups(GroupVerbs):
+    """The placement groups, as any thread of the owner speaks of them.
+
+    Attributes:
+        owner: The thread that they cross to.
+    """
+
+    owner: OwnerThread
+
+    def reserve(self, spec: GroupSpec) -> GroupSpec:
+        """Starts to reserve a group; see Reservations."""
+        return self._across(partial(super().reserve, spec))
+
+    def ready(self, group: GroupId, value: object) -> ObjectRef[Any]:
+        """The value, when all bundles are reserved; see Reservations."""
+        return self._across(partial(super().ready, group, value))
+
+    def remove(self, group: GroupId) -> asyncio.Future[None]:
+        """Removes a group; see Reservations."""
+        return self._across(partial(super().remove, group))
+
+    def find(self, name: str) -> GroupSpec:
+        """The group of a name; see Reservations."""
+        return self._across(partial(super().find, name))
+
+    def infos(self) -> list[GroupInfo]:
+        """What is known of each group; see Reservations."""
+        return self._across(super().infos)
+
+    def explain(self, group: GroupId) -> str:
+        """Why a group is not reserved yet, or where it is."""
+        return self._across(partial(super().explain, group))
+
+    def _across(self, work: Callable[[], T]) -> T:
+        return self.owner.across(work)

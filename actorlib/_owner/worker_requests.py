@@ -1,0 +1,451 @@
+"""What rises from workers: calls to other actors, creations, endings, loans.
+
+A worker speaks the same verbs as the owner's own code, as frames. Payloads pass through
+without being decoded. A worker that asks about an actor this runtime does not know gets
+an error, as would be the owner's own code.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from actorlib._core.log import warn
+from actorlib._owner import submission
+from actorlib._owner.call_policy import opened
+from actorlib._owner.call_tree import Book
+from actorlib._owner.deadlines import Clock, Timed, Timekeeper
+from actorlib._owner.deadlocks import Deadlocks
+from actorlib._owner.peer_links import OF_LINKS, Introductions
+from actorlib._owner.pending_creations import Creations, Nursery
+from actorlib._owner.placement_groups import serve as serve_group
+from actorlib._owner.refcount import OWNER
+from actorlib._owner.response_target import IS_CANCELLED
+from actorlib._owner.streams import Reader, Readers
+from actorlib._owner.teardown import tear_down
+from actorlib._owner.worker_calls import Waiting, answer_when
+from actorlib._wire.call_headers import late_error
+from actorlib._wire.messages import (
+    ASK,
+    ASK_WITH,
+    AWAIT,
+    CANCEL,
+    CREATE,
+    END,
+    EXPECT,
+    FETCH,
+    FIND,
+    FORCE,
+    GIVE,
+    GROUP,
+    HELD,
+    KEEP,
+    LEAVE,
+    LINKED,
+    LOOK,
+    RESULT,
+    RETURN,
+    REVOKE,
+    RUN,
+    STUCK,
+    TAKEN,
+    WAITS,
+    Frame,
+)
+from actorlib._wire.serialization import dump
+from actorlib.exceptions import (
+    ActorDiedError,
+    ActorNotFoundError,
+    Exit,
+    ProtocolError,
+    SerializationError,
+)
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from actorlib._core.current_call import Deadline
+    from actorlib._core.ids import ActorId, LoanId, ObjectId
+    from actorlib._core.snapshot import ActorInfo
+    from actorlib._owner.objects import Objects
+    from actorlib._owner.supervisor import Life
+    from actorlib._owner.task_pool import Pool
+    from actorlib._owner.worker_session import Session
+    from actorlib._scheduler.placement_group import Groups
+    from actorlib._shm.payload import Payload
+
+
+class Actors(Nursery, Protocol):
+    """What rising frames need of the engine."""
+
+    objects: Objects
+    groups: Groups
+    loop: asyncio.AbstractEventLoop
+    clock: Clock
+    pool: Pool
+
+    def infos(self) -> list[ActorInfo]:
+        """What is known of each actor."""
+        ...
+
+    def available(self) -> dict[str, float]:
+        """What nobody holds, by resource name."""
+        ...
+
+    def total(self) -> dict[str, float]:
+        """Everything that may be granted, by resource name."""
+        ...
+
+    def find(self, actor: ActorId) -> Life | None:
+        """The life of an actor, or None if this runtime has none by that id."""
+        ...
+
+    def drop(self, loan: LoanId, holder: int, count: int) -> None:
+        """A holder gives loans of an actor back."""
+        ...
+
+
+class Relay:
+    """Serves what rises from the workers of one runtime.
+
+    Attributes:
+        introductions: The links between workers.
+    """
+
+    def __init__(self, actors: Actors) -> None:
+        self._actors = actors
+        self._asked: Book[Waiting] = Book()
+        self._held: Timekeeper[tuple[int, int]] = Timekeeper(actors.clock, self._late)
+        self._deadlocks = Deadlocks(self._asked.get, actors.find)
+        self._creations = Creations(actors)
+        self.introductions = Introductions(self, actors.find)
+        self._others: dict[int, Callable[..., None]] = {
+            AWAIT: self._follow,
+            END: self._follow,
+            CANCEL: self._cancel,
+            HELD: self._hold,
+            WAITS: self._deadlocks.wait,
+            FIND: self._find,
+            LEAVE: self._leave,
+            GROUP: self._group,
+            TAKEN: self._take,
+            EXPECT: self._expect,
+            KEEP: self._keep,
+            FETCH: self._fetch,
+            REVOKE: self._revoke,
+            RUN: self._run,
+            FORCE: self._force,
+            STUCK: self._say_stuck,
+        }
+        self._readers = Readers()
+
+    def serve(self, session: Session, frame: Frame) -> None:
+        """Serves one frame of a worker.
+
+        Raises:
+            ProtocolError: It is of no kind that rises.
+        """
+        kind = frame[0]
+        if kind == ASK:
+            self._ask(session, *frame[1:])
+        elif kind == ASK_WITH:
+            _, call, asking, actor, method, loans, told, payload = frame
+            self._ask(session, call, asking, actor, method, loans, payload, told)
+        elif kind == RETURN:
+            _, actor, count = frame
+            self.introductions.returned(session, actor)
+            self._actors.drop(actor, session.number, count)
+        elif kind == CREATE:
+            _, call, *creation = frame
+            asker = Waiting(self, session, call) if call else None
+            self._creations.create(asker, session.number, *creation)
+        elif kind == GIVE:
+            self._creations.give(*frame[1:])
+        elif kind == LOOK:
+            self._look(session, *frame[1:])
+        elif kind in self._others:
+            self._others[kind](session, *frame[1:])
+        elif kind in OF_LINKS:
+            self.introductions.serve(session, frame)
+        elif kind in submission.OF_FUNCTIONS:
+            submission.serve(self._actors.pool, session, *frame)
+        else:
+            raise ProtocolError(f"no worker sends frames of kind {kind}")
+
+    def _look(self, session: Session, call: int, what: str) -> None:
+        actors = self._actors
+        looks: dict[str, Callable[[], object]] = {
+            "actors": actors.infos,
+            "available": actors.available,
+            "names": actors.directory.names,
+            "total": actors.total,
+        }
+        told = dump(looks[what]())
+        Waiting(self, session, call).answer((RESULT, call, None, told))
+
+    def _take(self, session: Session, call: int, count: int) -> None:
+        self._readers.took(session.number, call, count)
+
+    def _group(self, session: Session, call: int, verb: str, about: Payload) -> None:
+        groups, loop = self._actors.groups, self._actors.loop
+        asker = Waiting(self, session, call)
+        serve_group(groups, asker, session.number, verb, about, loop)
+
+    def _ask(
+        self,
+        session: Session,
+        call: int,
+        asking: int,
+        actor: ActorId,
+        method: str,
+        loans: tuple[LoanId, ...] | None,
+        payload: Payload,
+        told: dict[str, Any] | None = None,
+    ) -> None:
+        life = self._actors.find(actor)
+        asker = Waiting(self, session, call, life, method)
+        if life is None:
+            self.give_up(loans)
+            asker.fail(_unknown(actor))
+            return
+        if self._held.calls:
+            self._held.discard((session.number, call))
+        if told and "retries" in told:
+            try:
+                told = opened(told)
+            except Exception as error:  # noqa: BLE001  # the user's classes: nobody calls
+                asker.fail(_unreadable(method, error))
+                return
+        if loans:
+            # The worker still holds them; this process does too, until they are sent.
+            self._actors.loans.arrived(loans, OWNER)
+        reply: Waiting | Reader = asker
+        if told is not None and "stream" in told:
+            is_capped = life.record.interface.max_unread > 0
+            streams = life.dispatch.streams
+            reply = Reader(
+                asker,
+                self.answer_loans,
+                session,
+                call,
+                streams,
+                is_detached="detach" in told,
+            )
+            self._readers.add(reply, is_capped=is_capped)
+        number = life.dispatch.send(reply, method, loans, payload, told)
+        if number:
+            asker.number = number
+            asker.asking = asking
+            asker.has_end = told is not None and "deadline" in told
+            self._asked.put(session.number, call, asker)
+
+    def _run(self, session: Session, call: int, asking: int, *given: Any) -> None:
+        pool = self._actors.pool
+        if self._held.calls:
+            self._held.discard((session.number, call))
+        asker = Waiting(self, session, call)
+        asker.asking, asker.pool = asking, pool
+
+        def read(*, is_detached: bool) -> Reader:
+            reader = Reader(
+                asker, self.answer_loans, session, call, pool, is_detached=is_detached
+            )
+            self._readers.add(reader, is_capped=False)
+            return reader
+
+        asker.number = submission.ask(pool, session.number, asker, read, *given)
+        if asker.number:
+            self._asked.put(session.number, call, asker)
+
+    def _force(self, session: Session, call: int, recursive: bool) -> None:  # noqa: FBT001  # a field of the frame
+        asked = self.answered(session, call)
+        if asked is not None and asked.pool is not None:
+            asked.pool.force(asked.number, recursive=recursive)
+
+    def _say_stuck(
+        self, session: Session, call: int, waiting: tuple[str, ...], method: str
+    ) -> None:
+        """A call awaits another one, and that may wait for the place it has."""
+        asked = self._asked.get(session.number, call)
+        if asked is None or asked.life is None or asked.method not in waiting:
+            return
+        if asked.life.record.id == session.actor:
+            warn(
+                "%s awaits %s of its own actor, which waits for the only "
+                "place there is: neither goes on. Raise max_concurrency (or the limit "
+                "of the concurrency group), or await self.%s() itself",
+                asked.life.record.method(method),
+                asked.life.record.called.method(asked.method),
+                asked.method,
+            )
+
+    def _hold(
+        self,
+        session: Session,
+        call: int,
+        asking: int,
+        actor: ActorId,
+        deadline: Deadline | None,
+        method: str,
+    ) -> None:
+        """A call waits for its arguments in a worker: it may end before they come."""
+        life = self._actors.find(actor)
+        if life is None and actor:  # told when it is asked for
+            return
+        asker = Waiting(self, session, call, life, method)
+        asker.asking = asking
+        self._asked.put(session.number, call, asker)
+        if deadline is not None:
+            self._held.add((session.number, call), method, deadline)
+
+    def _late(self, key: tuple[int, int], timed: Timed) -> None:
+        asked = self._asked.get(*key)
+        self._readers.end(*key)
+        if asked is not None:
+            asked.fail(late_error(asked.where, timed.deadline))
+
+    def _expect(self, session: Session, name: ObjectId, call: int) -> None:
+        self._actors.loans.arrived((name,), session.number)
+        revoke = partial(self._cancelled, session, call)
+        life = self._actors.find(session.actor)
+        debts = life.dispatch.debts if life is not None else None
+        self._actors.objects.expect(name, revoke, debts)
+
+    def _keep(self, session: Session, name: ObjectId, *value: Any) -> None:
+        del session
+        self._actors.objects.keep(name, *value)
+
+    def _fetch(self, session: Session, call: int, name: ObjectId) -> None:
+        self._actors.objects.fetch(name, Waiting(self, session, call).answer)
+
+    def _revoke(self, session: Session, name: ObjectId) -> None:
+        del session
+        self._actors.objects.revoke(name)
+
+    def _cancelled(self, session: Session, call: int) -> None:
+        """Somebody else who has the ref of a worker's call has cancelled it."""
+        asked = self._asked.get(session.number, call)
+        if asked is not None and not asked.drop():
+            asked.answer(IS_CANCELLED)
+
+    def _cancel(self, session: Session, call: int, recursive: bool) -> None:  # noqa: FBT001  # a field of the frame
+        self._readers.end(session.number, call)
+        asked = self._asked.get(session.number, call)
+        if asked is None or asked.drop(recursive=recursive):
+            return
+        if asked.life is not None and 0 < asked.number < LINKED:
+            asked.answer(IS_CANCELLED)  # the worker may wait for its end
+        else:
+            self.answered(session, call)
+
+    def cancel_made(self, session: int, asking: int, *, by_force: bool = False) -> None:
+        """Cancels the calls that a call has made, and theirs.
+
+        Args:
+            session: The number of the session of the actor that ran it.
+            asking: Its number there.
+            by_force: Whether the processes of functions that run are ended.
+        """
+        for call in self._asked.made(session, asking):
+            asked = self._asked.get(session, call)
+            self._readers.end(session, call)
+            # First: whoever waits may be the one to run it.
+            if asked is not None and not asked.drop(by_force=by_force):
+                asked.answer(IS_CANCELLED)
+        self.introductions.cancel_made(session, asking)
+
+    def note(self, session: Session, call: int, asker: Waiting) -> None:
+        """A call has no answer, and somebody waits for it."""
+        self._asked.put(session.number, call, asker)
+
+    def answered(self, session: Session, call: int) -> Waiting | None:
+        """A call of a worker needs no cancelling any more; gives it."""
+        if self._held.calls:
+            self._held.discard((session.number, call))
+        return self._asked.pop(session.number, call)
+
+    def answer_loans(self, loans: tuple[LoanId, ...], session: Session) -> None:
+        """Handles are about to be sent to a worker."""
+        self._actors.loans.arrived(loans, session.number)
+
+    def give_up(self, loans: tuple[LoanId, ...] | None) -> None:
+        """What a frame brought goes nowhere."""
+        if loans:
+            self._actors.loans.arrived(loans, OWNER)
+            self._actors.loans.returned(loans, OWNER)
+
+    def _follow(
+        self, session: Session, call: int, actor: ActorId, *manner: int
+    ) -> None:
+        asker = Waiting(self, session, call)
+        if (life := self._actors.find(actor)) is None:
+            asker.fail(_unknown(actor))
+        else:
+            answer_when(asker, life, *manner)
+
+    def _find(
+        self, session: Session, call: int, name: str, namespace: str | None
+    ) -> None:
+        asker = Waiting(self, session, call)
+        try:
+            life = self._actors.directory.find(name, namespace)
+        except ActorNotFoundError as error:
+            asker.fail(error)
+        else:
+            asker.lend(life)
+
+    def _leave(self, session: Session, call: int) -> None:
+        life = self._actors.find(session.actor)
+        if life is not None:
+            life.leaves("it left by exit_actor()")
+            life.dispatch.fail(call)
+
+    def forget(self, session: Session) -> None:
+        """A worker is gone: what it has not given will never come."""
+        tear_down(
+            session,
+            lambda: self.introductions.forget(session),
+            lambda: self._creations.forget(session.prefix),
+            lambda: self._deadlocks.forget(session.actor),
+            lambda: self._forget_readers(session),
+            lambda: self._forget_asked(session),
+            lambda: self._actors.pool.plans.forget(session.number),
+        )
+
+    def _forget_readers(self, session: Session) -> None:
+        readers = self._readers.forget(session.number)
+        tear_down(session, *(partial(self._leave_stream, session, r) for r in readers))
+
+    def _forget_asked(self, session: Session) -> None:
+        """Forgets the calls that no answer comes for by way of the owner.
+
+        Those are the ones that waited for their arguments or went over a link; all
+        others go on, and are forgotten when they are answered.
+        """
+        for call in self._asked.of(session.number):
+            asked = self._asked.get(session.number, call)
+            if asked is not None and not 0 < asked.number < LINKED:
+                self.answered(session, call)
+
+    def _leave_stream(self, session: Session, reader: Reader) -> None:
+        self.answered(session, reader.call)
+        reader.leave()
+
+
+def _unreadable(method: str, error: Exception) -> SerializationError:
+    trouble = SerializationError(
+        f"retry_exceptions of a call of {method} names a class that cannot be loaded "
+        f"in the owner: {error}"
+    )
+    trouble.__cause__ = error
+    return trouble
+
+
+def _unknown(actor: ActorId) -> ActorDiedError:
+    how = Exit(cause="lost", reason="this runtime has no such actor")
+    return ActorDiedError(
+        f"actor {actor.hex()} is not one of this runtime",
+        exit=how,
+        actor_id=actor.hex(),
+    )

@@ -1,0 +1,206 @@
+"""One incarnation of a worker: from its first frame to its end.
+
+The end of a process is an awaited future and the end of file on its socket, never a
+poll. Whichever comes first, the other is waited for, with a limit: results that were
+written before a crash are still read, and a process that closed its pipe and stays is
+killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from actorlib._wire.async_channel import Channel
+from actorlib._wire.errors import error_of
+from actorlib._wire.messages import FAILURE, ITEM, READY, RESULT, STOP, Frame
+from actorlib._wire.worker_messages import BLOCK_ID, check
+from actorlib.exceptions import ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actorlib._core.ids import ActorId, LoanId
+    from actorlib._owner.refcount import Holders
+    from actorlib._owner.router import Dispatch
+    from actorlib._processes.launcher import ProcessExit, WorkerProcess
+    from actorlib._wire.fd_passing import Showing
+
+_LAST_FRAMES = 1.0
+
+
+class Session:
+    """A worker and the pipe to it.
+
+    Args:
+        loop: The owner's loop.
+        actor: Whose it is.
+        number: Its number among the sessions of the runtime.
+        prefix: How the ids of actors that it makes begin.
+        process: The worker.
+        dispatch: Gets the answers.
+        showing: Shared memory as it is spoken of with it.
+        holders: Who holds what: a worker lends only what it holds or has made.
+        rises: Gets the frames with which the worker asks for something.
+        ready: Called when the actor is there, with what it calls itself.
+
+    Attributes:
+        actor: Whose it is.
+        channel: The pipe.
+        number: Its number.
+        prefix: How the ids of actors that it makes begin.
+        showing: What was shown of shared memory.
+        constructor_error: What the constructor raised, if it did.
+        constructor_summary: The last line of its traceback.
+        constructor_traceback: All of it.
+        protocol_error: What was wrong with the worker's frames, if anything.
+        when_answered: Told of the calls of a worker that waits, as they are answered.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        actor: ActorId,
+        number: int,
+        prefix: bytes,
+        process: WorkerProcess,
+        dispatch: Dispatch,
+        showing: Showing,
+        holders: Holders,
+        rises: Callable[[Session, Frame], None],
+        ready: Callable[[str], None],
+    ) -> None:
+        self.actor = actor
+        self.number = number
+        self.prefix = prefix
+        self.constructor_error: BaseException | None = None
+        self.constructor_summary = ""
+        self.constructor_traceback = ""
+        self.protocol_error: Exception | None = None
+        self.when_answered: Callable[[int], None] | None = None
+        self._loop = loop
+        self._process = process
+        self._dispatch = dispatch
+        self._holders = holders
+        self._rises = rises
+        self._ready = ready
+        self._patience: asyncio.TimerHandle | None = None
+        self._ended: asyncio.Future[None] = loop.create_future()
+        self.showing = showing
+        self.channel = Channel(
+            loop, process.sock, self._receive, self._lost, showing=showing
+        )
+
+    def __repr__(self) -> str:
+        return f"<Session {self.number} of actor {self.actor.hex()}>"
+
+    async def run(self, start: Frame, grace: float) -> ProcessExit:
+        """Starts the actor and waits for the end of its process.
+
+        Args:
+            start: The START frame.
+            grace: Seconds that a process which closed its pipe may stay.
+        """
+        self.channel.send(start)
+        exited = self._process.exited
+        try:
+            first: set[asyncio.Future[Any]] = {exited, self._ended}
+            await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+            if exited.done():
+                await asyncio.wait({self._ended}, timeout=_LAST_FRAMES)
+            else:
+                await asyncio.wait({exited}, timeout=grace)
+                self._process.kill()
+            return await exited
+        finally:
+            self.channel.close()
+            if self._patience is not None:
+                self._patience.cancel()
+
+    def stop(self, grace: float) -> None:
+        """Asks the actor to leave behind what it was sent.
+
+        Args:
+            grace: Seconds after which it is killed.
+        """
+        self.channel.send((STOP,))
+        if self._patience is None:
+            self._patience = self._loop.call_later(grace, self._process.kill)
+
+    def _receive(self, frames: list[Frame]) -> None:
+        settle, prefix = self._dispatch.settle, self.prefix
+        try:
+            for frame in frames:
+                kind = frame[0]
+                if kind == RESULT:
+                    # The usual answer is looked at here, and everything else at length.
+                    _, call, loans, value = frame
+                    if (
+                        loans is not None
+                        or type(value) is not bytes
+                        or type(call) is not int
+                    ):
+                        self._check_lent(check(frame, prefix))
+                    settle(frame)
+                    continue
+                lent = check(frame, prefix)
+                if lent:
+                    self._check_lent(lent)
+                if kind == ITEM:
+                    self._dispatch.streams.item(frame)
+                elif kind == FAILURE:
+                    if frame[1]:
+                        settle(frame)
+                    else:
+                        self._constructor_failed(frame)
+                elif kind == READY:
+                    self._ready(frame[1])
+                else:
+                    self._rises(self, frame)
+        except ProtocolError as error:
+            self._break(error)
+        except Exception as error:  # noqa: BLE001  # around a life: nothing may hang
+            trouble = ProtocolError(f"a frame that makes no sense came: {error!r}")
+            trouble.__cause__ = error
+            self._break(trouble)
+
+    def _check_lent(self, loans: tuple[LoanId, ...]) -> None:
+        """Refuses a block that is none of the worker's.
+
+        Whoever made a block is told when nobody holds it: a worker that speaks of one
+        that it was never lent would have another's memory taken away.
+
+        Raises:
+            ProtocolError: It lends one.
+        """
+        for loan in loans:
+            if (
+                len(loan) == BLOCK_ID
+                and not loan.startswith(self.prefix)
+                and not self._holders.has(loan, self.number)
+            ):
+                raise ProtocolError(
+                    f"it lends block {loan.hex()}, which it has not got"
+                )
+
+    def _constructor_failed(self, frame: Frame) -> None:
+        _, _, kind, summary, text, where, _, payload = frame
+        self.constructor_summary = summary
+        self.constructor_traceback = text
+        self.constructor_error = error_of(kind, summary, text, where, payload)
+
+    def _break(self, error: Exception) -> None:
+        self.protocol_error = error
+        self.channel.close()
+        self._process.kill()
+        self._end()
+
+    def _lost(self, error: Exception | None) -> None:
+        if error is not None:
+            self.protocol_error = error
+            self._process.kill()
+        self._end()
+
+    def _end(self) -> None:
+        if not self._ended.done():
+            self._ended.set_result(None)

@@ -1,0 +1,68 @@
+"""The last that a process said on its standard error, as far as it tells a user."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_OURS = __file__.rpartition("_processes")[0]
+"""Where the frames are of which a user learns nothing."""
+_LAST = 20
+"""Lines that are kept of what a process said last."""
+_BEFORE = 5
+"""How many of them are what stands before the report of a fatal error."""
+FATAL = "Fatal Python error"
+
+
+def last_words(lines: Sequence[str], ours: str = _OURS) -> str:
+    """The last that a process said on its standard error, as far as it tells a user.
+
+    Of a fatal error that is the error and the innermost frames of the user's code, with
+    what stood before it. Our own frames, and threads without others, tell nothing.
+
+    Args:
+        lines: The last lines.
+        ours: How the paths begin of files whose frames tell nothing.
+    """
+    begins = [place for place, line in enumerate(lines) if line.startswith(FATAL)]
+    if not begins:
+        return "\n".join(list(_without_ours(lines, ours))[-_LAST:])
+    begin = begins[-1]
+    report = [lines[begin], *_threads(lines[begin + 1 :], ours)]
+    before = _without_ours(lines[max(0, begin - _BEFORE) : begin], ours)
+    return "\n".join([*before, *report][:_LAST])
+
+
+def _threads(lines: Sequence[str], ours: str) -> Iterator[str]:
+    """The frames that faulthandler tells of the thread that failed, or else of all."""
+    blocks: list[list[str]] = []
+    for line in lines:
+        if line.endswith("(most recent call first):"):
+            blocks.append([line])
+        elif blocks and line.startswith("  "):
+            blocks[-1].append(line)
+    current = [block for block in blocks if block[0].startswith("Current")]
+    for head, *frames in current or blocks:
+        place = next(
+            (n for n, f in enumerate(frames) if _is_ours(f, ours)), len(frames)
+        )
+        if place:
+            yield from (head, *frames[:place])
+
+
+def _without_ours(lines: Sequence[str], ours: str) -> Iterator[str]:
+    """Lines without our frames in tracebacks: the file, and the code below it."""
+    is_ours = False
+    for line in lines:
+        if line.startswith("  File "):
+            is_ours = _is_ours(line, ours)
+        elif not line.startswith("    "):
+            is_ours = False
+        if not is_ours:
+            yield line
+
+
+def _is_ours(line: str, ours: str) -> bool:
+    return line.startswith(f'  File "{ours}')

@@ -1,0 +1,206 @@
+"""Ray's errors in actorlib's words; told apart by the names of their classes."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from actorlib import exceptions as ours
+from actorlib._ray.messages import Raised
+from actorlib._wire.errors import error_of, task_error
+from actorlib._wire.messages import RAISED
+from actorlib.exceptions import Exit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_CODE = re.compile(r"exit code (\d+)")
+_METHOD = re.compile(r"while it ran (\w+)")
+_PID = re.compile(r"\bpid: (\d+)")
+_ASKED = (
+    "INTENDED",
+    "killed by `ray.kill`",
+    "out of scope",
+    "references to the actor were removed",
+    "owner has died",
+)
+_NODE = ("node has died", "node died", "Node was dead", "was terminated")
+_COLOUR = re.compile(r"\x1b\[\d+m")
+
+
+def translated(error: Any, where: str, actor_id: str = "") -> BaseException:
+    """What a caller is told for an error of Ray's.
+
+    Args:
+        error: An instance of Ray's ``RayError``.
+        where: What was called: class and method.
+        actor_id: The actor's id in hex, or empty for a function.
+    """
+    names = [cls.__name__ for cls in type(error).__mro__]
+    if "RayTaskError" in names:
+        return _of_task(error, where, actor_id)
+    text = _COLOUR.sub("", str(error))
+    for name in names:
+        make = _MADE.get(name)
+        if make is not None:
+            return make(error, text, where, actor_id)
+    return ours.ActorlibError(f"Ray could not do {where}: {names[0]}: {text}")
+
+
+def exit_of(text: str, *, ran: bool = True) -> Exit:
+    """How an actor ended, from what Ray says of it.
+
+    Args:
+        text: Ray's message.
+        ran: Whether it had come to life.
+    """
+    code = _CODE.search(text)
+    pid = _PID.search(text)
+    method = _METHOD.search(text)
+    cause, number = "crashed", None
+    if any(word in text for word in _ASKED):
+        cause = "asked"
+    elif "memory" in text and "OutOfMemory" in text:
+        cause = "out of memory"
+    elif code is not None:
+        cause, number = "exited", int(code[1])
+    elif any(word in text for word in _NODE):
+        cause = "lost"
+    elif not ran:
+        cause = "failed to start"
+    return Exit(
+        cause=cause,
+        code=number,
+        reason=_reason(text),
+        method=None if method is None else method[1],
+        pid=0 if pid is None else int(pid[1]),
+    )
+
+
+def _reason(text: str) -> str:
+    """What Ray says of an end, without the list of facts in front of it."""
+    lines = [line for line in text.splitlines() if line and not line.startswith("\t")]
+    told = [line for line in lines if "unexpectedly before finishing" not in line]
+    return " ".join(told or lines)
+
+
+def _of_task(error: Any, where: str, actor_id: str) -> BaseException:
+    cause = error.cause
+    if isinstance(cause, Raised) and len(cause.args) == 4:
+        summary, text, at, payload = cause.args
+        return error_of(RAISED, summary, text, at, payload)
+    names = [cls.__name__ for cls in type(cause).__mro__]
+    if "RayError" in names:  # an argument's, or what Ray says in a task
+        return translated(cause, where, actor_id)
+    if "TaskCancelledError" in [cls.__name__ for cls in type(error).__mro__]:
+        return ours.TaskCancelledError("the call was cancelled")
+    text = _COLOUR.sub("", error.traceback_str)
+    at = f"{where} (pid {error.pid})"
+    return task_error(cause, f"{type(cause).__name__}: {cause}", text, at)
+
+
+def _died(error: Any, text: str, where: str, actor_id: str) -> BaseException:
+    given = error.args[0] if error.args else None
+    born = getattr(given, "cause", None)
+    if isinstance(born, Raised):
+        cause = error_of(RAISED, *born.args)
+        how = Exit(
+            cause="failed to start",
+            reason=f"it could not be made: {born.args[0]}",
+            constructor=born.args[1],
+        )
+        died = ours.ActorDiedError(f"{where}: {how}", exit=how, actor_id=actor_id)
+        died.__cause__ = cause
+        return died
+    how = exit_of(text, ran="never ran" not in text)
+    if "lacement group" in text and "removed" in text:
+        return _removed(error, how.reason, where, actor_id)
+    return ours.ActorDiedError(
+        f"{where}: the actor is dead: {how}", exit=how, actor_id=actor_id
+    )
+
+
+def _unavailable(error: Any, text: str, where: str, actor_id: str) -> BaseException:
+    del error
+    how = exit_of(text)
+    return ours.ActorUnavailableError(
+        f"{where}: the actor has died and is being restarted: {how}. The call may have "
+        "run, or not; max_task_retries= makes calls again",
+        exit=how,
+        actor_id=actor_id,
+    )
+
+
+def _removed(error: Any, text: str, where: str, actor_id: str) -> BaseException:
+    del error
+    how = Exit(cause="asked", reason="its placement group was removed")
+    return ours.ActorPlacementGroupRemoved(
+        f"{where}: {text}", exit=how, actor_id=actor_id
+    )
+
+
+def _crashed(error: Any, text: str, where: str, actor_id: str) -> BaseException:
+    del error
+    how = exit_of(text)
+    if actor_id:
+        return ours.ActorDiedError(f"{where}: {text}", exit=how, actor_id=actor_id)
+    return ours.WorkerCrashedError(f"{where}: {text}", exit=how)
+
+
+def _out_of_memory(error: Any, text: str, where: str, actor_id: str) -> BaseException:
+    return _crashed(error, f"OutOfMemory: {text}", where, actor_id)
+
+
+def _not_started(error: Any, text: str, where: str, actor_id: str) -> BaseException:
+    del error
+    how = Exit(cause="failed to start", reason=text)
+    return ours.ActorDiedError(f"{where}: {text}", exit=how, actor_id=actor_id)
+
+
+def _unschedulable(error: Any, text: str, where: str, actor_id: str) -> BaseException:
+    del error
+    return ours.ActorUnschedulableError(f"{where}: {text}", actor_id=actor_id)
+
+
+def _plain(kind: type[Exception]) -> Callable[..., BaseException]:
+    def make(error: Any, text: str, where: str, actor_id: str) -> BaseException:
+        del error, actor_id
+        return kind(f"{where}: {text}")
+
+    return make
+
+
+def _cancelled(error: Any, text: str, where: str, actor_id: str) -> BaseException:
+    del error, text, where, actor_id
+    return ours.TaskCancelledError("the call was cancelled")
+
+
+def _undelivered(error: Any, text: str, where: str, actor_id: str) -> BaseException:
+    del error, actor_id
+    if "Connection" in text:
+        return ours.ClusterError(
+            f"{where}: the connection to the client server was lost: {text}"
+        )
+    return ours.ActorlibError(f"{where}: the client server did not pass it on: {text}")
+
+
+_MADE: dict[str, Callable[..., BaseException]] = {
+    "ActorDiedError": _died,
+    "ActorUnavailableError": _unavailable,
+    "ActorPlacementGroupRemoved": _removed,
+    "TaskPlacementGroupRemoved": _plain(ours.TaskPlacementGroupRemoved),
+    "ActorUnschedulableError": _unschedulable,
+    "TaskUnschedulableError": _plain(ours.TaskUnschedulableError),
+    "TaskCancelledError": _cancelled,
+    "GetTimeoutError": _plain(ours.GetTimeoutError),
+    "WorkerCrashedError": _crashed,
+    "NodeDiedError": _crashed,
+    "OutOfMemoryError": _out_of_memory,
+    "RuntimeEnvSetupError": _not_started,
+    "ObjectStoreFullError": _plain(ours.ObjectStoreFullError),
+    "OutOfDiskError": _plain(ours.ObjectStoreFullError),
+    "ObjectLostError": _plain(ours.ObjectLostError),
+    "Undelivered": _undelivered,
+    "PendingCallsLimitExceeded": _plain(ours.PendingCallsLimitExceeded),
+}
+"""How each of Ray's errors is said here; of one with several bases the first."""

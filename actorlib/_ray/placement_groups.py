@@ -1,0 +1,124 @@
+"""Placement groups on Ray: there the strategies are about machines, not devices."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, final
+
+from actorlib._core.group_spec import GroupId, GroupSpec
+from actorlib._core.resources import counted
+from actorlib._core.snapshot import BundleInfo, GroupInfo
+from actorlib._ray.process import from_anywhere
+from actorlib._ray.ray_api import group_of, ray
+from actorlib._ray.refs import Failed, Task
+from actorlib.exceptions import (
+    PlacementGroupAlreadyExistsError,
+    PlacementGroupNotFoundError,
+    PlacementGroupRemovedError,
+)
+
+if TYPE_CHECKING:
+    from actorlib._core.object_ref import ObjectRef
+    from actorlib._ray.process import Home
+
+
+@final
+class Groups:
+    """The placement groups of a cluster; see Reservations.
+
+    Args:
+        home: Where refs are filled.
+
+    Attributes:
+        home: The same.
+    """
+
+    def __init__(self, home: Home) -> None:
+        self.home = home
+
+    @from_anywhere
+    def reserve(self, spec: GroupSpec) -> GroupSpec:
+        """Starts to reserve a group; see Reservations."""
+        self.home.check()
+        if spec.name and self._row_of(spec.name) is not None:
+            raise PlacementGroupAlreadyExistsError(
+                f"a placement group is called {spec.name!r} already: take another name"
+            )
+        made = ray.util.placement_group(
+            [counted(bundle.amounts) for bundle in spec.amounts],
+            strategy=spec.strategy,
+            name=spec.name,
+            lifetime=spec.lifetime,
+        )
+        return replace(spec, id=GroupId(made.id.binary()))
+
+    @from_anywhere
+    def ready(self, group: GroupId, value: object) -> ObjectRef[Any]:
+        """The value, when all bundles are reserved; see Reservations."""
+        self.home.check()
+        state = self._states().get(group.hex())
+        if state in (None, "REMOVED"):
+            task = Task(self.home, None, "placement group")
+            return task.filled(Failed(_removed(group)))
+
+        def read(answer: Any) -> Any:
+            return Failed(_removed(group)) if isinstance(answer, Exception) else value
+
+        ray_ref = group_of(group).ready()
+        return Task(self.home, ray_ref, "placement group", read=read).ref()
+
+    @from_anywhere
+    def remove(self, group: GroupId) -> ObjectRef[None]:
+        """Removes a group; Ray ends the actors inside soon; see Reservations."""
+        self.home.check()
+        ray.util.remove_placement_group(group_of(group))
+        return Task(self.home, None, "placement group").filled(None)
+
+    @from_anywhere
+    def find(self, name: str) -> GroupSpec:
+        """The group of a name; see Reservations."""
+        self.home.check()
+        row = self._row_of(name)
+        if row is None:
+            raise PlacementGroupNotFoundError(f"no placement group is called {name!r}")
+        return GroupSpec(
+            id=GroupId(bytes.fromhex(row["placement_group_id"])),
+            bundles=tuple(row["bundles"].values()),
+            strategy=row["strategy"],
+            name=name,
+        )
+
+    @from_anywhere
+    def infos(self) -> list[GroupInfo]:
+        """What is known of each group; see Reservations."""
+        return [_info(row) for row in self._rows() if row["state"] != "REMOVED"]
+
+    def _row_of(self, name: str) -> Any:
+        rows = [r for r in self._rows() if r["name"] == name]
+        return next((row for row in rows if row["state"] != "REMOVED"), None)
+
+    def _states(self) -> dict[str, str]:
+        return {row["placement_group_id"]: row["state"] for row in self._rows()}
+
+    def _rows(self) -> list[Any]:
+        return list(ray.util.placement_group_table().values())
+
+
+def _removed(group: GroupId) -> PlacementGroupRemovedError:
+    return PlacementGroupRemovedError(
+        f"the placement group {group.hex()} was removed, or whoever made it is gone"
+    )
+
+
+def _info(row: Any) -> GroupInfo:
+    bundles = tuple(
+        BundleInfo(resources=dict(bundle), available={}, devices={}, actors=())
+        for bundle in row["bundles"].values()
+    )
+    return GroupInfo(
+        group_id=row["placement_group_id"],
+        name=row["name"],
+        strategy=row["strategy"],
+        state=row["state"],
+        bundles=bundles,
+    )

@@ -1,0 +1,209 @@
+"""Where the answers of one process become the values of its refs.
+
+Ray calls back on a thread of its own. In a process with an event loop the answer goes
+on to that loop; elsewhere the ref is filled on the thread that it came on, as there is
+no loop whose business that were. No ref has a thread or a task. In the user's program
+the verbs that other threads call cross to the loop, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable  # noqa: TC003  # in a named tuple
+from contextlib import suppress
+from functools import partial, wraps
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    NamedTuple,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    cast,
+)
+
+from actorlib._core.object_ref import unlooped
+from actorlib._ray.deadlines import Alarm
+from actorlib._ray.ray_api import is_client
+from actorlib.exceptions import ClusterError
+
+if TYPE_CHECKING:
+    from actorlib._core.object_ref import ObjectRef
+    from actorlib._core.owner_thread import OwnerThread
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_log = logging.getLogger("actorlib")
+
+
+class Pending(Protocol):
+    """Something that has been asked and has no answer."""
+
+    def fail(self, error: BaseException) -> None:
+        """Gives it an error that is no answer."""
+        ...
+
+
+class Arrivals(NamedTuple):
+    """What is called in other processes, where an engine has to be there first.
+
+    Attributes:
+        actor: Makes the id of an actor of Ray's handle.
+        ref: Makes a ref of Ray's.
+        host: Makes a process an actor's; gives what makes the user's object, and the
+            place of that process.
+        function: Makes a process one that may run a function.
+    """
+
+    actor: Callable[[Any, Any], Any]
+    ref: Callable[[Any], Any]
+    host: Callable[[Any, Any], tuple[Callable[..., object], Home]]
+    function: Callable[[Any], None]
+
+
+class Home:
+    """The place of one process.
+
+    Args:
+        arrivals: How others find again what is sent from here.
+        loop: The loop of its user's code, or None while there is none.
+        owner: The thread of the loop, if this is the user's program: nobody may block
+            it, and others cross to it.
+        is_far: Whether it is a client, and a client server stands between it and the
+            cluster.
+
+    Attributes:
+        arrivals: The same.
+        loop: What refs take for their loop.
+        is_owner: Whether it is the user's program.
+        is_far: The same.
+        pending: What has been asked and has no answer, in that order.
+        alarm: Calls back when the time of a call is over.
+    """
+
+    def __init__(
+        self,
+        arrivals: Arrivals,
+        loop: asyncio.AbstractEventLoop | None,
+        *,
+        owner: OwnerThread | None = None,
+        is_far: bool = False,
+    ) -> None:
+        self.arrivals = arrivals
+        self.loop = unlooped(_report) if loop is None else loop
+        self.is_owner = owner is not None
+        self.is_far = is_far
+        self.pending: dict[Pending, None] = {}
+        self.alarm = Alarm()
+        self._owner = owner
+        self._is_left = False
+        self._thread = None if loop is None else threading.get_ident()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this thread runs the loop."""
+        return self._thread == threading.get_ident()
+
+    def move(self, loop: asyncio.AbstractEventLoop) -> None:
+        """From now on refs belong to a loop, which this thread runs."""
+        self.loop = loop
+        self._thread = threading.get_ident()
+
+    def post(self, callback: Callable[..., object], *args: Any) -> None:
+        """Calls back where refs are filled; from any thread."""
+        if self._thread is None:
+            callback(*args)
+            return
+        soon: Any = self.loop.call_soon_threadsafe
+        if self._owner is not None:
+            soon = self._owner.crossing.post  # a burst wakes the loop once
+        with suppress(RuntimeError):  # the loop is closed, and nobody waits any more
+            soon(callback, *args)
+
+    def across(self, work: Callable[[], T]) -> T:
+        """Does something where refs are filled, and waits until it is done.
+
+        Only in the user's program: a worker's threads do it where they are, as they
+        do when a runtime is over, and are told so.
+        """
+        if self._owner is None or self._is_left:
+            return work()
+        return self._owner.across(work)
+
+    def leave(self) -> None:
+        """The runtime is over here: nothing crosses any more."""
+        self._is_left = True
+
+    def forsake(self) -> None:
+        """The same, in a fork, where no loop runs."""
+        self.leave()
+        if self._owner is not None:
+            self._owner.forsake()
+
+    def after(self, wait: float, callback: Callable[[], object]) -> None:
+        """Calls back in so many seconds; from any thread."""
+        if self._thread is not None:
+            self.post(self.loop.call_later, wait, callback)
+        else:
+            self.alarm.add(time.monotonic() + wait, callback)
+
+    def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
+        """Calls back once when a ref is done; from any thread."""
+        loop = cast("object", ref.get_loop())
+
+        def done(_: object) -> None:
+            then()
+
+        if self._owner is not None:
+            self._owner.crossing.watch(ref, done)
+        elif isinstance(loop, asyncio.AbstractEventLoop) and not self.is_here:
+            loop.call_soon_threadsafe(ref.add_done_callback, done)
+        else:
+            ref.add_done_callback(done)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it was a client, and no server knows it any more."""
+        return self.is_far and not is_client()
+
+    def check(self) -> None:
+        """Refuses to go on where the cluster is lost.
+
+        Raises:
+            ClusterError: There is no client server any more. Ray would start a cluster
+                on this machine and go on there.
+        """
+        if self.is_lost:
+            raise ClusterError(
+                "the connection to the client server was lost, and with it every actor "
+                "and every result of this runtime: shut it down and start another"
+            )
+
+
+class AtHome(Protocol):
+    """What has verbs that any thread may call."""
+
+    home: Home
+
+
+H = TypeVar("H", bound=AtHome)
+
+
+def from_anywhere(
+    verb: Callable[Concatenate[H, P], T],
+) -> Callable[Concatenate[H, P], T]:
+    """Lets any thread of the user's program call a verb, which is done on its loop."""
+
+    @wraps(verb)
+    def cross(self: H, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self.home.across(partial(verb, self, *args, **kwargs))
+
+    return cross
+
+
+def _report(told: dict[str, Any]) -> None:
+    _log.error("%s", told.get("message"), exc_info=told.get("exception"))

@@ -1,0 +1,194 @@
+"""Ray itself: the one file that imports it, and all that is asked of its inside.
+
+Ray's own types say little and may not be installed where types are checked, so Ray is
+``Any`` here, and what the other rooms get is typed again.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections import ChainMap
+from typing import TYPE_CHECKING, Any, cast
+
+from actorlib._core.serializers import REDUCERS
+
+try:
+    import ray as _ray  # pyright: ignore[reportMissingImports, reportMissingTypeStubs]  # the extra may be missing
+except ImportError as error:
+    raise ImportError(
+        "engine='ray' needs Ray, which is not installed here: "
+        "pip install 'actorlib[ray]'"
+    ) from error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+ray: Any = _ray
+_COUNTED = (ray.ObjectRef, ray.actor.ActorHandle)
+
+
+def error_class() -> type[Exception]:
+    """The base of what Ray itself reports instead of a value."""
+    return cast("type[Exception]", ray.exceptions.RayError)
+
+
+def install_serializers() -> None:
+    """Has Ray ask the serializers that users have registered with actorlib too."""
+    pickler = ray.cloudpickle.CloudPickler
+    table = pickler.dispatch_table
+    if REDUCERS not in getattr(table, "maps", ()):
+        pickler.dispatch_table = ChainMap({}, REDUCERS, table)
+
+
+def travels_now() -> bool:
+    """Whether Ray is pickling a value here, and counts what is in it."""
+    return bool(_serialization().is_in_band_serialization())
+
+
+def class_of(handle: Any) -> Any:
+    """The class of an actor that somebody else has made, as the cluster keeps it."""
+    manager = _worker().function_actor_manager
+    return manager.load_actor_class(
+        handle._ray_actor_id.job_id,  # noqa: SLF001  # there is no other way
+        handle._ray_actor_creation_function_descriptor,  # noqa: SLF001  # likewise
+    )
+
+
+def bring(ray_ref: Any, then: Callable[[Any], None]) -> None:
+    """Calls back with the value of a ref, or its error, on a thread of Ray's."""
+    ray_ref._on_completed(then)  # noqa: SLF001  # as Ray's own futures do
+
+
+class Undelivered(ray.exceptions.RayError):  # type: ignore[misc]  # Ray is Any
+    """What became of something that a client server could not pass on."""
+
+
+def undelivered(error: BaseException) -> BaseException:
+    """What is reported instead of a value: Ray's own errors are that already."""
+    if isinstance(error, error_class()):
+        return error
+    return Undelivered(f"{type(error).__name__}: {error}")
+
+
+def is_rays(value: object) -> bool:
+    """Whether it is what Ray counts: a ref, or a handle of an actor.
+
+    A client's handle is known by its name, as its module would load all of gRPC.
+    """
+    return isinstance(value, _COUNTED) or type(value).__name__ == "ClientActorHandle"
+
+
+def id_of(handle: Any) -> bytes:
+    """The id of an actor."""
+    number: bytes = handle._actor_id.binary()  # noqa: SLF001  # its public form is hex
+    return number
+
+
+def peek(generator: Any) -> Any:
+    """The ref of the next item of a stream, which may not be there yet."""
+    return _worker().core_worker.peek_object_ref_stream(generator.completed())[0]
+
+
+def read(generator: Any) -> Any | None:
+    """The next item of a stream, which is there; None at the end."""
+    try:
+        return _worker().core_worker.try_read_next_object_ref_stream(
+            generator.completed()
+        )
+    except ray.exceptions.ObjectRefStreamEndOfStreamError:
+        return None
+
+
+def leave(message: str, code: int) -> None:
+    """Ends this worker behind its answers, and says why where Ray is asked.
+
+    Raises:
+        SystemExit: Always.
+    """
+    ray._raylet.raise_sys_exit_with_custom_error_message(message, exit_code=code)  # noqa: SLF001  # as exit_actor() does
+
+
+def group_of(group: bytes) -> Any:
+    """Ray's placement group of an id."""
+    number = ray.PlacementGroupID(group)
+    return importlib.import_module("ray.util.placement_group").PlacementGroup(number)
+
+
+def inside(group: bytes, index: int, *, captures: bool) -> Any:
+    """Ray's strategy for what is placed in a bundle of a group."""
+    return ray.util.scheduling_strategies.PlacementGroupSchedulingStrategy(
+        group_of(group),
+        placement_group_bundle_index=index,
+        placement_group_capture_child_tasks=captures,
+    )
+
+
+def actor_table() -> Mapping[str, Mapping[str, Any]]:
+    """What the cluster knows of every actor, by id in hex."""
+    state: Any = ray._private.state.state  # noqa: SLF001  # the public one needs the dashboard
+    table: Mapping[str, Mapping[str, Any]] = state.actor_table(None, None, None)
+    return table
+
+
+def free_by_node() -> Mapping[str, Mapping[str, float]]:
+    """What nobody holds on each machine, by its id, when it told last."""
+    free: Mapping[str, Mapping[str, float]] = (
+        ray._private.state.available_resources_per_node()  # noqa: SLF001  # there is no other way
+    )
+    return free
+
+
+def job_config(path: list[str]) -> Any:
+    """What is said of this program to every worker: where its modules are found."""
+    config = ray.job_config.JobConfig()
+    # Each is inserted at the front, so the first one comes last.
+    config._py_driver_sys_path.extend(reversed(path))  # noqa: SLF001  # its public form is for other languages
+    return config
+
+
+def connect_client(
+    address: str, config: Any, namespace: str, keywords: dict[str, Any]
+) -> None:
+    """Connects this process to a client server; it is Ray's client from now on.
+
+    Args:
+        address: Where.
+        config: What ``job_config`` gives; ``ray.init`` does not take one here.
+        namespace: Where names are looked for that say nothing else.
+        keywords: What the server gives ``ray.init`` besides.
+    """
+    builder = ray.client(
+        address.removeprefix("ray://"), _deprecation_warn_enabled=False
+    )
+    builder._job_config = config  # noqa: SLF001  # as above
+    builder._init_args(namespace=namespace, **keywords)  # noqa: SLF001  # as ray.init() does
+    builder.connect()
+
+
+def visibility(given: Mapping[str, list[str]]) -> list[str]:
+    """The visibility variables of the accelerators that a process was not given."""
+    managers: Any = ray._private.accelerators.get_all_accelerator_managers()  # noqa: SLF001  # there is no other list
+    names = [
+        manager.get_visible_accelerator_ids_env_var()
+        for manager in managers
+        if not given.get(manager.get_resource_name())
+    ]
+    return [name for name in names if name]
+
+
+def is_client() -> bool:
+    """Whether a client server stands between this process and the cluster."""
+    return bool(ray.util.client.ray.is_connected())
+
+
+def is_worker() -> bool:
+    """Whether this process runs the cluster's actors and functions."""
+    return bool(_worker().mode == ray.WORKER_MODE)
+
+
+def _worker() -> Any:
+    return ray._private.worker.global_worker  # noqa: SLF001  # as Ray's own modules find it
+
+
+def _serialization() -> Any:
+    return _worker().get_serialization_context()

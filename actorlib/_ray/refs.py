@@ -1,0 +1,552 @@
+"""What stands behind a ref: something that Ray has, or will have.
+
+What is known of something that was asked, until it is answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+import time
+import weakref
+from contextlib import (
+    suppress,
+)
+from functools import (
+    partial,
+)
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    NamedTuple,
+    Protocol,
+    cast,
+)
+
+from actorlib._api.waiting import (
+    Several,
+)
+from actorlib._core.loop_thread import (
+    TOO_LATE,
+    block,
+)
+from actorlib._core.object_ref import (
+    REFS,
+    BorrowedRef,
+    ObjectRef,
+    replier_of,
+)
+from actorlib._ray import (
+    client_mode,
+)
+from actorlib._ray.errors import (
+    translated,
+)
+from actorlib._ray.ray_api import (
+    bring,
+    error_class,
+    is_client,
+    ray,
+)
+from actorlib._ray.sealed import (
+    Sealed,
+    check_travelling,
+    opened,
+    seal,
+)
+from actorlib._wire.call_headers import (
+    late_error,
+)
+from actorlib.exceptions import (
+    GetTimeoutError,
+    SerializationError,
+    TaskCancelledError,
+    UnsupportedOptionError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import (
+        Callable,
+        Iterable,
+        Iterator,
+    )
+
+    from actorlib._core.current_call import (
+        Deadline,
+    )
+    from actorlib._ray.process import (
+        Home,
+    )
+
+
+_RAY_ERROR = error_class()
+_SURELY_SENT = 1.0
+"""Seconds after which a call to an actor that is ready has left this process."""
+_ON_ITS_WAY = 1.0
+"""Seconds that a result which Ray has is given to come here, if no time is left."""
+_WOULD_BLOCK = (
+    "get() would block the event loop that this thread runs: await the ref instead"
+)
+_numbers = itertools.count(1)
+
+
+class Task:
+    """A call, or a value that was put; the replier of its ref.
+
+    It holds the ref strongly until a wait for it is cancelled, and weakly from then on:
+    if nobody else holds it, nobody can ask, and the call is cancelled.
+
+    Args:
+        home: Where its answer goes.
+        ray_ref: What Ray calls it.
+        where: What was called, for messages.
+        actor: Whose method it is, if it is one's.
+        read: Makes of an answer what the ref gets, if it is not the answer itself.
+        asked: What is known of it, if it is a call of an actor.
+
+    Attributes:
+        ray_ref: What Ray calls it.
+        actor: Whose method it is; None when it was answered.
+        asked: The same.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        ray_ref: Any,
+        where: str,
+        actor: Hearer | None = None,
+        read: Callable[[Any], Any] | None = None,
+        asked: Asked | None = None,
+    ) -> None:
+        self.ray_ref = ray_ref
+        self.asked = asked
+        self._home = home
+        self._where = where
+        self.actor = actor
+        self._read = read
+        self._held: ObjectRef[Any] | None = None
+        self._weak: weakref.ref[ObjectRef[Any]] | None = None
+        self._is_named = False
+        self._is_borrowed = False
+        self._is_stopped = False
+        self._deadline: Deadline | None = None
+
+    def __repr__(self) -> str:
+        return f"<Task {self._where}>"
+
+    def ref(self) -> ObjectRef[Any]:
+        """The ref of a call, whose answer comes by itself."""
+        ref: ObjectRef[Any] = ObjectRef(loop=self._home.loop)
+        self._bind(ref)
+        self.ask()
+        return ref
+
+    def borrowed(self) -> ObjectRef[Any]:
+        """The ref of what may be large; its value comes when it is wanted."""
+        ref: BorrowedRef[Any] = BorrowedRef(loop=self._home.loop)
+        self._bind(ref)
+        ref.want, ref.revoke = self.ask, _nothing
+        self._held, self._weak = None, weakref.ref(ref)
+        self._is_borrowed = True
+        return ref
+
+    def unasked(self) -> ObjectRef[Any]:
+        """The ref of something that is not Ray's to bring; ``settle`` does."""
+        ref: ObjectRef[Any] = ObjectRef(loop=self._home.loop)
+        self._bind(ref)
+        self._home.pending[self] = None
+        return ref
+
+    def filled(self, answer: Any) -> ObjectRef[Any]:
+        """The ref of what has come already."""
+        ref: ObjectRef[Any] = ObjectRef(loop=self._home.loop)
+        self._bind(ref)
+        self.settle(answer)
+        return ref
+
+    def is_of(self, ref: ObjectRef[Any]) -> bool:
+        """Whether a ref is the whole of it, and no part."""
+        return replier_of(ref) is self
+
+    def ask(self) -> None:
+        """Has Ray bring the answer."""
+        if self._held is None and self._weak is not None:
+            self._held, self._weak = self._weak(), None
+        self._home.pending[self] = None
+        way = client_mode.bring if self._home.is_far else bring
+        way(self.ray_ref, self._came)
+
+    def settle(self, answer: Any) -> None:
+        """Gives the ref what has come, where refs are filled."""
+        self._home.pending.pop(self, None)
+        ref, read, actor = self._mine(), self._read, self.actor
+        # A result keeps no actor alive.
+        self._held = self._weak = self._read = self.actor = None
+        if read is not None:
+            answer = read(answer)
+        if isinstance(answer, _RAY_ERROR):
+            answer = Failed(self._translated(answer, actor))
+        if self._is_stopped:
+            _give_up(ref)  # whatever it came to in the end
+            return
+        if self._deadline is not None and self.time_left(None) == 0:
+            # It came too late, before the alarm could say so.
+            answer = Failed(late_error(self._where, self._deadline))
+        if ref is None:
+            return
+        if type(answer) is Sealed:
+            answer = _loaded(answer, self._where)
+        with suppress(asyncio.InvalidStateError):  # it was cancelled
+            if isinstance(answer, Failed):
+                ref.set_exception(answer.error)
+            else:
+                ref.set_result(answer)
+
+    def fail(self, error: BaseException) -> None:
+        """Gives the ref an error that is no answer; nobody has to look at it."""
+        self._home.pending.pop(self, None)
+        ref = self._mine()
+        self._held = self._weak = None
+        if self._is_stopped:
+            _give_up(ref)
+        elif ref is not None and not ref.done():
+            ref.set_exception(error)
+            ref.exception()
+
+    def is_due(self, deadline: Deadline) -> None:
+        """Ends the call when its time is over, wherever it is by then.
+
+        Args:
+            deadline: Its deadline; what it has made has inherited that.
+        """
+        ref = self._mine()
+        if ref is None or ref.done():
+            return
+        self._deadline = deadline
+        late = partial(self._home.post, self.expire)
+        ring = self._home.alarm.add(deadline[0], late)
+        self._home.watch(ref, partial(self._home.alarm.discard, ring))
+
+    def expire(self) -> None:
+        """Its time is over; where refs are filled."""
+        if self not in self._home.pending or self._deadline is None:
+            return  # it was answered
+        ref, error = self._mine(), late_error(self._where, self._deadline)
+        self._drop(recursive=False)
+        self._weak = None
+        if self._is_stopped:
+            _give_up(ref)
+        elif ref is not None:
+            with suppress(asyncio.InvalidStateError):  # it is just being answered
+                ref.set_exception(error)
+
+    # The replier of the ref.
+
+    def cancel(self, call: int, *, recursive: bool = True) -> bool:
+        """Stops the call; True if it is told when it has ended; see Replier.
+
+        Ray answers for an ``async def`` when that has ended, and at once for one that
+        has not begun.
+        """
+        del call
+        if self.asked is None or not self.asked.ends_later:
+            self._drop(recursive=recursive)
+            return False
+        if not self._is_stopped:
+            self._is_stopped = True
+            self._stop(recursive=recursive)
+        return True
+
+    def _drop(self, *, recursive: bool) -> None:
+        """Stops the call, and waits for no answer any more."""
+        self._held = None
+        self._home.pending.pop(self, None)
+        if self._is_stopped:
+            return
+        if self.asked is None or self.asked.sent_at is None:
+            self._stop(recursive=recursive)
+            return
+        # An actor that keeps order would wait for the number of a call that was taken
+        # back before it left, and then count as unavailable.
+        wait = self.asked.sent_at + _SURELY_SENT - time.monotonic()
+        if wait <= _SURELY_SENT and (self.actor is None or self.actor.is_ready):
+            stop = partial(self._stop, recursive=recursive)
+            self._home.after(max(wait, 0.0), stop)
+
+    def _stop(self, *, recursive: bool) -> None:
+        if ray.is_initialized():  # else it has ended with everything
+            with suppress(TypeError, ValueError):  # what was put is no call
+                ray.cancel(self.ray_ref, recursive=recursive)
+
+    def called(self, call: int) -> str:
+        """What the call is called in messages; see Namer."""
+        del call  # it has no number
+        return self._where
+
+    def loosen(self, ref: ObjectRef[Any]) -> None:
+        """From now on the call is cancelled if nobody holds the ref; see Replier.
+
+        One that came from another process may be held there.
+        """
+        if self.is_of(ref) and self._held is not None and not self._is_borrowed:
+            self._held = None
+            self._weak = weakref.ref(ref, lambda _: self._home.post(self.cancel, 0))
+
+    def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
+        """Calls back once when a ref is done; see Replier."""
+        self._home.watch(ref, then)
+
+    def name(self) -> bytes:
+        """Ray's id of the result; of a part of it, another one; see Replier."""
+        own: bytes = self.ray_ref.binary()
+        if not self._is_named:
+            self._is_named = True
+            return own
+        return own + next(_numbers).to_bytes(4, "big")
+
+    def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]:
+        """How a ref is pickled, so that Ray counts it; see Replier."""
+        check_travelling("a ref")
+        return self._home.arrivals.ref, (ray_ref_of(ref),)
+
+    def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
+        """Blocks this thread until a ref is done; see Replier."""
+        home = self._home
+        if home.is_owner:
+            block(ref, timeout, _WOULD_BLOCK)
+            return
+        if isinstance(ref, Several):
+            self._wait_for_several(ref, timeout)
+            return
+        is_whole = self.is_of(ref) and self.ray_ref is not None
+        if home.is_here and not is_whole:
+            raise RuntimeError(_WOULD_BLOCK)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        if is_whole:
+            # Ray is told that this worker waits, and lends its CPUs to others.
+            limit = self.time_left(timeout)
+            ready = self._is_there(limit)
+            if not ready and limit == timeout:
+                raise GetTimeoutError(TOO_LATE)
+            if home.is_here:
+                if ready:
+                    self.settle(self._fetched())
+                else:
+                    self.expire()
+                return
+        done = threading.Event()
+        home.watch(ref, done.set)
+        left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and is_whole:
+            left = max(left, _ON_ITS_WAY)
+        if not done.wait(left):
+            raise GetTimeoutError(TOO_LATE)
+
+    def _wait_for_several(self, several: Several, timeout: float | None) -> None:
+        """Blocks this thread until some refs are as somebody waits for them."""
+        home = self._home
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not several.done():
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            pending = {_whole(ref): ref for ref in several.refs if not ref.done()}
+            if None not in pending:
+                first = _first_of(cast("Iterable[Task]", pending), left)
+                if not first:
+                    raise GetTimeoutError(TOO_LATE)
+                for task in first:
+                    task.wait(pending[task], left)
+                continue
+            if home.is_here:
+                raise RuntimeError(_WOULD_BLOCK)
+            done = threading.Event()
+            home.watch(several, done.set)
+            if not done.wait(left):
+                raise GetTimeoutError(TOO_LATE)
+
+    def _is_there(self, timeout: float | None) -> bool:
+        """Whether it is done within some seconds, as far as Ray is concerned.
+
+        Raises:
+            TaskCancelledError: The method whose code waits was cancelled.
+        """
+        return bool(_ready_of([self], timeout))
+
+    def time_left(self, timeout: float | None) -> float | None:
+        """How long it is waited for: until the call's own time is over, if sooner."""
+        if self._deadline is None:
+            return timeout
+        left = max(0.0, self._deadline[0] - time.monotonic())
+        return left if timeout is None else min(left, timeout)
+
+    def _bind(self, ref: ObjectRef[Any]) -> None:
+        ref.bind(self, 0)
+        self._held = ref
+
+    def _mine(self) -> ObjectRef[Any] | None:
+        return self._weak() if self._weak is not None else self._held
+
+    def _came(self, answer: Any) -> None:
+        """On a thread of Ray's."""
+        self._home.post(self.settle, answer)
+
+    def _fetched(self) -> Any:
+        try:
+            return ray.get(self.ray_ref)
+        except _RAY_ERROR as error:
+            return error
+
+    def _translated(self, error: Any, actor: Hearer | None) -> BaseException:
+        if actor is None:
+            return translated(error, self._where)
+        return actor.heard_of(translated(error, self._where, actor.hex))
+
+
+def _whole(ref: ObjectRef[Any]) -> Task | None:
+    """What a ref is the whole of, if Ray knows it."""
+    task = replier_of(ref)
+    is_whole = isinstance(task, Task) and task.is_of(ref) and task.ray_ref is not None
+    return cast("Task", task) if is_whole else None
+
+
+def _first_of(tasks: Iterable[Task], timeout: float | None) -> list[Task]:
+    """Those that are done first, or whose own time is over; none if it takes longer."""
+    given = list(tasks)
+    limits = [task.time_left(timeout) for task in given]
+    limit = min((limit for limit in limits if limit is not None), default=None)
+    ready = _ready_of(given, limit)
+    return ready or [task for task in given if task.time_left(None) == 0]
+
+
+def _ready_of(tasks: list[Task], timeout: float | None) -> list[Task]:
+    """Which of them are done as soon as one is, as far as Ray is concerned.
+
+    Raises:
+        TaskCancelledError: The method whose code waits was cancelled.
+    """
+    by_ref = {task.ray_ref: task for task in tasks}
+    try:
+        ready, _ = ray.wait([*by_ref], timeout=timeout, fetch_local=False)
+    except KeyboardInterrupt:
+        # Ray interrupts waits of a cancelled call so, and of methods nothing else.
+        if ray.get_runtime_context().get_actor_id() is None:
+            raise
+        if all(task.time_left(None) != 0 for task in tasks):
+            raise TaskCancelledError("the call that waits was cancelled") from None
+        return []
+    return [by_ref[ref] for ref in ready]
+
+
+class Failed:
+    """An error of ours in the place of an answer.
+
+    Args:
+        error: The error.
+    """
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+class Force(Task):
+    """A call of a function, whose process may be ended."""
+
+    def force(self, call: int, *, recursive: bool = True) -> None:
+        """Ends the process that runs it."""
+        del call
+        self._held = None
+        self._home.pending.pop(self, None)
+        ray.cancel(self.ray_ref, force=True, recursive=recursive)
+
+
+def ray_ref_of(ref: ObjectRef[Any]) -> Any:
+    """What Ray calls what a ref stands for.
+
+    Raises:
+        UnsupportedOptionError: It is a part of a result that is not there yet.
+    """
+    task = replier_of(ref)
+    if isinstance(task, Task) and task.is_of(ref) and task.ray_ref is not None:
+        return task.ray_ref
+    if ref.done():
+        value = ref.result()
+        return ray.put(seal(value) if is_client() else value)
+    raise UnsupportedOptionError(
+        f"{ref!r} is a part of a result, or of a stream, that is not there yet, and "
+        "the Ray engine sends whole results alone: await it first"
+    )
+
+
+def tasks_among(values: Iterable[object]) -> Iterator[Task]:
+    """What refs among some values come from, as far as that is known here."""
+    for value in values:
+        if type(value) in REFS:
+            task = replier_of(cast("ObjectRef[Any]", value))
+            if isinstance(task, Task):
+                yield task
+
+
+def _loaded(answer: Sealed, where: str) -> Any:
+    try:
+        return opened(answer)
+    except Exception as error:  # noqa: BLE001  # the user's classes
+        return Failed(
+            SerializationError(f"the answer of {where} cannot be loaded here: {error}")
+        )
+
+
+def _give_up(ref: ObjectRef[Any] | None) -> None:
+    if ref is not None and not ref.done():
+        ref.give_up()
+
+
+def _nothing() -> None:
+    """What there is to be revoked of a ref that is not awaited any more."""
+
+
+class Hearer(Protocol):
+    """Who is told what calls came to."""
+
+    @property
+    def hex(self) -> str:
+        """Its id in hex."""
+        ...
+
+    @property
+    def label(self) -> str:
+        """The name of its class."""
+        ...
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it is known to be ready for calls."""
+        ...
+
+    def heard_of(self, error: BaseException) -> BaseException:
+        """Takes note of what an error says of it, and gives the error back."""
+        ...
+
+
+class Asked(NamedTuple):
+    """What is known of a call of an actor that has no answer.
+
+    Attributes:
+        method: What was called.
+        sent_at: When it was sent, if later calls of its actor wait for it; never, if
+            that depends on its arguments.
+        waits: What its arguments come from, as far as that is known here.
+        ends_later: Whether one that is cancelled while it runs may clean up first.
+    """
+
+    method: str
+    sent_at: float | None
+    waits: tuple[object, ...]
+    ends_later: bool = False
+
+    @property
+    def keeps_order(self) -> bool:
+        """Whether later calls of its actor wait for it."""
+        return self.sent_at is not None

@@ -1,0 +1,438 @@
+"""What the cluster tells of its actors, as anybody sees it.
+
+What is told of calls, actors and groups: by this process, and by Ray to anybody.
+
+Ray does not say what something waits for; then this says what it asks, and what each
+machine has. Machines tell the cluster now and then, so that may be a second old.
+
+Who is in the cluster: by name, or all of them.
+
+What the machines of a cluster have, and whether one could ever hold an actor.
+"""
+
+from __future__ import annotations
+
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    NamedTuple,
+)
+
+from actorlib._core.kinds import (
+    UNITS,
+)
+from actorlib._core.resources import (
+    MEMORY,
+    Resources,
+)
+from actorlib._core.snapshot import (
+    ActorInfo,
+    CallInfo,
+)
+from actorlib._ray.errors import (
+    exit_of,
+)
+from actorlib._ray.ray_api import (
+    actor_table,
+    class_of,
+    free_by_node,
+    ray,
+)
+from actorlib._ray.refs import (
+    Task,
+)
+from actorlib.exceptions import (
+    ActorNotFoundError,
+    ActorUnschedulableError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import (
+        Container,
+        Iterable,
+        Iterator,
+        Mapping,
+    )
+
+    from actorlib._core.actor_options import (
+        ActorOptions,
+    )
+    from actorlib._core.interface import (
+        Interface,
+    )
+    from actorlib._core.snapshot import (
+        CallState,
+    )
+    from actorlib._ray.actors import (
+        Actor,
+        Traits,
+    )
+    from actorlib._ray.client_mode import (
+        Asking,
+    )
+
+
+_STATES = {
+    "DEPENDENCIES_UNREADY": "pending",
+    "PENDING_CREATION": "starting",
+    "ALIVE": "alive",
+    "RESTARTING": "restarting",
+    "DEAD": "dead",
+}
+
+
+def infos_of(job: str, held: Container[str]) -> list[ActorInfo]:
+    """Every actor of a job that lives, or that somebody here still holds.
+
+    Args:
+        job: Its id in hex.
+        held: The ids in hex of those that are held here.
+    """
+    return [
+        info_of(actor, row)
+        for actor, row in actor_table().items()
+        if row["JobID"] == job and (row["State"] != "DEAD" or actor in held)
+    ]
+
+
+def state_of(row: Mapping[str, Any]) -> str:
+    """What we call the state of an actor.
+
+    Args:
+        row: What Ray tells of it.
+    """
+    return _STATES.get(row["State"], "pending")
+
+
+def info_of(actor: str, row: Mapping[str, Any]) -> ActorInfo:
+    """One of them.
+
+    Args:
+        actor: Its id in hex.
+        row: What Ray tells of it.
+    """
+    cause: Any = row.get("DeathCause")
+    return ActorInfo(
+        actor_id=actor,
+        class_name=row["ActorClassName"],
+        state=state_of(row),
+        pid=int(row.get("Pid") or 0),
+        resources={},
+        devices={},
+        mask=None,
+        restarts=int(row.get("NumRestarts") or 0),
+        pending_calls=0,
+        death=str(cause or "") if row["State"] == "DEAD" else "",
+        name=row.get("Name") or None,
+        namespace=row.get("Namespace", ""),
+        is_detached=bool(row.get("IsDetached")),
+        awaits_arguments=row["State"] == "DEPENDENCIES_UNREADY",
+        started_at=_moment(row.get("StartTime")),
+        ended_at=_moment(row.get("EndTime")),
+    )
+
+
+def _moment(milliseconds: Any) -> float | None:
+    return int(milliseconds) / 1000 if milliseconds else None
+
+
+_OF_RAY = ("node:", "object_store_memory", "bundle_group_", "accelerator_type:")
+
+
+class Nodes:
+    """The machines of the cluster; they are asked about again when one is too small."""
+
+    def __init__(self) -> None:
+        self._found: list[dict[str, float]] = []
+
+    def fault(
+        self, label: str, options: ActorOptions
+    ) -> ActorUnschedulableError | None:
+        """Why no machine could ever hold an actor; None if one could.
+
+        Args:
+            label: The name of its class.
+            options: What it asks for.
+        """
+        asked = dict(wanted(options.request, options.accelerator_type))
+        if not asked or options.group is not None or self._fits(asked):
+            return None
+        self._found = [node["Resources"] for node in ray.nodes() if node.get("Alive")]
+        if self._fits(asked):
+            return None
+        model = options.accelerator_type
+        of_model = f" of the type {model}" if model else ""
+        there = "; ".join(sorted({_told(node) for node in self._found}))
+        return ActorUnschedulableError(
+            f"{label} asks {options.request}{of_model}; the machines of this cluster "
+            f"have {there}. Ask for less, add a machine, or wait for one: "
+            "init(infeasible='wait')"
+        )
+
+    def _fits(self, asked: Mapping[str, float]) -> bool:
+        return any(
+            all(node.get(name, 0) >= amount for name, amount in asked.items())
+            for node in self._found
+        )
+
+
+def wanted(request: Resources, model: str | None) -> list[tuple[str, float]]:
+    """What a machine has to have, in Ray's amounts."""
+    asked = [
+        (name, float(amount) if name == MEMORY else amount / UNITS)
+        for name, amount in request.amounts.items()
+    ]
+    return [*asked, (f"accelerator_type:{model}", 0.001)] if model else asked
+
+
+def granted(amounts: Mapping[str, Any]) -> dict[str, float]:
+    """Amounts of a cluster without those that Ray keeps for itself."""
+    return {
+        name: amount
+        for name, amount in amounts.items()
+        if not name.startswith(_OF_RAY) and "_group_" not in name
+    }
+
+
+def named(name: str, amount: float) -> str:
+    """An amount with its name, as users read it."""
+    return f"{name}={shown(name, amount)}"
+
+
+def shown(name: str, amount: float) -> str:
+    """An amount without its name."""
+    return f"{amount / 2**30:.4g} GiB" if name == MEMORY else f"{amount:g}"
+
+
+def _told(node: Mapping[str, float]) -> str:
+    listed = [named(name, amount) for name, amount in sorted(granted(node).items())]
+    return ", ".join(listed) or "nothing"
+
+
+_LATELY = "free, as the machines told last"
+
+
+class Machine(NamedTuple):
+    """A machine of the cluster.
+
+    Attributes:
+        node: Ray's id of it.
+        address: Where it is.
+        free: What nobody held when it told last.
+        total: What it has.
+    """
+
+    node: str
+    address: str
+    free: Mapping[str, float]
+    total: Mapping[str, float]
+
+    def __str__(self) -> str:
+        amounts = ", ".join(
+            f"{named(name, self.free.get(name, 0))} of {shown(name, there)}"
+            for name, there in sorted(granted(self.total).items())
+        )
+        return f"{self.address} ({amounts or 'nothing'})"
+
+
+class Lookout:
+    """Tells of what this process has asked, and of what others see of that.
+
+    Args:
+        asking: How it asks what Ray knows.
+        nodes: What the machines have.
+    """
+
+    def __init__(self, asking: Asking, nodes: Nodes) -> None:
+        self._asking = asking
+        self._nodes = nodes
+
+    def actor(self, actor: Actor) -> str:
+        """Where an actor is, or what it asks as long as it is nowhere."""
+        label = actor.label
+        if actor.why is not None:
+            return f"{label} was never made: {actor.why}"
+        state, node, pid, death = self._asking(_told_of, actor.hex)
+        if state == "dead":
+            how = exit_of(death) if actor.died is None else actor.died.exit
+            return f"{label} is dead: {how}"
+        if state == "alive":
+            return (
+                f"{label} is alive on the machine {node}, in the process {pid}; which "
+                "devices it holds, Ray tells that process alone (get_gpu_ids())"
+            )
+        asks = f"asks {actor.asks}" if actor.asks else "was made by somebody else"
+        return (
+            f"{label} is {state} and {asks}. What it waits for, Ray does not tell; "
+            f"{_LATELY}: {self._free()}"
+        )
+
+    def survey(self, label: str, options: ActorOptions) -> str:
+        """Which machines an actor could go to now."""
+        fault = self._nodes.fault(label, options)
+        if fault is not None:
+            return str(fault)
+        if options.group is not None:
+            return f"{label} goes where its placement group is, if that has room"
+        asked = wanted(options.request, options.accelerator_type)
+        machines: list[Machine] = self._asking(machines_now)
+        fit = [
+            machine
+            for machine in machines
+            if all(machine.free.get(name, 0) >= amount for name, amount in asked)
+        ]
+        asks = f"{label} asks {options.request}"
+        if not fit:
+            return f"{asks}; no machine has that {_LATELY}: {_listed(machines)}"
+        return f"{asks}; Ray chooses among those that have it {_LATELY}: {_listed(fit)}"
+
+    def group(self, group: str) -> str:
+        """Where the bundles of a group are, or what it asks as long as it waits."""
+        table: Mapping[str, Any] = ray.util.placement_group_table()
+        row = table.get(group)
+        if row is None or row["state"] == "REMOVED":
+            return f"the placement group {group} was removed, or there never was one"
+        label = f"the placement group {row['name'] or group}"
+        bundles = {n: _amounts(bundle) for n, bundle in row["bundles"].items()}
+        if row["state"] == "CREATED":
+            machines: list[Machine] = self._asking(machines_now)
+            where = {machine.node: machine.address for machine in machines}
+            places = row["bundles_to_node_id"]
+            return f"{label} is reserved: " + ", ".join(
+                f"{amounts} on {where.get(places[number], 'a machine that is gone')}"
+                for number, amounts in bundles.items()
+            )
+        asks = "; ".join(bundles.values())
+        why = row["stats"].get("scheduling_state", "nothing")
+        return (
+            f"{label} waits and asks {asks}, {row['strategy']} of machines. Ray says "
+            f"{why} of it; {_LATELY}: {self._free()}"
+        )
+
+    def _free(self) -> str:
+        return _listed(self._asking(machines_now))
+
+
+def unanswered(pending: Iterable[object]) -> Iterator[CallInfo]:
+    """The calls of actors that have no answer yet, in their order.
+
+    Args:
+        pending: What this process has asked.
+    """
+    held_up: set[str] = set()
+    for task in pending:
+        if not isinstance(task, Task) or task.asked is None or task.actor is None:
+            continue
+        asked, actor = task.asked, task.actor
+        waits = any(other in pending for other in asked.waits)
+        if waits and asked.keeps_order:
+            held_up.add(actor.hex)
+        state: CallState = "sent" if actor.is_ready else "pending_actor"
+        if waits or (asked.keeps_order and actor.hex in held_up):
+            state = "pending_arguments"
+        yield CallInfo(
+            actor_id=actor.hex,
+            class_name=actor.label,
+            method=asked.method,
+            state=state,
+            name=f"{actor.label}.{asked.method}",
+        )
+
+
+def machines_now() -> list[Machine]:
+    """The machines of the cluster, as they told last."""
+    free = free_by_node()
+    return [
+        Machine(
+            node["NodeID"],
+            node["NodeManagerAddress"],
+            free.get(node["NodeID"], {}),
+            node["Resources"],
+        )
+        for node in ray.nodes()
+        if node.get("Alive")
+    ]
+
+
+def _told_of(actor: str) -> tuple[str, str, int, str]:
+    """State, machine, process and end of an actor."""
+    row = actor_table().get(actor)
+    if row is None:
+        return "pending", "", 0, ""
+    where = row["Address"]["IPAddress"]
+    return state_of(row), where, int(row.get("Pid") or 0), str(row["DeathCause"] or "")
+
+
+def _listed(machines: Iterable[Machine]) -> str:
+    return "; ".join(sorted(map(str, machines))) or "no machine"
+
+
+def _amounts(bundle: Mapping[str, float]) -> str:
+    return ", ".join(f"{name}={amount:g}" for name, amount in bundle.items())
+
+
+class Found(NamedTuple):
+    """An actor that was found by its name.
+
+    Attributes:
+        handle: Ray's.
+        face: Its methods.
+        traits: What callers have to know of its options.
+    """
+
+    handle: Any
+    face: Interface
+    traits: Traits
+
+
+class Directory:
+    """What one process learns of the actors of the cluster.
+
+    Args:
+        asking: How it asks what Ray knows.
+    """
+
+    def __init__(self, asking: Asking) -> None:
+        self._asking = asking
+
+    def find(self, name: str, namespace: str) -> Found:
+        """The actor of a name.
+
+        Raises:
+            ActorNotFoundError: None has that name, or one that actorlib has not made.
+        """
+        # Ray's own verb would have a client server hold it until this program ends.
+        handle, face, traits = self._asking(_found, name, namespace)
+        if handle is None:
+            raise ActorNotFoundError(
+                f"no living actor is called {name!r} in the namespace {namespace!r}; "
+                f"there are {self._others(namespace)}"
+            )
+        if face is None:
+            raise ActorNotFoundError(
+                f"the actor {name!r} in the namespace {namespace!r} is one of Ray's "
+                "own, not made by actorlib: call it by ray.get_actor()"
+            )
+        return Found(handle, face, traits)
+
+    def names(self) -> list[tuple[str, str]]:
+        """Who answers to a name: namespaces and names."""
+        rows = ray.util.list_named_actors(all_namespaces=True)
+        return [(row["namespace"], row["name"]) for row in rows]
+
+    def infos(self, job: str, held: set[str]) -> list[ActorInfo]:
+        """What is known of each actor of a job; see ``infos_of``."""
+        return self._asking(infos_of, job, held)
+
+    def _others(self, namespace: str) -> str:
+        there = [repr(name) for where, name in self.names() if where == namespace]
+        return ", ".join(sorted(there)) or "none"
+
+
+def _found(name: str, namespace: str) -> tuple[Any, Any, Any]:
+    try:
+        handle = ray.get_actor(name, namespace)
+    except ValueError:
+        return None, None, None
+    made = class_of(handle)
+    return handle, getattr(made, "face", None), getattr(made, "traits", None)

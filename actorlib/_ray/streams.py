@@ -1,0 +1,284 @@
+"""A stream as it is read in this process: Ray's generator behind ours.
+
+Nothing is read ahead of whoever reads, as Ray lets a held back producer go on when an
+item is read. When somebody waits, Ray is asked for the next ref, which does not have to
+be there, and calls back when it is.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from actorlib._core.object_ref import ObjectRef
+from actorlib._core.stream_reader import pass_on
+from actorlib._ray.ray_api import bring, error_class, peek, ray, read
+from actorlib._ray.refs import Failed, Task
+from actorlib.exceptions import DeadlineExceededError, TaskCancelledError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actorlib._core.current_call import Deadline
+    from actorlib._ray.actors import Actor
+    from actorlib._ray.process import Home
+    from actorlib._ray.refs import Asked
+
+_RAY_ERROR = error_class()
+_END = cast("type[Exception]", ray.exceptions.ObjectRefStreamEndOfStreamError)
+
+
+class Stream:
+    """The reader's end of one stream; see Reading, which it stands in for.
+
+    Args:
+        home: Where its refs are filled.
+        generator: Ray's.
+        where: What was called, for messages.
+        actor: Whose method it is, if it is one's.
+        asked: What is known of the call; see Task.
+        is_detached: Whether the call goes on when nobody reads any more.
+
+    Attributes:
+        completed: The whole call: its value is the number of items.
+        is_detached: See above.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        generator: Any,
+        where: str,
+        actor: Actor | None,
+        asked: Asked | None = None,
+        *,
+        is_detached: bool = False,
+    ) -> None:
+        self.is_detached = is_detached
+        self._known: weakref.ref[ObjectRef[int]] | None = None
+        self._home = home
+        self._generator = generator
+        self._where = where
+        self._actor = actor
+        self._lock = threading.RLock()
+        self._unfetched: deque[Any] = deque()
+        self._items: deque[ObjectRef[Any]] = deque()
+        self._arrival: ObjectRef[None] | None = None
+        self._is_asking = False
+        self._is_over = False
+        self._has_failed = False
+        self._count = 0
+        self._whole = Task(
+            home, generator.completed(), where, actor, self._completed, asked
+        )
+        self.completed: ObjectRef[int] = self._whole.ref()
+        self.completed.bind(self, 0)
+        self.completed.add_done_callback(_look)  # the last item tells of an error
+        self.completed.add_done_callback(self._pass_on)
+
+    # For readers.
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether every item was taken and none will come."""
+        return self._is_over and not self._items and not self._unfetched
+
+    def take(self) -> ObjectRef[Any] | None:
+        """The next item; None if there is none now."""
+        with self._lock:
+            return self._items.popleft() if self._items else None
+
+    def arrival(self) -> ObjectRef[None]:
+        """Done when there is an item to be taken, or the end."""
+        with self._lock:
+            if self._arrival is not None:
+                return self._arrival
+            arrival: ObjectRef[None] = ObjectRef(loop=self._home.loop)
+            arrival.bind(self, 0)
+            if self._items or self.is_exhausted:
+                arrival.set_result(None)
+                return arrival
+            self._arrival = arrival
+            if not self._is_asking:
+                self._ask()
+        return arrival
+
+    def whole(self, reader: object) -> ObjectRef[int]:
+        """The whole call, as a ref that keeps its reader; see Reading."""
+        with self._lock:
+            known = None if self._known is None else self._known()
+            if known is not None:
+                return known
+            whole: ObjectRef[int] = ObjectRef(loop=self._home.loop)
+            whole.bind(self, 0)
+            whole.reader = reader
+            self._known = weakref.ref(whole)
+            pass_on(self.completed, whole)
+        return whole
+
+    def _pass_on(self, completed: ObjectRef[int]) -> None:
+        whole = None if self._known is None else self._known()
+        if whole is not None:
+            pass_on(completed, whole)
+
+    def drop(self) -> None:
+        """Nobody reads any more: the call is cancelled, unless it is detached.
+
+        What a detached one makes is thrown away by Ray.
+        """
+        if not self._is_over and not self.is_detached:
+            self.completed.cancel()
+        with self._lock:
+            self._generator = None
+            self._unfetched.clear()
+            items, self._items = self._items, deque()
+            self._is_over = True
+        del items  # not before: it may be the end of the user's own objects
+        self._arrived()
+
+    def drop_soon(self) -> None:
+        """The same, from a destructor."""
+        self._home.post(self.drop)
+
+    def done(self) -> bool:
+        """Whether the end has come."""
+        return self._is_over
+
+    # The replier of its refs; items have repliers of their own.
+
+    def cancel(self, call: int, *, recursive: bool = True) -> None:
+        """Stops the call; what was not taken is gone; see Replier."""
+        del call
+        self._whole.cancel(0, recursive=recursive)
+        self._give_up(TaskCancelledError("the call was cancelled"))
+
+    def is_due(self, deadline: Deadline) -> None:
+        """Ends the call when its time is over; see Task."""
+        self._whole.is_due(deadline)
+        self.completed.add_done_callback(self._late)
+
+    def _late(self, completed: ObjectRef[int]) -> None:
+        if not completed.cancelled():
+            error = completed.exception()
+            if isinstance(error, DeadlineExceededError) and not self._is_over:
+                self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        """What was not taken is gone; the end says why."""
+        with self._lock:
+            self._unfetched.clear()
+            items, self._items = self._items, deque()
+            self._is_over = True
+            self._items.append(self._failed(error))
+        del items
+        self._arrived()
+
+    def called(self, call: int) -> str:
+        """What the call is called in messages; see Namer."""
+        del call  # its own refs have no number
+        return self._where
+
+    def loosen(self, ref: ObjectRef[Any]) -> None:
+        """Nothing: a stream ends by itself when nobody reads; see Replier."""
+
+    def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
+        """Calls back once when a ref is done; see Replier."""
+        self._whole.watch(ref, then)
+
+    def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
+        """Blocks this thread until a ref is done; see Replier."""
+        self._whole.wait(ref, timeout)
+
+    def name(self) -> bytes:
+        """An id for what a ref stands for; see Replier."""
+        return self._whole.name()
+
+    def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]:
+        """How a ref is pickled into a value that is being sent; see Replier."""
+        return self._whole.travel(ref)
+
+    # What comes.
+
+    def _ask(self) -> None:
+        """Has Ray call back with the next item; under the lock."""
+        self._is_asking = True
+        if self._unfetched:
+            ref = self._unfetched.popleft()
+            bring(ref, partial(self._post, ref))
+        else:
+            bring(peek(self._generator), partial(self._post, None))
+
+    def _post(self, ref: Any, answer: Any) -> None:
+        """On a thread of Ray's."""
+        self._home.post(self._came, ref, answer)
+
+    def _came(self, ref: Any, answer: Any) -> None:
+        with self._lock:
+            self._is_asking = False
+            if self._is_over:
+                return
+            if ref is None:
+                ref = self._unfetched.popleft() if self._unfetched else self._read()
+            if ref is not None:
+                self._put(ref, answer)
+            elif isinstance(answer, _RAY_ERROR) and not isinstance(answer, _END):
+                self._put(self._whole.ray_ref, answer)
+        if ref is None and not self._is_over:
+            self._end()
+        else:
+            self._arrived()
+
+    def _read(self) -> Any | None:
+        ref = None if self._generator is None else read(self._generator)
+        if ref is not None:
+            self._count += 1
+        return ref
+
+    def _put(self, ray_ref: Any, answer: Any) -> None:
+        if isinstance(answer, _RAY_ERROR):
+            self._has_failed = True
+        item = Task(self._home, ray_ref, self._where, self._actor)
+        self._items.append(item.filled(answer))
+
+    def _end(self) -> None:
+        """Nothing more is read; what the call itself came to may be an error still."""
+        self._whole.watch(self.completed, self._close)
+
+    def _close(self) -> None:
+        with self._lock:
+            if self._is_over:
+                return
+            self._is_over = True
+            error = self.completed.exception()
+            if error is not None and not self._has_failed:
+                self._items.append(self._failed(error))
+        self._arrived()
+
+    def _completed(self, answer: Any) -> Any:
+        """What the whole call came to: everything that it has made is there now."""
+        with self._lock:
+            while not self._is_over and (ref := self._read()) is not None:
+                self._unfetched.append(ref)
+            if isinstance(answer, _RAY_ERROR):
+                return answer
+            return self._count
+
+    def _failed(self, error: BaseException) -> ObjectRef[Any]:
+        task = Task(self._home, self._whole.ray_ref, self._where)
+        ref = task.filled(Failed(error))
+        ref.exception()  # the reader is told, or nobody wants to know
+        return ref
+
+    def _arrived(self) -> None:
+        with self._lock:
+            arrival, self._arrival = self._arrival, None
+        if arrival is not None and not arrival.done():
+            arrival.set_result(None)
+
+
+def _look(ref: ObjectRef[Any]) -> None:
+    if not ref.cancelled():
+        ref.exception()

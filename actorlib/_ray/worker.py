@@ -1,0 +1,166 @@
+"""The engine of this process, wherever in the cluster that is.
+
+Whatever Ray brings to a process first, a host, a handle or a ref, an engine is there
+for it: the owner's was started by ``init()``, a worker's is made when it is needed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from actorlib._api.actor_handle import ActorHandle
+from actorlib._core.engine import Hold, find_engine, set_engine
+from actorlib._core.interface import class_of
+from actorlib._core.runtime_context import RuntimeContext
+from actorlib._ray.engine import RayEngine
+from actorlib._ray.messages import House
+from actorlib._ray.process import Arrivals, Home
+from actorlib._ray.ray_api import (
+    install_serializers,
+    is_client,
+    is_worker,
+    ray,
+    visibility,
+)
+from actorlib._ray.sealed import opened
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actorlib._core.ids import ActorId
+    from actorlib._core.object_ref import ObjectRef
+    from actorlib._ray.actors import Traits
+    from actorlib._ray.messages import Birth
+
+
+def arrive_actor(handle: Any, traits: Traits) -> ActorId:
+    """The id of an actor whose handle was sent to this process."""
+    return engine_here().key_of(handle, traits)
+
+
+def arrive_ref(ray_ref: Any) -> ObjectRef[Any]:
+    """The ref of something that was sent to this process."""
+    return engine_here().ref_of(ray_ref)
+
+
+def engine_here() -> RayEngine:
+    """The engine of this process; it is made in a worker that has none.
+
+    Raises:
+        RuntimeError: This is the user's program, and no runtime runs on Ray.
+    """
+    engine = find_engine()
+    if engine is None and is_worker():
+        engine = RayEngine(Home(ARRIVALS, None), context_here(), House())
+        install_serializers()
+        set_engine(cast("Any", engine))
+    if not isinstance(engine, RayEngine):
+        raise RuntimeError(  # noqa: TRY004  # the moment is wrong, and no argument
+            "this came from an actor on Ray, and no runtime is running on Ray here: "
+            "write 'async with actorlib.init(engine=\"ray\"):' around the code that "
+            "uses it"
+        )
+    return engine
+
+
+def context_here(namespace: str = "default") -> RuntimeContext:
+    """What Ray knows of this process."""
+    context = ray.get_runtime_context()
+    ids: dict[str, list[Any]] = {} if is_client() else context.get_accelerator_ids()
+    return RuntimeContext(
+        namespace=namespace,
+        job_id=context.get_job_id(),
+        node_id=context.get_node_id(),
+        worker_id=context.get_worker_id(),
+        accelerator_ids={
+            kind: [int(i) if str(i).isdigit() else i for i in found]
+            for kind, found in ids.items()
+        },
+    )
+
+
+def begin(birth: Birth, process: Any) -> tuple[Callable[..., object], Home]:
+    """Makes this process the actor's, before any of the user's code is imported.
+
+    Args:
+        birth: What the actor is made from.
+        process: Who knows its calls.
+
+    Returns:
+        What makes the user's object, and where refs are filled.
+    """
+    engine = engine_here()
+    if birth.hides:
+        _hide()
+    directory = birth.runtime_env.get("working_dir")
+    if directory is not None:
+        _work_in(directory)
+    engine.house = birth.house
+    engine.context = _context_of(birth, process)
+    engine.face, engine.traits = process.face, process.traits
+    return class_of(opened(birth.source)), engine.home
+
+
+def begin_function(house: House) -> None:
+    """Makes this process one of the runtime's, for a call of a function.
+
+    Args:
+        house: What holds for the whole runtime.
+    """
+    engine = engine_here()
+    if engine.house is not house:
+        engine.house = house
+        engine.context = context_here(house.namespace)
+
+
+ARRIVALS = Arrivals(arrive_actor, arrive_ref, begin, begin_function)
+
+
+def _context_of(birth: Birth, process: Any) -> RuntimeContext:
+    known = context_here(birth.house.namespace)
+    context = ray.get_runtime_context()
+    return RuntimeContext(
+        namespace=known.namespace,
+        job_id=known.job_id,
+        node_id=known.node_id,
+        worker_id=known.worker_id,
+        actor_id=context.get_actor_id(),
+        actor_name=context.get_actor_name() or None,
+        runtime_env=birth.runtime_env,
+        class_name=birth.label,
+        own=_own,
+        process=process,
+        accelerator_ids=known.accelerator_ids,
+        resources=birth.resources,
+        was_current_actor_reconstructed=context.was_current_actor_reconstructed,
+        group=birth.group,
+        captures=birth.captures,
+    )
+
+
+def _own() -> ActorHandle[Any]:
+    """A handle of the actor whose code this is."""
+    engine = engine_here()
+    handle = ray.get_runtime_context().current_actor
+    key = engine.key_of(handle, cast("Traits", engine.traits))
+    return ActorHandle(Hold(cast("Any", engine), key, engine.interface()))
+
+
+def _hide() -> None:
+    """Closes every accelerator that Ray has not given to this process."""
+    for name in visibility(ray.get_runtime_context().get_accelerator_ids()):
+        os.environ[name] = ""
+
+
+def _work_in(directory: str) -> None:
+    if not Path(directory).is_dir():
+        raise NotADirectoryError(
+            f"working_dir={directory!r} is no directory of the machine "
+            f"{ray.util.get_node_ip_address()}: put it on storage that every machine "
+            "of the cluster has, or install the code on them"
+        )
+    os.chdir(directory)
+    sys.path.insert(0, directory)

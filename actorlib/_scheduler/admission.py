@@ -1,0 +1,256 @@
+"""Waits in line until the ledger can say yes."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import takewhile
+from typing import TYPE_CHECKING, final
+
+from actorlib._scheduler.explain import held_by, shortage, survey
+from actorlib._scheduler.long_waits import kept_by_shell
+from actorlib._scheduler.request import ANYWHERE, Where
+from actorlib._scheduler.wait_queue import Line, Priority, Waiter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from actorlib._core.resources import Resources
+    from actorlib._scheduler.ledger import Ledger
+    from actorlib.accelerators.base import Lease
+
+
+@final
+class Admission:
+    """The door to a ledger: those for whom there is no room yet wait in line.
+
+    Every lease of the ledger has to be asked for and given back here, on one event
+    loop: a release is what lets the line move.
+
+    Args:
+        ledger: What is granted.
+        loop: Where promises are kept; None for the one that runs when they are made.
+
+    Attributes:
+        when_joined: Called when somebody has to wait.
+        titles: Says what the holders of leases are called, by the ids of these objects.
+    """
+
+    __slots__ = (
+        "_ledger",
+        "_line",
+        "_loop",
+        "_places",
+        "_promised",
+        "titles",
+        "when_joined",
+    )
+
+    def __init__(
+        self, ledger: Ledger, loop: asyncio.AbstractEventLoop | None = None
+    ) -> None:
+        self._ledger = ledger
+        self._loop = loop
+        self._line = Line(ledger)
+        self._promised: dict[Waiter, asyncio.Future[Lease]] = {}
+        self._places: dict[asyncio.Future[Lease], Waiter] = {}
+        self.when_joined: Callable[[], None] | None = None
+        self.titles: Callable[[], Mapping[int, str]] = dict
+
+    def __len__(self) -> int:
+        """How many wait."""
+        return len(self._places)
+
+    def enter(
+        self,
+        label: str,
+        request: Resources,
+        where: Where = ANYWHERE,
+        priority: Priority = Priority.USUAL,
+    ) -> asyncio.Future[Lease]:
+        """Asks for a lease: granted at once if nobody has to wait for it, else in line.
+
+        What can never be granted waits for ever and holds nobody up.
+
+        Args:
+            label: Who asks, for messages.
+            request: What is asked.
+            where: What is wished of the devices.
+            priority: Who has to let it pass; see the line.
+
+        Returns:
+            The lease, now or later. Whoever takes it gives it back to :meth:`release`;
+            whoever wants it no more says so to :meth:`leave`.
+        """
+        loop = self._loop or asyncio.get_running_loop()
+        promise: asyncio.Future[Lease] = loop.create_future()
+        lease = self._line.pass_by(request, where, priority)
+        if lease is not None:
+            promise.set_result(lease)
+        else:
+            waiter = self._line.join(label, request, where, priority)
+            self._promised[waiter] = promise
+            self._places[promise] = waiter
+            if self.when_joined is not None:
+                self.when_joined()
+        return promise
+
+    def leave(self, promise: asyncio.Future[Lease]) -> None:
+        """Leaves the line, or gives a lease back that was granted and never taken.
+
+        Args:
+            promise: What ``enter`` gave.
+        """
+        waiter = self._places.pop(promise, None)
+        if waiter is not None and self._promised.pop(waiter, None) is not None:
+            self._line.leave(waiter)
+            self._serve()
+        elif promise.done() and not promise.cancelled():
+            self.release(promise.result())
+
+    def wish_anew(self, promise: asyncio.Future[Lease], where: Where) -> None:
+        """Wishes for other devices than before; the place in line stays the same.
+
+        Args:
+            promise: What ``enter`` gave; nothing happens if its turn has come.
+            where: What is wished of the devices now.
+        """
+        waiter = self._places.get(promise)
+        if waiter is None or self._promised.pop(waiter, None) is None:
+            return
+        waiter = self._line.wish_anew(waiter, where)
+        self._promised[waiter] = promise
+        self._places[promise] = waiter
+        self._serve()
+
+    def queue_anew(self, promise: asyncio.Future[Lease]) -> None:
+        """Goes to the end of the line; nothing happens if its turn has come.
+
+        Args:
+            promise: What ``enter`` gave.
+        """
+        waiter = self._places.get(promise)
+        if waiter is None or self._promised.pop(waiter, None) is None:
+            return
+        self._line.leave(waiter)
+        asked = waiter.request, waiter.where, waiter.priority
+        waiter = self._line.join(waiter.label, *asked)
+        self._promised[waiter] = promise
+        self._places[promise] = waiter
+        self._serve()
+
+    def release(self, lease: Lease) -> None:
+        """Gives a lease back and lets everyone go who may go now.
+
+        Raises:
+            LookupError: The lease is not held; nothing has changed.
+        """
+        self._ledger.release(lease)
+        self._serve()
+
+    def lend(self, lease: Lease, name: str) -> Lease:
+        """Takes back what a function does not need while it waits for a result.
+
+        Args:
+            lease: What it holds.
+            name: What of it others may have meanwhile.
+
+        Returns:
+            What it keeps.
+        """
+        part, rest = self._ledger.split(lease, name)
+        self._ledger.release(part)
+        # Also where that was nothing: from now on the rest does not come back by
+        # itself, and those who wait for it hold up nobody who is nested.
+        self._serve()
+        return rest
+
+    def waiting(self) -> list[tuple[str, Resources]]:
+        """Who waits for what, in order of arrival."""
+        return [(waiter.label, waiter.request) for waiter in self._line]
+
+    def demands(self) -> list[tuple[Resources, int, bool]]:
+        """What those who wait ask for alike, how many, and whether it can ever be."""
+        alike: dict[tuple[frozenset[tuple[str, int]], Where], list[Resources]] = {}
+        for waiter in self._line:
+            shape = frozenset(waiter.request.amounts.items())
+            alike.setdefault((shape, waiter.where), []).append(waiter.request)
+        return [
+            (asked[0], len(asked), not self._ledger.never(asked[0], where))
+            for (_, where), asked in alike.items()
+        ]
+
+    def explain(
+        self,
+        label: str,
+        request: Resources,
+        where: Where = ANYWHERE,
+        promise: asyncio.Future[Lease] | None = None,
+    ) -> str:
+        """Why a request is not granted now, and who is ahead of it in line.
+
+        Args:
+            label: Who asks, as given to :meth:`enter`.
+            request: What it asks.
+            where: What it wishes of the devices.
+            promise: What :meth:`enter` gave it; None for a newcomer.
+        """
+        reason = shortage(self._ledger, label, request, where)
+        held = self.held_by(request, where)
+        return f"{reason}{held}{self.ahead_of(request, where, promise)}"
+
+    def survey(self, label: str, request: Resources, where: Where = ANYWHERE) -> str:
+        """Where a newcomer's request would go, or what stands in its way.
+
+        Args:
+            label: Who would ask.
+            request: What it would ask.
+            where: What it would wish of the devices.
+        """
+        lease = self._line.pass_by(request, where)
+        if lease is not None:
+            self._ledger.release(lease)
+            return survey(self._ledger, label, request, where, lease)
+        head, *lines = survey(self._ledger, label, request, where, None).splitlines()
+        held, ahead = self.held_by(request, where), self.ahead_of(request, where, None)
+        return "\n".join([f"{head}{held}{ahead}", *lines])
+
+    def held_by(self, request: Resources, where: Where = ANYWHERE) -> str:
+        """Who holds what a request lacks now, to end a sentence."""
+        held = held_by(self._ledger, request, where, self.titles())
+        return f"{held}{kept_by_shell()}" if held else ""
+
+    def ahead_of(
+        self, request: Resources, where: Where, promise: asyncio.Future[Lease] | None
+    ) -> str:
+        """Who is ahead of a request in line and wants the same, to end a sentence."""
+        if self._ledger.never(request, where):
+            return ""
+        place = None if promise is None else self._places.get(promise)
+        earlier = takewhile(lambda waiter: waiter is not place, self._line)
+        ahead = [w for w in earlier if self._competes(w, request, where)]
+        if not ahead:
+            return ""
+        others = f" and {len(ahead) - 1} more" if len(ahead) > 1 else ""
+        first = f"{ahead[0].label} ({ahead[0].request})"
+        return f". Ahead of it in line: {first}{others}"
+
+    def _competes(self, waiter: Waiter, request: Resources, where: Where) -> bool:
+        both = waiter.request.amounts.keys() & request.amounts.keys()
+        overlaps = any(
+            name not in self._ledger.pools
+            or self._ledger.pools[name].could_meet(waiter.where, where)
+            for name in both
+        )
+        return overlaps and self._ledger.feasible(waiter.request, waiter.where)
+
+    def _serve(self) -> None:
+        while granted := self._line.serve():
+            for waiter, lease in granted:
+                promise = self._promised.pop(waiter)
+                self._places.pop(promise, None)
+                if promise.cancelled():
+                    # It has not woken yet to leave the line. Its lease is free again
+                    # for the next round of this loop.
+                    self._ledger.release(lease)
+                else:
+                    promise.set_result(lease)

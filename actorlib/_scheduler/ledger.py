@@ -1,0 +1,278 @@
+"""Who holds what: every unit and byte of the machine is free or in exactly one lease.
+
+Guarantees: a request is granted whole or not at all; amounts are exact, so a million
+grants and releases leave what there was; :meth:`Ledger.check` proves both.
+
+The ledger only says *yes, these devices* or *not now*. Who may ask first is the
+business of the line; which device is best is that of the placement.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, final
+
+from actorlib._core.kinds import KINDS, UNITS
+from actorlib._core.resources import (
+    Resources,
+    add,
+    counted,
+    format_amount,
+    format_named,
+)
+from actorlib._scheduler.device_pool import NOBODY, DevicePool
+from actorlib._scheduler.request import ANYWHERE, Where
+from actorlib.accelerators.base import Lease, Share
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from actorlib._core.kinds import Kind
+    from actorlib.accelerators.base import Device
+
+
+@final
+class Ledger:
+    """What the machine has, and the leases it has given on it.
+
+    Args:
+        capacity: What there is. Kinds of devices may be left out.
+        devices: By kind, each in index order, numbered from 0.
+        kinds: What each kind of device allows, by name.
+
+    Attributes:
+        capacity: What there is, devices included.
+        pools: The resources made of devices; every other one is merely counted.
+
+    Raises:
+        ValueError: The capacity counts other devices than those given.
+    """
+
+    __slots__ = ("_free", "_leases", "_passing", "capacity", "pools")
+
+    def __init__(
+        self,
+        capacity: Resources,
+        devices: Mapping[str, Sequence[Device]],
+        kinds: Mapping[str, Kind] = KINDS,
+    ) -> None:
+        amounts = dict(capacity.amounts)
+        for kind in {**dict.fromkeys(KINDS), **devices}:
+            given = len(devices.get(kind, ()))
+            if amounts.setdefault(kind, given * UNITS) != given * UNITS:
+                said = format_named(kind, amounts[kind])
+                raise ValueError(f"the capacity says {said}, but {given} are given")
+        self.capacity = Resources.of(amounts)
+        self.pools: Mapping[str, DevicePool] = {
+            kind: DevicePool(kinds[kind], each) for kind, each in devices.items()
+        }
+        self._free = {n: a for n, a in amounts.items() if n not in self.pools}
+        # By identity: two leases can be equal, and the reference keeps the id taken.
+        self._leases: dict[int, Lease] = {}
+        self._passing: set[int] = set()
+
+    def __repr__(self) -> str:
+        """The whole state in one line: free of all there is, and how many have some."""
+        state = " ".join(map(self._state, self.capacity.amounts)) or "nothing"
+        count = len(self._leases)
+        return f"<Ledger {state}, {count} {'lease' if count == 1 else 'leases'}>"
+
+    def free(self, name: str) -> int:
+        """What is in no lease: bytes of ``"memory"``, units of any other name."""
+        pool = self.pools.get(name)
+        return self._free.get(name, 0) if pool is None else pool.free_units
+
+    def try_acquire(
+        self,
+        request: Resources,
+        where: Where = ANYWHERE,
+        barred: Mapping[str, Collection[int]] | None = None,
+    ) -> Lease | None:
+        """Grants a request if all of it is free, and nothing of it otherwise.
+
+        Args:
+            request: What is asked.
+            where: What is wished of the devices.
+            barred: By kind, the indices of devices that are spoken for, if any are.
+
+        Returns:
+            A lease on exactly the amounts asked, the shares of a kind in index order;
+            None if it has to wait, or can never be granted.
+        """
+        pools, free, amounts = self.pools, self._free, request.amounts
+        for name, amount in amounts.items():
+            if name not in pools and amount > free.get(name, 0):
+                return None
+        shares: tuple[Share, ...] = ()
+        for name, amount in amounts.items():
+            if name in pools:
+                gone = barred.get(name, NOBODY) if barred else NOBODY
+                taken = pools[name].take(amount, where, gone)
+                if taken is None:
+                    self._give(shares)
+                    return None
+                shares += taken
+        for name, amount in amounts.items():
+            if name not in pools:
+                free[name] -= amount
+        lease = Lease(amounts=amounts, shares=shares)
+        self._leases[id(lease)] = lease
+        return lease
+
+    def release(self, lease: Lease) -> None:
+        """Takes a lease back.
+
+        Raises:
+            LookupError: This very lease is not held: it was given back already, or
+                never granted here. Nothing has changed.
+        """
+        if self._leases.pop(id(lease), None) is None:
+            raise LookupError(
+                f"the lease on {Resources(lease.amounts)} is not held: it was given "
+                "back already, or another ledger granted it"
+            )
+        self._passing.discard(id(lease))
+        for name, amount in lease.amounts.items():
+            if name not in self.pools:
+                self._free[name] += amount
+        self._give(lease.shares)
+
+    def note_passing(self, lease: Lease) -> None:
+        """Notes that a lease comes back by itself: a function that runs holds it."""
+        self._passing.add(id(lease))
+
+    def could_come(self, request: Resources, where: Where = ANYWHERE) -> bool:
+        """Whether a request can be granted as soon as the functions that run are done.
+
+        What actors hold, and functions that wait for others, may never come back.
+        """
+        kept = [
+            lease for key, lease in self._leases.items() if key not in self._passing
+        ]
+        amounts = Counter[str]()
+        for lease in kept:
+            amounts.update(lease.amounts)
+        has = self.capacity.amounts
+        for name, amount in request.amounts.items():
+            pool = self.pools.get(name)
+            if pool is None:
+                if amount > has.get(name, 0) - amounts[name]:
+                    return False
+                continue
+            free = {device.index: UNITS for device in pool.devices}
+            for lease in kept:
+                for share in lease.of_kind(name):
+                    free[share.device.index] -= share.units
+            if not pool.could_fit_within(amount, free, where):
+                return False
+        return True
+
+    def split(self, lease: Lease, name: str) -> tuple[Lease, Lease]:
+        """Makes two leases of one: what it has of a counted resource, and the rest.
+
+        Raises:
+            LookupError: This very lease is not held. Nothing has changed.
+        """
+        self._forget(lease)
+        parts = lease.split(name)
+        self._leases.update((id(part), part) for part in parts)
+        return parts
+
+    def merge(self, lease: Lease, other: Lease) -> Lease:
+        """Makes one lease of two; see ``Lease.joined``.
+
+        Raises:
+            LookupError: One is not held.
+        """
+        self._forget(lease)
+        self._forget(other)
+        joined = lease.joined(other)
+        self._leases[id(joined)] = joined
+        return joined
+
+    def _forget(self, lease: Lease) -> None:
+        if self._leases.pop(id(lease), None) is None:
+            raise LookupError(f"the lease on {Resources(lease.amounts)} is not held")
+        self._passing.discard(id(lease))
+
+    def feasible(self, request: Resources, where: Where = ANYWHERE) -> bool:
+        """Whether it is certain that a request could be granted if nothing else were.
+
+        The bundles of a gang may fit where no way to pack them was found: then this is
+        false, and :meth:`never` has nothing to say either.
+        """
+        return all(
+            self.pools[name].could_fit(amount, where)
+            if name in self.pools
+            else amount <= self.capacity.amounts.get(name, 0)
+            for name, amount in request.amounts.items()
+        )
+
+    def never(self, request: Resources, where: Where = ANYWHERE) -> dict[str, int]:
+        """What of a request surely could not be granted, even if nothing else were."""
+        has = self.capacity.amounts
+        return {
+            name: amount
+            for name, amount in request.amounts.items()
+            if (
+                self.pools[name].never_fits(amount, where)
+                if name in self.pools
+                else amount > has.get(name, 0)
+            )
+        }
+
+    def lacking(self, request: Resources, where: Where = ANYWHERE) -> dict[str, int]:
+        """What of a request is not free now."""
+        return {
+            name: amount
+            for name, amount in request.amounts.items()
+            if (
+                self.pools[name].choose(amount, where) is None
+                if name in self.pools
+                else amount > self._free.get(name, 0)
+            )
+        }
+
+    @property
+    def leases(self) -> Iterable[Lease]:
+        """Those that are held, in the order in which they were granted."""
+        return self._leases.values()
+
+    def held(self, name: str) -> Counter[int]:
+        """How many leases have how much of a resource, by amount."""
+        each = (lease.amounts.get(name, 0) for lease in self._leases.values())
+        return Counter(amount for amount in each if amount)
+
+    def available(self) -> dict[str, float]:
+        """What is free, as a user counts: ``{"GPU": 1.5}``, memory in whole bytes."""
+        return counted({name: self.free(name) for name in self.capacity.amounts})
+
+    def total(self) -> dict[str, float]:
+        """What there is, as a user counts: ``{"GPU": 2.0}``, memory in whole bytes."""
+        return counted(self.capacity.amounts)
+
+    def check(self) -> None:
+        """Raises AssertionError unless free and leased make up all there is."""
+        leased: dict[str, int] = {}
+        shared: Counter[tuple[str, int]] = Counter()
+        for lease in self._leases.values():
+            leased = add(leased, lease.amounts)
+            for share in lease.shares:
+                shared[share.device.kind, share.device.index] += share.units
+        for name, total in self.capacity.amounts.items():
+            if not 0 <= self.free(name) == total - leased.get(name, 0):
+                raise AssertionError(f"{name} does not add up: {self!r}")
+        for kind, pool in self.pools.items():
+            pool.check()
+            for device in pool.devices:
+                if pool.free(device) + shared[kind, device.index] != UNITS:
+                    raise AssertionError(f"{device} does not add up: {self!r}")
+
+    def _give(self, shares: Sequence[Share]) -> None:
+        for share in shares:
+            self.pools[share.device.kind].give((share,))
+
+    def _state(self, name: str) -> str:
+        total = format_amount(name, self.capacity.amounts[name])
+        each = f" [{self.pools[name].state()}]" if name in self.pools else ""
+        return f"{format_named(name, self.free(name))}/{total}{each}"

@@ -1,0 +1,389 @@
+"""Memory that processes share: anonymous files, handed from one to the other.
+
+A segment has no name, so there is nothing to unlink: the kernel frees it when the last
+process that has it is gone, however it went. It is not bounded by the size of /dev/shm
+either, which containers keep at 64 MiB. Its size is sealed, and its pages are there
+before anything is written, so touching it never ends in SIGBUS.
+
+A segment is large and sparse: it costs what was touched of it. So a process rarely
+needs more than one, and others map that one once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import mmap
+import os
+import sys
+
+from actorlib._shm.allocator import Blocks, whole_pages
+from actorlib._shm.mapping import READ, Mapping
+from actorlib._shm.payload import ALIGNED
+from actorlib._shm.views import Last, address_of, view
+from actorlib.exceptions import ProtocolError
+
+SPARSE = 1 << 30
+"""The bytes of a segment, unless one value is larger."""
+_STEP = 1 << 20
+_POPULATE_WRITE = 23  # MADV_POPULATE_WRITE, Linux 5.14; mmap does not name it
+_SEALS = 0x1 | 0x2 | 0x4  # F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW
+_SLOT = 8
+_POSSIBLE = 1 << 56
+"""More bytes than a process can address: who says so has written nonsense."""
+_PAGE = mmap.ALLOCATIONGRANULARITY
+
+
+_NONE_LEFT = (
+    "this process has as many files open as it may (ulimit -n), and could not take the "
+    "memory that the value lies in"
+)
+
+
+class Segment:
+    """A segment of this process: it writes, others read.
+
+    Args:
+        name: What it is called by whoever it is shown to.
+        nbytes: Its size.
+
+    Attributes:
+        name: The same.
+        size: The same, in whole pages.
+        fd: Its descriptor.
+        address: Where it is mapped.
+        blocks: Which bytes are whose.
+        touched: The bytes, from its beginning, that have cost memory.
+    """
+
+    def __init__(self, name: bytes, nbytes: int) -> None:
+        self.name = name
+        self.size = whole_pages(nbytes)
+        self.blocks = Blocks(self.size)
+        self.touched = 0
+        self.fd = anonymous(self.size)
+        try:
+            self._memory = mmap.mmap(self.fd, self.size)
+        except BaseException:
+            os.close(self.fd)
+            raise
+        self.address = address_of(self._memory)
+
+    def touch(self, end: int) -> None:
+        """Makes sure that everything up to an end has memory.
+
+        Raises:
+            OSError: The system has none left.
+        """
+        start, missing = self.touched, end - self.touched
+        if missing <= 0:
+            return
+        try:
+            try:
+                self._memory.madvise(_POPULATE_WRITE, start, missing)
+            except (AttributeError, OSError, ValueError):  # older, other, or no memory
+                _allocate(self.fd, start, missing)
+        except OSError:
+            self._give_back(start, missing)  # a part of it may be there
+            raise
+        self.touched = end
+
+    def trim(self, end: int) -> None:
+        """Gives the system back what lies behind an end; no block may."""
+        end = whole_pages(end) if end else 0
+        if end < self.touched and self._give_back(end, self.touched - end):
+            self.touched = end
+
+    def _give_back(self, start: int, nbytes: int) -> bool:
+        try:
+            self._memory.madvise(mmap.MADV_REMOVE, start, nbytes)
+        except (AttributeError, OSError):  # only Linux has a way
+            return False
+        return True
+
+    def at(self, start: int, nbytes: int) -> memoryview:
+        """A part of it, to be written."""
+        return memoryview(self._memory)[start : start + nbytes]
+
+    def view(self, start: int, nbytes: int, last: Last) -> memoryview:
+        """A part of it, to be read; it stays mapped while that lives."""
+        return view(self._memory, self.address + start, nbytes, last, self)
+
+    def prepare(self) -> bool:
+        """Does nothing: it is mapped; see Shown."""
+        return True
+
+    def close(self) -> None:
+        """Closes it here; views of it, and other processes, keep its memory."""
+        os.close(self.fd)
+        self.fd = -1
+
+
+class Shown:
+    """A segment of another process, to be read; mapped when it first is.
+
+    Where there is no room for so many addresses (``ulimit -v``), what is looked at is
+    copied out of the file instead.
+
+    Args:
+        fd: Its descriptor; closed by ``close``, and here if it does not hold so much.
+            -1 if this process could not open it.
+        size: Its bytes.
+        is_sealed: Whether only a file is taken of which it is certain that nobody can
+            cut it: one on a disk cannot say.
+
+    Attributes:
+        fd: The same; -1 when it is closed. Then it can still be looked at if it is
+            mapped, but not be shown to others.
+        size: The same.
+        address: Where it is mapped.
+
+    Raises:
+        ValueError: The descriptor is of no such file, or one that may shrink: reading
+            it could end in SIGBUS.
+    """
+
+    def __init__(self, fd: int, size: int, *, is_sealed: bool = False) -> None:
+        self.fd = fd
+        self.size = size
+        self._memory: Mapping | None = None
+        self.address = 0
+        is_known = fd < 0 or (os.fstat(fd).st_size >= size > 0)
+        if not is_known or (fd >= 0 and not keeps_its_size(fd, is_sure=is_sealed)):
+            os.close(fd)
+            raise ValueError(f"a file without {size} bytes that stay")
+
+    def prepare(self) -> bool:
+        """Maps it; False if this process may not have that much more of addresses."""
+        if self._memory is None:
+            try:
+                self._memory = Mapping(self.fd, 0, self.size, READ)
+            except OSError:
+                return False
+            self.address = self._memory.address
+        return True
+
+    def view(self, start: int, nbytes: int, last: Last) -> memoryview:
+        """A part of it; it stays mapped while that lives.
+
+        Raises:
+            MemoryError: It is not mapped, and there is no room for a copy either.
+            OSError: It is not mapped, and there is no descriptor.
+        """
+        if self._memory is None:
+            if self.fd < 0:
+                raise OSError(errno.EMFILE, _NONE_LEFT)
+            copy = memoryview(bytearray(nbytes + ALIGNED))
+            skipped = -address_of(copy) % ALIGNED
+            _read(self.fd, start, copy[skipped : skipped + nbytes])
+            return view(copy, address_of(copy) + skipped, nbytes, last)
+        return view(self._memory, self.address + start, nbytes, last, self)
+
+    def close(self) -> None:
+        """Closes it here; views of it keep its memory."""
+        if self.fd >= 0:
+            os.close(self.fd)
+        self.fd = -1
+
+
+class Budget:
+    """The bytes that all processes of a runtime may touch together.
+
+    Each process writes what it has touched in a slot of a file that all of them have,
+    and then looks at all slots: who finds too much takes it back. So there is no lock,
+    which a process that was stopped could hold, and never too much; at the worst two
+    that want the last bytes at once are both refused.
+
+    Args:
+        limit: The bytes.
+        slot: Which slot is this process's.
+        fd: The file; a new one if it is not given.
+
+    Attributes:
+        limit: The same.
+        fd: The file.
+    """
+
+    SLOTS = 1 << 16
+    MARKS = SLOTS * _SLOT + _PAGE
+    """Where a second row of slots begins, in which workers say what they run."""
+
+    def __init__(self, limit: int, slot: int = 0, fd: int | None = None) -> None:
+        self.limit = limit
+        self.fd = anonymous(self.MARKS + self.SLOTS * _SLOT) if fd is None else fd
+        self._slot = slot
+        self._touched = 0
+        self._admitted = 0
+
+    def marker(self) -> memoryview:
+        """One number of this process that outlives it; see ``mark``."""
+        place = self._slot * _SLOT
+        page, inside = place // _PAGE * _PAGE, place % _PAGE
+        view = memoryview(mmap.mmap(self.fd, _PAGE, offset=self.MARKS + page))
+        return view[inside : inside + _SLOT].cast("Q")
+
+    def mark(self, slot: int) -> int:
+        """The number that the process of a slot has written."""
+        data = os.pread(self.fd, _SLOT, self.MARKS + slot * _SLOT)
+        return int.from_bytes(data, sys.byteorder)
+
+    def set(self, touched: int) -> bool:
+        """Says how much this process has touched, if that is within the limit.
+
+        Returns:
+            False if all processes together would have more than the limit: nothing
+            was changed.
+        """
+        before, self._touched = self._touched, touched
+        self._write(self._slot, touched)
+        if touched > before and not self._is_within():
+            self._touched = before
+            self._write(self._slot, before)
+            return False
+        return True
+
+    def admit(self, slot: int) -> None:
+        """Another process has a slot from now on; said by the owner alone."""
+        if slot > self._admitted:
+            self._admitted = slot
+            self._say_last()
+
+    def repair(self) -> None:
+        """Forgets what makes no sense; said by the owner alone.
+
+        Every process says anew what it has touched when that changes.
+        """
+        self._say_last()
+        for slot, touched in enumerate(self._slots()):
+            if touched > _POSSIBLE:
+                self._write(slot, 0)
+
+    def clear(self, slot: int) -> None:
+        """What the process of a slot has touched is gone."""
+        self._write(slot, 0)
+        os.pwrite(self.fd, bytes(_SLOT), self.MARKS + slot * _SLOT)
+
+    def used(self) -> int:
+        """The bytes that all processes have touched.
+
+        Raises:
+            ProtocolError: What they say makes no sense: one of them has written where
+                it should not.
+        """
+        slots = self._slots()
+        for slot, touched in enumerate(slots):
+            if touched > _POSSIBLE:
+                raise ProtocolError(
+                    f"the budget of shared memory makes no sense: process {slot} says "
+                    f"that it has touched {touched:,} bytes"
+                )
+        return sum(slots)
+
+    def _slots(self) -> list[int]:
+        last = int.from_bytes(os.pread(self.fd, _SLOT, 0), sys.byteorder)
+        if last >= self.SLOTS:
+            raise ProtocolError(
+                f"the budget of shared memory makes no sense: {last:,} processes are "
+                f"said to share it, and there is room for {self.SLOTS:,}"
+            )
+        data = os.pread(self.fd, (last + 1) * _SLOT, _SLOT)
+        return memoryview(data).cast("Q").tolist()
+
+    def close(self) -> None:
+        """Closes the file here."""
+        os.close(self.fd)
+
+    def _is_within(self) -> bool:
+        try:
+            return self.used() <= self.limit
+        except ProtocolError:  # who cannot know how much there is takes nothing
+            return False
+
+    def _say_last(self) -> None:
+        os.pwrite(self.fd, self._admitted.to_bytes(_SLOT, sys.byteorder), 0)
+
+    def _write(self, slot: int, touched: int) -> None:
+        os.pwrite(self.fd, touched.to_bytes(_SLOT, sys.byteorder), (slot + 1) * _SLOT)
+
+
+def further(touched: int, end: int, size: int) -> int:
+    """Up to where a segment is touched when it has to reach an end: a bit further.
+
+    So small values do not cost a system call each.
+    """
+    ahead = touched + min(max(_STEP, touched // 4), 64 * _STEP)
+    return min(-(-max(end, ahead) // _STEP) * _STEP, size)
+
+
+def anonymous(nbytes: int) -> int:
+    """A file without a name, of so many bytes that cost nothing yet.
+
+    Raises:
+        OSError: There can be none.
+    """
+    try:
+        fd = os.memfd_create("actorlib", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    except (AttributeError, OSError):  # another system, or a sandbox
+        import tempfile  # noqa: PLC0415  # it brings three packers, and is seldom asked
+
+        with tempfile.TemporaryFile() as file:
+            fd = os.dup(file.fileno())
+    try:
+        os.ftruncate(fd, nbytes)
+        with contextlib.suppress(AttributeError, OSError):
+            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _read(fd: int, start: int, into: memoryview) -> None:
+    """Reads a part of a file that cannot be mapped."""
+    while into:
+        count = os.preadv(fd, [into], start)
+        if not count:
+            raise EOFError("a segment is shorter than it was said to be")
+        start, into = start + count, into[count:]
+
+
+def keeps_its_size(fd: int, *, is_sure: bool) -> bool:
+    """Whether nobody can cut a file; one on a disk cannot say.
+
+    Args:
+        fd: The file.
+        is_sure: What is made of one that cannot say: False takes it.
+    """
+    try:
+        seals = fcntl.fcntl(fd, fcntl.F_GET_SEALS)
+    except (AttributeError, OSError):
+        return not is_sure
+    return seals & _SEALS == _SEALS
+
+
+def for_readers(fd: int) -> int:
+    """Another descriptor of a file, for reading alone where the system can have one.
+
+    What is written through one that another process gave would be seen by everybody.
+
+    Raises:
+        OSError: This process may not open any more files.
+    """
+    try:
+        return os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):  # another system
+        return os.dup(fd)
+
+
+def _allocate(fd: int, start: int, nbytes: int) -> None:
+    """Has the system give a file its memory.
+
+    Raises:
+        OSError: There is none left.
+    """
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(fd, start, nbytes)
+        return
+    for place in range(start, start + nbytes, _STEP):
+        os.pwrite(fd, bytes(min(_STEP, start + nbytes - place)), place)

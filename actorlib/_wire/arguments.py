@@ -1,0 +1,442 @@
+"""The arguments of one call, as they were when it was made.
+
+A ref given by itself arrives as its value, so a call that has one waits for it. The
+other arguments are pickled at once all the same: what the caller changes meanwhile is
+not seen, and what cannot be sent is refused in the line that tried to.
+
+Values that travel as they were encoded, and refs that travel inside of values.
+
+A value that lies in shared memory is not copied again when its ref is given to another
+actor: what is sent says where it lies. A ref inside a value is sent as the id of an
+object, which the owner keeps for whoever holds it; the receiver asks for it when it
+wants it.
+"""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+import weakref
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    NamedTuple,
+    Protocol,
+    cast,
+)
+
+from actorlib._core.engine import (
+    Engine,
+    Hold,
+    collecting,
+    current_engine,
+    traveller,
+    travels,
+)
+from actorlib._core.object_ref import (
+    REFS,
+    ObjectRef,
+)
+from actorlib._shm.memory import (
+    shared,
+)
+from actorlib._shm.payload import (
+    Shared,
+)
+from actorlib._wire.errors import (
+    argument,
+    blame,
+    encode_arguments,
+    encode_value,
+    fill,
+    noted,
+    sendable,
+)
+from actorlib._wire.messages import (
+    DIED,
+    FAILURE,
+    RESULT,
+)
+from actorlib._wire.serialization import (
+    decode,
+    described,
+    encode,
+    kept,
+)
+from actorlib.exceptions import (
+    SerializationError,
+    TaskCancelledError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import (
+        Callable,
+        Collection,
+        Iterable,
+        Mapping,
+        Sequence,
+    )
+
+    from actorlib._core.ids import (
+        ActorId,
+        LoanId,
+        ObjectId,
+    )
+    from actorlib._core.interface import (
+        Interface,
+    )
+    from actorlib._core.object_ref import (
+        BorrowedRef,
+    )
+    from actorlib._shm.memory import (
+        Memory,
+    )
+    from actorlib._shm.payload import (
+        Payload,
+    )
+    from actorlib._wire.messages import (
+        Frame,
+    )
+
+
+class Lent(NamedTuple):
+    """What becomes a Hold in the process that it is sent to; it counts as a loan."""
+
+    actor_id: ActorId
+    interface: Interface
+    name: str | None
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _borrow, tuple(self)
+
+
+def _borrow(actor_id: ActorId, interface: Interface, name: str | None) -> Hold:
+    return Hold(current_engine(), actor_id, interface, name)
+
+
+class Sharing(Engine, Protocol):
+    """An engine that sends values to other processes."""
+
+    memory: Memory
+
+
+class Stored:
+    """An encoded value inside of another one that is being pickled.
+
+    It arrives as the value.
+
+    Args:
+        engine: Whose process it is pickled in.
+        payload: The value.
+        loans: What is in it.
+    """
+
+    def __init__(
+        self, engine: Sharing, payload: Payload, loans: Collection[bytes] | None
+    ) -> None:
+        self._engine = engine
+        self._payload = payload
+        self._loans = loans or ()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        for loan in self._loans:
+            travels(self._engine, cast("Any", loan))
+        payload = self._payload
+        if isinstance(payload, Shared):
+            if payload.may_travel:
+                return _load_shared, (payload.told(),)
+            # Its memory could be mapped here, and its descriptor not kept open.
+            payload = list(payload.buffers())
+        if type(payload) is list:
+            return _load_parts, tuple(map(pickle.PickleBuffer, payload))
+        return decode, (payload,)
+
+
+class Filled:
+    """The arguments of a call, encoded before the values of its refs were there.
+
+    Args:
+        arguments: All others, with holes.
+        places: Where the values belong: positions, and names of keyword arguments.
+        values: The values, or ``Stored`` ones.
+    """
+
+    def __init__(
+        self,
+        arguments: Stored,
+        places: Sequence[int | str],
+        values: Sequence[object],
+    ) -> None:
+        self._parts = (arguments, places, values)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _fill, self._parts
+
+
+def stored(engine: Sharing, ref: ObjectRef[Any]) -> object:
+    """What stands for a ref's value in a payload.
+
+    Args:
+        engine: Whose process it is.
+        ref: A ref that has its value.
+    """
+    value = ref.result()  # it raises what there is to raise
+    try:
+        payload, loans = ref.kept
+    except AttributeError:
+        return value
+    return Stored(engine, payload, loans)
+
+
+def travelling(object_id: ObjectId) -> tuple[object, ...]:
+    """How a ref is pickled, by the id of what it stands for; see Replier.
+
+    Raises:
+        TypeError: It is pickled for something else than a call or its result.
+        ValueError: It belongs to another runtime.
+    """
+    engine = traveller()
+    if object_id[:4].hex() != engine.context.job_id:
+        raise ValueError(
+            f"the ref {object_id.hex()} belongs to another runtime, which this one "
+            "cannot reach: await it, and send its value"
+        )
+    travels(engine, object_id)
+    return load_ref, (object_id,)
+
+
+def encoded(engine: Sharing, value: object) -> tuple[Payload, list[LoanId]]:
+    """A value as it is now, in shared memory if it is large, and what is in it.
+
+    Raises:
+        SerializationError: It cannot be sent.
+        ObjectStoreFullError: It has no room, and may not go another way.
+    """
+    with collecting(engine) as loans:
+        return kept(shared(engine.memory, encode_value(value), loans)), loans
+
+
+def payload_of(
+    engine: Sharing, ref: ObjectRef[Any]
+) -> tuple[Payload, Collection[LoanId] | None]:
+    """The value of a ref that has it, to be sent: as it came, if it was kept.
+
+    Raises:
+        SerializationError: It came, and cannot be sent on.
+        ObjectStoreFullError: It has no room, and may not go another way.
+    """
+    try:
+        return ref.kept
+    except AttributeError:
+        return encoded(engine, ref.result())
+
+
+def encoded_error(
+    engine: Sharing, error: BaseException
+) -> tuple[Payload, list[LoanId] | None]:
+    """An exception that will load, and what is in it; or nothing, see ``sendable``."""
+    loans: list[LoanId] = []
+
+    def encode_once(value: object) -> Payload:
+        nonlocal loans
+        with collecting(engine) as loans:
+            return kept(shared(engine.memory, encode(value), loans))
+
+    payload = sendable(error, encode_once)
+    return payload, (loans or None) if payload else None
+
+
+def failure_of(engine: Sharing, error: BaseException) -> Frame:
+    """The answer that a ref with an error was filled with, whatever the error is."""
+    payload, loans = encoded_error(engine, error)
+    text = "" if payload else "".join(traceback.format_exception(error))
+    return (FAILURE, 0, DIED, described(error), text, "", loans, payload)
+
+
+def fill_kept(ref: ObjectRef[Any], payload: Payload, loans: list[LoanId]) -> None:
+    """Gives a ref a value of this process, which is encoded once, also a small one."""
+    fill(ref, (RESULT, 0, loans or None, payload))
+    if not ref.exception():
+        ref.kept = payload, loans
+
+
+class BorrowedRefs:
+    """The refs of others that are in this process: one for each object.
+
+    Args:
+        engine: Counts them.
+    """
+
+    def __init__(self, engine: Callable[[], Engine]) -> None:
+        self._engine = engine
+        self._refs: weakref.WeakValueDictionary[ObjectId, BorrowedRef[Any]] = (
+            weakref.WeakValueDictionary()
+        )
+
+    def get(self, object_id: ObjectId) -> BorrowedRef[Any] | None:
+        """The ref of an object, if it is here."""
+        return self._refs.get(object_id)
+
+    def add(
+        self,
+        ref: BorrowedRef[Any],
+        object_id: ObjectId,
+        want: Callable[[], None],
+        revoke: Callable[[], None],
+    ) -> None:
+        """A ref has come; it is counted while it is here.
+
+        Args:
+            ref: The ref.
+            object_id: What it stands for.
+            want: Asks for the value; it must not hold the ref.
+            revoke: Cancels the call that it is the result of.
+        """
+        ref.object_id, ref.want, ref.revoke = object_id, want, revoke
+        self._refs[object_id] = ref
+        engine = self._engine()
+        engine.retain(object_id)
+        weakref.finalize(ref, engine.release, object_id).atexit = False
+
+
+def load_ref(object_id: ObjectId) -> ObjectRef[Any]:
+    """The ref of an object, in the process that it was sent to."""
+    return current_engine().borrow(object_id)
+
+
+def _load_shared(table: dict[str, Any]) -> object:
+    return decode(cast("Sharing", current_engine()).memory.arrived(table))
+
+
+def _load_parts(*parts: Any) -> object:
+    return decode([memoryview(part) for part in parts])
+
+
+def _fill(
+    arguments: object, places: Sequence[int | str], values: Sequence[object]
+) -> tuple[list[object], dict[str, object]]:
+    given, named = (
+        (cast("list[object]", arguments), {})
+        if isinstance(arguments, list)
+        else cast("tuple[Sequence[object], dict[str, object]]", arguments)
+    )
+    args = list(given)
+    for place, value in zip(places, values, strict=True):
+        if isinstance(place, int):
+            args[place] = value
+        else:
+            named[place] = value
+    return args, named
+
+
+class Arguments:
+    """Arguments on their way to a payload.
+
+    Args:
+        engine: What sends them.
+        where: What is called, for messages.
+        args: The positional arguments.
+        kwargs: The keyword arguments.
+
+    Attributes:
+        refs: The refs given by themselves.
+        loans: What is among the arguments and counted (handles, refs inside of values,
+            blocks of shared memory), each as often as it is.
+
+    Raises:
+        SerializationError: One cannot be sent; the message says which.
+        ObjectStoreFullError: They have no room, and may not go another way.
+    """
+
+    def __init__(
+        self,
+        engine: Sharing,
+        where: str,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> None:
+        self.loans: list[LoanId] = []
+        self.refs: list[ObjectRef[Any]] = []
+        self._engine = engine
+        self._where = where
+        self._places: list[int | str] = []
+        if not (
+            REFS.isdisjoint(map(type, args))
+            and REFS.isdisjoint(map(type, kwargs.values()))
+        ):
+            args = tuple(
+                self._without(place, value) for place, value in enumerate(args)
+            )
+            kwargs = {name: self._without(name, kwargs[name]) for name in kwargs}
+        with collecting(engine) as self.loans:
+            self._payload = encode_arguments(
+                where, args, kwargs, engine.memory, self.loans
+            )
+
+    @property
+    def are_ready(self) -> bool:
+        """Whether every ref among them has its value or its error."""
+        return all(ref.done() for ref in self.refs)
+
+    def payload(self) -> tuple[Payload, list[LoanId] | None]:
+        """The payload with the values of all refs, and what is in it.
+
+        Raises:
+            SerializationError: A value cannot be sent on.
+            Exception: What the first failed ref raised.
+        """
+        if not self.refs:
+            return self._payload, self.loans or None
+        engine = self._engine
+        values = [
+            self._value(place, ref)
+            for place, ref in zip(self._places, self.refs, strict=True)
+        ]
+        with collecting(engine) as loans:
+            # What is in the others is counted once more, and then no more by itself.
+            given = Stored(engine, self._payload, self.loans)
+            try:
+                payload = encode(Filled(given, self._places, values))
+            except Exception as error:
+                named = zip(self._places, values, strict=True)
+                raise SerializationError(blame(self._where, named, error)) from error
+            return kept(shared(engine.memory, payload, loans)), loans or None
+
+    def _value(self, place: int | str, ref: ObjectRef[Any]) -> object:
+        """What stands for the value of a ref.
+
+        Raises:
+            Exception: What the ref raises, with a note of which argument it was.
+        """
+        if ref.cancelled():
+            told = f"a ref given as {argument(place, self._where)} was cancelled"
+            raise TaskCancelledError(told)
+        error = ref.exception()
+        if error is not None:
+            raise noted(error, f"its ref was {argument(place, self._where)}")
+        return stored(self._engine, ref)
+
+    def _without(self, place: int | str, value: object) -> object:
+        """Leaves a hole where a ref is."""
+        if type(value) not in REFS:
+            return value
+        self.refs.append(cast("ObjectRef[Any]", value))
+        self._places.append(place)
+        return None
+
+
+def when_done(refs: Iterable[ObjectRef[Any]], then: Callable[[], None]) -> None:
+    """Calls once when all refs are done, at once if they are."""
+    pending = [ref for ref in refs if not ref.done()]
+    left = len(pending)
+
+    def one_done(_: object) -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            then()
+
+    for ref in pending:
+        ref.add_done_callback(one_done)
+    if not pending:
+        then()

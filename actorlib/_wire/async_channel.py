@@ -1,0 +1,339 @@
+"""One end of the pipe on an event loop: frames out, frames in, the end noticed.
+
+It works on a raw non-blocking socket through ``add_reader``, the same on asyncio's
+loop and on uvloop, because streams and transports cost twice: a worker would need two
+turns of the loop to be connected, and every frame would pass their buffers.
+
+Writing at once is fastest for a single frame, gathering is fastest for many, and a
+caller does not say which it is. So the first frame of a turn of the loop goes out at
+once, which also wakes the other side early, and the others of that turn leave in one
+write at its end.
+
+Nothing is dropped when the kernel's buffer is full: what is left waits here and goes
+on when there is room. A worker then stops reading calls until its answers are gone
+(``pause_above``); the owner never stops reading, or two full pipes would wait for each
+other for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import select
+import socket
+from collections import deque
+from socket import SO_ERROR, SOL_SOCKET
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from actorlib._wire.codec import FrameDecoder, encode, encode_lending
+from actorlib.exceptions import ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from actorlib._shm.payload import Buffer
+    from actorlib._wire.fd_passing import Showing
+    from actorlib._wire.messages import Frame
+
+S = TypeVar("S")
+
+_READS = 16
+# Enough for a few hundred small frames: the other side works on the first of a burst
+# while this one still makes the rest.
+_BURST = 8 * 1024
+
+
+class Channel:
+    """One end of a pipe of frames.
+
+    Args:
+        loop: The event loop it works on; every method is called from its thread.
+        sock: Its end of a socket pair; non-blocking from now on, closed by ``close``.
+        receive: Gets the frames of one read, in order.
+        lost: Called once when the other side is gone, with what was wrong, or None if
+            it simply closed. Not called after ``close``.
+        showing: Shared memory as it is spoken of on this pipe, if it is.
+        decoder: What has been read before the loop ran, if anything.
+        pause_above: Bytes of answers that may wait here before reading is paused, or
+            None for never.
+
+    Attributes:
+        refused: How many frames were sent, at the most, when the other side was gone.
+        is_noted: Whether its user has noted the time of this turn of the loop; from the
+            next turn on, which begins behind ``put``, that is False again.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        sock: socket.socket,
+        receive: Callable[[list[Frame]], None],
+        lost: Callable[[Exception | None], None],
+        *,
+        showing: Showing | None = None,
+        decoder: FrameDecoder | None = None,
+        pause_above: int | None = None,
+    ) -> None:
+        sock.setblocking(False)  # noqa: FBT003  # the socket API
+        self._loop = loop
+        self._sock = sock
+        self._fd = sock.fileno()
+        self._receive = receive
+        self._lost = lost
+        self._showing = showing
+        self._decoder = decoder or FrameDecoder(showing)
+        self._pause_above = pause_above
+        self._gathered: list[Buffer] = []
+        self._size = 0
+        self._gathering = False
+        self.is_noted = False
+        self._backlog: deque[memoryview] = deque()
+        self._waiting = 0
+        self._drained: asyncio.Future[None] | None = None
+        self._is_open = True
+        self._is_paused = False
+        self.refused = 0
+        loop.add_reader(self._fd, self._readable)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether frames may still be sent."""
+        return self._is_open
+
+    @property
+    def waiting(self) -> int:
+        """Bytes that the kernel has not taken yet."""
+        return self._waiting + self._size
+
+    def send(self, frame: Frame) -> None:
+        """Sends a frame behind the earlier ones; one for a closed pipe is dropped.
+
+        Raises:
+            TypeError: A field of the frame is none that msgpack carries.
+        """
+        # Only what has loans may have some in shared memory.
+        if len(frame) < 4 or frame[-2] is None:
+            data = encode(frame)
+        elif self._showing and self._is_open:
+            data = self._showing.encoded(frame)
+        else:
+            data = encode_lending(frame)
+        if type(data) is bytes:
+            self.put(data)
+            return
+        for piece in cast("list[Buffer]", data):
+            self.put(piece)
+
+    def put(self, data: Buffer) -> None:
+        """Sends bytes of a frame, behind the earlier ones; see ``send``."""
+        if self._gathering:
+            self._gathered.append(data)
+            self._size += len(data)
+            if self._size >= _BURST:
+                self._write_gathered()
+            return
+        self._loop.call_soon(self._flush)
+        self._gathering = True
+        self._write(data)
+
+    def read_until(self, until: Callable[[], bool]) -> None:
+        """Blocks the loop and reads, writing what is left, until a condition holds.
+
+        For short questions of code that runs on the loop and cannot await: what comes
+        meanwhile is received as ever, but nothing else of the loop runs.
+
+        Raises:
+            EOFError: The other side is gone.
+        """
+        while not until():
+            self.pump(None)
+
+    async def drain(self) -> None:
+        """Waits until the kernel has taken everything that was sent, or the end."""
+        self._flush()
+        if self._backlog:
+            self._drained = self._drained or self._loop.create_future()
+            await asyncio.shield(self._drained)
+
+    def pump(
+        self,
+        timeout: float | None,
+        others: Mapping[int, S] | None = None,
+        read: Callable[[S], None] | None = None,
+    ) -> bool:
+        """Writes and reads once in the place of the loop, whose thread is blocked.
+
+        Args:
+            timeout: Seconds to wait at the most, or None for as long as it takes.
+            others: What else is read meanwhile, by descriptor.
+            read: Reads one of those.
+
+        Returns:
+            False if there was nothing to do in that time.
+
+        Raises:
+            EOFError: This end is closed.
+        """
+        if self._is_open:
+            self._flush()
+        if not self._is_open:
+            raise EOFError("the other side of the pipe is gone")
+        poller = select.poll()
+        reads = 0 if self._is_paused else select.POLLIN
+        poller.register(self._fd, reads | (select.POLLOUT if self._backlog else 0))
+        for fd in others or ():
+            poller.register(fd, select.POLLIN)
+        limit = None if timeout is None else math.ceil(timeout * 1000)
+        ready = [fd for fd, _ in poller.poll(limit)]
+        for fd in ready:
+            if others and read and fd in others:
+                read(others[fd])
+        if self._backlog:
+            self._writable()
+        if self._is_open and not self._is_paused:
+            self._readable()
+        return bool(ready)
+
+    def forsake(self) -> None:
+        """Closes a fork's copy of this end; what its parent has stays as it is."""
+        if self._is_open:
+            self._is_open = False
+            self._sock.close()
+            if self._showing is not None:
+                self._showing.close()
+
+    def close(self) -> None:
+        """Closes this end after trying once to send what is left."""
+        if self._is_open:
+            self._flush()
+        self._shut()
+
+    def _shut(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            self._loop.remove_reader(self._fd)
+            # Also one that somebody else put on this descriptor, as the launcher does
+            # to send descriptors: uvloop aborts when a watched one is closed.
+            self._loop.remove_writer(self._fd)
+            self._backlog.clear()
+            self._gathered.clear()
+            self._size = 0
+            # This end and its user hold one another, and the buffer, 64 KiB, is not to
+            # wait with them for the garbage collector.
+            del self._decoder
+            # Closing is not enough: a fork of this process has a copy of the socket.
+            with contextlib.suppress(OSError):
+                self._sock.shutdown(socket.SHUT_RDWR)
+            self._sock.close()
+            if self._showing is not None:
+                self._showing.close()
+            self._tell_drained()
+
+    def _fail(self, error: Exception | None) -> None:
+        if self._is_open:
+            self._shut()
+            self._lost(error)
+
+    def _flush(self) -> None:
+        self._gathering = self.is_noted = False
+        self._write_gathered()
+
+    def _write_gathered(self) -> None:
+        gathered, self._gathered, self._size = self._gathered, [], 0
+        small: list[Buffer] = []
+        for piece in gathered:
+            if len(piece) < _BURST:
+                small.append(piece)
+                continue
+            self._write(b"".join(small), len(small))
+            self._write(piece)
+            small = []
+        self._write(b"".join(small), len(small))
+
+    def _write(self, data: Buffer, count: int = 1) -> None:
+        if not self._is_open or not data:
+            return
+        if self._backlog:
+            self._keep(memoryview(data))
+            return
+        try:
+            sent = self._sock.send(data)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        except OSError:
+            # The other side is gone. What it sent before is still to be read, and
+            # the end of that is where the loss is noticed, once.
+            self.refused += count
+            return
+        if sent < len(data):
+            self._loop.add_writer(self._fd, self._writable)
+            self._keep(memoryview(data)[sent:])
+
+    def _keep(self, rest: memoryview) -> None:
+        self._backlog.append(rest)
+        self._waiting += len(rest)
+        if self._pause_above is not None and self._waiting > self._pause_above:
+            self._is_paused = True
+            self._loop.remove_reader(self._fd)
+
+    def _writable(self) -> None:
+        while self._backlog:
+            rest = self._backlog[0]
+            try:
+                sent = self._sock.send(rest)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError:
+                self._backlog.clear()
+                break
+            self._waiting -= sent
+            if sent < len(rest):
+                self._backlog[0] = rest[sent:]
+                return
+            self._backlog.popleft()
+        self._waiting = 0
+        self._loop.remove_writer(self._fd)
+        self._tell_drained()
+        if self._is_paused:
+            self._is_paused = False
+            self._loop.add_reader(self._fd, self._readable)
+
+    def _tell_drained(self) -> None:
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
+        self._drained = None
+
+    def _readable(self) -> None:
+        """Reads all there is: uvloop tells of a socket's error once and never again.
+
+        A read that brings less than it may was the last one, unless there is such an
+        error; to look is cheaper than to read in vain.
+        """
+        for _ in range(_READS):
+            try:
+                wanted = self._decoder.wants
+                data = self._sock.recv(wanted)
+                frames = self._decoder.feed(data) if data else []
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError:  # reset: it died with frames unread
+                self._fail(None)
+                return
+            except ProtocolError as error:
+                self._fail(error)
+                return
+            if not data:
+                self._fail(None)
+                return
+            if frames:
+                self._receive(frames)
+            if not self._is_open or self._is_paused:
+                return
+            if len(data) < wanted and not self._sock.getsockopt(SOL_SOCKET, SO_ERROR):
+                return
+        self._loop.call_soon(self._read_on)
+
+    def _read_on(self) -> None:
+        if self._is_open and not self._is_paused:
+            self._readable()

@@ -1,0 +1,114 @@
+"""A chunk of calls that came in one frame: the method is called for each of them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+from actorlib._core.engine import current_engine
+from actorlib.exceptions import TaskCancelledError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator, Sequence
+
+_LOOK = 0.001
+"""Seconds after which it is asked whether anybody wants the results still."""
+
+
+def call_each(
+    method: Callable[..., object],
+    batch: Sequence[int],
+    args: Sequence[Any],
+) -> list[object]:
+    """The results of a plain method, called one after the other.
+
+    Args:
+        method: The method.
+        batch: How many arguments each call has, and the number of the first one.
+        args: The arguments of all.
+
+    Raises:
+        TaskCancelledError: Nobody wants the results any more.
+        Exception: What a call raised.
+    """
+    width, first = batch
+    results: list[object] = []
+    add = results.append
+    is_wanted, now = _wanted(), time.perf_counter
+    look = now() + _LOOK
+    try:
+        for values in args if width == 1 else _calls(args, width):
+            add(method(values) if width == 1 else method(*values))
+            if now() > look:
+                is_wanted()
+                look = now() + _LOOK
+    except Exception as error:
+        error.add_note(f"in call {first + len(results)} of a batch, counted from 0")
+        raise
+    return results
+
+
+async def await_each(
+    method: Callable[..., Coroutine[Any, Any, object]],
+    batch: Sequence[int],
+    args: Sequence[Any],
+    places: tuple[Callable[[], bool], Callable[[], None]],
+) -> list[object]:
+    """The results of an ``async def`` method, beside one another where there is room.
+
+    The chunk has a place of its own, so it goes on where there is no other.
+
+    Args:
+        method: The method.
+        batch: How many arguments each call has, and the number of the first one.
+        args: The arguments of all.
+        places: Takes one more place, if there is one that nobody waits for; gives it to
+            whoever waits by then.
+
+    Raises:
+        Exception: What a call raised; the others are cancelled.
+    """
+    take, give_back = places
+    width, first = batch
+    results: list[object] = [None] * (len(args) // width)
+
+    async def call(place: int, values: Sequence[Any]) -> None:
+        try:
+            results[place] = await method(*values)
+        except Exception as error:
+            error.add_note(f"in call {first + place} of a batch, counted from 0")
+            raise
+
+    last = len(results) - 1
+    failed: BaseException | None = None
+    try:
+        async with asyncio.TaskGroup() as beside:
+            for place, values in enumerate(_calls(args, width)):
+                if place < last and take():
+                    task = beside.create_task(call(place, values))
+                    task.add_done_callback(lambda _: give_back())
+                else:
+                    await call(place, values)
+    except BaseExceptionGroup as errors:
+        failed = errors.exceptions[0]
+    if failed is not None:  # raised here, its cause and its context stay what they are
+        raise failed
+    return results
+
+
+def _calls(args: Sequence[Any], width: int) -> Iterator[Sequence[Any]]:
+    """The arguments of each call."""
+    for start in range(0, len(args), width):
+        yield args[start : start + width]
+
+
+def _wanted() -> Callable[[], None]:
+    """What raises when the call that runs was cancelled, or its time is over."""
+    context = current_engine().context
+
+    def look() -> None:
+        if context.is_canceled():
+            raise TaskCancelledError("nobody wants the rest of a batch any more")
+
+    return look

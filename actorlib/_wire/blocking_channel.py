@@ -1,0 +1,208 @@
+"""One end of the pipe on a plain thread: blocking reads, gathered writes.
+
+A worker without an event loop answers in about the time of one wake-up; a loop there
+would add a third to every round trip and a megabyte to every idle actor.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from actorlib._shm.memory import Memory
+from actorlib._wire.codec import FrameDecoder, encode, encode_lending
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from actorlib._shm.payload import Buffer
+    from actorlib._wire.fd_passing import Showing
+    from actorlib._wire.messages import Frame
+
+_timeval = struct.Struct("ll")
+# A few hundred small answers: the caller takes the first while the rest are made.
+_BURST = 4 * 1024
+
+
+class Pipe:
+    """One end of a pipe of frames.
+
+    One thread at a time reads; any thread writes.
+
+    Args:
+        sock: Its end of a socket pair; blocking from now on.
+        showing: Shared memory as it is spoken of on this pipe, if it is.
+        decoder: What the bytes go through; None for a new one.
+
+    Attributes:
+        sock: The same.
+        decoder: What the bytes go through.
+        wakes_after: Seconds that a read waits at the most; 0 for as long as it takes.
+    """
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        showing: Showing | None = None,
+        decoder: FrameDecoder | None = None,
+    ) -> None:
+        sock.setblocking(True)  # noqa: FBT003  # the socket API
+        self.sock = sock
+        self.showing = showing
+        self.memory = showing.memory if showing is not None else Memory()
+        self.decoder = decoder or FrameDecoder(showing)
+        self._read: Callable[[int], bytes] = sock.recv
+        self._gathered: list[Buffer] = []
+        self._size = 0
+        self._writing = threading.Lock()
+        self.wakes_after = 0.0
+
+    def wake_after(self, seconds: float) -> None:
+        """Has reads that wait so long raise BlockingIOError; 0 has none do so.
+
+        The kernel keeps the time: a read that does not wait pays nothing.
+        """
+        if self.wakes_after != seconds:
+            self.wakes_after = seconds
+            whole = int(seconds)
+            limit = _timeval.pack(whole, int((seconds - whole) * 1e6))
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+
+    def begin(self) -> list[Frame]:
+        """Waits for the first frames, before which a descriptor may come.
+
+        Raises:
+            EOFError: The other side is gone.
+            ProtocolError: It sent what is no frame.
+        """
+        if self.showing is not None:
+            self._read = partial(self.showing.read_first, self.sock)
+        frames = self.receive()
+        self._read = self.sock.recv
+        return frames
+
+    def receive(self) -> list[Frame]:
+        """Waits for bytes until they complete at least one frame.
+
+        Raises:
+            EOFError: The other side is gone.
+            ProtocolError: It sent what is no frame.
+        """
+        while True:
+            frames = self.receive_some()
+            if frames:
+                return frames
+
+    def receive_some(self) -> list[Frame]:
+        """Waits for bytes once; gives the frames they complete, perhaps none.
+
+        Raises:
+            BlockingIOError: None came for as long as ``wake_after`` says.
+            EOFError: The other side is gone.
+            ProtocolError: It sent what is no frame.
+        """
+        decoder = self.decoder
+        try:
+            data = self._read(decoder.wants)
+        except ConnectionError as error:  # it died with frames unread
+            raise EOFError from error
+        if not data:
+            raise EOFError
+        return decoder.feed(data)
+
+    def gather(self, frame: Frame) -> None:
+        """Keeps a frame to leave with the next ``flush``, or now if much is waiting.
+
+        Raises:
+            TypeError: A field of the frame is none that msgpack carries.
+            OSError: The other side is gone.
+        """
+        # Only what has loans may have some in shared memory.
+        has_loans = len(frame) > 3 and frame[-2] is not None
+        showing = self.showing if has_loans else None
+        data: bytes | list[Buffer] = b""
+        if showing is None:
+            data = encode_lending(frame) if has_loans else encode(frame)
+        with self._writing:
+            if showing is not None:  # what is told first has to leave first
+                data = showing.encoded(frame)
+            if type(data) is bytes:
+                self._gathered.append(data)
+                self._size += len(data)
+            else:
+                for piece in cast("list[Buffer]", data):
+                    self._gathered.append(piece)
+                    self._size += len(piece)
+            if self._size >= _BURST:
+                self._write()
+
+    def try_send(self, frames: Callable[[], Iterable[Frame]]) -> None:
+        """Sends frames now if nothing is being written; else they are not asked for.
+
+        For destructors, which may run in the middle of a write of their own thread.
+
+        Raises:
+            TypeError: A field of a frame is none that msgpack carries.
+        """
+        if not self._writing.acquire(blocking=False):
+            return
+        try:
+            for frame in frames():
+                self._gathered.append(cast("bytes", encode(frame)))
+                self._size += 1
+            if self._size:
+                self._write()
+        except OSError:  # the other side is gone: there is nobody to tell
+            pass
+        finally:
+            self._writing.release()
+
+    def forsake(self) -> None:
+        """Closes a fork's copy of this end; what its parent has stays as it is."""
+        self._writing = threading.Lock()  # a thread that is not here may have held it
+        self._gathered, self._size = [], 0
+        self.sock.close()
+        if self.showing is not None:
+            self.showing.close()
+
+    @property
+    def has_gathered(self) -> bool:
+        """Whether a frame waits for ``flush``."""
+        return self._size > 0
+
+    def flush(self) -> None:
+        """Sends what was gathered; waits while the other side does not read.
+
+        Raises:
+            OSError: The other side is gone.
+        """
+        if self._size:
+            with self._writing:
+                self._write()
+
+    def send(self, frame: Frame) -> None:
+        """Sends a frame now, behind what was gathered.
+
+        Raises:
+            TypeError: A field of the frame is none that msgpack carries.
+            OSError: The other side is gone.
+        """
+        self.gather(frame)
+        self.flush()
+
+    def _write(self) -> None:
+        gathered, self._gathered, self._size = self._gathered, [], 0
+        small: list[Buffer] = []
+        for piece in gathered:
+            if len(piece) < _BURST:
+                small.append(piece)
+                continue
+            if small:
+                self.sock.sendall(b"".join(small))
+                small = []
+            self.sock.sendall(piece)
+        if small:
+            self.sock.sendall(b"".join(small))

@@ -1,0 +1,133 @@
+"""What a caller says of one call besides its arguments, as it is when it is made.
+
+Most calls say nothing, and then nothing of this runs. What is said travels as a dict:
+
+* ``batch``: that it is many calls: how many arguments each has, and the number of the
+  first one.
+* ``group``: the concurrency group that the caller has named.
+* ``detach``: that a stream runs on when nobody reads it; for the owner alone.
+* ``deadline``: when its time is over; see ``_calling.Deadline``.
+* ``name``: what the call is called where it runs.
+* ``retries``: how often and after what it is sent again; for the owner alone.
+* ``variables``: the context variables that travel, each as a payload.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from actorlib._core.current_call import deadline_of
+from actorlib._core.propagation import MARKED, enter, values
+from actorlib._wire.serialization import decode, dump, encode
+from actorlib.exceptions import DeadlineExceededError, SerializationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from actorlib._core.current_call import Deadline, Running
+
+
+class Called(Protocol):
+    """What is called: a method, or a function."""
+
+    @property
+    def told(self) -> Mapping[str, object] | None:
+        """What is said of every call of it."""
+        ...
+
+
+def tell(
+    called: Called,
+    asking: Running | None = None,
+    where: Callable[[str], str] = str,
+) -> dict[str, Any] | None:
+    """What has to be said of a call that is made now; None for nothing.
+
+    Args:
+        called: What is called.
+        asking: The call that makes it, if one does.
+        where: Names that call, for messages, from its method or function.
+
+    Raises:
+        SerializationError: A context variable holds what cannot be sent.
+    """
+    inherited = deadline_of(asking[2]) if asking is not None else None
+    if called.told is None and inherited is None and not MARKED:
+        return None
+    told = dict(called.told or {})
+    timeout = cast("float | None", told.pop("timeout", None))
+    own = None if timeout is None else (time.monotonic() + timeout, timeout, "")
+    if asking is not None and inherited is not None:
+        when, seconds, giver = inherited
+        inherited = (when, seconds, giver or where(asking[1]))
+    sooner = min((given for given in (own, inherited) if given), default=None)
+    if sooner is not None:
+        told["deadline"] = sooner
+    if MARKED:
+        variables = {name: _packed(name, held) for name, held in values().items()}
+        if variables:
+            told["variables"] = variables
+    return told or None
+
+
+def enter_variables(told: Mapping[str, Any]) -> None:
+    """Sets the context variables that came with a call in this context.
+
+    Raises:
+        SerializationError: A value cannot be loaded here.
+    """
+    arrived = cast("Mapping[str, bytes]", told.get("variables", {}))
+    enter({name: _unpacked(name, payload) for name, payload in arrived.items()})
+
+
+def variables_in(told: Mapping[str, Any]) -> dict[str, object]:
+    """The context variables that travel with a call, to be looked at."""
+    arrived = cast("Mapping[str, bytes]", told.get("variables", {}))
+    found: dict[str, object] = {}
+    for name, payload in arrived.items():
+        try:
+            found[name] = decode(payload)
+        except Exception as error:  # noqa: BLE001  # the user's classes
+            found[name] = f"<cannot be loaded here: {error}>"
+    return found
+
+
+def late_error(where: str, deadline: Deadline) -> DeadlineExceededError:
+    """The error of a call whose time is over.
+
+    Args:
+        where: The call: class and method.
+        deadline: Its deadline.
+    """
+    _, seconds, giver = deadline
+    given = (
+        f"the {seconds:g} s that {giver}, which called it, was given"
+        if giver
+        else f"the {seconds:g} s that it was given"
+    )
+    return DeadlineExceededError(
+        f"{where} was not done within {given}: it was cancelled, with what it called",
+        timeout=seconds,
+        is_inherited=bool(giver),
+    )
+
+
+def _packed(name: str, value: object) -> bytes:
+    try:
+        payload = encode(value)
+        return payload if isinstance(payload, bytes) else dump(value)
+    except Exception as error:
+        raise SerializationError(
+            f"the context variable {name!r} holds a {type(value).__qualname__}, which "
+            f"cannot be sent to another process: {error}"
+        ) from error
+
+
+def _unpacked(name: str, payload: bytes) -> object:
+    try:
+        return decode(payload)
+    except Exception as error:
+        raise SerializationError(
+            f"the value of the context variable {name!r} cannot be loaded here: {error}"
+        ) from error

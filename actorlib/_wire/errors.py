@@ -1,0 +1,654 @@
+"""An answer that crossed a process: what arrived is given or raised as it was meant.
+
+The user's exception arrives as an instance of its own class and of ``TaskError``, by
+a class made for the two. Where that cannot be (the class forbids it, or its module is
+not here), a plain ``TaskError`` carries it.
+
+Which value cannot be sent, and what in it: looked for when sending has failed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import copyreg
+import functools
+import inspect
+import itertools
+import sys
+import traceback
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    NamedTuple,
+    Protocol,
+    TypeGuard,
+    cast,
+)
+
+from actorlib._core.serializers import (
+    REDUCERS,
+)
+from actorlib._shm.memory import (
+    shared,
+)
+from actorlib._shm.payload import (
+    Shared,
+)
+from actorlib._wire.messages import (
+    CANCELLED,
+    DIED,
+    RESULT,
+)
+from actorlib._wire.serialization import (
+    decode,
+    described,
+    dump,
+    encode,
+    encode_call,
+    kept,
+)
+from actorlib.exceptions import (
+    RemoteTraceback,
+    SerializationError,
+    TaskCancelledError,
+    TaskError,
+    UnserializableException,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import (
+        Callable,
+        Collection,
+        Iterable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
+
+    from actorlib._shm.memory import (
+        Memory,
+    )
+    from actorlib._shm.payload import (
+        Payload,
+    )
+    from actorlib._wire.messages import (
+        Frame,
+    )
+
+
+_ENDINGS = (
+    StopIteration,  # of a coroutine; a future refuses it
+    asyncio.CancelledError,  # of the task that waits
+    GeneratorExit,
+    KeyboardInterrupt,  # of the whole loop
+    SystemExit,
+)
+_args: Any = BaseException.args  # what a user's property of that name hides
+
+
+class Fillable(Protocol):
+    """What takes an answer, as a future does."""
+
+    def set_result(self, result: Any, /) -> None:
+        """Takes the value."""
+        ...
+
+    def set_exception(self, exception: BaseException, /) -> None:
+        """Takes why there is none."""
+        ...
+
+    def done(self) -> bool:
+        """Whether it needs no answer any more: what loads may have seen to that."""
+        ...
+
+
+def fill(reply: Fillable, frame: Frame) -> None:
+    """Gives a future the value or the error of the frame that answers it.
+
+    Whatever loading it does, the future is done afterwards.
+
+    Raises:
+        KeyboardInterrupt: See ``refuse``.
+    """
+    if frame[0] == RESULT:
+        load(reply, frame[3], frame[2])
+        return
+    _, _, kind, summary, text, where, _, payload = frame
+    try:
+        error = error_of(kind, summary, text, where, payload)
+    except KeyboardInterrupt as interrupt:
+        refuse(reply, interrupt)
+    else:
+        if not reply.done():
+            reply.set_exception(error)
+
+
+def load(
+    reply: Fillable, payload: Payload, loans: Collection[bytes] | None = None
+) -> None:
+    """Gives a future the value in a payload, or why it cannot be loaded.
+
+    Args:
+        reply: The future; a ref keeps what lies in shared memory, for passing it on.
+        payload: The value.
+        loans: What is in it and counted.
+
+    Raises:
+        KeyboardInterrupt: See ``refuse``.
+    """
+    try:
+        value = decode(payload)
+        if isinstance(payload, Shared):
+            payload.hold()
+            cast("Any", reply).kept = payload, loans
+    except BaseException as error:  # noqa: BLE001  # loading runs the user's code
+        refuse(reply, error)
+    else:
+        if not reply.done():
+            reply.set_result(value)
+
+
+def refuse(reply: Fillable, error: BaseException) -> None:
+    """Tells a future that its value cannot be loaded here.
+
+    Args:
+        reply: The future.
+        error: What loading raised.
+
+    Raises:
+        KeyboardInterrupt: That is what loading was ended by. On an event loop it is
+            raised by itself a turn later: others may have an answer behind this one.
+    """
+    why = str(error) if type(error) is SerializationError else described(error)
+    trouble = SerializationError(f"the result cannot be loaded here: {why}")
+    trouble.__cause__ = error
+    if not reply.done():
+        reply.set_exception(trouble)
+    if isinstance(error, Exception):
+        return
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        raise error from None
+    loop.call_soon(_raise, error)
+
+
+def _raise(error: BaseException) -> None:
+    raise error
+
+
+def parts_of(error: BaseException) -> tuple[type, tuple[Any, ...], dict[str, Any]]:
+    """The class of an exception, the arguments that make it, and what else it holds.
+
+    Builtin exceptions say themselves what makes them: it is not always ``args``
+    (``OSError.filename``), nor is all else in ``__dict__`` (``ImportError.name``).
+    """
+    arguments, state = own_args(error), dict(error.__dict__)
+    for name in _slots_of(type(error)):
+        with contextlib.suppress(AttributeError):
+            state[name] = getattr(error, name)
+    maker = next(base for base in type(error).__mro__ if "__reduce__" in vars(base))
+    if maker.__module__ == "builtins":
+        # Only the builtin ones: a user's own says how to run the user's constructor.
+        _, arguments, *rest = cast("tuple[Any, ...]", error.__reduce__())
+        if rest and isinstance(rest[0], dict):
+            state |= rest[0]
+    return type(error), arguments, state
+
+
+def own_args(error: BaseException) -> tuple[Any, ...]:
+    """The ``args`` of an exception, also where its class has something by that name."""
+    return cast("tuple[Any, ...]", _args.__get__(error))
+
+
+def _set(error: BaseException, name: str, value: object) -> None:
+    """Sets an attribute, also where the class refuses to or only lets it be read."""
+    try:
+        object.__setattr__(error, name, value)
+    except AttributeError:
+        error.__dict__[name] = value
+
+
+def _slots_of(cls: type) -> list[str]:
+    return [
+        name
+        for base in cls.__mro__
+        for name in copyreg._slotnames(base)  # type: ignore[attr-defined]  # pyright: ignore  # noqa: PGH003, SLF001  # as pickle finds them
+    ]
+
+
+def remake(
+    cls: type[BaseException],
+    arguments: tuple[Any, ...],
+    args: tuple[Any, ...],
+    state: dict[str, Any],
+) -> BaseException:
+    """An exception from its parts, without a constructor of the user's.
+
+    Args:
+        cls: Its class.
+        arguments: For the constructor of its closest builtin base.
+        args: Its ``args``.
+        state: Its other attributes.
+    """
+    try:
+        error = cls.__new__(cls, *arguments)
+    except TypeError:  # MemoryError's own takes no other class, and keeps nothing
+        error = BaseException.__new__(cls, *arguments)
+    _builtin_constructor(cls)(error, *arguments)
+    _args.__set__(error, args)
+    for name, value in state.items():
+        _set(error, name, value)
+    return error
+
+
+def error_of(
+    kind: int, summary: str, text: str, where: str, payload: Payload
+) -> BaseException:
+    """The exception that a FAILURE frame stands for.
+
+    Args:
+        kind: RAISED, DIED or CANCELLED.
+        summary: The last line of the traceback; of a cancelled call why, if it is
+            known.
+        text: The traceback.
+        where: Which method of which actor.
+        payload: The pickled exception, or empty if it could not be pickled, or there
+            was none.
+
+    Raises:
+        KeyboardInterrupt: Somebody pressed Ctrl-C while it was loaded.
+    """
+    if kind == CANCELLED and not payload:
+        return TaskCancelledError(summary or "the call was cancelled")
+    cause = loaded(payload)
+    if kind in (CANCELLED, DIED) and _may_be_raised(cause):
+        return cause
+    return task_error(cause, summary, text, where)
+
+
+def loaded(payload: Payload) -> BaseException | None:
+    """The exception in a payload; None if there is none that can be loaded here.
+
+    Raises:
+        KeyboardInterrupt: Somebody pressed Ctrl-C meanwhile.
+    """
+    try:
+        error = decode(payload) if payload else None
+    except Exception:  # noqa: BLE001  # loading runs the user's code, and its module may be missing here
+        return None
+    return error if isinstance(error, BaseException) else None
+
+
+def _may_be_raised(error: BaseException | None) -> TypeGuard[Exception]:
+    """Whether an exception says to whoever waits for a call what it says, and no more.
+
+    Others would end or cancel the task that waits, or its loop, and a future refuses
+    StopIteration.
+    """
+    return isinstance(error, Exception) and not isinstance(error, _ENDINGS)
+
+
+def sendable(error: BaseException, encode: Callable[[object], Payload]) -> Payload:
+    """An exception that will load, or nothing: then its text has to do.
+
+    Exceptions with a constructor of their own often pickle and then do not load, as
+    Python calls it with ``args``. Those are sent in parts and made again without it.
+
+    Args:
+        error: The exception.
+        encode: Makes a payload of a value.
+    """
+    for made in (lambda: error, lambda: _Parts(error)):
+        try:
+            payload = encode(made())
+            if type(decode(payload)) is type(error):
+                return payload
+        except Exception:  # noqa: BLE001  # the user's class: there is another way
+            continue
+    return b""
+
+
+def dumped(error: BaseException) -> bytes:
+    """An exception in one piece, or what tells of it; see ``sendable``.
+
+    For answers of the runtime itself: what is counted does not go with them.
+    """
+    payload = sendable(error, dump)
+    if payload:
+        return cast("bytes", payload)
+    text = "".join(traceback.format_exception(error))
+    return dump(task_error(None, described(error), text, ""))
+
+
+class _Parts:
+    """An exception that is pickled as what it is made of."""
+
+    def __init__(self, error: BaseException) -> None:
+        cls, arguments, state = parts_of(error)
+        self._parts = cls, arguments, own_args(error), state
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return remake, self._parts
+
+
+def noted(error: BaseException, note: str) -> BaseException:
+    """An exception like another one, with a note more; that one if there can be none.
+
+    For an exception that others raise too: they are not to be told that.
+    """
+    try:
+        cls, arguments, state = parts_of(error)
+        state["__notes__"] = [*state.get("__notes__", ()), note]
+        made = remake(cls, arguments, own_args(error), state)
+    except Exception:  # noqa: BLE001  # the user's class: it may forbid anything
+        return error
+    made.__cause__, made.__context__ = error.__cause__, error.__context__
+    made.__suppress_context__ = error.__suppress_context__
+    return made.with_traceback(error.__traceback__)
+
+
+def task_error(
+    cause: BaseException | None, summary: str, text: str, where: str
+) -> TaskError:
+    """A TaskError that is an instance of the cause's class too, if that can be.
+
+    Args:
+        cause: The exception; without one, what is known of it stands in for it.
+        summary: The last line of its traceback.
+        text: The traceback.
+        where: Which method of which actor.
+    """
+    while isinstance(cause, TaskError) and cause.cause is not None:
+        cause = cause.cause  # it crossed another process before; the text tells of both
+    if cause is None:
+        cause = UnserializableException(summary, text)
+    error = _like(cause)
+    if error is None:
+        error = TaskError(f"{where} raised {summary}" if where else summary)
+    told = RemoteTraceback(f"In {where}:\n{text}")
+    for name, value in (
+        ("cause", cause),
+        ("traceback_str", text),
+        ("where", where),
+        ("__cause__", told),
+    ):
+        _set(error, name, value)
+    return error
+
+
+def _task_error_of(
+    parts: tuple[Any, ...] | None, summary: str, text: str, where: str
+) -> TaskError:
+    cause = None
+    if parts is not None:
+        cls, arguments, state, args = parts
+        cause = remake(cls, arguments, args, state)
+    return task_error(cause, summary, text, where)
+
+
+def _like(cause: BaseException) -> TaskError | None:
+    """The same exception as an instance of TaskError too, if there can be one."""
+    if isinstance(cause, UnserializableException):  # nobody raised that
+        return None
+    try:
+        cls = _dual_class(type(cause))  # type: ignore[arg-type]  # classes are hashable
+        _, arguments, state = parts_of(cause)
+        made = remake(cls, arguments, own_args(cause), state)
+    except Exception:  # noqa: BLE001  # the user's class: it may forbid anything
+        return None
+    return made if isinstance(made, TaskError) else None
+
+
+@functools.cache
+def _dual_class(cls: type[BaseException]) -> type[TaskError]:
+    if issubclass(cls, _ENDINGS):
+        raise TypeError(f"{cls.__name__} would mean something else to whoever awaits")
+
+    def reduce(self: TaskError) -> tuple[object, ...]:
+        summary = f"{cls.__name__}: {self}"
+        parts = self.cause and (*parts_of(self.cause), own_args(self.cause))
+        return _task_error_of, (parts, summary, self.traceback_str, self.where)
+
+    return type(
+        f"TaskError({cls.__name__})",
+        (TaskError, cls),
+        {
+            "__module__": cls.__module__,
+            "__reduce__": reduce,
+            "__init__": cls.__init__,
+            "__str__": cls.__str__,
+        },
+    )
+
+
+def _builtin_constructor(cls: type[BaseException]) -> Any:
+    """The constructor of the closest builtin base: it sets what ``__dict__`` lacks.
+
+    ``OSError.errno`` or ``UnicodeDecodeError.start`` live in C; the user's own
+    ``__init__`` is not run again, as its arguments are not known.
+    """
+    for base in cls.__mro__:
+        if base.__module__ == "builtins":
+            return inspect.getattr_static(base, "__init__")
+    raise AssertionError("every exception has a builtin base")
+
+
+_DEPTH = 5
+"""Steps into a value that are searched for an error's sake."""
+_TRIES = 300
+"""Members that are tried for it: who has millions waits for no search of them all."""
+_TOLD = 3
+"""Of how many an error tells."""
+
+
+def encode_arguments(
+    where: str,
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
+    memory: Memory,
+    loans: list[Any],
+) -> Payload:
+    """The payload of a call's arguments, as they are now.
+
+    Args:
+        where: What is called, for messages.
+        args: The positional arguments.
+        kwargs: The keyword arguments.
+        memory: Where large ones may go.
+        loans: Gets the id of their block, if they do.
+
+    Raises:
+        SerializationError: One cannot be sent; the message says which.
+        ObjectStoreFullError: They have no room, and may not go another way.
+    """
+    try:
+        payload = encode_call(args, kwargs)
+    except Exception as error:
+        named: list[tuple[int | str, object]] = [*enumerate(args), *kwargs.items()]
+        raise SerializationError(blame(where, named, error)) from error
+    return kept(shared(memory, payload, loans))
+
+
+def encode_value(value: object) -> Payload:
+    """The payload of one value; its buffers may be the value's own.
+
+    Raises:
+        SerializationError: It cannot be sent.
+    """
+    try:
+        return encode(value)
+    except Exception as error:
+        raise unsendable("the value", value, error) from error
+
+
+def blame(
+    where: str, arguments: Iterable[tuple[int | str, object]], error: Exception
+) -> str:
+    """Says which argument of a call cannot be sent, and why.
+
+    Args:
+        where: What is called.
+        arguments: Each with its place, counted from 0, or its name.
+        error: What came of the attempt to send all of them.
+    """
+    for place, value in arguments:
+        try:
+            encode_call((value,), {})
+        except Exception as own:  # noqa: BLE001  # any reason will do
+            return str(unsendable(argument(place, where), value, own))
+    return f"the arguments of {where} cannot be sent to another process: {error}"
+
+
+def argument(place: int | str, where: str) -> str:
+    """Names an argument of a call.
+
+    Args:
+        place: Its place, counted from 0, or its name.
+        where: What is called.
+    """
+    named = f"{place}=" if isinstance(place, str) else str(place + 1)
+    return f"argument {named} of {where}"
+
+
+def unsendable(what: str, value: object, error: Exception) -> SerializationError:
+    """The error that says what cannot be sent, and what in it prevents that.
+
+    Args:
+        what: What the value is, for example ``"argument 1 of Model.ping"``.
+        value: The value.
+        error: What came of the attempt to send it.
+    """
+    return SerializationError(
+        f"{what}, a {type(value).__qualname__}, cannot be sent to another process: "
+        f"{reason(value, error)}"
+    )
+
+
+class Failure(NamedTuple):
+    """Something that cannot be sent, and nothing in it is to blame.
+
+    Attributes:
+        obj: What it is.
+        name: What it is called where it was found, as ``"self.lock"`` or ``"[3]"``.
+        parent: What it was found in; itself if it is the value that was asked about.
+    """
+
+    obj: object
+    name: str
+    parent: object
+
+    def __hash__(self) -> int:
+        return hash((id(self.obj), self.name, id(self.parent)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Failure) and hash(self) == hash(other)
+
+    def __repr__(self) -> str:
+        found_in = type(self.parent).__qualname__
+        kind = type(self.obj).__qualname__
+        return f"Failure({self.name!r}, a {kind}, in a {found_in})"
+
+
+def trouble_with(value: object) -> Exception | None:
+    """What prevents a value from being sent, if anything does."""
+    try:
+        encode(value)
+    except Exception as error:  # noqa: BLE001  # pickling runs the user's code
+        return error
+    return None
+
+
+def failures_in(
+    value: object, name: str, depth: int, tries: int = sys.maxsize
+) -> list[Failure]:
+    """The innermost things in a value that cannot be sent; itself if there are none.
+
+    Args:
+        value: What cannot be sent.
+        name: What it is called.
+        depth: How many steps into it are searched.
+        tries: How many members are tried at the most: each is pickled for that.
+    """
+    left = itertools.repeat(None, tries)
+    return list(_culprits(Failure(value, name, value), depth, [], left))
+
+
+def _culprits(
+    failure: Failure,
+    depth: int,
+    above: Sequence[object],
+    left: Iterator[None],
+) -> Iterator[Failure]:
+    inner = [
+        Failure(member, f"{failure.name}{step}", failure.obj)
+        for (step, member), _ in zip(_members(failure.obj), left, strict=False)
+        if not any(member is seen for seen in (*above, failure.obj))
+        and trouble_with(member) is not None
+    ]
+    if not inner or not depth:
+        yield failure
+        return
+    for each in inner:
+        yield from _culprits(each, depth - 1, [*above, failure.obj], left)
+
+
+def reason(value: object, error: Exception) -> str:
+    """Why a value cannot be sent: what in it prevents that, and what that says.
+
+    Args:
+        value: The value.
+        error: What came of the attempt to send it.
+    """
+    label = str(getattr(value, "__qualname__", type(value).__qualname__))
+    found = failures_in(value, label, _DEPTH, _TRIES)
+    if found[0].obj is value:
+        return str(error)
+    told = [f"{each.name}, a {type(each.obj).__qualname__}" for each in found[:_TOLD]]
+    more = f" and {len(found) - _TOLD} more" if len(found) > _TOLD else ""
+    return f"{'; '.join(told)}{more}: {trouble_with(found[0].obj) or error}"
+
+
+def _members(value: object) -> Iterator[tuple[str, object]]:
+    """What a value is made of, each with the step to it."""
+    if inspect.ismethod(value):
+        yield ".__self__", value.__self__
+        yield from _members(value.__func__)
+    elif inspect.isfunction(value):
+        used = inspect.getclosurevars(value)
+        for names in (used.globals, used.nonlocals):
+            for name, member in names.items():
+                yield f" -> {name}", member
+    elif isinstance(value, dict):
+        for key, member in cast("Mapping[object, object]", value).items():
+            yield f"[{key!r}]", member
+    elif isinstance(value, list | tuple | set | frozenset):
+        for place, member in enumerate(cast("Sequence[object]", value)):
+            yield f"[{place}]", member
+    elif _is_sent_by_attributes(type(value)):
+        yield from _attributes(value)
+
+
+def _is_sent_by_attributes(cls: type) -> bool:
+    """Whether pickle takes instances apart as it does by itself.
+
+    What else their attributes hold is not sent: what a class of its own way keeps
+    there, a ref its whole engine, is not to blame.
+    """
+    own = ("__reduce__", "__reduce_ex__", "__getstate__", "__getnewargs_ex__")
+    makers = (base for base in cls.__mro__ if any(name in vars(base) for name in own))
+    return all(base.__module__ == "builtins" for base in makers) and cls not in REDUCERS
+
+
+def _attributes(value: object) -> Iterator[tuple[str, object]]:
+    names = dict[str, object](getattr(value, "__dict__", {}))
+    for kind in type(value).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        for slot in (slots,) if isinstance(slots, str) else slots:
+            if hasattr(value, slot):
+                names[slot] = getattr(value, slot)
+    for name, member in names.items():
+        if not name.startswith("__"):  # what Python keeps of a class is not sent
+            is_wrapped = isinstance(member, staticmethod | classmethod)
+            yield f".{name}", cast("Any", member).__func__ if is_wrapped else member

@@ -1,0 +1,385 @@
+"""The way that descriptors take between two processes: a socket beside their pipe.
+
+A read that may bring descriptors costs a small call a twentieth of its time, and most
+calls have none. So those go by a socket of their own, each with one byte, before what
+tells of it goes by the pipe: whoever reads that finds the descriptor there, and never
+waits for one.
+
+What one end of a pipe shows of shared memory, and what it is shown.
+
+A table tells of a segment before the first frame that needs it, and its descriptor has
+gone by the side socket before that. Tables are read in order, and so are descriptors.
+The side socket itself comes with the first bytes of a worker's pipe.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import os
+import socket
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    cast,
+)
+
+from actorlib._shm.memory import (
+    BLOCK_ID,
+    Settings,
+)
+from actorlib._shm.payload import (
+    NAME,
+    Shared,
+)
+from actorlib._shm.segments import (
+    Budget,
+    for_readers,
+)
+from actorlib._wire.codec import (
+    encode,
+    encode_lending,
+)
+from actorlib.exceptions import (
+    ProtocolError,
+)
+
+if TYPE_CHECKING:
+    from actorlib._shm.memory import (
+        Memory,
+    )
+    from actorlib._shm.payload import (
+        Buffer,
+    )
+    from actorlib._wire.messages import (
+        Frame,
+    )
+
+
+_int = array.array("i").itemsize
+_ROOM = socket.CMSG_SPACE(_int)
+_CUT_SHORT = int(socket.MSG_CTRUNC)  # a plain number: flags that know words are slow
+_PEEK = int(socket.MSG_PEEK)
+_CLOSED_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+"""Has the kernel keep what comes from programs that are started here."""
+
+
+class Side:
+    """One end of that socket.
+
+    Args:
+        sock: The end of a socket pair; closed by ``close``.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(False)  # noqa: FBT003  # the socket API
+        self._sock = sock
+
+    def put(self, fd: int) -> bool:
+        """Sends a descriptor now; False if there is no room, or nobody to take it."""
+        try:
+            return put(self._sock, b"\0", fd) == 1
+        except OSError:
+            return False
+
+    def take(self) -> int | None:
+        """The descriptor that came next; whoever takes it closes it.
+
+        Returns:
+            None if this process may open no more of them. It is there still: see
+            ``skip``, and Spare.
+
+        Raises:
+            ProtocolError: None is there, or something else is.
+        """
+        try:
+            # Looked at first: what cannot be opened here would be lost by being read.
+            data, fds, is_cut = _received(self._sock, 1, _PEEK)
+        except OSError as error:
+            raise ProtocolError(f"no descriptor came by the side: {error}") from error
+        if not fds:
+            if data and is_cut:
+                return None
+            raise ProtocolError("no descriptor came by the side: none was sent")
+        self.skip()
+        return fds[0]
+
+    def skip(self) -> None:
+        """Lets the descriptor go that came next."""
+        with contextlib.suppress(OSError):
+            self._sock.recv(1)
+
+    def close(self) -> None:
+        """Closes this end, and what has come and was not taken."""
+        self._sock.close()
+
+
+def put(sock: socket.socket, data: bytes, fd: int) -> int:
+    """Sends bytes with a descriptor beside the first of them; says how many went.
+
+    Raises:
+        OSError: As ``socket.send`` does.
+    """
+    rights = array.array("i", [fd])
+    return sock.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+
+
+def first(sock: socket.socket, nbytes: int) -> tuple[bytes, Side | None]:
+    """Reads the first bytes of a pipe, and the side socket that may come with them.
+
+    Raises:
+        OSError: As ``socket.recv`` does.
+        ProtocolError: There were more descriptors than that.
+    """
+    data, fds, _ = _received(sock, nbytes)
+    if not fds:
+        return data, None
+    return data, Side(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fds[0]))
+
+
+def _received(
+    sock: socket.socket, nbytes: int, how: int = 0
+) -> tuple[bytes, list[int], bool]:
+    """What came, the descriptor beside it, and whether one could not be opened."""
+    data, ancillary, flags, _ = sock.recvmsg(nbytes, _ROOM, _CLOSED_ON_EXEC | how)
+    fds: list[int] = []
+    for level, kind, beside in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            fds += array.array("i", beside[: len(beside) - len(beside) % _int])
+    if not _CLOSED_ON_EXEC:
+        for fd in fds:
+            os.set_inheritable(fd, False)  # noqa: FBT003  # the os API
+    if len(fds) > 1 or (fds and flags & _CUT_SHORT):
+        for fd in fds:
+            os.close(fd)
+        raise ProtocolError("more than one descriptor came at once")
+    return data, fds, bool(flags & _CUT_SHORT)
+
+
+class Showing:
+    """Shared memory as it is spoken of on one pipe.
+
+    Args:
+        memory: That of this process.
+        maker: How the names of the other side's segments begin, if it is a worker:
+            that is all it may show. Without, it is the owner, who may tell everything.
+
+    Attributes:
+        known: The segments of others, or of this process, that the other side has.
+        links: Ends of links that the owner has handed over and nobody has taken yet: a
+            callee's by the session of the caller, a caller's by that of the callee,
+            negative.
+    """
+
+    def __init__(self, memory: Memory, maker: bytes | None = None) -> None:
+        self.memory = memory
+        self.known: set[bytes] = set()
+        self.links: dict[int, int] = {}
+        self._maker = maker
+        self._side: Side | None = None
+
+    def begin(self, sock: socket.socket, slot: int) -> None:
+        """Tells a worker how much it may touch, and gives it its side socket.
+
+        These are the first bytes of its pipe. If there can be no side socket, it is
+        told nothing, and large values go through the pipe.
+
+        Args:
+            sock: The owner's end of the pipe.
+            slot: The worker's slot of the budget.
+        """
+        budget, settings = self.memory.budget, self.memory.settings
+        if budget is None:
+            return
+        try:
+            ours, theirs = socket.socketpair()
+        except OSError:  # no more files
+            return
+        self._side = Side(ours)
+        table = {"slot": slot, "limit": budget.limit, "settings": tuple(settings)}
+        told = cast("bytes", encode((table,)))
+        try:
+            with theirs:
+                if self._side.put(budget.fd):
+                    put(sock, told, theirs.fileno())  # an empty pipe takes it whole
+                else:
+                    self.close()
+        except OSError:  # it is gone, or too many descriptors are on their way
+            self.close()
+
+    def read_first(self, sock: socket.socket, nbytes: int) -> bytes:
+        """Reads the first bytes of a pipe, and the side socket that comes with them.
+
+        Raises:
+            OSError: As ``socket.recv`` does.
+            ProtocolError: They came with something else.
+        """
+        data, side = first(sock, nbytes)
+        if side is not None:
+            self._side = side
+        return data
+
+    def encoded(self, frame: Frame) -> bytes | list[Buffer]:
+        """The bytes of a frame that may speak of shared memory, told of if it does.
+
+        Descriptors go first. If one cannot, a payload that lies there goes through the
+        pipe; its block stays among the loans, and is given back when it was read.
+
+        Raises:
+            TypeError: A field of the frame is none that msgpack carries.
+        """
+        unknown = [name for name in _segments_of(frame) if name not in self.known]
+        data = encode_lending(frame)
+        if not unknown:
+            return data
+        told = [table for name in unknown if (table := self._shown(name)) is not None]
+        if len(told) < len(unknown) and isinstance(frame[-1], Shared):
+            data = encode_lending((*frame[:-1], list(frame[-1].buffers())))
+        if isinstance(data, bytes):
+            return b"".join((*told, data))
+        return [*told, *data]
+
+    def _shown(self, name: bytes) -> bytes | None:
+        """Sends the descriptor of a segment; gives what is told of it, or None."""
+        segment = self.memory.segment(name)
+        told = encode(({"show": name, "size": segment.size},))
+        # Known first: if this is interrupted, what follows fails for lack of it.
+        self.known.add(name)
+        if self._put_for_readers(segment.fd):
+            return cast("bytes", told)
+        self.known.discard(name)
+        return None
+
+    def _put_for_readers(self, fd: int) -> bool:
+        """Sends a descriptor for reading, also where that is one more than may be."""
+        if self._side is None:
+            return False
+        with contextlib.suppress(OSError):
+            return _put_for_readers(self._side, fd)
+        with self.memory.spare.lent(), contextlib.suppress(OSError):
+            return _put_for_readers(self._side, fd)
+        return False
+
+    def hand(self, name: int, fd: int) -> Frame | None:
+        """Sends a worker its end of a link.
+
+        Args:
+            name: What it is called; see ``links``.
+            fd: The end; the caller still closes it here.
+
+        Returns:
+            What has to be sent next on the pipe; None if it could not go.
+        """
+        if self._side is None or not self._side.put(fd):
+            return None
+        return ({"link": name},)
+
+    def arrived(self, table: dict[str, Any]) -> Shared:
+        """The payload that a table tells of.
+
+        Raises:
+            ProtocolError: It is nowhere.
+        """
+        if table["segment"] not in self.known:
+            raise ProtocolError(f"a payload in a segment that was not shown: {table!r}")
+        return self.memory.arrived(table)
+
+    def told(self, table: dict[str, Any]) -> None:
+        """Takes what a table tells of the memory itself.
+
+        Raises:
+            ProtocolError: It makes no sense.
+        """
+        match table:
+            case {"show": bytes(name), "size": int(size)} if self._may_show(name):
+                self._take_segment(name, size)
+                self.known.add(name)
+            case {"free": bytes(block)} if self._maker is None:
+                self.memory.free(block)
+            case {"gone": bytes(name)} if self._maker is None:
+                self.known.discard(name)
+                self.memory.forget(name)
+            case {"link": int(link)} if self._maker is None:
+                self._drop_link(link)
+                fd = self._descriptor()
+                if fd is not None:  # else there is no link
+                    self.links[link] = fd
+            case {"slot": slot, "limit": limit, "settings": settings} if (
+                self._maker is None
+            ):
+                self.memory.settings = Settings(*settings)
+                fd = self._descriptor()
+                if fd is not None:  # else it shares nothing
+                    self.memory.budget = Budget(limit, slot, fd)
+            case _:
+                raise ProtocolError(f"a table that makes no sense: {table!r}")
+
+    def _may_show(self, name: bytes) -> bool:
+        return len(name) == NAME and name.startswith(self._maker or b"")
+
+    def close(self) -> None:
+        """Closes the side socket; from here on nothing more is shown."""
+        for link in list(self.links):
+            self._drop_link(link)
+        side, self._side = self._side, None
+        if side is not None:
+            side.close()
+
+    def _drop_link(self, link: int) -> None:
+        """Closes an end that nobody has taken."""
+        fd = self.links.pop(link, None)
+        if fd is not None:
+            os.close(fd)
+
+    def _take_segment(self, name: bytes, size: int) -> None:
+        """Takes a segment, also where no more descriptors can be kept open."""
+        side, memory = self._known_side(), self.memory
+        fd = side.take()
+        if fd is not None:
+            memory.shown(name, fd, size)
+            return
+        with memory.spare.lent():
+            fd = side.take()
+            if fd is not None:
+                memory.shown(name, fd, size, is_kept=False)
+                return
+        side.skip()
+        memory.missed(name, size)
+
+    def _descriptor(self) -> int | None:
+        """The descriptor that came next; None if it cannot be opened here."""
+        side = self._known_side()
+        fd = side.take()
+        if fd is None:
+            side.skip()
+        return fd
+
+    def _known_side(self) -> Side:
+        if self._side is None:
+            raise ProtocolError("a segment was told of, and there is no side socket")
+        return self._side
+
+
+def _put_for_readers(side: Side, fd: int) -> bool:
+    """Sends it, if there is room for it on its way.
+
+    Raises:
+        OSError: This process may not open any more files.
+    """
+    readable = for_readers(fd)
+    try:
+        return side.put(readable)
+    finally:
+        os.close(readable)
+
+
+def _segments_of(frame: Frame) -> list[bytes]:
+    """The segments of the blocks among the loans of a frame, wherever those are."""
+    names = [
+        loan[:NAME]
+        for field in frame[1:-1]
+        if isinstance(field, list | tuple)
+        for loan in cast("list[object]", field)
+        if isinstance(loan, bytes) and len(loan) == BLOCK_ID
+    ]
+    return list(dict.fromkeys(names))

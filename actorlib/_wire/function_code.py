@@ -1,0 +1,140 @@
+"""The code of a function or a class on its way to the processes that run it.
+
+It is pickled once. What its globals and its closures hold of actors and objects is
+counted, as in arguments: whoever has the code holds them.
+"""
+
+from __future__ import annotations
+
+import weakref
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, cast
+
+from actorlib._core.engine import Engine, collecting
+from actorlib._wire.errors import reason
+from actorlib._wire.serialization import decode, dump
+from actorlib.exceptions import SerializationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from actorlib._core.ids import LoanId
+
+
+class Definition:
+    """The class of an actor as it is sent; it holds what the class captures.
+
+    Args:
+        engine: Counts what is captured, from now on and while this exists.
+        source: The pickled class.
+        loans: The actors and the objects that are in it.
+
+    Attributes:
+        source: The same.
+        loans: The same.
+    """
+
+    __slots__ = ("__weakref__", "_engine", "loans", "source")
+
+    def __init__(
+        self, engine: Engine, source: bytes, loans: Collection[LoanId] = ()
+    ) -> None:
+        self.source = source
+        self.loans = tuple(loans)
+        self._engine = engine
+        for loan in self.loans:
+            engine.retain(loan)
+
+    def __del__(self) -> None:
+        # An interpreter that is going down may have taken the engine apart already.
+        with suppress(AttributeError):
+            for loan in self.loans:
+                self._engine.release(loan)
+
+
+class Definitions:
+    """The classes of actors, each pickled once for as long as it exists.
+
+    Args:
+        engine: Counts what they capture.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._known: weakref.WeakKeyDictionary[object, Definition] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    def of(self, name: str, source: object, sent: object) -> Definition:
+        """The class of an actor as it is sent.
+
+        Args:
+            name: What it is called, for messages.
+            source: What it is kept by.
+            sent: What is pickled.
+
+        Raises:
+            SerializationError: It cannot be sent, for example because a method uses a
+                global that cannot.
+        """
+        found = self._known.get(source)
+        if found is None:
+            with collecting(self._engine) as loans:
+                try:
+                    pickled = dump(sent)
+                except Exception as error:
+                    raise SerializationError(
+                        f"the actor class {name} cannot be sent to another process: "
+                        f"{reason(sent, error)}"
+                    ) from error
+            found = self._known[source] = Definition(self._engine, pickled, loans)
+        return found
+
+
+def pickled(engine: Engine, label: str, source: object) -> tuple[bytes, list[LoanId]]:
+    """A function as bytes, and what is in it and counted.
+
+    Raises:
+        SerializationError: It cannot be sent, for example because it uses a global that
+            cannot.
+    """
+    with collecting(engine) as loans:
+        try:
+            return dump(source), loans
+        except Exception as error:
+            raise SerializationError(
+                f"the function {label} cannot be sent to another process: "
+                f"{reason(getattr(source, '__wrapped__', source), error)}"
+            ) from error
+
+
+class Sent:
+    """A pickled function inside of a payload; it arrives as the function.
+
+    Args:
+        source: The pickled function.
+    """
+
+    def __init__(self, source: bytes) -> None:
+        self._source = source
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _load, (self._source,)
+
+
+def _load(source: bytes) -> Callable[..., Any]:
+    try:
+        function = decode(source)
+    except Exception as error:  # noqa: BLE001  # the user's modules: every call of it tells
+        return _Unloaded(error)
+    return cast("Callable[..., Any]", getattr(function, "__wrapped__", function))
+
+
+class _Unloaded:
+    """A function that could not be loaded: whoever calls it learns why."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def __call__(self, *_: object, **__: object) -> None:
+        raise self._error

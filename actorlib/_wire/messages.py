@@ -1,0 +1,186 @@
+"""The whole vocabulary of the pipe between the owner and one worker.
+
+A frame is a tuple: its kind, its fields in order, and its payload last. Kinds are
+numbers here and nothing else, so that a frame on the hot path is one tuple, one
+``pack`` and no object in between. Payloads are opaque to whoever passes them on.
+
+A payload is ``bytes``, or a list of buffers when it is large: then the frame carries
+their sizes, and the buffers follow it raw, to be read into place without a copy. Or it
+is ``Shared``: it lies in memory that both processes have, and the frame says where.
+
+The last field of any other frame is no tuple, as a tuple there means sizes.
+
+``loans`` are the actors whose handles are inside the payload, or None: each frame that
+arrives makes its receiver a holder of them (see ``_owner/refcount.py``). The field
+before the payload says whether there may be any: it is the loans, or options that are
+not None. Whoever sends a frame looks there, and nowhere else, for what lies in shared
+memory.
+
+Owner to worker, worker to owner, or both:
+
+=========  ====  ===========================================================
+START      down  environment, context, arguments of the interpreter; class;
+                 loans; the constructor's arguments
+READY      up    what the actor calls itself, or nothing: it is there, calls may come
+CALL       down  id, method, loans, arguments
+ASK        up    id, asking, actor, method, loans, arguments: a call to another
+                 actor; asking is the number of the call that makes it, or 0
+CALL_WITH  down  id, method, loans, options of this call by name, arguments
+ASK_WITH   up    id, asking, actor, method, loans, options of this call, arguments
+HELD       up    id, asking, actor, deadline, method: a call that waits for its
+                 arguments; its ASK follows, unless it is cancelled
+WAITS      up    id, thread, method: a thread of the actor waits for a call and does
+                 nothing else; the id is 0 if it does not any more
+STUCK      up    id, methods, method: that method awaits a call, and holds the only
+                 place which calls of those methods wait for
+RESULT     both  id, loans, value
+FAILURE    both  id, kind of failure, text, traceback, where, loans, exception
+CANCEL     both  id: nobody wants the answer any more; up also whether the calls that
+                 it made are not wanted either
+CREATE     up    id, actor, loans, class, options and interface: an actor is made; if
+                 id is not 0, answer with nothing, or with the one that has its name
+GIVE       up    actor, whether they are good, loans, its arguments or the error
+AWAIT      up    id, actor: answer when it is ready, or why it never will be
+END        up    id, actor, in which manner: answer when it is gone
+RETURN     up    actor, how many loans of it are given back
+FIND       up    id, name, namespace: answer with the actor of that name
+LOOK       up    id, what is looked at: answer with all actors, with their names, or
+                 with what there is of everything, or what nobody has of it
+LEAVE      up    id: the actor ends by its own will; if id is not 0, that call gets no
+                 answer
+EXPECT     up    object, call: a ref of this worker, the result of that call (0: of
+                 none), is about to be sent inside of a value
+KEEP       up    object, whether it is good, loans, its value or the error
+FETCH      up    id, object: answer with it
+REVOKE     up    object: cancel the call that it is the result of
+GROUP      up    id, verb, about what: a question about placement groups
+TEACH      up    a number for it, label, loans, a function: it is about to be called
+RUN        up    id, whose call it is, a function's number, options, options of
+                 this call alone, loans, arguments
+FORCE      up    id, whether the calls that it made are not wanted either: cancel that
+                 call of a function, and end the process it runs in
+PACE       up    function, how long it takes of late
+BLOCKED    up    number, calls, how many: the function that runs waits, usually until
+                 so many of those calls are answered; others may have its CPUs
+RESUMED    up    number: it has what it waited for, and waits for its CPUs
+GO_ON      down  number: it has them back
+RECALL     down  give back the calls that have not begun
+STOP       down  finish what was sent before, then leave
+ITEM       both  id, index, loans, value: the next of a stream; RESULT ends it, with
+                 how many there were, or FAILURE
+TAKEN      both  id, how many items of a stream its reader has taken in all; -1: nobody
+                 reads it any more
+CUT        down  the streams of which nothing was taken since the last CUT end
+MEET       both  up: actor: this worker calls it often; may there be a link to it?
+                 down: session of the caller: a link from it is here
+MET        down  actor, the session that the link goes to; 0: not now, -1: never
+BEGIN      both  session at the other end. What was sent on the link behind a PAUSE was
+                 sent after what came before this
+FENCE      both  session at the other end, number: so many messages on the link were
+                 sent before what follows this
+DROP       both  up: session, call there, whether the link had no room to say so: nobody
+                 wants what that call has asked for, nor that call; down: call
+UNMAKE     down  session, call: nobody wants what that call has asked for over links;
+                 session is the caller's, or 0 if the call runs here
+GONE       down  session, text, error: it has ended, and answers nothing any more
+WENT       up    id, asking, actor, method: a call that went over a link; about to be
+                 waited for
+PART       down  take nothing over links from now on
+PARTED     up    everything that came over links is answered
+=========  ====  ===========================================================
+
+Between two workers, over a link (``link``):
+
+========  =============  ======================================================
+CALLED    to the callee  id, asking, method, options of this call or None, arguments
+PAUSE     to the callee  what follows was sent behind a BEGIN that is on its way
+MET       to the caller  the callee has its end
+CANCEL    to the callee  id: nobody wants the answer any more
+RESULT    to the caller  as above, without loans
+FAILURE   to the caller  likewise
+========  =============  ======================================================
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+START: Final = 0
+READY: Final = 1
+CALL: Final = 2
+ASK: Final = 3
+RESULT: Final = 4
+FAILURE: Final = 5
+CANCEL: Final = 6
+CREATE: Final = 7
+AWAIT: Final = 8
+END: Final = 9
+RETURN: Final = 10
+STOP: Final = 11
+GIVE: Final = 12
+CALL_WITH: Final = 13
+ASK_WITH: Final = 14
+FIND: Final = 15
+LOOK: Final = 16
+LEAVE: Final = 17
+EXPECT: Final = 21
+KEEP: Final = 22
+FETCH: Final = 23
+REVOKE: Final = 24
+GROUP: Final = 18
+HELD: Final = 19
+WAITS: Final = 20
+ITEM: Final = 25
+TAKEN: Final = 26
+CUT: Final = 27
+MEET: Final = 28
+MET: Final = 29
+BEGIN: Final = 30
+FENCE: Final = 31
+DROP: Final = 32
+UNMAKE: Final = 33
+GONE: Final = 34
+WENT: Final = 35
+PART: Final = 36
+PARTED: Final = 37
+CALLED: Final = 38
+PAUSE: Final = 39
+TEACH: Final = 40
+RUN: Final = 41
+FORCE: Final = 42
+PACE: Final = 43
+BLOCKED: Final = 44
+RESUMED: Final = 45
+RECALL: Final = 46
+STUCK: Final = 47
+GO_ON: Final = 48
+
+BEHIND_CALLS: Final = 0
+"""An END behind what the actor was sent."""
+AT_ONCE: Final = 1
+"""An END of a running actor."""
+TO_RESTART: Final = 2
+"""An END of its process; the actor is restarted if it may be."""
+
+LONGEST_NAME: Final = 100
+"""How many characters an actor may call itself by."""
+
+LINKED: Final = 1 << 40
+"""The least number of a call that came over a link: the session of its caller times
+this, and the caller's own number of it. So no two calls in one worker have the same."""
+
+MAIN: Final = 0
+"""The thread of an actor's plain methods."""
+LOOP: Final = 1
+"""The thread of its event loop."""
+
+RAISED: Final = 0
+"""A FAILURE of the user's code."""
+DIED: Final = 1
+"""A FAILURE because the actor that was asked is gone or never came."""
+CANCELLED: Final = 2
+"""A FAILURE because the call was cancelled, or one that made it; perhaps why."""
+UNBEGUN: Final = 3
+"""A FAILURE of nobody: the worker gives the call back as it came."""
+
+Frame: TypeAlias = tuple[Any, ...]

@@ -1,0 +1,153 @@
+"""One end of a link: a socket pair between a worker and another that it calls often.
+
+The owner makes the pair and hands both ends over, so it has no name, no stranger can
+connect to it, and nothing is left of it. It carries messages, each of one or more whole
+frames, and never waits: what has no room goes by way of the owner instead. So nobody
+has to write on while its thread runs the user's code, two workers that send to one
+another cannot wait for one another, and either end knows exactly what the other has.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import socket
+import zlib
+from typing import TYPE_CHECKING
+
+from actorlib._wire.codec import decode_whole, encode
+
+if TYPE_CHECKING:
+    from actorlib._wire.messages import Frame
+
+_MOST = 64 * 1024
+"""Bytes of one message: a larger frame is one for the owner's pipe."""
+_ROOM = 1 << 20
+"""Bytes that may be on their way, with what the kernel adds; it may give less."""
+_BURST = 8 * 1024
+_NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)
+_NO_ROOM = frozenset({errno.EAGAIN, errno.EMSGSIZE, errno.ENOBUFS, errno.ENOMEM})
+
+
+def pair() -> tuple[socket.socket, socket.socket]:
+    """Both ends of a new link.
+
+    Raises:
+        OSError: There can be none: no more files, or a system without such sockets.
+    """
+    ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    for end in ends:
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _ROOM)
+    return ends
+
+
+def mark_of(method: str) -> int:
+    """The number that stands for a method where there is room for nothing else."""
+    return zlib.crc32(method.encode()) + 1
+
+
+class Link:
+    """One end.
+
+    One thread at a time reads and gathers; any thread sends.
+
+    Args:
+        fd: The descriptor of the end; closed by ``close``.
+
+    Attributes:
+        sent: How many messages were sent.
+        received: How many messages came.
+        is_open: Whether the other side may still be there.
+    """
+
+    __slots__ = ("_gathered", "_size", "_sock", "is_open", "received", "sent")
+
+    def __init__(self, fd: int) -> None:
+        self._sock = socket.socket(fileno=fd)
+        self._sock.setblocking(False)  # noqa: FBT003  # the socket API
+        self._gathered: list[tuple[Frame, bytes]] = []
+        self._size = 0
+        self.sent = 0
+        self.received = 0
+        self.is_open = True
+
+    def fileno(self) -> int:
+        """The descriptor of this end; -1 after ``close``."""
+        return self._sock.fileno()
+
+    def send(self, *frames: Frame) -> bool:
+        """Sends frames in one message; False if it has no room, or nobody reads.
+
+        Raises:
+            TypeError: A field of a frame is none that msgpack carries.
+        """
+        message = b""
+        for frame in frames:
+            data = encode(frame)
+            if type(data) is not bytes:
+                return False
+            message += data
+        return self._put(message)
+
+    def gather(self, frame: Frame) -> list[Frame]:
+        """Keeps a frame to leave with the next ``flush``, or now if many wait.
+
+        Returns:
+            Those that have no way over this link.
+        """
+        data = encode(frame)
+        if type(data) is not bytes or len(data) > _BURST:
+            left = self.flush()
+            return [] if not left and self.send(frame) else [*left, frame]
+        self._gathered.append((frame, data))
+        self._size += len(data)
+        return self.flush() if self._size >= _BURST else []
+
+    def flush(self) -> list[Frame]:
+        """Sends what was gathered; gives what has no way over this link."""
+        gathered, self._gathered, self._size = self._gathered, [], 0
+        if not gathered or self._put(b"".join([data for _, data in gathered])):
+            return []
+        return [frame for frame, _ in gathered]
+
+    def receive(self) -> list[Frame]:
+        """The frames of the next message; none if there is no message.
+
+        Raises:
+            EOFError: The other side is gone, and everything it sent was received.
+            ProtocolError: It sent what is no frame.
+        """
+        while True:
+            try:
+                data = self._sock.recv(_MOST)
+            except BlockingIOError:
+                return []
+            except ConnectionError:  # it left something unread; told once
+                continue
+            except OSError as error:  # closed here
+                raise EOFError from error
+            if not data:
+                raise EOFError
+            self.received += 1
+            return decode_whole(data)
+
+    def refuse(self) -> None:
+        """Has the other side send nothing more; what it has sent can be received."""
+        with contextlib.suppress(OSError):  # it is gone
+            self._sock.shutdown(socket.SHUT_RD)
+
+    def close(self) -> None:
+        """Closes this end."""
+        self.is_open = False
+        self._sock.close()
+
+    def _put(self, message: bytes) -> bool:
+        if len(message) > _MOST:
+            return False
+        try:
+            self._sock.send(message, _NO_SIGNAL)
+        except OSError as error:
+            self.is_open = self.is_open and error.errno in _NO_ROOM
+            return False
+        self.sent += 1
+        return True

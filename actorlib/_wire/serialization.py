@@ -1,0 +1,385 @@
+"""Objects to bytes and back: msgpack for what it carries faithfully, pickle else.
+
+A value arrives unchanged in type and in value, or not at all. msgpack alone cannot
+promise that: it would turn tuples into lists, bytearrays into bytes and instances of
+subclasses into their base, and it would lose that two names mean one list. So it
+carries plain values only (``None``, bool, int, float, str, bytes) and flat lists and
+dicts of them, where none of that can happen; cloudpickle carries the rest, classes of
+``__main__`` and lambdas included. The two are told apart by their first bytes.
+
+Buffers of a large value (arrays, long bytes) are not copied into the pickle: they go
+behind the frame as they are.
+
+Code that no file has (of a notebook's cells) takes its lines along, so that tracebacks
+show them wherever it runs.
+
+PyTorch's tensors in main memory: the memory of a tensor travels as it is.
+
+PyTorch pickles the bytes of a tensor into the stream, which copies them twice on each
+side. Here a storage is one buffer, like an array of NumPy's, and what arrives is a
+tensor over a private mapping of the shared memory: nothing is copied, and what the
+receiver writes into it is its own. Storages elsewhere (CUDA, for example) are pickled
+as PyTorch does it. Tensors that share a storage share it when they arrive, too.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import linecache
+import pickle
+import sys
+import threading
+import traceback
+import types
+from collections import (
+    ChainMap,
+)
+from importlib import (
+    import_module,
+)
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    cast,
+)
+
+import cloudpickle  # pyright: ignore[reportMissingTypeStubs]  # it ships none
+import msgpack  # pyright: ignore[reportMissingTypeStubs]  # likewise
+
+from actorlib._core.serializers import (
+    REDUCERS,
+)
+from actorlib._shm.payload import (
+    Shared,
+)
+from actorlib._shm.views import (
+    at,
+    writable,
+)
+from actorlib.exceptions import (
+    SerializationError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import (
+        Callable,
+        Mapping,
+        Sequence,
+    )
+
+    from actorlib._shm.payload import (
+        Buffer,
+        Payload,
+    )
+
+
+LARGE = 64 * 1024
+"""Bytes from which a buffer travels outside of its frame, without a copy."""
+
+_PROTOCOL = 5
+_PICKLED = b"\x80\x05"  # as msgpack: an empty map, with something behind it
+_NO_ARGUMENTS = b"\x90"
+_TORCH = "torch.storage"
+_TENSORS: dict[type, Any] = {}
+"""How tensors are pickled, once PyTorch is loaded."""
+_NUMBERS = frozenset({type(None), bool, int, float})
+_SCALARS = _NUMBERS | {str, bytes}
+
+_cloudpickle: Any = cloudpickle
+_msgpack: Any = msgpack
+_unpack: Any = _msgpack.unpackb
+_pack: Callable[[object], bytes] = _msgpack.Packer(
+    use_bin_type=True, autoreset=True
+).pack
+# What msgpack cannot hold after all: integers beyond 64 bits, lone surrogates, sizes
+# beyond its own limits.
+_NOT_PLAIN = (OverflowError, UnicodeEncodeError, ValueError, MemoryError)
+
+
+def encode(value: object) -> Payload:
+    """The payload of one value.
+
+    Raises:
+        Exception: Whatever pickling raised; the value cannot be sent. What is no
+            Exception comes as a SerializationError.
+        KeyboardInterrupt: Somebody pressed Ctrl-C meanwhile.
+    """
+    if _is_plain(value):
+        try:
+            return _pack(value)
+        except _NOT_PLAIN:
+            pass
+    return _pickle(_lifted(value))
+
+
+def encode_plain_call(args: tuple[object, ...]) -> bytes | None:
+    """The payload of a call with plain positional arguments; None if they are not."""
+    for value in args:
+        if type(value) not in _NUMBERS and not _is_plain(value):
+            return None
+    try:
+        return _pack(args)
+    except _NOT_PLAIN:
+        return None
+
+
+def encode_call(args: tuple[object, ...], kwargs: Mapping[str, object]) -> Payload:
+    """The payload of a call's arguments, to be read with ``decode_call``.
+
+    Raises:
+        Exception: Whatever pickling raised; the arguments cannot be sent.
+    """
+    plain = None if kwargs else encode_plain_call(args)
+    if plain is not None:
+        return plain
+    return _pickle((tuple(_lifted(value) for value in args), dict(kwargs)))
+
+
+def decode(payload: Payload) -> Any:
+    """The value of a payload.
+
+    Raises:
+        Exception: Whatever unpickling raised, for example ModuleNotFoundError. It runs
+            the user's code: what is no Exception comes as a SerializationError, or it
+            would end or cancel whoever loads for others.
+        KeyboardInterrupt: Somebody pressed Ctrl-C meanwhile.
+    """
+    try:
+        if type(payload) is bytes:
+            if payload[:2] == _PICKLED:
+                return pickle.loads(payload)
+            return _unpack(payload, strict_map_key=False)
+        pieces = payload.buffers() if isinstance(payload, Shared) else payload
+        head, *rest = cast("Sequence[Buffer]", pieces)
+        return pickle.loads(head, buffers=rest)
+    except BaseException as error:
+        _raise_if_harmless(error)
+        raise SerializationError(f"loading it raised {described(error)}") from error
+
+
+def decode_call(payload: Payload) -> tuple[list[Any] | tuple[Any, ...], dict[str, Any]]:
+    """The positional and the keyword arguments of a call.
+
+    Raises:
+        Exception: Whatever unpickling raised.
+    """
+    if payload == _NO_ARGUMENTS:
+        return (), {}
+    value = decode(payload)
+    if type(value) is list:
+        return cast("list[Any]", value), {}
+    return cast("tuple[tuple[Any, ...], dict[str, Any]]", value)
+
+
+def kept(payload: Payload) -> Payload:
+    """The payload with buffers of its own, for one that is not sent at once.
+
+    Buffers of a fresh payload are those of the value itself, and its owner may change
+    them as soon as the call has returned.
+    """
+    if type(payload) is not list:
+        return payload
+    return [
+        buffer
+        if type(buffer) is bytes or memoryview(buffer).readonly
+        else bytes(buffer)
+        for buffer in payload
+    ]
+
+
+def dump(value: object) -> bytes:
+    """A value in one piece, always pickled: for what is kept and sent many times.
+
+    Raises:
+        Exception: Whatever pickling raised.
+    """
+    stream = io.BytesIO()
+    try:
+        _WholePickler(stream, _PROTOCOL).dump(value)
+    except BaseException as error:
+        _raise_if_harmless(error)
+        raise SerializationError(f"pickling it raised {described(error)}") from error
+    return stream.getvalue()
+
+
+def described(error: BaseException) -> str:
+    """An exception in one line, whatever its own words do."""
+    return "".join(traceback.format_exception_only(error)).strip()
+
+
+def _raise_if_harmless(error: BaseException) -> None:
+    """Raises an exception again that may pass through whoever loads for others.
+
+    Ctrl-C comes to the main thread alone; a KeyboardInterrupt anywhere else is the
+    user's own.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if isinstance(error, Exception) or (
+        isinstance(error, KeyboardInterrupt) and is_main
+    ):
+        raise error
+
+
+def _is_plain(value: object) -> bool:
+    kind = type(value)
+    if kind in _SCALARS:
+        return not (kind is bytes or kind is str) or len(cast("bytes", value)) < LARGE
+    if kind is list:
+        items = cast("list[object]", value)
+        return _SCALARS.issuperset(map(type, items)) and len(items) < LARGE
+    if kind is dict:
+        pairs = cast("dict[object, object]", value)
+        return (
+            _SCALARS.issuperset(map(type, pairs))
+            and _SCALARS.issuperset(map(type, pairs.values()))
+            and len(pairs) < LARGE
+        )
+    return False
+
+
+def _pickle(value: object) -> Payload:
+    buffers: list[Buffer] = []
+
+    def keep_inside(buffer: pickle.PickleBuffer) -> bool:
+        raw = buffer.raw()
+        if raw.nbytes < LARGE:
+            return True
+        buffers.append(raw)
+        return False
+
+    if not _TENSORS and _TORCH in sys.modules:
+        _TENSORS.update(_tensor_reducers())
+    stream = io.BytesIO()
+    try:
+        _Pickler(stream, _PROTOCOL, keep_inside).dump(value)
+    except BaseException as error:
+        _raise_if_harmless(error)
+        raise SerializationError(f"pickling it raised {described(error)}") from error
+    if not buffers and stream.tell() < LARGE:
+        return stream.getvalue()
+    return [stream.getvalue(), *buffers]
+
+
+def _tensor_reducers() -> dict[type, Any]:
+
+    return reducers(sys.modules[_TORCH])
+
+
+def _view(
+    buffer: Buffer, kind: str, shape: tuple[int, ...], *, is_readonly: bool
+) -> memoryview:
+    flat: Any = memoryview(buffer).cast("B")
+    # A view of nothing has one dimension: no cast gives it more.
+    view: memoryview = flat.cast(kind, shape) if all(shape) else flat.cast(kind)
+    return view.toreadonly() if is_readonly else view
+
+
+def _reduce_view(view: memoryview) -> tuple[object, ...]:
+    whole = pickle.PickleBuffer(view) if view.c_contiguous else view.tobytes()
+    load = functools.partial(_view, is_readonly=view.readonly)
+    return load, (whole, view.format, view.shape)
+
+
+_cloudpickles: ChainMap[type, Any] = _cloudpickle.Pickler.dispatch_table
+_reduce_plain_code: Any = _cloudpickles[types.CodeType]
+
+
+def _reduce_code(code: types.CodeType) -> tuple[object, ...]:
+    make, parts = _reduce_plain_code(code)
+    entry: Any = linecache.cache.get(code.co_filename)
+    # Whoever keeps lines that no file has (IPython, attrs) gives them no time.
+    if entry is None or len(entry) != 4 or entry[1] is not None or entry[0] >= LARGE:
+        return make, parts
+    # The list as it is, and no copy: pickle keeps it once for all code of one cell.
+    return _code_with_lines, (code.co_filename, entry[2], make, parts)
+
+
+def _code_with_lines(
+    filename: str, lines: list[str], make: Callable[..., Any], parts: tuple[Any, ...]
+) -> types.CodeType:
+    linecache.cache[filename] = (sum(map(len, lines)), None, lines, filename)
+    return cast("types.CodeType", make(*parts))
+
+
+_OWN: dict[type, Any] = {memoryview: _reduce_view, types.CodeType: _reduce_code}
+"""How we pickle; cloudpickle would turn memoryviews into bytes."""
+
+
+class _Pickler(_cloudpickle.Pickler):  # type: ignore[misc]  # it ships no types
+    """Pickles one value whose buffers may go beside the pickle."""
+
+    dispatch_table: ClassVar[Any] = ChainMap[Any, Any](
+        _OWN, REDUCERS, _TENSORS, _cloudpickles
+    )
+
+
+class _WholePickler(_cloudpickle.Pickler):  # type: ignore[misc]  # likewise
+    """Pickles in one piece; tensors go as PyTorch itself sends them."""
+
+    dispatch_table: ClassVar[Any] = ChainMap[Any, Any](_OWN, REDUCERS, _cloudpickles)
+
+
+class _Long:
+    """Bytes that are worth sending outside of the pickle."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return bytes, (pickle.PickleBuffer(self.data),)
+
+
+def _lifted(value: object) -> object:
+    """Pickle copies bytes into its stream; long ones are handed over as a buffer."""
+    if type(value) is bytes and len(value) >= LARGE:
+        return _Long(value)
+    return value
+
+
+_MODULE = "torch.storage"
+
+
+def reducers(storage: Any) -> dict[type, Callable[[Any], Any]]:
+    """How storages are pickled, by their class.
+
+    Args:
+        storage: The module ``torch.storage``, which may still be on its way.
+    """
+    try:
+        return {
+            storage.TypedStorage: _reduce_typed,
+            storage.UntypedStorage: _reduce_untyped,
+        }
+    except AttributeError:
+        return {}
+
+
+def _reduce_typed(storage: Any) -> Any:
+    untyped = storage._untyped_storage  # noqa: SLF001  # as torch._utils asks for it
+    if untyped.device.type != "cpu":
+        return storage.__reduce__()
+    return _typed, (untyped, storage.dtype)
+
+
+def _reduce_untyped(storage: Any) -> Any:
+    if storage.device.type != "cpu":
+        return storage.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+    memory = at(storage.data_ptr(), storage.nbytes(), storage)
+    return _untyped, (pickle.PickleBuffer(memory),)
+
+
+def _typed(untyped: Any, dtype: Any) -> Any:
+    storage: Any = import_module(_MODULE)
+    return storage.TypedStorage(wrap_storage=untyped, dtype=dtype, _internal=True)
+
+
+def _untyped(buffer: Any) -> Any:
+    torch: Any = import_module("torch")  # the sender has it
+    memory = writable(memoryview(buffer).cast("B"))
+    if not len(memory):
+        return torch.UntypedStorage(0)
+    return torch.frombuffer(memory, dtype=torch.uint8).untyped_storage()

@@ -1,0 +1,186 @@
+"""Calls of other actors on their way out: with their arguments, and in order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from actorlib._core.current_call import running
+from actorlib._core.flow_control import bounds_of
+from actorlib._core.propagation import MARKED
+from actorlib._core.stream_reader import Feed, Reading
+from actorlib._wire.arguments import Arguments, Sharing
+from actorlib._wire.call_headers import tell
+from actorlib._wire.messages import ASK, ASK_WITH, CANCEL, HELD, Frame
+from actorlib._worker.invoke import packed
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Mapping
+
+    from actorlib._core.ids import ActorId
+    from actorlib._core.interface import Method
+    from actorlib._core.object_ref import Replier
+    from actorlib._worker.outgoing_links import Peers
+    from actorlib._worker.pending import Outbox, Refs
+
+
+class Numbered(Protocol):
+    """A ref, or a stream."""
+
+    call: int
+    asked: object
+
+
+N = TypeVar("N", bound=Numbered)
+
+
+class Asker(Sharing, Feed, Protocol):
+    """The engine of the worker."""
+
+    outbox: Outbox
+
+    def where(self, method: str) -> str:
+        """Names a method of the actor that asks, for messages."""
+        ...
+
+
+class Lasting:
+    """The replier of refs of ``async def`` methods, whose end a cancellation awaits.
+
+    Args:
+        engine: That of the worker, which does everything else that a replier does.
+        stop: Cancels a call; True if it is answered when it has ended.
+    """
+
+    def __init__(self, engine: Replier, stop: Callable[..., bool]) -> None:
+        self._stop = stop
+        self.loosen = engine.loosen
+        self.watch = engine.watch
+        self.wait = engine.wait
+        self.name = engine.name
+        self.travel = engine.travel
+
+    def cancel(self, call: int, *, recursive: bool = True) -> bool:
+        """Stops a call; see Replier."""
+        return self._stop(call, recursive=recursive)
+
+
+class Asking:
+    """Makes the frames of calls, and chooses which way they go.
+
+    Args:
+        engine: That of the worker.
+        refs: What it has asked and has no answer to.
+        peers: Whom it calls over links.
+        loop: What streams take for their loop.
+
+    Attributes:
+        held: The calls that wait here for their arguments.
+    """
+
+    def __init__(
+        self, engine: Asker, refs: Refs, peers: Peers, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self.held: set[int] = set()
+        self._loop = loop
+        self._engine = engine
+        self._refs = refs
+        self._peers = peers
+
+    def call(
+        self,
+        actor: ActorId,
+        method: Method,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        new: Callable[[], N],
+    ) -> N:
+        """Sends a call to an actor, when its arguments are there.
+
+        Args:
+            actor: Whom.
+            method: What is called.
+            args: Its positional arguments.
+            kwargs: Its keyword arguments.
+            new: Makes what waits for the answer, with its number.
+
+        Raises:
+            SerializationError: It cannot be sent.
+        """
+        told = self._said(method)
+        arguments = Arguments(self._engine, method.name, args, kwargs)
+        waiting = new()
+        waiting.asked = method
+        self._send(waiting.call, actor, method, arguments, told)
+        return waiting
+
+    def stream(
+        self,
+        actor: ActorId,
+        method: Method,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        *,
+        is_capped: bool,
+    ) -> Reading:
+        """Sends a call of a generator; see Engine."""
+
+        def new() -> Reading:
+            bounds = bounds_of(method.options.backpressure or 0)
+            reading = Reading(
+                self._loop,
+                self._engine,
+                bounds,
+                is_capped=is_capped,
+                is_detached=bool(method.options.detach),
+            )
+            self._refs.add(reading)
+            return reading
+
+        return self.call(actor, method, args, kwargs, new)
+
+    def _said(self, method: Method) -> dict[str, Any] | None:
+        """What is said of a call that is made here, besides its arguments."""
+        asking = running.get()
+        if method.told is None and not MARKED and (asking is None or not asking[2]):
+            return None
+        return packed(tell(method, asking, self._engine.where))
+
+    def _send(
+        self,
+        call: int,
+        actor: ActorId,
+        method: Method,
+        arguments: Arguments,
+        told: dict[str, Any] | None,
+    ) -> None:
+        asking, name = running.get(), method.name
+        asker = 0 if asking is None else asking[0]
+        was_told_of = False
+
+        def held() -> Frame:
+            nonlocal was_told_of
+            was_told_of = True
+            self.held.add(call)
+            return (HELD, call, asker, actor, told and told.get("deadline"), name)
+
+        def frame() -> Frame | None:
+            if was_told_of:
+                self.held.discard(call)
+            if call not in self._refs:  # cancelled while it waited
+                return None
+            try:
+                payload, loans = arguments.payload()
+            except Exception as error:  # noqa: BLE001  # it is the answer
+                self._refs.fail(call, error)
+                return (CANCEL, call, False)
+            if loans or was_told_of:
+                self._peers.fence(actor)
+            elif self._peers.goes(call, asker, actor, name, told, payload):
+                return None
+            if told:
+                return (ASK_WITH, call, asker, actor, name, loans, told, payload)
+            return (ASK, call, asker, actor, name, loans, payload)
+
+        passes = not method.keeps_order
+        self._engine.outbox.post(actor, frame, arguments, passes=passes, held=held)

@@ -1,0 +1,105 @@
+"""Actors that a worker makes: what the owner is told of each."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from typing import TYPE_CHECKING, Any, Protocol
+
+from actorlib._core.ids import ActorId
+from actorlib._core.runtime_env import inherited, refuse_own
+from actorlib._wire.arguments import Arguments, Sharing
+from actorlib._wire.errors import dumped
+from actorlib._wire.function_code import Definitions
+from actorlib._wire.messages import CREATE, GIVE, Frame
+from actorlib._wire.serialization import dump
+
+if TYPE_CHECKING:
+    from actorlib._core.actor_options import ActorOptions
+    from actorlib._core.engine import ActorSpec, Hold
+    from actorlib._worker.pending import Outbox
+    from actorlib._worker.refcount import LoanBook
+    from actorlib._worker.startup import Start
+
+_count = struct.Struct(">I")
+
+
+class Link(Sharing, Protocol):
+    """The engine of the worker."""
+
+    loans: LoanBook
+    outbox: Outbox
+
+    def post(self, frame: Frame) -> None:
+        """Sends a frame to the owner."""
+        ...
+
+    def asked(self, kind: int, *fields: object) -> Any:
+        """What the owner answers to a frame, at once."""
+        ...
+
+
+class Making:
+    """Makes actors.
+
+    Args:
+        link: The engine of the worker.
+        start: What the worker was told first.
+    """
+
+    def __init__(self, link: Link, start: Start) -> None:
+        self._link = link
+        self._prefix = start.prefix
+        self._is_shared = start.is_shared
+        self._ids = itertools.count(1)
+        self._definitions = Definitions(link)
+
+    def new_id(self) -> bytes:
+        """An id for something that this worker makes: an actor, or a group."""
+        return self._prefix + _count.pack(next(self._ids))
+
+    def make(self, spec: ActorSpec) -> tuple[ActorId, Hold | None]:
+        """Starts an actor, or finds who has its name: its id, or theirs."""
+        link, options = self._link, spec.options
+        if self._is_shared:
+            refuse_own(options.runtime_env)
+        name = spec.interface.class_name
+        definition = self._definitions.of(name, spec.source, spec.sent)
+        source, captured = definition.source, definition.loans or None
+        face = _face(spec, self._heir(options))
+        arguments = Arguments(link, name, spec.args, spec.kwargs)
+        actor = ActorId(self.new_id())
+
+        def frame() -> Frame:
+            try:
+                payload, loans = arguments.payload()
+            except Exception as error:  # noqa: BLE001  # a ref that failed: so does the actor
+                return (GIVE, actor, False, None, dumped(error))
+            return (GIVE, actor, True, loans, payload)
+
+        # At once, as whoever gets its handle may speak of it; the arguments may follow.
+        if options.name is None:
+            link.post((CREATE, 0, actor, captured, source, face))
+        else:
+            taken: Hold | None = link.asked(CREATE, actor, captured, source, face)
+            if taken is not None:
+                return taken.actor_id, taken
+        link.loans.arrived((actor,))
+        link.outbox.post(actor, frame, arguments)
+        return actor, None
+
+    def _heir(self, options: ActorOptions) -> ActorOptions:
+        """The options of an actor made here, with what it has from this one."""
+        outer = self._link.context.runtime_env
+        if not outer:
+            return options
+        return options.updated({"runtime_env": inherited(outer, options.runtime_env)})
+
+
+def _face(spec: ActorSpec, options: ActorOptions) -> bytes:
+    """What the owner is told of an actor, but for its class and its arguments."""
+    # Apart from the rest, as the owner may not have the modules they are of.
+    retried = spec.interface.retried()
+    listed = dump((spec.options.retry_exceptions, retried))
+    interface = spec.interface.retrying(dict.fromkeys(retried))
+    return dump((interface, options.updated({"retry_exceptions": False}), listed))

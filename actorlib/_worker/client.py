@@ -1,0 +1,476 @@
+"""The engine of a worker: the same verbs as in the owner, as frames to it.
+
+Ids are made here (the worker's prefix and a count), so ``A.remote()`` returns at once
+inside an actor too.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from actorlib._core.current_call import running
+from actorlib._core.engine import ActorExit, ActorSpec, Hold, PendingCalls
+from actorlib._wire.messages import (
+    AT_ONCE,
+    AWAIT,
+    BEHIND_CALLS,
+    CANCEL,
+    END,
+    FIND,
+    GONE,
+    LEAVE,
+    LINKED,
+    LOOK,
+    MET,
+    RETURN,
+    TAKEN,
+    TO_RESTART,
+    UNMAKE,
+    WAITS,
+    Frame,
+)
+from actorlib._wire.serialization import decode_call
+from actorlib._worker.actor_calls import Asking, Lasting
+from actorlib._worker.actor_creation import Making
+from actorlib._worker.incoming_links import Guests
+from actorlib._worker.objects import Objects
+from actorlib._worker.os_process import leave_fork
+from actorlib._worker.outgoing_links import Peers
+from actorlib._worker.pending import Outbox, Refs
+from actorlib._worker.placement_groups import GroupQuestions
+from actorlib._worker.refcount import LoanBook
+from actorlib._worker.startup import own_name
+from actorlib._worker.task_calls import Calling
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Collection, Generator, Mapping
+
+    from actorlib._core.ids import ActorId, LoanId, ObjectId
+    from actorlib._core.interface import Interface, Method
+    from actorlib._core.object_ref import ObjectRef
+    from actorlib._core.snapshot import ActorInfo
+    from actorlib._core.stream_reader import Reading
+    from actorlib._shm.payload import Payload
+    from actorlib._wire.blocking_channel import Pipe
+    from actorlib._worker.incoming_links import Host
+    from actorlib._worker.startup import Start
+
+TOO_LATE = "the result did not come in time; the call goes on"
+MOMENT = 0.1
+"""Seconds after which a wait is told of, as it may be for ever."""
+
+
+class Uplink(ABC):
+    """The engine of one worker.
+
+    Args:
+        start: What the worker was told first.
+        loop: What refs take for their loop.
+        pipe: That to the owner.
+        host: Reads what comes over links.
+
+    Attributes:
+        memory: What large values are shared in.
+        outbox: What it asks of other actors, in order.
+        loans: Which handles it holds.
+        peers: Whom it calls over links.
+        guests: Who calls it over links.
+        is_over: Whether ``over`` has to be asked before anything is answered.
+    """
+
+    def __init__(
+        self, start: Start, loop: asyncio.AbstractEventLoop, pipe: Pipe, host: Host
+    ) -> None:
+        memory = self.memory = pipe.memory
+        self.context = start.context(process=self)
+        self.made: type = object
+        self._label = start.label
+        self._prefix = start.prefix
+        self._face: Callable[[], Interface]
+        self._loop = loop
+        self._refs = Refs(loop, self)
+        self.outbox = Outbox(self)
+        self.loans = LoanBook()
+        session, showing = int.from_bytes(start.prefix[4:]), pipe.showing
+        showing = None if start.is_of_functions else showing
+        self.peers = Peers(self, host, session, showing)
+        self.guests = Guests(self, host, session, showing)
+        self._asking = Asking(self, self._refs, self.peers, loop)
+        self._lasting = Lasting(self, self.stop)
+        self._objects = Objects(self, start.prefix, self._refs.unasked)
+        self._making = Making(self, start)
+        calling = Calling(
+            self, self._refs, loop, self.check_parent, is_inline=start.is_shared
+        )
+        self.run, self.run_stream = calling.run, calling.run_stream
+        self._is_forsaken = False
+        self.is_over = False
+        self._left: set[int] = set()
+        self._pipe = pipe
+        self.pending = PendingCalls()
+        self.groups = GroupQuestions(self)
+        memory.belong(start.prefix, self, self.tidy)
+
+    @abstractmethod
+    def post(self, frame: Frame) -> None:
+        """Sends a frame to the owner, from any thread."""
+
+    @abstractmethod
+    def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
+        """Blocks this thread until the ref is done."""
+
+    def wait_here(self, ref: ObjectRef[Any]) -> None:
+        """Blocks any thread until the owner has answered; for short questions."""
+        self.wait(ref, None)
+
+    @abstractmethod
+    def was_canceled(self, call: int) -> bool:
+        """Whether a call that runs here was cancelled; see Process."""
+
+    def born(self, instance: object) -> str:
+        """The actor is made; gives what it calls itself, for the owner."""
+        self.made = type(instance)
+        own = own_name(instance)
+        self._label = self._label.calling_itself(own)
+        return own
+
+    def where(self, method: str) -> str:
+        """Names a method of the actor, for messages."""
+        return self._label.method(method, os.getpid())
+
+    def function_name(self, method: str) -> str:
+        """A method of the actor, with its class and module; see Process."""
+        return f"{self.made.__module__}.{self.made.__qualname__}.{method}"
+
+    @contextmanager
+    def waiting(self, ref: ObjectRef[Any], thread: int) -> Generator[None]:
+        """Around a wait that has lasted: the owner is told who waits for what."""
+        asking, call = running.get(), ref.call
+        method = "__init__" if asking is None else asking[1]
+        went = self.peers.waited(call)
+        if went is not None:
+            self.post(went)
+        self.post((WAITS, call, thread, method))
+        try:
+            yield
+        except BaseException:  # of a signal handler, for example
+            self.post((WAITS, 0, thread, ""))
+            raise
+        finally:
+            if went is not None:
+                self.post((CANCEL, call, False))
+                if call not in self._refs:  # the owner may have said why there is none
+                    self.peers.cancel(call, recursive=True)
+
+    @abstractmethod
+    def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
+        """Calls back once when a ref is done; see Replier."""
+
+    @abstractmethod
+    def return_loans_soon(self) -> None:
+        """Gives back what can be given back; called from destructors, anywhere."""
+
+    def tidy(self) -> None:  # noqa: B027  # most have nothing to do
+        """Takes note of what others do not need any more, if it has come."""
+
+    @abstractmethod
+    def later(self, callback: Callable[[], object]) -> None:
+        """Calls back where no other work of the engine is under way."""
+
+    def returns(self, *, wait: bool = True) -> list[Frame]:
+        """The frames that give loans back now."""
+        returned = self.loans.returns(wait=wait)
+        for actor, _ in returned:
+            self.peers.forget(actor)
+        return [(RETURN, actor, count) for actor, count in returned]
+
+    # The verbs.
+
+    def create(self, spec: ActorSpec) -> ActorId:
+        """Starts an actor; see Engine."""
+        self.check_parent()
+        actor, _ = self._making.make(spec)
+        return actor
+
+    def obtain(self, spec: ActorSpec) -> Hold:
+        """The actor that has a name, or a new one; see Engine."""
+        self.check_parent()
+        actor, taken = self._making.make(spec)
+        return taken or Hold(self, actor, spec.interface, spec.options.name)
+
+    def find(self, name: str, namespace: str | None) -> Hold:
+        """The actor of a name; see Engine."""
+        found: Hold = self.asked(FIND, name, namespace)
+        return found
+
+    def names(self) -> list[tuple[str, str]]:
+        """Who answers to a name; see Engine."""
+        names: list[tuple[str, str]] = self.asked(LOOK, "names")
+        return names
+
+    def actors(self) -> list[ActorInfo]:
+        """What is known of each actor; see Engine."""
+        infos: list[ActorInfo] = self.asked(LOOK, "actors")
+        return infos
+
+    def available(self) -> dict[str, float]:
+        """What nobody holds; see Engine."""
+        amounts: dict[str, float] = self.asked(LOOK, "available")
+        return amounts
+
+    def total(self) -> dict[str, float]:
+        """Everything that may be granted; see Engine."""
+        amounts: dict[str, float] = self.asked(LOOK, "total")
+        return amounts
+
+    def defined(self, face: Callable[[], Interface]) -> None:
+        """Takes what gives the face of this actor, whose class is loaded once."""
+        self._face = face
+
+    def interface(self) -> Interface:
+        """The face of this actor; see Engine."""
+        return self._face()
+
+    def leave(self) -> NoReturn:
+        """Ends this actor; see Engine."""
+        self.check_parent()
+        asking = running.get()
+        self._left.add(0 if asking is None else asking[0])
+        self.is_over = True
+        self.post((LEAVE, 0))
+        raise ActorExit
+
+    def over(self, call: int, error: BaseException | None = None) -> None:
+        """Ends what must not be answered; see Answering."""
+        if self._is_forsaken:
+            leave_fork(error)
+        if call in self._left:
+            raise ActorExit
+
+    def asked(self, kind: int, *fields: object) -> Any:
+        """What the owner answers to a frame, at once."""
+        ref = self.ask(kind, *fields)
+        self.wait_here(ref)
+        return ref.result()
+
+    def ask(self, kind: int, *fields: object) -> ObjectRef[Any]:
+        """Sends a frame that the owner answers."""
+        ref = self._new_ref()
+        self.post((kind, ref.call, *fields))
+        return ref
+
+    def new_id(self) -> bytes:
+        """An id for something that is made here."""
+        return self._making.new_id()
+
+    def call(
+        self,
+        actor: ActorId,
+        method: Method,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> ObjectRef[Any]:
+        """Sends a call to another actor; see Engine."""
+        new = self._new_lasting_ref if method.is_async else self._new_ref
+        return self._asking.call(actor, method, args, kwargs, new)
+
+    def stream(
+        self,
+        actor: ActorId,
+        method: Method,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        *,
+        is_capped: bool,
+    ) -> Reading:
+        """Sends a call of another actor's generator; see Engine."""
+        self.check_parent()
+        return self._asking.stream(actor, method, args, kwargs, is_capped=is_capped)
+
+    def put(self, value: object) -> ObjectRef[Any]:
+        """Has the owner keep a value; see Engine."""
+        self.check_parent()
+        return self._objects.put(value)
+
+    def borrow(self, object_id: ObjectId) -> ObjectRef[Any]:
+        """The ref of an object that was sent here; see Engine."""
+        return self._objects.borrow(object_id)
+
+    def name(self) -> bytes:
+        """An id for what a ref stands for; see Replier."""
+        return self._objects.name()
+
+    def travel(self, ref: ObjectRef[Any]) -> tuple[object, ...]:
+        """How a ref is pickled into a value that is being sent; see Replier."""
+        return self._objects.travel(ref)
+
+    def ready(self, actor: ActorId) -> ObjectRef[None]:
+        """Asks to be told when the actor is ready; see Engine."""
+        ref = self._new_ref()
+        self.outbox.post(actor, lambda: (AWAIT, ref.call, actor))
+        return ref
+
+    def end(self, actor: ActorId) -> ObjectRef[None]:
+        """Ends an actor behind what it was sent; see Engine."""
+        return self._end(actor, BEHIND_CALLS)
+
+    def kill(self, actor: ActorId, *, restart: bool = False) -> ObjectRef[None]:
+        """Ends an actor at once; see Engine."""
+        return self._end(actor, TO_RESTART if restart else AT_ONCE)
+
+    def cancel(self, call: int, *, recursive: bool = True) -> None:
+        """Stops a call; see Replier."""
+        if self._is_forsaken or not self._refs.drop(call):
+            return
+        if not self.peers.cancel(call, recursive=recursive):
+            self.post((CANCEL, call, recursive))
+
+    def stop(self, call: int, *, recursive: bool) -> bool:
+        """Cancels a call of an ``async def`` method; True if its end is awaited."""
+        if call not in self._refs or call in self._asking.held:
+            self.cancel(call, recursive=recursive)
+            return False
+        if not self.peers.stop(call, recursive=recursive):
+            self.post((CANCEL, call, recursive))
+        return True
+
+    def loosen(self, ref: ObjectRef[Any]) -> None:
+        """From now on the call is cancelled if nobody holds the ref any more."""
+        call = ref.call
+
+        def gone(_: object) -> None:
+            self.later(partial(self.cancel, call))
+
+        self._refs.loosen(ref, gone)
+
+    # Counting handles.
+
+    def retain(self, actor: LoanId) -> None:
+        """Counts a holder; see Engine."""
+        self.loans.retain(actor)
+
+    def release(self, actor: LoanId) -> None:
+        """Counts a holder less; the loans go back with the last one; see Engine."""
+        if not self._is_forsaken:  # what a fork holds, its parent holds
+            self.loans.release(actor)
+            self.return_loans_soon()
+
+    @contextmanager
+    def borrowing(self, loans: Collection[LoanId] | None) -> Generator[None]:
+        """Around the loading of a frame's payload: its handles are held meanwhile."""
+        if not loans:
+            yield
+            return
+        # Held first: what another thread lets go of meanwhile is not the last hold.
+        for actor in loans:
+            self.retain(actor)
+        self.loans.arrived(loans)
+        try:
+            yield
+        finally:
+            for actor in loans:
+                self.release(actor)
+
+    def arguments(
+        self, loans: Collection[LoanId] | None, payload: Payload
+    ) -> tuple[list[Any] | tuple[Any, ...], dict[str, Any]]:
+        """The arguments of a call; its handles are held while they are loaded.
+
+        Raises:
+            Exception: What loading them raised, with a note that it was that.
+        """
+        try:
+            if not loans:
+                return decode_call(payload)
+            with self.borrowing(loans):
+                return decode_call(payload)
+        except Exception as error:
+            asked = running.get()
+            if asked is not None:
+                error.add_note(f"while the arguments of {asked[1]} were loaded")
+            raise
+
+    def forsake(self) -> None:
+        """Refuses everything from now on; see Engine.
+
+        What is open here is the worker's: a fork closes its copies, lest it ever reads
+        what its parent is sent, and takes no lock that a thread may hold there.
+        """
+        self._is_forsaken = self.is_over = True
+        self._pipe.forsake()
+        self.peers.forsake()
+        self.guests.forsake()
+
+    # Answers.
+
+    def settle(self, frame: Frame) -> None:
+        """Fills the ref that a RESULT or FAILURE frame answers."""
+        if frame[1] >= LINKED:
+            frame = self.peers.answered(frame)
+        if frame[-2] is None:
+            self._refs.settle(frame)
+            return
+        with self.borrowing(frame[-2]):
+            self._refs.settle(frame)
+
+    def heed(self, frame: Frame) -> list[Frame]:
+        """What follows from a frame about links, to be received in its place."""
+        is_of_peers = frame[0] in (MET, GONE) or (frame[0] == UNMAKE and not frame[1])
+        return (self.peers if is_of_peers else self.guests).take(frame)
+
+    def item(self, frame: Frame) -> None:
+        """Takes an item of a stream that this worker reads."""
+        with self.borrowing(frame[3]):
+            self._refs.item(frame)
+
+    def taken(self, number: int, count: int) -> None:
+        """Tells how many items of a stream were taken; see Feed."""
+        if not self._is_forsaken:
+            self.post((TAKEN, number, count))
+
+    def fail_all(self, error: Exception) -> None:
+        """The owner is gone: nothing that was or will be asked is answered."""
+        self._refs.fail_all(error)
+
+    def adopt(self, ref: ObjectRef[Any]) -> None:
+        """Gives a ref the number under which its answer will come."""
+        self.check_parent()
+        self._refs.adopt(ref)
+
+    def _new_ref(self) -> ObjectRef[Any]:
+        self.check_parent()
+        return self._refs.new()
+
+    def _new_lasting_ref(self) -> ObjectRef[Any]:
+        self.check_parent()
+        return self._refs.new(self._lasting)
+
+    def check_parent(self) -> None:
+        """Refuses what only the worker itself may do.
+
+        Raises:
+            RuntimeError: This process is a fork of it.
+        """
+        if self._is_forsaken:
+            raise RuntimeError(
+                "this process is a fork of an actor's and cannot call actors: the pipe "
+                "is its parent's"
+            )
+
+    def _end(self, actor: ActorId, manner: int) -> ObjectRef[None]:
+        ref = self._new_ref()
+
+        def frame() -> Frame:
+            if manner == BEHIND_CALLS:
+                self.peers.fence(actor)
+            else:  # what is called from here on goes by way of the owner, behind this
+                self.peers.forget(actor)
+            return (END, ref.call, actor, manner)
+
+        self.outbox.post(actor, frame)
+        return ref

@@ -1,0 +1,112 @@
+"""How many calls of a kind run at once: the rest wait, in the order in which they came.
+
+A call below the limit costs a comparison; one above it has neither a task nor a thread
+until its turn.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from actorlib._wire.messages import Frame
+
+
+class Gate:
+    """Lets so many calls through, and the next one when one has left.
+
+    Args:
+        limit: How many may run at once.
+
+    Attributes:
+        limit: The same.
+        running: How many do.
+        waiting: The frames of the others, by the numbers of the calls.
+    """
+
+    __slots__ = ("limit", "running", "waiting")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.running = 0
+        self.waiting: OrderedDict[int, Frame] = OrderedDict()
+
+    def __repr__(self) -> str:
+        waiting = len(self.waiting)
+        return f"<Gate {self.running} of {self.limit} running, {waiting} waiting>"
+
+    def enter(self, frame: Frame) -> bool:
+        """Takes the frame of a call; True if it runs now, else it waits."""
+        if self.running < self.limit:
+            self.running += 1
+            return True
+        self.waiting[frame[1]] = frame
+        return False
+
+    def take(self) -> bool:
+        """Takes a place for what is no call of its own; only if no call wants it."""
+        if self.running < self.limit and not self.waiting:
+            self.running += 1
+            return True
+        return False
+
+    def leave(self) -> Frame | None:
+        """A call is over; gives the one that runs in its place, if one waits."""
+        if self.waiting:
+            return self.waiting.popitem(last=False)[1]
+        self.running -= 1
+        return None
+
+    def drop(self, call: int) -> Frame | None:
+        """Forgets a call that waits; gives its frame, or None if it does not wait."""
+        return self.waiting.pop(call, None)
+
+
+class Gates:
+    """The gates of one actor: one for each group, and one for all other methods.
+
+    Args:
+        limits: How many calls run at once, by group; ``""`` is the group of the methods
+            that name none.
+        groups: The groups of the methods that name one, by the names of the methods.
+    """
+
+    def __init__(self, limits: Mapping[str, int], groups: Mapping[str, str]) -> None:
+        self._gates = {group: Gate(limit) for group, limit in limits.items()}
+        self._groups = groups
+
+    def of(self, method: str, group: str | None = None) -> Gate:
+        """The gate of a call.
+
+        Args:
+            method: The name of the method.
+            group: The group that the caller has named, if any.
+        """
+        return self._gates[group or self._groups.get(method, "")]
+
+    def by_group(self) -> dict[str, Gate]:
+        """All of them, by group."""
+        return self._gates
+
+    def drop(self, call: int) -> Frame | None:
+        """Forgets a call that waits; gives its frame, or None if it does not wait."""
+        for gate in self._gates.values():
+            frame = gate.drop(call)
+            if frame is not None:
+                return frame
+        return None
+
+    @property
+    def are_empty(self) -> bool:
+        """Whether no call waits."""
+        return not any(gate.waiting for gate in self._gates.values())
+
+    def clear(self) -> list[Frame]:
+        """Forgets every call that waits; gives their frames."""
+        waiting = [f for gate in self._gates.values() for f in gate.waiting.values()]
+        for gate in self._gates.values():
+            gate.waiting.clear()
+        return waiting

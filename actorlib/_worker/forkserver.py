@@ -1,0 +1,484 @@
+"""The template: the process that workers come from and that cleans up after everyone.
+
+One small, single-threaded process without accelerators, started with the runtime. It
+has the worker's side of actorlib and the user's preloads imported, and forks a worker
+whenever the owner asks; memory is shared until it is written to. Once it has, it keeps
+one more ready for whoever comes next (``spare``). With ``start_method="spawn"`` it
+imports nothing and starts a fresh interpreter instead.
+
+It is also what outlives the owner. It is the parent of every worker and adopts their
+orphans (``PR_SET_CHILD_SUBREAPER``), so it can promise:
+
+* when a worker ends, for whatever reason, its whole process group is killed, and so
+  are descendants that left the group and still carry its mark in their environment;
+* when the owner's socket closes, for whatever reason, every worker is given a second
+  to leave and is then killed with all it started, and then the template goes;
+* when the template itself is killed, the kernel kills the workers with it
+  (``PR_SET_PDEATHSIG``).
+
+What it is asked and what it reports is agreed in ``_wire/forkserver_protocol``.
+
+What the owner asks of the template, as it comes.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import gc
+import importlib
+import os
+import select
+import signal
+import socket
+import sys
+import time
+import traceback
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    NamedTuple,
+    NoReturn,
+    TypeAlias,
+    cast,
+)
+
+from actorlib._core.stdio import (
+    fill_standard_streams,
+)
+from actorlib._wire.codec import (
+    encode,
+)
+from actorlib._wire.forkserver_protocol import (
+    EXITED,
+    FAREWELL,
+    FORK,
+    FORKED,
+    HELLO,
+    MISSED,
+    PRELOADING,
+    REQUEST,
+    mark_of_worker,
+)
+from actorlib._worker.os_process import (
+    PR_SET_CHILD_SUBREAPER,
+    PR_SET_PDEATHSIG,
+    call_process,
+    children,
+    find_mark,
+    has_children,
+    kill_group,
+    mark_of,
+    next_ended,
+    prctl,
+    watch,
+    write_mark,
+)
+from actorlib._worker.prefork import (
+    Spare,
+    rehearse,
+    script,
+    wait_for_work,
+)
+from actorlib._worker.preload import (
+    preload,
+    warm_up,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import (
+        Callable,
+    )
+
+
+_int = array.array("i").itemsize
+_ROOM = socket.CMSG_SPACE(8 * _int)
+_NO_WAIT = int(socket.MSG_DONTWAIT)
+
+
+class Request(NamedTuple):
+    """One request.
+
+    Attributes:
+        kind: FORK or KILL.
+        number: The signal.
+        worker: Whom it is about.
+        descriptors: What a worker begins with; whoever takes them closes them.
+    """
+
+    kind: int
+    number: int
+    worker: int
+    descriptors: list[int]
+
+
+def next_request(control: socket.socket) -> Request | None:
+    """What was asked next; None if the owner is gone.
+
+    Raises:
+        BlockingIOError: Nothing more was asked by now.
+    """
+    try:
+        # socket.recv_fds takes flags and forgets them (CPython 3.11 to 3.13).
+        record, beside, _, _ = control.recvmsg(REQUEST.size, _ROOM, _NO_WAIT)
+        descriptors = _descriptors(beside)
+        while record and len(record) < REQUEST.size:
+            more = control.recv(REQUEST.size - len(record))
+            record = record + more if more else b""
+    except BlockingIOError:
+        raise
+    except OSError:
+        record, descriptors = b"", []
+    if not record:
+        return None
+    kind, number, worker = REQUEST.unpack(record)
+    return Request(kind, number, worker, descriptors)
+
+
+def _descriptors(beside: list[tuple[int, int, bytes]]) -> list[int]:
+    found = array.array("i")
+    for level, kind, data in beside:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            found.frombytes(data[: len(data) - len(data) % _int])
+    return list(found)
+
+
+Report: TypeAlias = tuple[Any, ...]
+
+_AT_ONCE = 32
+"""How many requests are served before it looks whether somebody has ended."""
+
+_CALM = 20
+"""Milliseconds without a request after which a spare is forked, if one is wanted."""
+
+# In numbers, without the face that makes words of them: a child would have to copy
+# forty pages of memory for that.
+_handle: Any = importlib.import_module("_signal").signal
+_SIGCHLD, _SIGINT, _SIG_DFL = map(int, (signal.SIGCHLD, signal.SIGINT, signal.SIG_DFL))
+
+
+class Template:
+    """The fork server.
+
+    Args:
+        control: The socket to the owner.
+        owner: The owner's process id.
+        mark: The runtime's own mark; workers get it with their number.
+        preload: Modules to import.
+        spawn: Whether to start interpreters instead of forking.
+    """
+
+    def __init__(
+        self,
+        control: socket.socket,
+        owner: int,
+        mark: str,
+        preload: list[str],
+        *,
+        spawn: bool,
+    ) -> None:
+        self._control = control
+        self._owner = owner
+        self._mark = mark
+        self._preload = preload
+        self._spawn = spawn
+        self._watched: int | None = None
+        self._mark_there = find_mark()
+        self._pids: dict[int, int] = {}
+        self._workers: dict[int, int] = {}
+        self._orphans: dict[int, str] = {}
+        self._leaving: dict[str, Report] = {}
+        self._wakeup, wakeup = socket.socketpair()
+        wakeup.setblocking(False)  # noqa: FBT003  # the socket API
+        self._wakeup.setblocking(False)  # noqa: FBT003
+        self._wakeup_in = wakeup
+        self._owner_is_there = True
+        self._spare: Spare | None = None
+        self._became: Spare | None = None  # the last that did
+        self._wants_spare = False
+        self._script: list[bytes] = []
+        self._live: Callable[[socket.socket], NoReturn]
+        self._fork_worker: Callable[[list[int], int], NoReturn] = (
+            self._exec_worker if spawn else self._become_worker
+        )
+
+    def run(self) -> None:
+        """Serves until the owner is gone and every worker with it."""
+        signal.signal(signal.SIGCHLD, _wake_up)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.set_wakeup_fd(self._wakeup_in.fileno(), warn_on_full_buffer=False)
+        prctl(PR_SET_CHILD_SUBREAPER, 1)
+        call_process("actorlib")
+        # A preload may take for ever, and nobody serves requests meanwhile: the kernel
+        # ends this process with the owner until it can look for itself.
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != self._owner:
+            return
+        told = preload(self._preload, lambda name: self._send((PRELOADING, name)))
+        if not self._spawn:
+            self._live = warm_up()
+        prctl(PR_SET_PDEATHSIG, 0)
+        self._send((HELLO, *told))
+        poller = select.poll()
+        poller.register(self._control, select.POLLIN)
+        poller.register(self._wakeup, select.POLLIN)
+        # A child that the owner forked keeps a copy of its socket open; its process
+        # descriptor tells the truth.
+        control, owner = self._control.fileno(), watch(self._owner)
+        self._watched = owner
+        if owner is not None:
+            poller.register(owner, select.POLLIN)
+        while self._owner_is_there:
+            asked = poller.poll(_CALM if self._wants_spare else None)
+            if not asked:
+                self._fork_spare()
+            for descriptor, _ in asked:
+                if descriptor == control:
+                    self._serve_requests()
+                elif descriptor == owner:
+                    self._owner_is_there = False
+                else:
+                    self._reap()
+        self._say_farewell()
+
+    # Requests.
+
+    def _serve_requests(self) -> None:
+        """Serves what has been asked by now, and then reports all of it.
+
+        Each fork makes this process copy what it touches until the next, so little is
+        done between two of them.
+        """
+        reports: list[Report] = []
+        for _ in range(_AT_ONCE):
+            try:
+                request = next_request(self._control)
+            except BlockingIOError:
+                break
+            if request is None:
+                self._owner_is_there = False
+                break
+            kind, number, worker, descriptors = request
+            if kind == FORK:
+                reports.append(self._begin(worker, descriptors))
+            else:
+                self._kill(worker, number)
+        if reports:
+            self._send(*reports)
+
+    def _begin(self, worker: int, descriptors: list[int]) -> Report:
+        """Has a process become a worker: the spare, or a new one."""
+        trouble = ""
+        spare, self._spare = self._spare, None
+        if spare is not None and spare.becomes(worker, descriptors):
+            pid = spare.pid
+            self._forget_became()
+            self._became = spare
+        else:
+            if spare is not None:
+                spare.close()
+            try:
+                pid = self._fork(lambda: self._fork_worker(descriptors, worker))
+            except OSError as error:
+                trouble, pid = f"fork failed: {error}", 0
+        for descriptor in descriptors:
+            os.close(descriptor)
+        if pid:
+            self._pids[worker] = pid
+            self._workers[pid] = worker
+        self._wants_spare = not self._spawn
+        return (FORKED, worker, pid, trouble)
+
+    def _fork_spare(self) -> None:
+        self._wants_spare = False
+        self._script = self._script or script()
+        # What fails here fails again, and is told, when there is somebody who needs it.
+        with contextlib.suppress(OSError), contextlib.ExitStack() as unused:
+            ours, theirs = map(unused.enter_context, socket.socketpair())
+            pid = self._fork(lambda: self._become_spare(theirs, ours))
+            unused.pop_all()
+            theirs.close()
+            self._spare = Spare(pid, ours)
+
+    def _fork(self, child: Callable[[], NoReturn]) -> int:
+        """The process id of a fork that does something else, and never comes back.
+
+        Raises:
+            OSError: There can be none.
+        """
+        pid = os.fork()
+        if pid == 0:
+            try:
+                child()
+            except BaseException:  # noqa: BLE001  # never back into the template's loop
+                traceback.print_exc()
+            finally:
+                os._exit(1)
+        return pid
+
+    def _kill(self, worker: int, number: int) -> None:
+        pid = self._pids.get(worker)
+        if pid is not None:  # not reaped yet, so the number is still its own
+            kill_group(pid, number)
+
+    # In the child.
+
+    def _begin_child(self) -> None:
+        """Makes a fork a process of its own."""
+        os.setsid()
+        parent = os.getppid()
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it died before the kernel was told to watch
+            os._exit(1)
+        signal.set_wakeup_fd(-1)
+        _handle(_SIGCHLD, _SIG_DFL)
+        _handle(_SIGINT, signal.default_int_handler)
+        for own in (self._control, self._wakeup, self._wakeup_in):
+            os.close(own.detach())
+        if self._watched is not None:
+            os.close(self._watched)
+        for spare in (self._spare, self._became):
+            if spare is not None:
+                spare.close()
+
+    def _take_over(self, descriptors: list[int], worker: int) -> int:
+        """Gives a process its output and its number; returns its pipe."""
+        pipe, out, err = descriptors
+        os.dup2(out, 1)
+        os.dup2(err, 2)
+        for extra in {out, err} - {1, 2}:
+            os.close(extra)
+        write_mark(self._mark_there, mark_of_worker(self._mark, worker))
+        return pipe
+
+    def _become_worker(self, descriptors: list[int], worker: int) -> NoReturn:
+        self._begin_child()
+        self._work(descriptors, worker)
+
+    def _become_spare(self, sock: socket.socket, templates: socket.socket) -> NoReturn:
+        self._begin_child()
+        templates.close()
+        with contextlib.suppress(BaseException):  # its own life shows what is wrong
+            rehearse(self._script)
+        self._work(*wait_for_work(sock))
+
+    def _work(self, descriptors: list[int], worker: int) -> NoReturn:
+        pipe = self._take_over(descriptors, worker)
+        gc.enable()
+        os.set_inheritable(pipe, False)  # noqa: FBT003  # the os API
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, pipe)
+        self._live(sock)
+
+    def _exec_worker(self, descriptors: list[int], worker: int) -> NoReturn:
+        self._begin_child()
+        pipe = self._take_over(descriptors, worker)
+        os.set_inheritable(pipe, True)  # noqa: FBT003  # the os API
+        os.execv(  # our own interpreter and module
+            sys.executable, [sys.executable, "-m", "actorlib._worker", str(pipe)]
+        )
+
+    # Endings.
+
+    def _reap(self) -> None:
+        with contextlib.suppress(OSError):
+            while self._wakeup.recv(4096):
+                pass
+        has_reaped = False
+        while (ended := next_ended(self._before_reaping)) is not None:
+            has_reaped = True
+            pid, status, peak = ended
+            if self._spare is not None and pid == self._spare.pid:
+                self._drop_spare()
+            worker = self._workers.pop(pid, None)
+            self._orphans.pop(pid, None)
+            if worker is not None:
+                del self._pids[worker]
+                mark = mark_of_worker(self._mark, worker)
+                self._leaving[mark] = (EXITED, worker, status, peak)
+                became = self._became
+                if became is not None and pid == became.pid:
+                    if became.has_missed():
+                        self._leaving[mark] = (MISSED, worker)
+                    self._forget_became()
+        if has_reaped and self._leaving:
+            self._bury()
+
+    def _bury(self) -> None:
+        """Reports the workers of which nothing is left, and ends what is of others.
+
+        What left its group and then lost its parent has become a child of this
+        process; it may have children of its own, which come when it is gone.
+        """
+        left: set[str] = set()
+        for pid in children():
+            if pid in self._workers or (self._spare and pid == self._spare.pid):
+                continue
+            # Remembered, as one that is dying has no environment to be read any more.
+            mark = self._orphans.get(pid) or mark_of(pid)
+            self._orphans[pid] = mark
+            if mark in self._leaving:
+                left.add(mark)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        for mark in [mark for mark in self._leaving if mark not in left]:
+            self._send(self._leaving.pop(mark))
+
+    def _drop_spare(self) -> None:
+        spare, self._spare = self._spare, None
+        if spare is not None:
+            spare.close()
+
+    def _forget_became(self) -> None:
+        if self._became is not None:
+            self._became.close()
+            self._became = None
+
+    def _kill_orphans(self) -> None:
+        """Kills every child that is no worker."""
+        for pid in children():
+            if pid not in self._workers:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+    def _before_reaping(self, pid: int) -> None:
+        if pid in self._workers:
+            kill_group(pid, signal.SIGKILL)
+
+    def _say_farewell(self) -> None:
+        """Gives the workers a moment to follow their owner, then ends them all."""
+        self._drop_spare()
+        deadline = time.monotonic() + FAREWELL
+        poller = select.poll()
+        poller.register(self._wakeup, select.POLLIN)
+        while self._pids and (left := deadline - time.monotonic()) > 0:
+            poller.poll(left * 1000)
+            self._reap()
+        for pid in self._workers:
+            kill_group(pid, signal.SIGKILL)
+        while self._pids:
+            poller.poll(100)
+            self._reap()
+        # What an orphan leaves behind when it is killed comes here in its turn.
+        deadline = time.monotonic() + FAREWELL
+        while has_children() and time.monotonic() < deadline:
+            self._kill_orphans()
+            poller.poll(10)
+            self._reap()
+
+    def _send(self, *reports: Report) -> None:
+        told = b"".join(cast("bytes", encode(report)) for report in reports)
+        with contextlib.suppress(OSError):  # a lost owner is noticed where it is read
+            self._control.sendall(told)
+
+
+def _wake_up(*_: object) -> None:
+    """Does nothing: without a handler the signal would not wake the loop."""
+
+
+def main() -> None:
+    """Serves with the arguments that the owner started this process with."""
+    fill_standard_streams()  # or a worker's pipe takes a number that is its output's
+    control = socket.socket(fileno=int(sys.argv[1]))
+    owner, mark, method, *preload = sys.argv[2:]
+    Template(control, int(owner), mark, preload, spawn=method == "spawn").run()
+    os._exit(0)

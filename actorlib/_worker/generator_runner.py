@@ -1,0 +1,194 @@
+"""Runs plain generators: until they end, or until their readers are behind.
+
+It is the same for an actor with one thread, with several, and for the main thread
+beside a loop; what differs is who reads the pipe, and who waits. A generator whose
+items are read runs on without giving way. One whose reader is gone gives way to every
+call that waits: it is run for what it does besides, and may have no end.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from actorlib._core.current_call import running
+from actorlib._wire.messages import RESULT, TAKEN, Frame
+from actorlib._wire.serialization import encode
+from actorlib._worker import invoke
+from actorlib._worker.generators import size_of
+from actorlib._worker.invoke import stepper
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actorlib._worker.client import Uplink
+    from actorlib._worker.generators import Stream, Streams
+
+_QUICK = 100e-6
+_SELDOM = 0x3F
+
+
+def _nothing() -> None: ...
+
+
+class Producer:
+    """Makes the items of plain generators: of an actor, or of functions.
+
+    Args:
+        find: Gives what makes a generator, by its name.
+        where: Names it for messages.
+        uplink: The engine.
+        streams: Where it is said how far each may go.
+        send: Sends an item, now.
+        answer: Sends the last frame of a stream, behind its items.
+        others_wait: Whether a call waits for this thread.
+        cancelled: The calls that were cancelled before they began.
+        look: Reads what has come, if nobody else does.
+        failed: Makes the answer of a call whose generator raised; None for the usual.
+    """
+
+    def __init__(
+        self,
+        find: Callable[[str], Callable[..., Any]],
+        where: Callable[[str], str],
+        uplink: Uplink,
+        streams: Streams,
+        send: Callable[[Frame], None],
+        answer: Callable[[Frame], None],
+        others_wait: Callable[[], bool],
+        cancelled: set[int],
+        look: Callable[[], None] = _nothing,
+        failed: Callable[[int, str, BaseException], Frame] | None = None,
+    ) -> None:
+        self._find = find
+        self._where = where
+        self._uplink = uplink
+        self._streams = streams
+        self._send = send
+        self._answer = answer
+        self._others_wait = others_wait
+        self._cancelled = cancelled
+        self._look = look
+        self._failed = failed or self._failure
+
+    def serve(self, frame: Frame) -> bool:
+        """Begins a stream, or goes on with one that was woken.
+
+        Args:
+            frame: Its call, or what woke it.
+
+        Returns:
+            Whether it is over, and its last frame sent; else it is to be set aside.
+
+        Raises:
+            BaseException: What ends the actor.
+        """
+        _, call, name, _, told, _ = frame
+        is_new = frame[0] != TAKEN
+        # A function has its number before its name, which nobody else knows.
+        running.set((call, name.rpartition(":")[2], told))
+        stream = self._streams.begin(frame) if is_new else self._streams.of(call)
+        try:
+            if is_new:
+                # In this order: from now on a cancellation is the stream's.
+                if call in self._cancelled:
+                    self._cancelled.discard(call)
+                    self._streams.cancel(call)
+                stream.source = self._generator(frame)
+                stream.step = stepper(told, stream.source)
+            answer = self._run(stream)
+        except BaseException as error:  # noqa: BLE001  # the user's code
+            # While the error is held: a handle in it is given back after it was sent.
+            self._end(call, self._failed(call, name, error))
+            return True
+        if answer is None:
+            running.set(None)
+            return False
+        self._end(call, answer)
+        return True
+
+    def _end(self, call: int, answer: Frame) -> None:
+        running.set(None)
+        self._streams.end(call)
+        self._answer(answer)
+
+    def _failure(self, call: int, name: str, error: BaseException) -> Frame:
+        return invoke.failure(self._uplink, call, error, self._where(name))
+
+    def close(self) -> None:
+        """The actor ends: the ``finally`` blocks of those that were set aside run."""
+        for stream in self._streams.forget():
+            if stream.source is not None:
+                try:
+                    stream.source.close()
+                except BaseException as error:  # noqa: BLE001  # the user's code
+                    self._send(self._failure(stream.call, stream.wake[2], error))
+
+    def _generator(self, frame: Frame) -> Any:
+        _, _, name, loans, _, payload = frame
+        args, kwargs = self._uplink.arguments(loans, payload)
+        source = self._find(name)(*args, **kwargs)
+        if not hasattr(source, "__next__"):
+            kind = type(source).__qualname__
+            raise TypeError(
+                f"{name}() is a generator to its callers, and gave a {kind}"
+            )
+        return source
+
+    def _run(self, stream: Stream) -> Frame | None:
+        """Runs a generator; gives its last frame, or None if it is to be set aside."""
+        streams, ahead = self._streams, stream.ahead
+        clock = time.perf_counter
+        while True:
+            if not streams.may_go(stream):
+                self._look()
+                if not streams.may_go(stream):
+                    return None
+            if stream.ending is not None:
+                self._close(stream)
+                return invoke.cancelled(stream.call, stream.ending)
+            started = clock()
+            try:
+                value = stream.step()
+            except StopIteration:
+                self._check_over(stream)
+                return (RESULT, stream.call, None, encode(stream.made))
+            if ahead.is_read:
+                self._give(stream, value)
+            else:
+                self._check_over(stream)
+            del value
+            stream.made += 1
+            if not ahead.is_read:
+                self._look()
+                if self._others_wait():
+                    return None
+            elif clock() - started > _QUICK or not stream.made & _SELDOM:
+                # Its reader may have said something meanwhile.
+                self._look()
+
+    def _give(self, stream: Stream, value: object) -> None:
+        name = stream.wake[2]
+        try:
+            frame = invoke.item(
+                self._uplink,
+                stream.call,
+                stream.made,
+                value,
+                lambda: self._where(name),
+            )
+        except TypeError:
+            self._close(stream)
+            raise
+        self._streams.put(stream, size_of(frame[4]))
+        # The value is still held here: a handle in it is given back after it was sent.
+        self._send(frame)
+
+    def _check_over(self, stream: Stream) -> None:
+        if self._uplink.is_over:
+            self._uplink.over(stream.call)
+
+    def _close(self, stream: Stream) -> None:
+        close = getattr(stream.source, "close", None)
+        if close is not None:
+            close()

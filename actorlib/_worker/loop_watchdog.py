@@ -1,0 +1,197 @@
+"""Says what keeps the event loop of an actor from its work, once for each method.
+
+A method that blocks the loop stops every other ``async def`` of the actor, and nothing
+tells its author. One that awaits its own actor through ``max_concurrency=1`` waits for
+ever. Both are found by looking, so no call pays for it: the main thread, while it has
+nothing else to do, has the loop answer twice a second, and looks at its stack if it
+does not. When nothing was called for a while it sleeps until something comes.
+"""
+
+from __future__ import annotations
+
+import linecache
+import logging
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from actorlib._core.object_ref import ObjectRef
+from actorlib._wire.messages import STUCK
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Iterator, Mapping
+    from types import CodeType, FrameType
+
+    from actorlib._wire.messages import Frame
+    from actorlib._worker.concurrency_groups import Gate
+
+_log = logging.getLogger("actorlib")
+
+PERIOD = 0.5
+"""Seconds from one look to the next."""
+PATIENCE = 1.0
+"""Seconds for which the loop may be blocked, and a call wait, before it is said."""
+ROUNDS = 20
+"""After so many looks at an actor that does nothing there is none any more."""
+_OURS = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120  # as code objects say it
+_STANDARD = os.path.dirname(os.__file__)  # noqa: PTH120  # likewise
+_AWAITS = cast("CodeType", cast("Any", ObjectRef).__await__.__code__)
+
+
+class Calls(Protocol):
+    """What runs on the loop."""
+
+    @property
+    def tasks(self) -> Mapping[int, tuple[asyncio.Task[None], Frame, Gate]]:
+        """The calls that run, by number."""
+        ...
+
+
+class LoopWatch:
+    """Looks at the loop of one actor.
+
+    Args:
+        where: Names one of the actor's methods, for messages.
+        loop: The loop.
+        calls: What runs on it.
+        runs: The code that runs each call, with its method as the local ``name``.
+        post: Sends the owner a frame.
+
+    Attributes:
+        is_asleep: Whether ``wake`` has to be called when a call comes.
+        thread: The loop's.
+    """
+
+    def __init__(
+        self,
+        where: Callable[[str], str],
+        loop: asyncio.AbstractEventLoop,
+        calls: Calls,
+        runs: CodeType,
+        post: Callable[[Frame], None],
+    ) -> None:
+        self.is_asleep = True
+        self.thread = 0
+        self._where = where
+        self._loop = loop
+        self._calls = calls
+        self._runs = runs
+        self._post = post
+        self._asked_at: float | None = None
+        self._rests = 0
+        self._said: set[str] = set()
+        self._stood: dict[int, float] = {}
+
+    @property
+    def period(self) -> float | None:
+        """Seconds after which it is to be looked; None while there is no need to."""
+        return None if self.is_asleep else PERIOD
+
+    def wake(self) -> None:
+        """A call has come."""
+        self._rests = 0
+        self.is_asleep = False
+
+    def look(self) -> None:
+        """Has the loop answer, or says why it does not; on the main thread."""
+        now = time.monotonic()
+        if self._asked_at is None:
+            self._asked_at = now
+            self._loop.call_soon_threadsafe(self._answer)
+        elif now - self._asked_at >= PATIENCE:
+            self._tell_blocked(now - self._asked_at)
+
+    def _answer(self) -> None:
+        """The loop runs: looks at what waits there, on its thread."""
+        self._asked_at = None
+        tasks = self._calls.tasks
+        self._rests = 0 if tasks else self._rests + 1
+        if self._rests >= ROUNDS:
+            self.is_asleep = True
+        elif tasks:
+            self._look_for_stuck(tasks)
+
+    # A loop that is blocked.
+
+    def _tell_blocked(self, seconds: float) -> None:
+        frame = sys._current_frames().get(self.thread)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # the only way to another thread's stack
+        if frame is None:
+            return
+        method = self._method_in(frame)
+        if method in self._said:
+            return
+        self._said.add(method)
+        _log.warning(
+            "%s has blocked the event loop of its actor for %.1f s by now: no "
+            "other async method of it runs meanwhile. It is in %s. Await what takes "
+            "long, or give it to a thread with asyncio.to_thread()",
+            method,
+            seconds,
+            place_of(frame),
+        )
+
+    def _method_in(self, frame: FrameType) -> str:
+        for outer in _outwards(frame):
+            if outer.f_code is self._runs:
+                return self._where(outer.f_locals["name"])
+        users = [f for f in _outwards(frame) if not _is_library(f.f_code.co_filename)]
+        outermost = users[-1] if users else frame
+        return f"{outermost.f_code.co_name} (pid {os.getpid()})"
+
+    # Calls that wait for themselves.
+
+    def _look_for_stuck(
+        self, tasks: Mapping[int, tuple[asyncio.Task[None], Frame, Gate]]
+    ) -> None:
+        now = time.monotonic()
+        stand = {
+            call: (task, frame, gate)
+            for call, (task, frame, gate) in tasks.items()
+            if gate.limit == 1 and gate.waiting
+        }
+        self._stood = {call: self._stood.get(call, now) for call in stand}
+        for call, (task, frame, gate) in stand.items():
+            method = frame[2]
+            ref = awaited(task)
+            if now - self._stood[call] < PATIENCE or ref is None:
+                continue
+            if f"{method} waits" not in self._said:
+                self._said.add(f"{method} waits")
+                waiting = tuple({other[2] for other in gate.waiting.values()})
+                self._post((STUCK, ref.call, waiting, method))
+
+
+def awaited(task: asyncio.Task[Any]) -> ObjectRef[Any] | None:
+    """The ref that a task awaits by itself; None if it awaits something else."""
+    step: Any = task.get_coro()
+    while step is not None:
+        if getattr(step, "gi_code", None) is _AWAITS:
+            frame = step.gi_frame
+            return None if frame is None else frame.f_locals["self"]
+        step = getattr(step, "cr_await", None)
+    return None
+
+
+def place_of(frame: FrameType) -> str:
+    """Where a thread is, for people: its innermost line of the user's own code."""
+    users = (f for f in _outwards(frame) if not _is_library(f.f_code.co_filename))
+    own = next(users, frame)
+    file, number = own.f_code.co_filename, own.f_lineno
+    line = linecache.getline(file, number).strip()
+    where = f"{own.f_code.co_name}, {file}:{number}"
+    return f"{where}: {line}" if line else where
+
+
+def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _is_library(file: str) -> bool:
+    return (
+        file.startswith((_STANDARD, _OURS, "<frozen"))
+        or f"{os.sep}site-packages{os.sep}" in file
+    )

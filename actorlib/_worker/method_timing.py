@@ -1,0 +1,58 @@
+"""Which methods are known to be quick: the only ones an answer may wait behind.
+
+A method is as slow as its slowest run, but a run is forgiven after a few hundred quick
+ones: on a busy machine everything is interrupted now and then.
+
+How long functions take, told to whoever decides how many calls are sent ahead.
+"""
+
+from __future__ import annotations
+
+_QUICK = 100e-6
+_FORGIVEN = 0.98
+
+
+class Pace:
+    """The longest that each method has taken of late, in seconds."""
+
+    def __init__(self) -> None:
+        self._longest: dict[str, float] = {}
+
+    def is_quick(self, method: str) -> bool:
+        """Whether it ran before and never took long."""
+        return self._longest.get(method, 1.0) <= _QUICK
+
+    def ran(self, method: str, took: float) -> bool:
+        """Takes note of a run; True if it was quick."""
+        self._longest[method] = max(took, self._longest.get(method, 0.0) * _FORGIVEN)
+        return took <= _QUICK
+
+
+_FORGIVEN_A_FUNCTION = 0.8
+_CHANGE = 2.0
+
+
+class Tempo:
+    """How long each function has taken of late, in seconds.
+
+    A function is as slow as its slowest run, but that is forgiven bit by bit, as what
+    is sent ahead in vain can be taken back.
+    """
+
+    def __init__(self) -> None:
+        self._longest: dict[str, float] = {}
+        self._told: dict[str, float] = {}
+
+    def ran(self, function: str, took: float) -> float | None:
+        """Takes note of a run.
+
+        Returns:
+            How long the function takes, if that is news; else None.
+        """
+        longest = max(took, self._longest.get(function, 0.0) * _FORGIVEN_A_FUNCTION)
+        self._longest[function] = longest
+        told = self._told.get(function)
+        if told is not None and told / _CHANGE < longest < told * _CHANGE:
+            return None
+        self._told[function] = longest
+        return longest

@@ -1,0 +1,514 @@
+"""The actors that this worker calls over links, and what they have not answered.
+
+Which way a call goes: by way of the owner, or straight over a link.
+
+Two ways could let a later call come first. So whoever changes ways says so: before a
+PAUSE on the link nothing behind it is read until the BEGIN has come by way of the
+owner, and before what follows a FENCE the link is read up to where it was then. Neither
+waits for an answer, so a call always leaves when it is made.
+
+What is no plain call goes by way of the owner. After one the next few go there too: who
+mixes both would pay for the change each time.
+"""
+
+from __future__ import annotations
+
+from enum import (
+    Enum,
+    auto,
+)
+from functools import (
+    partial,
+)
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    TypeAlias,
+)
+
+from actorlib._wire.messages import (
+    ASK,
+    ASK_WITH,
+    BEGIN,
+    CALLED,
+    CANCEL,
+    CANCELLED,
+    DIED,
+    DROP,
+    FAILURE,
+    FENCE,
+    LINKED,
+    MEET,
+    MET,
+    PAUSE,
+    RESULT,
+    UNMAKE,
+    WENT,
+    Frame,
+)
+from actorlib._wire.peer_socket import (
+    Link,
+)
+from actorlib.exceptions import (
+    ProtocolError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import (
+        Callable,
+        Mapping,
+    )
+
+    from actorlib._core.ids import (
+        ActorId,
+        LoanId,
+    )
+    from actorlib._shm.payload import (
+        Payload,
+    )
+    from actorlib._wire.fd_passing import (
+        Showing,
+    )
+    from actorlib._worker.incoming_links import (
+        Engine,
+        Host,
+    )
+
+
+CALLS = 4
+"""So many plain calls go by way of the owner before it is asked for a link."""
+PATIENCE = 8
+"""So many plain calls in a row bring a caller back to its link."""
+_MOST = 1024
+"""Of either, where the owner says no or the link is full again and again."""
+
+
+class Step(Enum):
+    """What is done for one call."""
+
+    OWNER = auto()
+    """It goes by way of the owner."""
+    MEET = auto()
+    """Likewise, and the owner is asked for a link."""
+    BEGIN = auto()
+    """It goes over the link, between a PAUSE there and a BEGIN to the owner."""
+    STRAIGHT = auto()
+    """It goes over the link."""
+    FENCE = auto()
+    """It goes by way of the owner, behind a FENCE."""
+
+
+class Way:
+    """The way of one caller's calls to one actor.
+
+    Attributes:
+        is_straight: Whether plain calls go over the link now.
+        has_link: Whether there is one.
+    """
+
+    __slots__ = ("_calls", "_may_ask", "_wanted", "has_link", "is_straight")
+
+    def __init__(self) -> None:
+        self.is_straight = False
+        self.has_link = False
+        self._may_ask = True
+        self._calls = 0
+        self._wanted = CALLS
+
+    def __repr__(self) -> str:
+        link = "a link" if self.has_link else "no link"
+        state = "straight" if self.is_straight else "by the owner"
+        return f"<Way {state}, {link}, {self._calls} of {self._wanted} calls>"
+
+    def plain(self) -> Step:
+        """A plain call is made."""
+        if self.is_straight:
+            return Step.STRAIGHT
+        self._calls += 1
+        if self._calls <= self._wanted:
+            return Step.OWNER
+        if self.has_link:
+            self._calls, self._wanted = 0, max(self._wanted, PATIENCE)
+            self.is_straight = True
+            return Step.BEGIN
+        if self._may_ask:
+            self._may_ask = False
+            return Step.MEET
+        return Step.OWNER
+
+    def other(self) -> Step:
+        """Something else is sent."""
+        if not self.has_link:
+            return Step.OWNER
+        self._calls = 0
+        if not self.is_straight:
+            return Step.OWNER
+        self.is_straight = False
+        return Step.FENCE
+
+    def full(self, step: Step) -> Step:
+        """The link had no room for a call; says what is done instead.
+
+        Args:
+            step: What was to be done: BEGIN or STRAIGHT.
+        """
+        self.is_straight = False
+        self._put_off()
+        return Step.FENCE if step is Step.STRAIGHT else Step.OWNER
+
+    def met(self) -> None:
+        """There is a link now."""
+        self.has_link = True
+        self._calls = self._wanted = 0
+
+    def refused(self, *, for_ever: bool) -> None:
+        """There is no link, now or for ever."""
+        self._may_ask = not for_ever
+        self._put_off()
+
+    def _put_off(self) -> None:
+        self._calls = 0
+        self._wanted = min(2 * max(self._wanted, PATIENCE), _MOST)
+
+
+_SAID = frozenset({"group", "name", "variables"})
+"""What may be said of a call that goes over a link; all else the owner has to know."""
+_LARGEST = 60_000
+_READS = 64
+
+
+class Peer:
+    """One actor that this worker calls.
+
+    Attributes:
+        actor: Its id.
+        session: That of the worker at the other end of the link; 0 without one.
+        link: The link, if there is one.
+        way: Which way calls go.
+        gathers: Whether calls leave together, at the end of this turn of the loop.
+    """
+
+    __slots__ = ("_lost", "actor", "gathers", "link", "session", "way")
+
+    def __init__(self, actor: ActorId, lost: Callable[[Peer], None]) -> None:
+        self.actor = actor
+        self.session = 0
+        self.link: Link | None = None
+        self.way = Way()
+        self.gathers = False
+        self._lost = lost
+
+    def fileno(self) -> int:
+        """The descriptor of the link."""
+        return -1 if self.link is None else self.link.fileno()
+
+    def read(self) -> list[Frame]:
+        """The answers that have come."""
+        found: list[Frame] = []
+        link = self.link  # another thread may close it
+        try:
+            for _ in range(_READS):
+                frames = link.receive() if link is not None else []
+                if not frames:
+                    break
+                if frames[0][0] == MET:
+                    self.way.met()
+                    continue
+                for frame in frames:
+                    # The callee is another worker, whose nonsense must not end this
+                    # one: the link is closed instead.
+                    is_result = frame[0] == RESULT
+                    if (
+                        len(frame) != (4 if is_result else 8)
+                        or not (is_result or frame[0] == FAILURE)
+                        or type(frame[1]) is not int
+                    ):
+                        self._lost(self)
+                        return found
+                    found.append(frame)
+        except (EOFError, ProtocolError):
+            self._lost(self)
+        return found
+
+
+Straight: TypeAlias = tuple[Peer, int, str]
+"""A call that went over a link: whom to, which call has made it or 0, and its method.
+
+A plain tuple, as it is made for each call.
+"""
+
+
+class Peers:
+    """All of them.
+
+    Args:
+        engine: That of this worker.
+        host: Reads the links.
+        session: The number of this worker's session.
+        showing: Where the ends of links come; None for no links at all.
+    """
+
+    def __init__(
+        self, engine: Engine, host: Host, session: int, showing: Showing | None
+    ) -> None:
+        self._engine = engine
+        self._post = engine.post
+        self._host = host
+        self._base = session * LINKED
+        self._showing = showing
+        self._peers: dict[LoanId, Peer] = {}
+        self._open: dict[int, Straight] = {}
+        engine.loans.owes = self.owes
+
+    # Calls on their way out, in order.
+
+    def goes(
+        self,
+        call: int,
+        asking: int,
+        actor: ActorId,
+        method: str,
+        told: Mapping[str, Any] | None,
+        payload: Payload,
+    ) -> bool:
+        """Sends a call without loans; False if the owner has to get it, next."""
+        if self._showing is None:
+            return False
+        peer = self._peers.get(actor)
+        if peer is None:
+            peer = self._peers[actor] = Peer(actor, self._lost)
+        if (
+            type(payload) is not bytes
+            or len(payload) > _LARGEST
+            or (told is not None and not _SAID.issuperset(told))
+        ):
+            self._do(peer, peer.way.other())
+            return False
+        step = peer.way.plain()
+        if peer.link is None or step in _BY_THE_OWNER:
+            self._do(peer, step)
+            return False
+        frame = (CALLED, self._base + call, asking, method, told, payload)
+        self._open[call] = peer, asking, method
+        if step is Step.STRAIGHT:
+            left = self._put(peer, peer.link, frame)
+        elif peer.link.send((PAUSE, 0), frame):
+            self._post((BEGIN, peer.session))
+            return True
+        else:
+            left = [frame]
+        if left:
+            self._no_room(peer, step, left)
+        return True
+
+    def _put(self, peer: Peer, link: Link, frame: Frame) -> list[Frame]:
+        """Sends a call; gives what has no room."""
+        if peer.gathers:
+            return link.gather(frame)
+        if not link.send(frame):
+            return [frame]
+        peer.gathers = self._host.soon(partial(self._end_turn, peer))
+        return []
+
+    def _end_turn(self, peer: Peer) -> None:
+        with self._engine.outbox.ordering:
+            peer.gathers = False
+            self._flush(peer)
+
+    def _flush(self, peer: Peer) -> None:
+        left = peer.link.flush() if peer.link is not None else []
+        if left:
+            self._no_room(peer, Step.STRAIGHT, left)
+
+    def fence(self, actor: ActorId) -> None:
+        """The owner gets next what has to be behind the calls to an actor."""
+        peer = self._peers.get(actor)
+        if peer is not None:
+            self._do(peer, peer.way.other())
+
+    def _do(self, peer: Peer, step: Step) -> None:
+        if step is Step.MEET:
+            self._post((MEET, peer.actor))
+        elif step is Step.FENCE:
+            self._put_fence(peer)
+
+    def _put_fence(self, peer: Peer) -> None:
+        self._flush(peer)
+        if peer.link is not None:
+            self._post((FENCE, peer.session, peer.link.sent))
+
+    def _no_room(self, peer: Peer, step: Step, calls: list[Frame]) -> None:
+        """Sends by way of the owner what the link does not take."""
+        if peer.link is not None and peer.link.is_open:
+            self._do(peer, peer.way.full(step))
+        else:
+            # Its answers are still read; what comes next begins anew.
+            self._peers.pop(peer.actor, None)
+        for _, number, asking, method, told, payload in calls:
+            call = number - self._base
+            if self._open.pop(call, None) is None:
+                continue  # cancelled meanwhile
+            asked = (call, asking, peer.actor, method, None)
+            if told is None:
+                self._post((ASK, *asked, payload))
+            else:
+                self._post((ASK_WITH, *asked, told, payload))
+
+    # Answers, and calls that nobody wants.
+
+    def __contains__(self, call: object) -> bool:
+        """Whether a call went over a link and has no answer."""
+        return call in self._open
+
+    def answered(self, frame: Frame) -> Frame:
+        """An answer that came over a link, or for a call that went over one.
+
+        Returns:
+            It with this worker's own number of the call.
+        """
+        call = frame[1] - self._base
+        if self._over(call) is None:
+            call = 0  # nobody waits for it, or not over a link: it is no answer
+        return (frame[0], call, *frame[2:])
+
+    def cancel(self, call: int, *, recursive: bool) -> bool:
+        """Nobody wants the answer of a call; False if it went over no link."""
+        straight = self._over(call)
+        if straight is None:
+            return False
+        self._cancel(call, straight[0], recursive=recursive)
+        return True
+
+    def stop(self, call: int, *, recursive: bool) -> bool:
+        """Cancels a call that will be answered; False if it went over no link."""
+        straight = self._open.get(call)
+        if straight is None:
+            return False
+        with self._engine.outbox.ordering:
+            self._flush(straight[0])
+            if call not in self._open:  # it had no room, and has gone to the owner
+                return False
+            self._cancel(call, straight[0], recursive=recursive)
+        return True
+
+    def _cancel(self, call: int, peer: Peer, *, recursive: bool) -> None:
+        number = self._base + call
+        with self._engine.outbox.ordering:
+            self._flush(peer)
+            went = peer.link is not None and peer.link.send((CANCEL, number))
+            if not went:
+                self._put_fence(peer)
+            if recursive or not went:
+                self._post((DROP, peer.session, number, not went))
+
+    def waited(self, call: int) -> Frame | None:
+        """What the owner has to know of a call before it hears who waits for it."""
+        straight = self._open.get(call)
+        if straight is None:
+            return None
+        peer, asking, method = straight
+        return (WENT, call, asking, peer.actor, method)
+
+    def owes(self, actor: LoanId) -> bool:
+        """Whether an actor has to answer a call that went over a link."""
+        return any(peer.actor == actor for peer, *_ in [*self._open.values()])
+
+    def _over(self, call: int) -> Straight | None:
+        straight = self._open.pop(call, None)
+        loans = self._engine.loans
+        if straight is not None and loans.owed and loans.paid(straight[0].actor):
+            self._engine.return_loans_soon()
+        return straight
+
+    # What the owner says.
+
+    def take(self, frame: Frame) -> list[Frame]:
+        """Heeds a frame about links; gives what follows from it, to be received."""
+        if frame[0] == MET:
+            self._met(*frame[1:])
+        elif frame[0] == UNMAKE:
+            return self._unmake(frame[2])
+        else:
+            return self._gone(*frame[1:])
+        return []
+
+    def _met(self, actor: ActorId, session: int) -> None:
+        peer = self._peers.get(actor)
+        fd = self._showing.links.pop(-session, None) if self._showing else None
+        if fd is None:
+            if peer is not None:
+                peer.way.refused(for_ever=session < 0)
+            return
+        link = Link(fd)
+        if peer is None or peer.link is not None:
+            link.close()
+            return
+        peer.link, peer.session = link, session
+        self._host.watch(peer)
+
+    def _unmake(self, asking: int) -> list[Frame]:
+        """Cancels what a call of this worker's has made."""
+        opened = [*self._open.items()]
+        made = [(call, peer) for call, (peer, by, _) in opened if by == asking]
+        for call, peer in made:
+            self._cancel(call, peer, recursive=True)
+        return [
+            (FAILURE, self._base + call, CANCELLED, "", "", "", None, b"")
+            for call, _ in made
+        ]
+
+    def _gone(self, session: int, text: str, error: bytes) -> list[Frame]:
+        """A worker has ended: what it has not answered gets no answer."""
+        found: list[Frame] = []
+        with self._engine.outbox.ordering:
+            calling = [peer for peer, *_ in [*self._open.values()]]
+            for peer in {*self._peers.values(), *calling}:
+                if peer.session == session:
+                    while frames := peer.read():
+                        found += frames
+                    self._lose(peer)
+            # Behind the answers that it gave: a call that has one gets no other.
+            return found + [
+                (FAILURE, self._base + call, DIED, text, "", "", None, error)
+                for call, (peer, *_) in [*self._open.items()]
+                if peer.session == session
+            ]
+
+    def forsake(self) -> None:
+        """In a fork: closes its copies of the links."""
+        calling = [peer for peer, *_ in self._open.values()]
+        for peer in {*self._peers.values(), *calling}:
+            if peer.link is not None:
+                peer.link.close()
+                peer.link = None
+
+    def forget(self, actor: LoanId) -> None:
+        """This worker has no handle of an actor any more."""
+        peer = self._peers.get(actor)
+        if peer is not None:
+            self._lose(peer)
+
+    def _lost(self, peer: Peer) -> None:
+        """An actor has closed its end of a link, or never had it."""
+        with self._engine.outbox.ordering:
+            self._flush(peer)
+            if peer.way.has_link:
+                self._lose(peer)
+            else:
+                self._close(peer)
+                peer.way.refused(for_ever=False)
+
+    def _lose(self, peer: Peer) -> None:
+        """There is no link to an actor any more: what comes next begins anew."""
+        if self._peers.get(peer.actor) is peer:
+            del self._peers[peer.actor]
+        self._close(peer)
+
+    def _close(self, peer: Peer) -> None:
+        if peer.link is not None:
+            self._host.unwatch(peer)
+            peer.link.close()
+            peer.link = None
+
+
+_BY_THE_OWNER = frozenset({Step.OWNER, Step.MEET})

@@ -1,0 +1,266 @@
+"""What a worker has asked and has no answer to, by its own numbers.
+
+A ref is held strongly until a wait for it is cancelled, and weakly from then on.
+
+What a worker asks about other actors, in order behind what waits for its arguments.
+
+A call whose arguments are refs of this worker waits here until they have their values,
+and those behind it to the same actor wait with it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import weakref
+from functools import (
+    partial,
+)
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Protocol,
+)
+
+from actorlib._core.object_ref import (
+    ObjectRef,
+)
+from actorlib._core.stream_reader import (
+    Reading,
+)
+from actorlib._wire.arguments import (
+    Arguments,
+    when_done,
+)
+from actorlib._wire.errors import (
+    fill,
+    load,
+)
+from actorlib._wire.messages import (
+    CANCELLED,
+    FAILURE,
+    Frame,
+)
+from actorlib._wire.ordering import (
+    Lanes,
+)
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import (
+        Callable,
+    )
+
+    from actorlib._core.ids import (
+        ActorId,
+        LoanId,
+    )
+    from actorlib._core.object_ref import (
+        Replier,
+    )
+
+
+_Entry = ObjectRef[Any] | weakref.ref[ObjectRef[Any]] | Reading
+
+
+class Refs:
+    """Refs and streams without an answer.
+
+    Args:
+        loop: What they take for their loop.
+        replier: Who fills them.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, replier: Replier) -> None:
+        self._loop = loop
+        self._replier = replier
+        self._numbers = itertools.count(1)
+        self._entries: dict[int, _Entry] = {}
+        self._lost: Exception | None = None
+
+    def __contains__(self, call: object) -> bool:
+        """Whether somebody waits for a call."""
+        return call in self._entries
+
+    def new(self, replier: Replier | None = None) -> ObjectRef[Any]:
+        """A ref with the number under which its answer will come.
+
+        Args:
+            replier: Who fills it; None for whoever fills most of them.
+        """
+        ref: ObjectRef[Any] = ObjectRef(loop=self._loop)
+        self.adopt(ref)
+        if replier is not None:
+            ref.bind(replier, ref.call)
+        return ref
+
+    def unasked(self, cls: type[ObjectRef[Any]]) -> ObjectRef[Any]:
+        """A ref that no answer comes for yet."""
+        ref = cls(loop=self._loop)
+        ref.bind(self._replier, 0)
+        return ref
+
+    def adopt(self, ref: ObjectRef[Any]) -> None:
+        """Gives a ref the number under which its answer will come."""
+        ref.bind(self._replier, next(self._numbers))
+        self._entries[ref.call] = ref
+        if self._lost is not None:
+            self.fail(ref.call, self._lost)
+
+    def add(self, reading: Reading) -> None:
+        """Gives a stream the number under which its items will come."""
+        reading.bind(self._replier, next(self._numbers))
+        self._entries[reading.call] = reading
+
+    def drop(self, call: int) -> bool:
+        """Nobody waits for a call any more; whether somebody did."""
+        return self._entries.pop(call, None) is not None
+
+    def loosen(self, ref: ObjectRef[Any], gone: Callable[[object], None]) -> None:
+        """Holds a ref weakly from now on.
+
+        Args:
+            ref: The ref.
+            gone: Called when nobody holds it; anywhere.
+        """
+        if ref.call in self._entries:
+            self._entries[ref.call] = weakref.ref(ref, gone)
+
+    def settle(self, frame: Frame) -> None:
+        """Fills the ref that a frame answers."""
+        ref = self._taken(frame[1])
+        if ref is not None and not ref.done():
+            fill(ref, frame)
+            if frame[0] == FAILURE and frame[2] == CANCELLED:
+                ref.exception()  # no report of a ref that nobody awaits any more
+
+    def item(self, frame: Frame) -> None:
+        """Gives an item to the stream that it is of."""
+        reading = self._entries.get(frame[1])
+        if isinstance(reading, Reading):
+            reading.put(frame[1], frame[2], frame[4], partial(load, loans=frame[3]))
+
+    def fail(self, call: int, error: BaseException) -> None:
+        """A call gets no answer."""
+        ref = self._taken(call)
+        if ref is not None and not ref.done():
+            ref.set_exception(error)
+
+    def fail_all(self, error: Exception) -> None:
+        """Nothing that was or will be asked is answered."""
+        self._lost = error
+        for call in list(self._entries):
+            self.fail(call, error)
+
+    def _taken(self, call: int) -> ObjectRef[Any] | Reading | None:
+        entry = self._entries.pop(call, None)
+        return entry() if isinstance(entry, weakref.ref) else entry
+
+
+class Sender(Protocol):
+    """What sends the frames, and holds the actors in those that wait."""
+
+    def post(self, frame: Frame) -> None:
+        """Sends a frame."""
+        ...
+
+    def retain(self, actor: LoanId) -> None:
+        """Counts a holder of an actor."""
+        ...
+
+    def release(self, actor: LoanId) -> None:
+        """Counts a holder less."""
+        ...
+
+
+class Outbox:
+    """Frames about actors that wait for their arguments, or behind one that does.
+
+    Args:
+        sender: Sends them.
+
+    Attributes:
+        ordering: Held while a frame is sent, so that none passes another.
+    """
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+        self.ordering = threading.RLock()
+        self._places = itertools.count(1)
+        self._lanes: Lanes[ActorId, int] = Lanes()
+        self._held_back: dict[int, tuple[Callable[[], Frame | None], list[LoanId]]] = {}
+        self._unsettled: dict[int, tuple[list[ObjectRef[Any]], Callable[[], None]]] = {}
+        self._when_all_went: list[Callable[[], None]] = []
+
+    def post(
+        self,
+        actor: ActorId,
+        frame: Callable[[], Frame | None],
+        arguments: Arguments | None = None,
+        *,
+        passes: bool = False,
+        held: Callable[[], Frame] | None = None,
+    ) -> None:
+        """Sends a frame about an actor, behind those that wait for their arguments.
+
+        Args:
+            actor: Whom it is about.
+            frame: Makes it when it may go; None if it need not any more.
+            arguments: What it waits for.
+            passes: Whether it goes as soon as they are there, whatever waits before.
+            held: Makes what is sent at once if it has to wait.
+        """
+        refs = arguments.refs if arguments is not None else ()
+        actors: list[LoanId] = [actor]
+        if arguments is not None:
+            actors += arguments.loans
+        with self.ordering:
+            if not refs and not self._lanes:
+                self._post_if(frame())
+                return
+            place = next(self._places)
+            ready = arguments is None or arguments.are_ready
+            if self._lanes.post(actor, place, ready=ready, passes=passes):
+                self._post_if(frame())
+                return
+            if held is not None:
+                self._post_if(held())
+            for other in actors:  # until the frame has gone: nobody else may hold them
+                self._sender.retain(other)
+            self._held_back[place] = frame, actors
+
+        def settled() -> None:
+            with self.ordering:
+                self._unsettled.pop(place, None)
+                for free in self._lanes.settled(actor, place, goes=True):
+                    freed, kept = self._held_back.pop(free)
+                    self._post_if(freed())
+                    for other in kept:
+                        self._sender.release(other)
+
+            if not self._held_back:
+                waiting, self._when_all_went = self._when_all_went, []
+                for callback in waiting:
+                    callback()
+
+        if refs:
+            self._unsettled[place] = list(refs), settled
+        when_done(refs, settled)
+
+    def go_on(self) -> None:
+        """Sends what has its arguments by now, while the loop cannot say so."""
+        for refs, settled in list(self._unsettled.values()):
+            if all(ref.done() for ref in refs):
+                settled()
+
+    def all_went(self, then: Callable[[], None]) -> None:
+        """Calls back when no frame waits for its arguments any more, perhaps now."""
+        with self.ordering:
+            if self._held_back:
+                self._when_all_went.append(then)
+                return
+        then()
+
+    def _post_if(self, frame: Frame | None) -> None:
+        if frame is not None:
+            self._sender.post(frame)

@@ -1,0 +1,185 @@
+"""A worker that is forked before somebody asks for one.
+
+A fork and what it copies first are half of the time until an actor answers. So after
+the template has forked and nothing more was asked for a moment, it forks one more: a
+process of its own in every respect, but without a number, a pipe, or a line of the
+user's code. It blocks until it is told whose it is, and ends when nobody can tell it
+any more. A runtime that places nothing has none, and none has two.
+
+The life of an actor in small, which a spare lives before its own.
+
+Most of the time from a worker's first frame to its first answer goes into copying the
+pages that this writes to and its parent has. A spare has time for that: it serves an
+actor of its own, born, called and stopped, and does so over a pipe to nobody. What is
+left of it is the garbage of one actor, in this process alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import struct
+import sys
+from functools import (
+    partial,
+)
+from typing import (
+    cast,
+)
+
+from actorlib._core.engine import (
+    set_engine,
+)
+from actorlib._wire.codec import (
+    encode,
+)
+from actorlib._wire.messages import (
+    CALL,
+    START,
+    STOP,
+    Frame,
+)
+from actorlib._wire.serialization import (
+    dump,
+    encode_call,
+)
+from actorlib._worker.__main__ import (
+    Cradle,
+    serve,
+)
+from actorlib._worker.os_process import (
+    is_stopped,
+)
+
+_NUMBER = struct.Struct("<Q")
+_DESCRIPTORS = 3
+
+
+class Spare:
+    """The template's end of one.
+
+    Args:
+        pid: Its process id.
+        sock: The template's end of a socket pair; closed by ``close``.
+
+    Attributes:
+        pid: Its process id.
+    """
+
+    def __init__(self, pid: int, sock: socket.socket) -> None:
+        self.pid = pid
+        self._sock = sock
+
+    def becomes(self, worker: int, descriptors: list[int]) -> bool:
+        """Tells it whose it is, so it is no spare any more; False if it cannot be.
+
+        Args:
+            worker: Its number.
+            descriptors: Its pipe and its output.
+        """
+        if is_stopped(self.pid):  # by a signal: nobody knows for how long
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+            return False
+        try:
+            socket.send_fds(self._sock, [_NUMBER.pack(worker)], descriptors)
+        except OSError:
+            return False
+        return True
+
+    def has_missed(self) -> bool:
+        """Whether one that has ended had not read whose it was."""
+        try:
+            self._sock.recv(1)
+        except OSError:
+            return True  # what was sent was lost with its end of the pair
+        return False
+
+    def close(self) -> None:
+        """Lets it end, or forgets it in a process that is not the template."""
+        self._sock.close()
+
+
+def wait_for_work(sock: socket.socket) -> tuple[list[int], int]:
+    """Blocks in a spare until it is told its descriptors and its number.
+
+    Ends the process if it never will be.
+
+    Args:
+        sock: The spare's end of the socket pair; closed by then.
+    """
+    try:
+        record, descriptors, _, _ = socket.recv_fds(sock, _NUMBER.size, _DESCRIPTORS)
+    except OSError:
+        record, descriptors = b"", []
+    if len(record) < _NUMBER.size or len(descriptors) < _DESCRIPTORS:
+        os._exit(0)
+    sock.close()
+    return descriptors, _NUMBER.unpack(record)[0]
+
+
+_PREFIX = b"\0" * 8
+_NAME = "actorlib"
+
+
+def script() -> list[bytes]:
+    """What the owner of such an actor would send; made once, and not in a spare."""
+
+    class Rehearsed:  # a local class travels by value, as those of a script do
+        def __init__(self, value: object) -> None:
+            self.value = value
+
+        def method(self, value: object) -> object:
+            return value
+
+    arguments = encode_call((1,), {})
+    setup: dict[str, object] = {
+        "actor": _PREFIX * 2,
+        "name": _NAME,
+        "prefix": _PREFIX,
+        "looped": False,
+        "limits": {},
+        "groups": {},
+        "unread": -1,
+        "environment": {},
+        "path": sys.path,
+        "directory": None,
+        "threads": None,
+        "named": None,
+        "namespace": "",
+        "node": "",
+        "env": {},
+        "grace": 0.0,
+        "ids": {},
+        "resources": {},
+        "reconstructed": False,
+        "shared": False,
+        "functions": False,
+    }
+    frames: list[Frame] = [
+        (START, setup, dump(Rehearsed), None, arguments),
+        (CALL, 1, "method", None, arguments),
+        (STOP,),
+    ]
+    return [cast("bytes", encode(frame)) for frame in frames]
+
+
+def rehearse(frames: list[bytes]) -> list[bytes]:
+    """Lives that life; gives what the actor has sent.
+
+    Args:
+        frames: What ``script`` gave.
+    """
+    # In packets, as the frames of an owner come one after the other too.
+    near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with near, far:
+        for frame in frames:
+            far.send(frame)
+        try:
+            serve(near, Cradle())
+        finally:
+            set_engine(None)
+        near.close()
+        return list(iter(partial(far.recv, 4096), b""))

@@ -1,0 +1,444 @@
+"""The first frame becomes an environment, then a class, then an object.
+
+The order is the promise: visibility variables are in place before the first line of
+the user's code is imported.
+
+The methods that every actor has, and the one that it may have, known from Ray.
+
+The former are put into the class, in this process alone, so that calling one is like
+calling any other and costs nothing where none is called.
+
+The threads that serve an actor beside its main one.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import sys
+import threading
+import traceback
+from collections.abc import (
+    Coroutine,
+)
+from contextlib import (
+    contextmanager,
+    suppress,
+)
+from contextvars import (
+    copy_context,
+)
+from dataclasses import (
+    dataclass,
+)
+from functools import (
+    partial,
+)
+from types import (
+    FunctionType,
+)
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    cast,
+)
+
+from actorlib._core.interface import (
+    CALL,
+    READY,
+    class_of,
+    face_of,
+)
+from actorlib._core.labels import (
+    Label,
+)
+from actorlib._core.runtime_context import (
+    RuntimeContext,
+)
+from actorlib._wire.messages import (
+    LONGEST_NAME,
+    START,
+    Frame,
+)
+from actorlib._wire.serialization import (
+    decode,
+    decode_call,
+)
+from actorlib._worker.os_process import (
+    call_process,
+)
+from actorlib.exceptions import (
+    ProtocolError,
+)
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import (
+        Callable,
+        Generator,
+        Mapping,
+    )
+
+    from actorlib._core.ids import (
+        ActorId,
+    )
+    from actorlib._core.interface import (
+        Interface,
+    )
+    from actorlib._shm.payload import (
+        Payload,
+    )
+
+
+SHUTDOWN = "__ray_shutdown__"
+"""What an actor's class calls the method that cleans up when the actor leaves."""
+
+
+def install(cls: type) -> None:
+    """Gives a class the methods that every actor has."""
+    with suppress(TypeError):  # a class written in C cannot have more than it has
+        type.__setattr__(cls, READY.name, _ready)
+        type.__setattr__(cls, CALL.name, _call)
+
+
+def _ready(instance: object) -> bool:
+    """True: whoever is answered knows that the constructor has finished."""
+    del instance
+    return True
+
+
+def _call(
+    instance: object, function: Callable[..., object], /, *args: Any, **kwargs: Any
+) -> object:
+    """Calls a function with the actor's object in front."""
+    return function(instance, *args, **kwargs)
+
+
+@contextmanager
+def shutting_down(
+    instance: object, loop: asyncio.AbstractEventLoop | None = None
+) -> Generator[None]:
+    """Around the life of an actor: it cleans up when it leaves, as its class says.
+
+    It leaves when it is stopped behind what it was sent, and by ``exit_actor()`` or
+    ``sys.exit()``. What is killed, or fails, or has lost its owner, does not. What the
+    method raises is printed, and the actor leaves all the same.
+
+    Args:
+        instance: The actor's object.
+        loop: The actor's loop, which runs in another thread, if it has one.
+    """
+    try:
+        yield
+    except SystemExit:
+        _shut_down(instance, loop)
+        raise
+    _shut_down(instance, loop)
+
+
+def _shut_down(instance: object, loop: asyncio.AbstractEventLoop | None) -> None:
+    clean_up = getattr(type(instance), SHUTDOWN, None)
+    if clean_up is None:
+        return
+    try:
+        done = clean_up(instance)
+        if isinstance(done, Coroutine):
+            _run(cast("Coroutine[Any, Any, object]", done), loop)
+    except BaseException:  # noqa: BLE001  # the user's code, in the actor's last frame
+        traceback.print_exc()
+
+
+def _run(
+    work: Coroutine[Any, Any, object], loop: asyncio.AbstractEventLoop | None
+) -> None:
+    import asyncio  # noqa: PLC0415  # actors without a loop never load it
+
+    if loop is None:
+        asyncio.run(work)
+    else:
+        asyncio.run_coroutine_threadsafe(work, loop).result()
+
+
+class Crew:
+    """Threads of one actor; they belong to it, also where several share a process.
+
+    Nothing waits for them at the end of the process.
+    """
+
+    def __init__(self) -> None:
+        self._threads: list[threading.Thread] = []
+
+    def __len__(self) -> int:
+        return len(self._threads)
+
+    def start(
+        self, name: str, work: Callable[..., object], *args: object
+    ) -> threading.Thread:
+        """Starts a thread in a copy of the context that starts it.
+
+        Args:
+            name: What debuggers call it.
+            work: What it runs.
+            *args: For that.
+        """
+        thread = threading.Thread(
+            target=copy_context().run, args=(work, *args), name=name, daemon=True
+        )
+        self._threads.append(thread)
+        thread.start()
+        return thread
+
+    def join(self) -> None:
+        """Waits until all of them have ended."""
+        for thread in self._threads:
+            thread.join()
+
+
+class GroupThreads:
+    """The threads of one concurrency group: made when they are needed, and kept.
+
+    They run calls of no other group, so what belongs to a thread (a database
+    connection, a ``threading.local``) is the group's own. Whoever gives them calls
+    counts those (see Gate), so there are never more threads than may run at once; it
+    does so from one thread or under one lock, as nothing here has one.
+
+    Args:
+        crew: Whose they are.
+        name: What debuggers call them.
+        serve: Runs a call; gives the next one that this thread is to run, if any.
+    """
+
+    def __init__(
+        self, crew: Crew, name: str, serve: Callable[[Frame], Frame | None]
+    ) -> None:
+        self._crew = crew
+        self._name = name
+        self._serve = serve
+        # Not that of the call which happens to need another thread.
+        self._context = copy_context()
+        self._jobs: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
+        self._made = 0
+        self._idle = 0
+
+    def give(self, frame: Frame) -> None:
+        """Has one of them run a call, now."""
+        if self._idle:
+            self._idle -= 1
+            self._jobs.put(frame)
+            return
+        self._made += 1
+        name = f"{self._name}-{self._made}"
+        self._context.run(self._crew.start, name, self._work, frame)
+
+    def rested(self) -> None:
+        """One of them has run a call and has no other; told before its place is free.
+
+        It may not wait for the next one yet, but will.
+        """
+        self._idle += 1
+
+    def end(self) -> None:
+        """Ends them, each behind the call that it runs."""
+        for _ in range(self._made):
+            self._jobs.put(None)
+
+    def _work(self, frame: Frame | None) -> None:
+        while frame is not None:
+            frame = self._serve(frame) or self._jobs.get()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """What a worker is told before anything else.
+
+    Attributes:
+        actor: Whose worker it is.
+        name: The name of the actor's class.
+        label: What the actor is called in messages.
+        prefix: The first eight bytes of the ids of actors that it creates.
+        is_looped: Whether the actor needs an event loop.
+        limits: How many calls run at once, by group; empty for the default.
+        groups: The methods that are in a group, each with its name.
+        unread: How many items of all its streams may be unread, or -1.
+        environment: Variables to set, or with None to remove.
+        path: ``sys.path`` of the owner.
+        threads: CPU threads for libraries that are imported already, or None.
+        directory: Where the actor works, or None for where the template is.
+        is_of_functions: Whether it runs functions, and is no actor's.
+        grace: Seconds that what runs is given when the actor leaves.
+        context: Makes what the actor may ask about itself, from its process.
+        is_shared: Whether it lives in its owner's process.
+        crew: The threads that it is served by beside its main one.
+        source: The pickled class.
+        loans: The actors whose handles are in the class or among the arguments.
+        arguments: For the constructor.
+    """
+
+    actor: ActorId
+    name: str
+    label: Label
+    prefix: bytes
+    is_looped: bool
+    limits: Mapping[str, int]
+    groups: Mapping[str, str]
+    unread: int
+    environment: Mapping[str, str | None]
+    path: tuple[str, ...]
+    threads: int | None
+    directory: str | None
+    is_of_functions: bool
+    grace: float
+    context: partial[RuntimeContext]
+    is_shared: bool
+    crew: Crew
+    source: bytes
+    loans: tuple[ActorId, ...] | None
+    arguments: Payload
+
+
+def read_start(frame: Frame) -> Start:
+    """Reads the first frame.
+
+    Raises:
+        ProtocolError: It is no START frame.
+    """
+    if frame[0] != START:
+        raise ProtocolError(f"a worker's first frame is START, not kind {frame[0]}")
+    _, setup, source, loans, arguments = frame
+    told = cast("dict[str, Any]", setup)
+    context = partial(
+        RuntimeContext,
+        namespace=told["namespace"],
+        job_id=told["prefix"][:4].hex(),
+        node_id=told["node"],
+        worker_id=told["prefix"].hex(),
+        actor_id=None if told["functions"] else told["actor"].hex(),
+        actor_name=told["named"],
+        class_name="" if told["functions"] else told["name"],
+        runtime_env=told["env"],
+        accelerator_ids={kind: list(ids) for kind, ids in told["ids"].items()},
+        resources=told["resources"],
+        was_current_actor_reconstructed=told["reconstructed"],
+        group=decode(told["group"]) if "group" in told else None,
+        captures=told.get("captures", False),
+    )
+    return Start(
+        actor=told["actor"],
+        name=told["name"],
+        label=Label(told["name"], told["named"]),
+        prefix=told["prefix"],
+        is_looped=told["looped"],
+        limits=told["limits"],
+        groups=told["groups"],
+        unread=told["unread"],
+        environment=told["environment"],
+        path=told["path"],
+        threads=told["threads"],
+        directory=told["directory"],
+        is_of_functions=told["functions"],
+        grace=told["grace"],
+        context=context,
+        is_shared=told["shared"],
+        crew=Crew(),
+        source=source,
+        loans=loans,
+        arguments=arguments,
+    )
+
+
+def prepare(start: Start) -> None:
+    """Makes the process the actor's own, before any of the user's code is imported."""
+    for name, value in start.environment.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+    if list(start.path) != sys.path:
+        sys.path[:] = start.path
+    call_process(start.name)
+    sys.breakpointhook = _break
+    _reseed()
+    if start.threads is not None:
+        _limit_threads(start.threads)
+
+
+def settle_down(start: Start) -> None:
+    """Goes to the directory that the process works in."""
+    if start.directory is not None:
+        os.chdir(start.directory)
+
+
+def construct(
+    start: Start, defined: Callable[[Callable[[], Interface]], None]
+) -> object:
+    """Imports the class and makes the object, with the user's code for the first time.
+
+    Args:
+        start: What the worker was told first.
+        defined: Takes what gives the face of the class, before anything is made.
+
+    Raises:
+        BaseException: Whatever the import or the constructor raised.
+    """
+    settle_down(start)
+    source = decode(start.source)
+    defined(partial(face_of, source))
+    cls = class_of(source)
+    install(cls)
+    args, kwargs = decode_call(start.arguments)
+    return cast("Callable[..., object]", cls)(*args, **kwargs)
+
+
+def own_name(instance: object) -> str:
+    """What an actor's own ``__repr__`` calls it; empty if there is none of use.
+
+    It is the user's code, so it may fail, and it may tell the whole of a model: what
+    goes in front of every line has to be one short line.
+    """
+    # What is written in C, as a list's, was not written to name anybody.
+    if not isinstance(type(instance).__repr__, FunctionType):
+        return ""
+    try:
+        told = repr(instance)
+    except BaseException:  # noqa: BLE001  # whatever it raises, the actor was born
+        return ""
+    return told if told.isprintable() and 0 < len(told) <= LONGEST_NAME else ""
+
+
+def _break(*args: object, **kwargs: object) -> object:
+    """What ``breakpoint()`` does where there is no terminal to ask on.
+
+    ``PYTHONBREAKPOINT`` names another debugger, one that listens on a port for example,
+    or switches it off.
+    """
+    if os.environ.get("PYTHONBREAKPOINT"):
+        return sys.__breakpointhook__(*args, **kwargs)
+    raise RuntimeError(
+        'breakpoint() in a process that has no terminal: actorlib.init(engine="inline")'
+        ", or ACTORLIB_ENGINE=inline, runs actors and functions in your own process, "
+        "where a debugger can stop them. PYTHONBREAKPOINT names one that works here"
+    )
+
+
+def _reseed() -> None:
+    """Forked workers would all draw the numbers that the template would have drawn.
+
+    The standard library's own generator sees to that itself.
+    """
+    numpy_random = cast("Any", sys.modules.get("numpy.random"))
+    if numpy_random is not None:  # numpy itself loads it only when it is asked for
+        numpy_random.seed()
+    torch = cast("Any", sys.modules.get("torch"))
+    if torch is not None:
+        torch.seed()
+
+
+def _limit_threads(threads: int) -> None:
+    """Libraries read their variables when they are loaded: a preload did that already.
+
+    torch takes the number at any time; others are limited through the variables alone,
+    so they should not be preloaded by those who count threads.
+    """
+    torch = cast("Any", sys.modules.get("torch"))
+    if torch is not None:
+        torch.set_num_threads(threads)

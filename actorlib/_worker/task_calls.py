@@ -1,0 +1,196 @@
+"""Functions that the code of this worker calls: told once, and then by number."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from actorlib._core.current_call import running
+from actorlib._core.flow_control import bounds_of
+from actorlib._core.ids import ActorId
+from actorlib._core.runtime_env import inherited, refuse_own
+from actorlib._core.stream_reader import Feed, Reading
+from actorlib._wire.arguments import Arguments, Sharing
+from actorlib._wire.call_headers import tell
+from actorlib._wire.function_code import pickled
+from actorlib._wire.messages import CANCEL, FORCE, HELD, RUN, TEACH, Frame
+from actorlib._wire.serialization import dump
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Mapping
+
+    from actorlib._core.function_options import FunctionSpec
+    from actorlib._core.ids import LoanId
+    from actorlib._core.object_ref import ObjectRef
+    from actorlib._worker.pending import Outbox, Refs
+
+_Face: TypeAlias = tuple[int, bytes]
+"""The number of a function here, and what its calls have in common."""
+_NOBODY = ActorId(b"")
+"""Whom a call of a function is about, where others name an actor."""
+
+
+class Link(Sharing, Feed, Protocol):
+    """The engine of the worker."""
+
+    outbox: Outbox
+
+    def where(self, method: str) -> str:
+        """Names a method of the actor that asks, for messages."""
+        ...
+
+    def post(self, frame: Frame) -> None:
+        """Sends a frame to the owner."""
+        ...
+
+    def loosen(self, ref: ObjectRef[Any]) -> None:
+        """From now on the call is cancelled if nobody holds the ref; see Replier."""
+        ...
+
+
+class Calling:
+    """Calls of functions; the replier of their refs.
+
+    Args:
+        link: The engine of the worker.
+        refs: What it has asked and has no answer to.
+        loop: What refs take for their loop.
+        check: Refuses where nothing can be called.
+        is_inline: Whether it is no process of its own, and none is started.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        refs: Refs,
+        loop: asyncio.AbstractEventLoop,
+        check: Callable[[], None],
+        *,
+        is_inline: bool,
+    ) -> None:
+        self._link = link
+        self._refs = refs
+        self._loop = loop
+        self._check = check
+        self._is_inline = is_inline
+        self._numbers = itertools.count(1)
+        self._taught: weakref.WeakKeyDictionary[object, int] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._faces: weakref.WeakKeyDictionary[FunctionSpec, _Face] = (
+            weakref.WeakKeyDictionary()
+        )
+        # All but one of what a replier does is the engine's.
+        self.cancel = link.cancel
+        self.loosen = link.loosen
+        self.watch = link.watch
+        self.wait = link.wait
+        self.name = link.name
+        self.travel = link.travel
+
+    def force(self, call: int, *, recursive: bool = True) -> None:
+        """Stops a call, and ends the process that runs it."""
+        self._link.post((FORCE, call, recursive))
+        self._link.cancel(call, recursive=recursive)
+
+    def run(
+        self,
+        spec: FunctionSpec,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> ObjectRef[Any]:
+        """Calls a function; see Engine."""
+        face, arguments, told = self._prepared(spec, args, kwargs)
+        ref = self._refs.new()
+        ref.bind(self, ref.call)
+        ref.asked = spec.label  # not the function, which may capture handles
+        self._ask(ref.call, spec, face, arguments, told)
+        return ref
+
+    def run_stream(
+        self,
+        spec: FunctionSpec,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> Reading:
+        """Calls a function that yields; see Engine."""
+        face, arguments, told = self._prepared(spec, args, kwargs)
+        bounds = bounds_of(spec.options.backpressure or 0)
+        is_detached = bool(spec.options.detach)
+        reading = Reading(self._loop, self._link, bounds, is_detached=is_detached)
+        reading.may_force(self.force)
+        self._refs.add(reading)
+        reading.asked = spec.label
+        self._ask(reading.call, spec, face, arguments, told)
+        return reading
+
+    def _prepared(
+        self,
+        spec: FunctionSpec,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> tuple[_Face, Arguments, dict[str, Any] | None]:
+        """What is sent of a call, as it is when it is made.
+
+        Raises:
+            SerializationError: The function, or an argument, cannot be sent.
+        """
+        self._check()
+        face = self._faces.get(spec) or self._told(spec)
+        told = tell(spec, running.get(), self._link.where)
+        return face, Arguments(self._link, spec.label, args, kwargs), told
+
+    def _ask(
+        self,
+        call: int,
+        spec: FunctionSpec,
+        face: _Face,
+        arguments: Arguments,
+        told: dict[str, Any] | None,
+    ) -> None:
+        refs = self._refs
+        asking = running.get()
+        asker = 0 if asking is None else asking[0]
+
+        def frame() -> Frame | None:
+            if call not in refs:  # cancelled while it waited
+                return None
+            loans: list[LoanId] | None
+            try:
+                payload, loans = arguments.payload()
+            except Exception as error:  # noqa: BLE001  # it is the answer
+                refs.fail(call, error)
+                return (CANCEL, call, False)
+            return (RUN, call, asker, *face, told, loans, payload)
+
+        def held() -> Frame:
+            deadline = told and told.get("deadline")
+            return (HELD, call, asker, _NOBODY, deadline, spec.label)
+
+        self._link.outbox.post(_NOBODY, frame, arguments, passes=True, held=held)
+
+    def _told(self, spec: FunctionSpec) -> _Face:
+        """Tells the owner what is about to be called.
+
+        Raises:
+            SerializationError: The function cannot be sent.
+            UnsupportedOptionError: It asks for variables or a directory, and there
+                are no processes.
+        """
+        if self._is_inline:
+            refuse_own(spec.options.runtime_env)
+        number = self._taught.get(spec.source)
+        if number is None:
+            source, loans = pickled(self._link, spec.label, spec.source)
+            number = self._taught[spec.source] = next(self._numbers)
+            self._link.post((TEACH, number, spec.label, loans or None, source))
+        options = spec.options
+        # Apart from the rest, as the owner may not have the modules they are of.
+        listed = dump(options.retry_exceptions)
+        env = inherited(self._link.context.runtime_env, options.runtime_env)
+        heir = options.updated({"retry_exceptions": False, "runtime_env": env})
+        face = dump((spec.label, heir, listed, spec.is_stream))
+        told = self._faces[spec] = number, face
+        return told

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actorlib._core.flow_control import (
+    DEFAULT,
+    UNLIMITED,
+    UNREAD,
+    Ahead,
+    Bounds,
+    Tally,
+    bounds_of,
+)
+
+
+def test_bounds_when_nothing_is_said_then_items_and_bytes_are_bounded() -> None:
+    assert bounds_of(0) == DEFAULT
+    assert bounds_of(8) == Bounds(8, UNLIMITED)
+    assert bounds_of(-1) == Bounds(UNLIMITED, UNLIMITED)
+
+
+def test_ahead_when_as_many_items_are_unread_then_no_room() -> None:
+    ahead = Ahead(Bounds(2, UNLIMITED))
+
+    ahead.put(1)
+    assert ahead.has_room
+    ahead.put(1)
+    assert not ahead.has_room
+    ahead.took(1)
+    assert ahead.has_room
+    assert ahead.unread == 1
+
+
+def test_ahead_when_an_item_is_larger_than_the_bound_then_one_may_go() -> None:
+    ahead = Ahead(Bounds(10, 100))
+
+    assert ahead.has_room
+    ahead.put(1_000)
+    assert not ahead.has_room
+    ahead.took(1)
+    assert ahead.has_room
+
+
+def test_ahead_when_nobody_reads_then_nothing_is_unread() -> None:
+    ahead = Ahead(Bounds(1, UNLIMITED))
+    ahead.put(1)
+
+    ahead.took(UNREAD)
+
+    assert not ahead.is_read
+    assert ahead.unread == 0
+    assert repr(ahead) == "<Ahead 1 sent, unread>"
+
+
+def test_ahead_when_a_reader_has_taken_what_is_sent_again_then_there_is_room() -> None:
+    ahead = Ahead(Bounds(2, 10))
+    ahead.put(5)
+
+    ahead.took(7)  # of the call's first run
+
+    for _ in range(7):
+        assert ahead.has_room
+        ahead.put(0)
+
+
+def test_tally_when_half_was_taken_then_it_tells() -> None:
+    tally = Tally(Bounds(4, UNLIMITED))
+
+    assert [tally.took(1) for _ in range(4)] == [False, True, False, True]
+    assert tally.count == 4
+
+
+def test_tally_when_others_wait_then_it_tells_each() -> None:
+    tally = Tally(Bounds(UNLIMITED, UNLIMITED), tells_each=True)
+
+    assert tally.took(1)
+    assert tally.took(1)
+
+
+def test_tally_when_unlimited_then_it_tells_nothing() -> None:
+    tally = Tally(Bounds(UNLIMITED, UNLIMITED))
+
+    assert not any(tally.took(1) for _ in range(1_000))
+
+
+@given(
+    bounds=st.builds(Bounds, st.integers(1, 9), st.just(-1) | st.integers(1, 50)),
+    sizes=st.lists(st.integers(0, 60), max_size=40),
+    reads=st.lists(st.booleans(), max_size=80),
+)
+def test_window_when_everything_was_taken_then_the_producer_has_room(
+    bounds: Bounds, sizes: list[int], reads: list[bool]
+) -> None:
+    ahead, tally = Ahead(bounds), Tally(bounds)
+    sent: list[int] = []
+
+    def take() -> None:
+        if tally.took(sent.pop(0)):
+            ahead.took(tally.count)
+
+    for reads_first in reads:
+        if reads_first and sent:
+            take()
+        elif sizes and ahead.has_room:
+            assert len(sent) < bounds.items
+            sent.append(sizes.pop())
+            ahead.put(sent[-1])
+    while sent:
+        take()
+
+    assert ahead.has_room

@@ -1,0 +1,240 @@
+from __future__ import annotations
+
+import typing
+from dataclasses import fields
+from typing import Any
+
+import cloudpickle
+import pytest
+from helpers.engine import FakeEngine
+
+import actorlib
+from actorlib import ObjectRefGenerator, RemoteFunction
+from actorlib._core.engine import set_engine
+from actorlib._core.function_options import (
+    CallingKeywords,
+    FunctionKeywords,
+    FunctionOptions,
+)
+
+if typing.TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+
+@actorlib.remote
+def add(first: int, second: int = 0, *, scale: int = 1) -> int:
+    """Adds."""
+    return (first + second) * scale
+
+
+def plain() -> None: ...
+
+
+@pytest.fixture
+async def engine() -> typing.AsyncIterator[FakeEngine]:
+    engine = FakeEngine()
+    set_engine(engine)
+    yield engine
+    set_engine(None)
+
+
+def test_keywords_when_compared_with_the_options_then_the_names_are_equal() -> None:
+    names = {option.name for option in fields(FunctionOptions) if option.init}
+
+    assert typing.get_type_hints(FunctionKeywords).keys() == names
+    assert typing.get_type_hints(CallingKeywords).keys() == names - {"max_calls"}
+
+
+def test_options_when_documented_then_every_one_is_in_the_docstring() -> None:
+    text = FunctionOptions.__doc__ or ""
+
+    assert [o.name for o in fields(FunctionOptions) if f"{o.name}:" not in text] == []
+
+
+def test_tsk_001_a_call_holds_one_cpu_by_default() -> None:
+    assert str(FunctionOptions().request) == "CPU=1"
+    assert str(FunctionOptions(num_cpus=0).request) == "nothing"
+    assert str(FunctionOptions(resources={"x": 2}).request) == "CPU=1, x=2"
+
+
+def test_request_when_an_accelerator_and_no_cpus_are_asked_then_no_cpu() -> None:
+    assert str(FunctionOptions(num_gpus=0.25).request) == "GPU=0.25"
+    assert str(FunctionOptions(resources={"TPU": 4}).request) == "TPU=4"
+    assert str(FunctionOptions(num_cpus=2, num_gpus=1).request) == "CPU=2, GPU=1"
+    # Nothing of an accelerator is asked here, only where one is, or none at all.
+    assert str(FunctionOptions(num_gpus=0).request) == "CPU=1"
+    assert "CPU=1" in str(FunctionOptions(accelerator_type="H100").request)
+
+
+def test_tsk_002_calling_it_directly_names_remote() -> None:
+    with pytest.raises(TypeError, match=r"add\.remote\(\.\.\.\)"):
+        add(1)
+
+
+def test_function_when_decorated_then_it_is_described_as_the_function() -> None:
+    assert isinstance(add, RemoteFunction)
+    assert (add.__name__, add.__doc__) == ("add", "Adds.")  # type: ignore[attr-defined]
+    assert add.__wrapped__(1, 2, scale=3) == 9
+
+
+async def test_function_when_arguments_do_not_fit_then_nothing_is_called(
+    engine: FakeEngine,
+) -> None:
+    with pytest.raises(TypeError, match="missing 1 required positional argument"):
+        add.remote()  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'third'"):
+        add.remote(1, third=2)  # type: ignore[call-arg]
+    assert engine.runs == []
+
+
+async def test_function_when_called_then_the_engine_knows_all_it_takes(
+    engine: FakeEngine,
+) -> None:
+    add.options(num_gpus=0.5, name="sum").remote(1, scale=2)
+
+    ((spec, args, kwargs),) = engine.runs
+    assert (spec.source, spec.label, args, kwargs) == (add, "sum", (1,), {"scale": 2})
+    assert str(spec.options.request) == "GPU=0.5"
+
+
+def test_function_when_no_runtime_is_there_then_runtime_error() -> None:
+    with pytest.raises(RuntimeError, match="no runtime"):
+        add.remote(1)
+
+
+@pytest.mark.parametrize(
+    "name", ["max_restarts", "max_concurrency", "lifetime", "near", "num_return"]
+)
+def test_opt_001_an_unknown_option_is_refused_with_the_known_ones(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name}=1") as caught:
+        add.options(**{name: 1})  # type: ignore[arg-type]
+
+    assert "num_cpus, num_gpus" in str(caught.value)
+
+
+def test_opt_014_a_word_of_actors_points_to_that_of_functions() -> None:
+    with pytest.raises(ValueError, match="The word for functions is max_retries="):
+        actorlib.remote(max_task_retries=1)(plain)  # type: ignore[arg-type]
+
+
+def test_opt_014_a_word_of_functions_points_to_that_of_actors() -> None:
+    with pytest.raises(ValueError, match="The word for actors is max_task_retries="):
+        actorlib.remote(max_retries=1)(int)
+
+
+@pytest.mark.parametrize(
+    ("given", "error"), [("ValueError", TypeError), ([int], TypeError), (1, TypeError)]
+)
+def test_opt_015_exceptions_are_classes(given: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match="retry_exceptions"):
+        actorlib.remote(retry_exceptions=given, max_retries=1)
+
+
+def test_opt_016_max_calls_belongs_to_the_decorator() -> None:
+    with pytest.raises(ValueError, match="max_calls"):
+        add.options(max_calls=1)  # type: ignore[call-arg]
+    assert actorlib.remote(max_calls=2)(plain)
+
+
+def test_opt_017_an_async_function_is_refused_with_advice() -> None:
+    async def late() -> None: ...
+
+    with pytest.raises(ValueError, match=r"asyncio\.run\(late"):
+        actorlib.remote(late)
+
+
+def test_opt_017_an_async_generator_is_refused_with_advice() -> None:
+    async def late() -> AsyncIterator[int]:
+        yield 1
+
+    with pytest.raises(ValueError, match="late is an async def"):
+        actorlib.remote(late)
+
+
+def test_opt_013_streaming_and_backpressure_are_for_generators() -> None:
+    def count() -> Iterator[int]:
+        yield 1
+
+    assert actorlib.remote(num_returns="streaming", backpressure=2)(count)
+    with pytest.raises(ValueError, match="add is no generator"):
+        add.options(num_returns="streaming")
+    with pytest.raises(ValueError, match="add is no generator"):
+        add.options(backpressure=2)
+
+
+def test_gen_016_dynamic_is_deprecated() -> None:
+    def count() -> Iterator[int]:
+        yield 1
+
+    with pytest.warns(DeprecationWarning, match="streams its items"):
+        function = actorlib.remote(num_returns="dynamic")(count)
+    assert function._options.num_returns == "streaming"
+
+
+async def test_tsk_007_a_generator_function_gives_a_generator(
+    engine: FakeEngine,
+) -> None:
+    def count() -> Iterator[int]:
+        yield 1
+
+    function = actorlib.remote(count).options(backpressure=3)
+
+    assert isinstance(function.remote(), ObjectRefGenerator)
+    ((spec, _, _),) = engine.runs
+    assert (spec.is_stream, spec.told) == (True, {"stream": 3})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"num_cpus": -1},
+        {"num_gpus": -0.5},
+        {"num_gpus": 1.5},
+        {"resources": {"CPU": 1}},
+        {"max_calls": -1},
+        {"max_retries": -2},
+        {"device": "0"},
+        {"placement": "somewhere"},
+        {"num_returns": -1},
+        {"backpressure": 0},
+        {"timeout": 0},
+        {"placement_group_bundle_index": -2},
+        {"scheduling_strategy": "SPREAD"},
+    ],
+    ids=repr,
+)
+def test_opt_004_a_wrong_value_is_refused_where_it_is_written(options: Any) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011  # each has a text of its own
+        actorlib.remote(**{"max_retries": 1, **options})
+
+
+def test_options_when_chained_then_what_was_given_before_stays() -> None:
+    function = add.options(num_gpus=0.5).options(max_retries=0)
+
+    assert str(function._options.request) == "GPU=0.5"
+    assert function._options.max_retries == 0
+    assert str(add._options.request) == "CPU=1"
+
+
+def test_pickle_when_a_module_has_it_then_it_is_the_very_same() -> None:
+    assert cloudpickle.loads(cloudpickle.dumps(add)) is add
+
+
+def test_pickle_when_it_is_local_then_it_travels_by_value() -> None:
+    @actorlib.remote
+    def local(number: int) -> Any:
+        return local, number
+
+    made = cloudpickle.loads(cloudpickle.dumps(local.options(num_cpus=2)))
+
+    assert str(made._options.request) == "CPU=2"
+    itself, number = made.__wrapped__(3)
+    assert (type(itself), number) == (RemoteFunction, 3)
+
+
+def test_shape_when_only_retries_differ_then_workers_are_shared() -> None:
+    first, second = FunctionOptions(max_retries=1), FunctionOptions(name="f")
+    assert first.shape == second.shape
+    assert first.shape != FunctionOptions(num_cpus=2).shape
+    other = FunctionOptions(runtime_env={"env_vars": {"A": "1"}})
+    assert first.shape != other.shape

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from actorlib._core.notifier import Moment
+
+
+@pytest.fixture
+async def moment() -> Moment:
+    return Moment(asyncio.get_running_loop())
+
+
+async def test_happens_when_several_wait_then_all_are_told(moment: Moment) -> None:
+    waiters = [moment.wait(), moment.wait()]
+
+    moment.happens()
+
+    assert [waiter.done() for waiter in waiters] == [True, True]
+
+
+async def test_happens_when_it_never_will_then_each_gets_an_error_of_its_own(
+    moment: Moment,
+) -> None:
+    waiters = [moment.wait(), moment.wait()]
+
+    moment.happens(lambda: LookupError("never"))
+
+    errors = [waiter.exception() for waiter in waiters]
+    assert [type(error) for error in errors] == [LookupError, LookupError]
+    assert errors[0] is not errors[1]
+
+
+async def test_happens_when_a_wait_was_cancelled_then_the_others_are_told(
+    moment: Moment,
+) -> None:
+    cancelled, waiter = moment.wait(), moment.wait()
+    cancelled.cancel()
+
+    moment.happens()
+
+    assert waiter.done()
+
+
+async def test_wait_when_it_has_happened_before_then_for_the_next_time(
+    moment: Moment,
+) -> None:
+    moment.happens()
+    waiter = moment.wait()
+
+    assert not waiter.done()
+
+    moment.happens()
+    await waiter

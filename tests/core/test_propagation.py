@@ -1,0 +1,365 @@
+"""Context variables that travel with calls."""
+
+from __future__ import annotations
+
+import asyncio
+import copyreg
+import pickle
+import subprocess
+import sys
+import threading
+from contextvars import Context, ContextVar, copy_context
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import cloudpickle  # pyright: ignore[reportMissingTypeStubs]  # it ships none
+import pytest
+from helpers.actors import AsyncCaller, Caller, Gate
+
+import actorlib
+from actorlib._core import propagation
+from actorlib.exceptions import SerializationError, TaskError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractAsyncContextManager
+
+    from actorlib import ActorHandle, Runtime
+
+    Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
+
+request_id: ContextVar[Any] = actorlib.propagate(ContextVar("request_id"))
+depth: ContextVar[int] = actorlib.propagate(ContextVar("depth", default=7))
+private: ContextVar[str] = ContextVar("private")
+
+process = [
+    pytest.mark.process,
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.usefixtures("runtime"),
+]
+
+
+@pytest.fixture
+def marked() -> Iterator[None]:
+    """Forgets what a test marks."""
+    known = dict(propagation.MARKED)
+    yield
+    propagation.MARKED.clear()
+    propagation.MARKED.update(known)
+
+
+class Reader:
+    """Tells what the variables hold."""
+
+    def read(self) -> tuple[Any, int]:
+        """Both."""
+        return request_id.get(None), depth.get()
+
+    def set_and_read(self, value: str) -> Any:
+        """Sets one and reads it."""
+        request_id.set(value)
+        return request_id.get()
+
+    def ask(self, handle: ActorHandle[Any]) -> Any:
+        """What another actor reads."""
+        return actorlib.get(handle.read.remote())
+
+    def start(self) -> Any:
+        """What a thread with the context of the method reads."""
+        told: list[Any] = []
+        context = copy_context()
+        thread = threading.Thread(
+            target=lambda: told.append(context.run(request_id.get, None))
+        )
+        thread.start()
+        thread.join()
+        return told[0]
+
+
+class LoopedReader(Reader):
+    """The same, with a loop beside it."""
+
+    async def read_later(self) -> tuple[Any, int]:
+        """Both, in a task."""
+        return await asyncio.create_task(_read())
+
+    async def ask_later(self, handle: ActorHandle[Any]) -> Any:
+        """What another actor reads."""
+        return await handle.read.remote()
+
+
+async def _read() -> tuple[Any, int]:
+    return request_id.get(None), depth.get()
+
+
+KINDS = {
+    "serial": actorlib.remote(Reader),
+    "threaded": actorlib.remote(max_concurrency=2)(Reader),
+    "looped": actorlib.remote(LoopedReader),
+}
+each_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+
+
+class TestCalls:
+    """With real processes."""
+
+    pytestmark = process
+
+    @each_kind
+    async def test_variable_when_it_is_set_here_then_the_method_reads_it(
+        self, kind: Any
+    ) -> None:
+        reader = kind.remote()
+        request_id.set("r1")
+
+        assert await reader.read.remote() == ("r1", 7)
+        assert await reader.start.remote() == "r1"
+
+    async def test_variable_when_calls_are_looked_at_then_each_says_its_own(
+        self, runtime: Runtime
+    ) -> None:
+        gate = Gate.remote()
+        request_id.set({"id": "r1"})
+        ref = AsyncCaller.remote().call.remote(gate, "wait")
+        await gate.reached.remote()
+
+        told = {call.method: call.variables for call in runtime.calls()}
+
+        assert told == {"call": {"request_id": {"id": "r1"}}, "wait": told["call"]}
+        await gate.open.remote()
+        await ref
+
+    async def test_variable_when_the_method_is_async_then_it_and_its_tasks_read_it(
+        self,
+    ) -> None:
+        reader = KINDS["looped"].remote()
+        request_id.set("r1")
+        depth.set(8)
+
+        assert await reader.read_later.remote() == ("r1", 8)
+
+    @each_kind
+    async def test_variable_when_the_call_is_over_then_the_next_does_not_see_it(
+        self, kind: Any
+    ) -> None:
+        reader = kind.remote()
+        request_id.set("r1")
+        first = reader.read.remote()
+
+        assert await first == ("r1", 7)
+        clean = asyncio.create_task(_ask(reader), context=Context())
+        assert await clean == (None, 7)
+
+    @each_kind
+    async def test_variable_when_a_method_sets_it_then_it_is_its_own(
+        self, kind: Any
+    ) -> None:
+        reader = kind.remote()
+        request_id.set("r1")
+
+        assert await reader.set_and_read.remote("theirs") == "theirs"
+        assert await reader.read.remote() == ("r1", 7)
+        assert request_id.get() == "r1"
+
+    @each_kind
+    async def test_variable_when_calls_make_calls_then_it_goes_all_the_way(
+        self, kind: Any
+    ) -> None:
+        front, back = kind.remote(), KINDS["serial"].remote()
+        request_id.set({"id": ("r", 1)})
+
+        assert await front.ask.remote(back) == ({"id": ("r", 1)}, 7)
+
+    async def test_variable_when_an_async_method_calls_then_it_goes_all_the_way(
+        self,
+    ) -> None:
+        front, back = KINDS["looped"].remote(), KINDS["serial"].remote()
+        request_id.set("r1")
+
+        assert await front.ask_later.remote(back) == ("r1", 7)
+
+    async def test_variable_when_the_one_between_does_not_know_it_then_it_passes_it_on(
+        self,
+    ) -> None:
+        caller, back = Caller.remote(), KINDS["serial"].remote()
+        request_id.set("r1")
+
+        assert await caller.call.remote(back, "read") == ("r1", 7)
+
+    async def test_variable_when_many_tasks_call_then_each_has_its_own(self) -> None:
+        reader = KINDS["looped"].remote()
+
+        async def ask(number: int) -> Any:
+            request_id.set(number)
+            return (await reader.read_later.remote())[0]
+
+        assert await asyncio.gather(*map(ask, range(20))) == [*range(20)]
+
+    async def test_variable_when_its_value_cannot_be_sent_then_refused_at_remote(
+        self,
+    ) -> None:
+        reader = KINDS["serial"].remote()
+        request_id.set(threading.Lock())
+
+        with pytest.raises(TypeError, match="'request_id' holds a lock") as caught:
+            reader.read.remote()
+
+        assert isinstance(caught.value, SerializationError)
+        request_id.set("r1")
+        assert await reader.read.remote() == ("r1", 7)
+
+    async def test_variable_when_a_worker_s_cannot_be_sent_then_refused_there(
+        self,
+    ) -> None:
+        caller, back = AsyncCaller.remote(), KINDS["serial"].remote()
+
+        with pytest.raises(TaskError, match="'request_id' holds a lock"):
+            await caller.run.remote(_set_lock_and_ask, back)
+
+        assert (await back.read.remote())[1] == 7
+
+    async def test_variable_when_its_value_cannot_be_loaded_there_then_the_call_fails(
+        self,
+    ) -> None:
+        reader = KINDS["serial"].remote()
+        request_id.set(Unloadable())
+
+        with pytest.raises(TypeError, match="'request_id' cannot be loaded here"):
+            await reader.read.remote()
+
+        request_id.set(1)
+        assert await reader.read.remote() == (1, 7)
+
+    async def test_variable_when_it_is_not_marked_then_it_stays_here(self) -> None:
+        caller = Caller.remote()
+        private.set("mine")
+
+        assert await caller.run.remote(_read_private) is None
+
+
+async def _ask(reader: Any) -> Any:
+    return await reader.read.remote()
+
+
+async def _set_lock_and_ask(handle: ActorHandle[Any]) -> Any:
+    request_id.set(threading.Lock())
+    return await handle.read.remote()
+
+
+def _read_private() -> Any:
+    return private.get(None)
+
+
+def _refuse() -> None:
+    raise RuntimeError("not here")
+
+
+class Unloadable:
+    """Pickles, and does not load."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _refuse, ()
+
+
+# The parts.
+
+
+def test_propagate_when_marked_then_it_gives_the_variable_back() -> None:
+    assert isinstance(request_id, ContextVar)
+    assert actorlib.propagate(request_id) is request_id
+
+
+@pytest.mark.parametrize("wrong", [None, "request_id", 1])
+def test_propagate_when_it_is_no_variable_then_refused(wrong: Any) -> None:
+    with pytest.raises(TypeError, match="propagate\\(\\) takes a ContextVar"):
+        actorlib.propagate(wrong)
+
+
+@pytest.mark.usefixtures("marked")
+def test_propagate_when_another_module_has_that_name_then_refused() -> None:
+    other: dict[str, Any] = {"__name__": "other", "ContextVar": ContextVar}
+    code = "import actorlib; actorlib.propagate(ContextVar('request_id'))"
+
+    with pytest.raises(ValueError, match=r"marked already, by .*test_propagation"):
+        exec(code, other)  # a module of another name
+
+
+@pytest.mark.usefixtures("marked")
+def test_propagate_when_its_module_is_loaded_again_then_the_new_one_counts() -> None:
+    new = actorlib.propagate(ContextVar[Any]("request_id"))
+
+    assert pickle.loads(pickle.dumps(new)) is new
+
+
+@pytest.mark.usefixtures("marked")
+def test_enter_when_nobody_has_it_yet_then_who_marks_it_later_has_the_value() -> None:
+    def inside() -> Any:
+        propagation.enter({"later": 5})
+        assert propagation.values()["later"] == 5
+        return actorlib.propagate(ContextVar[Any]("later")).get()
+
+    assert copy_context().run(inside) == 5
+
+
+def test_pickle_when_marked_then_by_name() -> None:
+    assert pickle.loads(pickle.dumps(request_id)) is request_id
+    assert cloudpickle.loads(cloudpickle.dumps(depth)) is depth
+
+
+@pytest.mark.usefixtures("marked")
+def test_pickle_when_it_arrives_where_nobody_has_it_then_it_keeps_its_default() -> None:
+    propagation.MARKED["depth"] = propagation.Marked(depth, "__main__")
+    data = cloudpickle.dumps(depth)
+    del propagation.MARKED["depth"]
+
+    arrived = cloudpickle.loads(data)
+
+    assert arrived is not depth
+    assert (arrived.name, arrived.get()) == ("depth", 7)
+
+
+def test_pickle_when_it_is_not_marked_then_refused_with_what_to_do() -> None:
+    assert ContextVar in copyreg.dispatch_table
+    with pytest.raises(TypeError, match=r"'private'.*actorlib\.propagate"):
+        cloudpickle.dumps(private)
+
+
+SCRIPT = """
+import asyncio
+from contextvars import ContextVar
+import actorlib
+
+name = actorlib.propagate(ContextVar("name", default="nobody"))
+
+@actorlib.remote
+class Greeter:
+    def greet(self):
+        return f"hello {name.get()}"
+
+async def main():
+    async with actorlib.init(num_cpus=1, num_gpus=0):
+        greeter = Greeter.remote()
+        print(await greeter.greet.remote())
+        name.set("you")
+        print(await greeter.greet.remote())
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.process
+def test_variable_when_of_a_script_then_its_classes_travel(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT, encoding="utf-8")
+
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(actorlib.__file__).parents[1],
+        env={"PYTHONPATH": str(Path(actorlib.__file__).parents[1])},
+        timeout=30,
+    )
+
+    assert (done.stdout, done.stderr) == ("hello nobody\nhello you\n", "")

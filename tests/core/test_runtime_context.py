@@ -1,0 +1,497 @@
+from __future__ import annotations
+
+import asyncio
+import atexit
+import gc
+import os
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from helpers.actors import (
+    AsyncCaller,
+    Caller,
+    Counter,
+    Gate,
+    Keeper,
+    end_of,
+    gone,
+    running,
+)
+
+import actorlib
+from actorlib.exceptions import ActorDiedError
+
+if TYPE_CHECKING:
+    from actorlib._core.runtime_options import RuntimeKeywords
+
+pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+
+CALLERS = [Caller, AsyncCaller]
+
+
+@pytest.fixture(scope="module")
+def runtime_options() -> RuntimeKeywords:
+    return {"preload": [__name__], "num_cpus": 4, "grace": 0.5}
+
+
+def ids() -> tuple[Any, ...]:
+    context = actorlib.get_runtime_context()
+    return (
+        context.get_actor_id(),
+        context.get_node_id(),
+        context.get_job_id(),
+        context.get_worker_id(),
+    )
+
+
+def me() -> Any:
+    return actorlib.get_runtime_context().current_actor
+
+
+def about() -> tuple[Any, ...]:
+    context = actorlib.get_runtime_context()
+    return context.get_actor_name(), context.namespace, context.runtime_env
+
+
+@pytest.mark.parametrize("caller_class", CALLERS)
+@pytest.mark.usefixtures("runtime")
+async def test_ctx_001_ids_are_hex_and_stay(caller_class: Any) -> None:
+    first, second = caller_class.remote(), caller_class.remote()
+    seen = await first.run.remote(ids)
+    other = await second.run.remote(ids)
+    here = ids()
+
+    assert all(int(number, 16) >= 0 for number in (*seen, *here[1:]))
+    assert await first.run.remote(ids) == seen
+    assert seen[0] in repr(first)
+    assert seen[0] != other[0]
+    assert seen[1:3] == other[1:3] == here[1:3]
+    assert len({seen[3], other[3], here[3]}) == 3
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_ctx_001_the_owner_is_no_actor() -> None:
+    assert ids()[0] is None
+    assert about() == (None, "default", {})
+
+
+@pytest.mark.parametrize("caller_class", CALLERS)
+@pytest.mark.usefixtures("runtime")
+async def test_ctx_003_an_actor_has_its_own_handle(caller_class: Any) -> None:
+    caller = caller_class.remote()
+
+    own = await caller.run.remote(me)
+
+    assert own == caller
+    assert dir(own) == dir(caller)
+    assert await own.run.remote(os.getpid) == await caller.run.remote(os.getpid)
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_ctx_003_an_async_actor_calls_itself() -> None:
+    async def call_itself() -> int:
+        return await me().run.remote(os.getpid)  # type: ignore[no-any-return]
+
+    caller = AsyncCaller.remote()
+    assert await caller.run.remote(call_itself) == await caller.run.remote(os.getpid)
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_ctx_003_a_class_of_the_test_has_its_own_handle_in_the_constructor() -> (
+    None
+):
+    @actorlib.remote
+    class Own:
+        def __init__(self, keeper: Any) -> None:
+            keeper.keep.remote(actorlib.get_runtime_context().current_actor)
+            self.keeper = keeper
+
+        def echo(self, value: Any = 1) -> Any:
+            return value
+
+    keeper = Keeper.remote()
+    own = Own.remote(keeper)
+    await own
+    kept = await keeper.kept.remote()
+    assert kept == own
+    assert await kept.echo.remote(value=2) == 2
+
+
+@pytest.mark.parametrize("caller_class", CALLERS)
+@pytest.mark.usefixtures("runtime")
+async def test_ctx_003_its_own_handle_does_not_keep_it_alive(caller_class: Any) -> None:
+    def keep_me() -> int:
+        actorlib.kept = me()  # type: ignore[attr-defined]  # a place that stays
+        return os.getpid()
+
+    caller = caller_class.remote()
+    pid, end = await caller.run.remote(keep_me), end_of(caller)
+    del caller
+    await end
+    await gone(pid)
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_ctx_003_nor_does_one_that_it_was_sent() -> None:
+    keeper = Keeper.remote()
+    await keeper.keep.remote(keeper)
+    assert await keeper.kept.remote() == keeper
+    pid, end = await keeper.pid.remote(), end_of(keeper)
+    gc.collect()
+    del keeper
+    await end
+    await gone(pid)
+
+
+@pytest.mark.parametrize("caller_class", CALLERS)
+@pytest.mark.usefixtures("runtime")
+async def test_ctx_003_whom_it_is_handed_to_keeps_it_alive(caller_class: Any) -> None:
+    keeper = Keeper.remote()
+
+    def hand_out(keeper: Any) -> int:
+        keeper.keep.remote(me())
+        return os.getpid()
+
+    caller = caller_class.remote()
+    ref, end = caller.run.remote(hand_out, keeper), end_of(caller)
+    del caller
+    pid = await ref
+    caller = await keeper.kept.remote()
+
+    assert await caller.run.remote(os.getpid) == pid
+    assert not end.done()
+    await keeper.keep.remote(None)
+    del caller
+    await end
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_ctx_003_returned_by_an_actor_that_nobody_held_it_goes_on() -> None:
+    caller = Caller.remote()
+    ref, end = caller.run.remote(me), end_of(caller)
+    del caller
+    own = await ref
+
+    assert await own.run.remote(os.getpid)
+    assert not end.done()
+    del own, ref
+    await end
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_ctx_003_outside_an_actor_there_is_none() -> None:
+    with pytest.raises(RuntimeError, match="no actor"):
+        me()
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_ctx_005_an_actor_that_asks_for_nothing_holds_nothing() -> None:
+    def held() -> dict[str, float]:
+        return actorlib.get_runtime_context().get_assigned_resources()
+
+    assert await Caller.remote().run.remote(held) == {}
+    assert await Caller.options(num_cpus=4).remote().run.remote(held) == {"CPU": 4.0}
+
+
+@pytest.mark.parametrize("caller_class", CALLERS)
+async def test_ctx_007_name_and_namespace(caller_class: Any) -> None:
+    async with running(namespace="mine"):
+        caller = caller_class.options(name="c", namespace="other").remote()
+        assert await caller.run.remote(about) == ("c", "mine", {})
+        assert about()[1] == "mine"
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_context_when_returned_by_an_actor_then_it_arrives() -> None:
+    context = await Caller.remote().run.remote(actorlib.get_runtime_context)
+
+    assert context.get_actor_id()
+    with pytest.raises(RuntimeError, match="no actor"):
+        _ = context.current_actor
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_current_actor_when_the_class_went_by_value_knows_its_methods() -> None:
+    @actorlib.remote
+    class Local:
+        def missing(self) -> str:
+            handle = actorlib.get_runtime_context().current_actor
+            assert handle.missing
+            try:
+                handle.mising  # noqa: B018  # it is looked up
+            except AttributeError as error:
+                return str(error)
+            return ""
+
+    assert "did you mean 'missing'?" in await Local.remote().missing.remote()
+
+
+# exit_actor().
+
+
+@pytest.mark.parametrize("caller_class", CALLERS)
+@pytest.mark.usefixtures("runtime")
+async def test_lif_011_the_call_and_new_ones_fail(caller_class: Any) -> None:
+    caller = caller_class.remote()
+    refs = [
+        caller.run.remote(actorlib.exit_actor),
+        caller.run.remote(os.getpid),
+        caller.run.remote(os.getpid),
+    ]
+    for ref in refs[:1] if caller_class is AsyncCaller else refs:
+        with pytest.raises(ActorDiedError, match="it left by exit_actor") as caught:
+            await ref
+        assert caught.value.exit.cause == "asked"
+        assert caught.value.exit.code in {0, None}  # it may not have left yet
+    await asyncio.gather(*refs, return_exceptions=True)
+    with pytest.raises(ActorDiedError, match="it left by exit_actor"):
+        await caller.run.remote(os.getpid)
+
+
+@actorlib.remote
+class Siblings:
+    """Two kinds of methods, beside which another one leaves."""
+
+    def __init__(self) -> None:
+        self.going = asyncio.Event()
+
+    async def for_ever(self, path: str) -> None:
+        try:
+            self.going.set()
+            await asyncio.Event().wait()
+        finally:
+            with open(path, "w") as file:  # noqa: ASYNC230, PTH123  # a moment
+                file.write("unwound")
+
+    async def until(self, event: Any) -> int:
+        self.going.set()
+        return await event.wait.remote("go") and 5  # type: ignore[no-any-return]
+
+    async def leave(self) -> None:
+        await self.going.wait()
+        actorlib.exit_actor()
+
+    async def leave_from_a_task(self) -> None:
+        async def leave() -> None:
+            actorlib.exit_actor()
+
+        await asyncio.create_task(leave())
+
+    async def leave_from_a_thread(self) -> None:
+        await asyncio.to_thread(actorlib.exit_actor)
+
+    async def stubborn(self) -> None:
+        self.going.set()
+        while True:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                continue
+
+    def leave_plainly(self) -> None:
+        actorlib.exit_actor()
+
+    def plain(self) -> int:
+        return 1
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_lif_011_a_sibling_that_runs_for_ever_is_cancelled_after_the_grace(
+    tmp_path: Any,
+) -> None:
+    siblings, path = Siblings.remote(), tmp_path / "seen"
+    ref = siblings.for_ever.remote(str(path))
+    with pytest.raises(ActorDiedError, match="it left by exit_actor"):
+        await siblings.leave.remote()
+    with pytest.raises(ActorDiedError, match="it left by exit_actor"):
+        await ref
+    assert path.read_text() == "unwound"
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_lif_011_a_sibling_that_does_not_let_itself_be_cancelled_is_killed() -> (
+    None
+):
+    siblings = Siblings.remote()
+    ref = siblings.stubborn.remote()
+    with pytest.raises(ActorDiedError, match="it left by exit_actor"):
+        await siblings.leave.remote()
+    with pytest.raises(ActorDiedError, match="it left by exit_actor"):
+        await ref
+
+
+async def test_lif_011_a_sibling_that_ends_within_the_grace_has_its_result() -> None:
+    async with running(grace=10):
+        siblings, gate = Siblings.remote(), Gate.remote()
+        ref = siblings.until.remote(gate)
+        await gate.reached.remote("go")
+        left = siblings.leave.remote()
+        while not isinstance(
+            (await asyncio.gather(siblings.plain.remote(), return_exceptions=True))[0],
+            ActorDiedError,
+        ):
+            pass
+        await gate.open.remote("go")
+
+        assert await ref == 5
+        with pytest.raises(ActorDiedError):
+            await left
+
+
+@pytest.mark.parametrize(
+    "way", ["leave_from_a_task", "leave_from_a_thread", "leave_plainly"]
+)
+@pytest.mark.usefixtures("runtime", "on_both_loops")
+async def test_lif_011_it_leaves_from_wherever_it_is_called(way: str) -> None:
+    siblings = Siblings.remote()
+    await siblings
+    end = end_of(siblings)
+    with pytest.raises(ActorDiedError, match="it left by exit_actor"):
+        await getattr(siblings, way).remote()
+    await end
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_lif_011_a_plain_actor_leaves_from_a_thread() -> None:
+    def leave() -> None:
+        thread = threading.Thread(target=actorlib.exit_actor)
+        thread.start()
+        thread.join()
+
+    caller = Caller.remote()
+    await caller
+    end = end_of(caller)
+    caller.run.remote(leave)
+    await end
+    with pytest.raises(ActorDiedError, match="it left by exit_actor"):
+        await caller.run.remote(os.getpid)
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_lif_011_in_the_constructor_it_ends_the_actor() -> None:
+    @actorlib.remote
+    class Leaving:
+        def __init__(self) -> None:
+            actorlib.exit_actor()
+
+        def ping(self) -> int:
+            return 1
+
+    with pytest.raises(ActorDiedError, match="it left by exit_actor"):
+        await Leaving.remote().ping.remote()
+
+
+async def test_lif_012_outside_an_actor_it_is_refused() -> None:
+    with pytest.raises(TypeError, match="this is none"):
+        actorlib.exit_actor()
+    async with running():
+        with pytest.raises(TypeError, match="this is none"):
+            actorlib.exit_actor()
+
+
+@pytest.mark.parametrize("caller_class", CALLERS)
+@pytest.mark.usefixtures("runtime")
+async def test_lif_013_code_behind_it_does_not_run(
+    caller_class: Any, tmp_path: Any
+) -> None:
+    path = str(tmp_path / "seen")
+
+    def leave() -> None:
+        try:
+            actorlib.exit_actor()
+        except Exception:  # noqa: BLE001  # what it must not be caught by
+            open(path, "w").close()  # noqa: PTH123  # in the actor
+        open(path, "w").close()  # noqa: PTH123  # likewise
+
+    with pytest.raises(ActorDiedError, match="it left by exit_actor"):
+        await caller_class.remote().run.remote(leave)
+    assert not (tmp_path / "seen").exists()
+
+
+@pytest.mark.parametrize("then", ["return", "raise"])
+@pytest.mark.parametrize("caller_class", CALLERS)
+@pytest.mark.parametrize("options", [{}, {"max_concurrency": 2}], ids=repr)
+@pytest.mark.usefixtures("runtime")
+async def test_lif_013_what_catches_everything_does_not_keep_the_actor(
+    caller_class: Any, options: dict[str, Any], then: str
+) -> None:
+    def leave() -> str:
+        try:
+            actorlib.exit_actor()
+        except BaseException as error:
+            if then == "raise":
+                raise ValueError("instead") from error
+        return "stayed"
+
+    caller = caller_class.options(**options).remote()
+    await caller
+    end = end_of(caller)
+    with pytest.raises(ActorDiedError, match="it left by exit_actor") as caught:
+        await caller.run.remote(leave)
+    await end
+    with pytest.raises(ActorDiedError, match="it left by exit_actor") as caught:
+        await caller.run.remote(os.getpid)
+    assert caught.value.exit.code == 0
+
+
+@pytest.mark.parametrize("kind", ["serial", "threaded", "looped"])
+@pytest.mark.parametrize("catches", [False, True])
+@pytest.mark.usefixtures("runtime")
+async def test_lif_013_atexit_handlers_run_when_the_constructor_leaves(
+    tmp_path: Any, kind: str, *, catches: bool
+) -> None:
+    path = str(tmp_path / "seen")
+
+    class Leaving:
+        def __init__(self) -> None:
+            atexit.register(lambda: open(path, "w").close())  # noqa: PTH123  # in the actor
+            try:
+                actorlib.exit_actor()
+            except BaseException:
+                if not catches:
+                    raise
+
+        def ping(self) -> int:
+            return 1
+
+    class LoopedLeaving(Leaving):
+        async def wait(self) -> None: ...
+
+    made = actorlib.remote(LoopedLeaving if kind == "looped" else Leaving)
+    actor = made.options(max_concurrency=2 if kind == "threaded" else None).remote()
+    with pytest.raises(ActorDiedError, match="it left by exit_actor") as caught:
+        await actor.ping.remote()
+    assert caught.value.exit.code == 0
+    assert (tmp_path / "seen").exists()
+
+
+@pytest.mark.parametrize("caller_class", CALLERS)
+@pytest.mark.usefixtures("runtime")
+async def test_lif_013_atexit_handlers_run_and_earlier_answers_arrive(
+    caller_class: Any, tmp_path: Any
+) -> None:
+    path = str(tmp_path / "seen")
+
+    def register() -> None:
+        atexit.register(lambda: open(path, "w").close())  # noqa: PTH123  # in the actor
+
+    caller = caller_class.remote()
+    registered = caller.run.remote(register)
+    left = caller.run.remote(actorlib.exit_actor)
+    end = end_of(caller)
+    await registered
+    with pytest.raises(ActorDiedError):
+        await left
+    await end
+    assert (tmp_path / "seen").exists()
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_lif_011_a_name_is_free_as_soon_as_its_actor_leaves() -> None:
+    counter = Counter.options(name="c").remote()
+    await counter
+    ref = counter.__ray_call__.remote(lambda _: actorlib.exit_actor())
+    with pytest.raises(ActorDiedError):
+        await ref
+    assert await Counter.options(name="c").remote().add.remote() == 1

@@ -1,0 +1,85 @@
+"""Which of an actor's calls run, as it follows from what has no answer."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import actorlib
+from actorlib._core.actor_options import ActorOptions
+from actorlib._core.interface import interface_of
+from actorlib._owner.calls_under_way import UnderWay, with_states
+
+if TYPE_CHECKING:
+    from actorlib._core.snapshot import CallState
+
+
+class Plain:
+    def a(self) -> None: ...
+
+    @actorlib.method(concurrency_group="io")
+    def b(self) -> None: ...
+
+
+class Mixed(Plain):
+    async def c(self) -> None:
+        await asyncio.sleep(0)
+
+
+def states(
+    cls: type, methods: str, *, is_busy: bool = False, **options: Any
+) -> list[CallState]:
+    calls = [UnderWay(n, m, "sent", None, None, None) for n, m in enumerate(methods, 1)]
+    given = ActorOptions(**options)
+    found = with_states(calls, interface_of(cls), given, is_busy=is_busy)
+    return [call.state for call in found]
+
+
+Q, R = "queued", "running"
+IO = {"concurrency_groups": {"io": 1}}
+
+
+@pytest.mark.parametrize(
+    ("cls", "methods", "options", "told"),
+    [
+        (Plain, "aaa", {}, [R, Q, Q]),
+        (Plain, "aaa", {"max_concurrency": 2}, [R, R, Q]),
+        (Plain, "abab", IO, [R, R, Q, Q]),
+        (Mixed, "cacac", {}, [R, R, R, Q, R]),
+        (Mixed, "ccac", {"max_concurrency": 1}, [R, Q, Q, Q]),
+        (Mixed, "abcab", IO, [R, R, R, Q, Q]),
+        (Mixed, "aac", {"max_concurrency": 2}, [R, Q, R]),
+    ],
+)
+def test_states_when_calls_were_sent_then_as_many_run_as_may(
+    cls: type, methods: str, options: dict[str, Any], told: list[str]
+) -> None:
+    assert states(cls, methods, **options) == told
+
+
+def test_states_when_the_actor_runs_what_came_over_a_link_then_all_wait() -> None:
+    assert states(Plain, "aa", is_busy=True) == [Q, Q]
+
+
+def test_states_when_a_call_was_moved_to_a_group_then_it_counts_there() -> None:
+    face, options = interface_of(Plain), ActorOptions(concurrency_groups={"io": 1})
+    moved = UnderWay(1, "a", "sent", None, {"group": "io"}, None)
+    other = UnderWay(2, "b", "sent", None, None, None)
+
+    found = with_states([moved, other], face, options)
+
+    assert [call.state for call in found] == [R, Q]
+
+
+def test_states_when_a_stream_waits_for_its_reader_then_the_next_runs() -> None:
+    calls = [
+        UnderWay(1, "a", "sent", None, None, None, gives_way=True),
+        UnderWay(2, "a", "sent", None, None, None),
+        UnderWay(0, "a", "pending_arguments", None, None, None),
+    ]
+
+    found = with_states(calls, interface_of(Plain), ActorOptions())
+
+    assert [call.state for call in found] == [R, R, "pending_arguments"]

@@ -1,0 +1,327 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from actorlib._core.actor_options import ActorOptions
+from actorlib._core.ids import ActorId
+from actorlib._core.interface import interface_of
+from actorlib._owner.actor_record import ActorRecord
+from actorlib._owner.exit_reason import Remains, died, exit_of, unavailable, under_way
+from actorlib._processes.last_words import last_words
+from actorlib._processes.launcher import ProcessExit
+from actorlib.exceptions import ActorDiedError, ActorUnschedulableError, Exit
+
+LEFT = ProcessExit(code=0)
+FAILED = ProcessExit(code=3)
+SEGFAULT = ProcessExit(signal=11)
+KILLED = ProcessExit(signal=9, peak=5 * 1024**2)
+RAN = Remains(
+    process=LEFT, was_ready=True, under_way=("ping",), log_tail="last words", pid=123
+)
+
+
+@pytest.mark.parametrize(
+    ("remains", "cause"),
+    [
+        (Remains(process=LEFT), "exited"),
+        (Remains(process=FAILED), "exited"),
+        (Remains(process=SEGFAULT), "crashed"),
+        (Remains(process=KILLED), "crashed"),
+        (Remains(process=KILLED, is_memory_short=True), "out of memory"),
+        (Remains(process=SEGFAULT, is_memory_short=True), "crashed"),
+        (Remains(process=FAILED, is_memory_short=True), "exited"),
+        (Remains(process=KILLED, asked="it was killed"), "asked"),
+        (Remains(process=KILLED, interrupted="to be restarted"), "restarted"),
+        (Remains(process=KILLED, asked="killed", interrupted="before"), "asked"),
+        (Remains(process=ProcessExit(trouble="fork failed")), "failed to start"),
+        (Remains(process=ProcessExit(trouble="gone"), was_ready=True), "lost"),
+        (Remains(process=ProcessExit(trouble="gone"), pid=123), "failed to start"),
+        (Remains(process=FAILED, constructor="ValueError: no"), "failed to start"),
+        (Remains(process=KILLED, protocol="no frame"), "crashed"),
+    ],
+)
+def test_exit_of_when_something_is_known_then_the_cause(
+    remains: Remains, cause: str
+) -> None:
+    assert exit_of(remains).cause == cause
+
+
+@pytest.mark.parametrize(
+    ("weaker", "stronger", "cause"),
+    [
+        ({"constructor": "ValueError: no"}, {"asked": "it was killed"}, "asked"),
+        ({"process": ProcessExit(trouble="gone")}, {"asked": "killed"}, "asked"),
+        ({"is_memory_short": True}, {"asked": "it was killed"}, "asked"),
+        (
+            {"is_memory_short": True, "process": KILLED},
+            {"constructor": "ValueError: no"},
+            "failed to start",
+        ),
+        ({"protocol": "no frame"}, {"process": ProcessExit(trouble="gone")}, "lost"),
+        ({"is_memory_short": True}, {"protocol": "no frame"}, "crashed"),
+    ],
+)
+def test_exit_of_when_two_things_are_known_then_the_stronger_one_is_the_cause(
+    weaker: dict[str, object], stronger: dict[str, object], cause: str
+) -> None:
+    remains = replace(RAN, **{"process": KILLED, **weaker, **stronger})
+
+    assert exit_of(remains).cause == cause
+
+
+@pytest.mark.parametrize(
+    ("remains", "text"),
+    [
+        (Remains(process=KILLED, asked="it was killed"), "it was killed"),
+        (Remains(process=FAILED, constructor="ValueError: no"), "ValueError: no"),
+        (Remains(process=ProcessExit(trouble="fork failed")), "fork failed"),
+        (Remains(process=KILLED, protocol="no frame"), "no frame"),
+        (Remains(process=KILLED, is_memory_short=True), "5 MiB at its peak"),
+        (Remains(process=FAILED), "its own code ended its process"),
+        (Remains(process=SEGFAULT), "a signal ended its process"),
+    ],
+)
+def test_exit_of_when_something_is_known_then_the_reason_says_it(
+    remains: Remains, text: str
+) -> None:
+    assert text in exit_of(remains).reason
+
+
+def test_exit_of_when_the_constructor_raised_then_its_traceback_is_told() -> None:
+    raised = Remains(
+        process=FAILED, constructor="ValueError: no", traceback="Trace\nValueError: no"
+    )
+    how = exit_of(raised)
+    assert how.constructor == "Trace\nValueError: no"
+    assert str(how).endswith("Its constructor raised:\n  | Trace\n  | ValueError: no")
+    assert ActorDiedError("", exit=how).actor_init_failed
+
+    killed = exit_of(replace(raised, asked="it was killed"))
+    assert not ActorDiedError("", exit=killed).actor_init_failed
+
+
+@pytest.mark.parametrize("process", [LEFT, SEGFAULT, KILLED])
+@pytest.mark.parametrize("was_ready", [True, False])
+def test_exit_of_when_it_was_never_ready_then_the_reason_says_so(
+    process: ProcessExit, *, was_ready: bool
+) -> None:
+    remains = Remains(process=process, was_ready=was_ready, is_memory_short=True)
+
+    said = "before it was ready" in exit_of(remains).reason
+
+    assert said is not was_ready
+
+
+@pytest.mark.parametrize("process", [LEFT, FAILED, SEGFAULT, KILLED])
+def test_exit_of_when_the_process_ended_then_how_is_kept(process: ProcessExit) -> None:
+    found = exit_of(replace(RAN, process=process))
+
+    assert (found.code, found.signal, found.pid) == (process.code, process.signal, 123)
+
+
+def test_exit_of_when_it_was_not_asked_for_then_the_last_words_and_the_method() -> None:
+    found = exit_of(RAN)
+
+    assert (found.log_tail, found.method) == ("last words", "ping")
+
+
+def test_exit_of_when_it_was_asked_for_then_neither_last_words_nor_method() -> None:
+    found = exit_of(replace(RAN, asked="it was killed"))
+
+    assert (found.log_tail, found.method) == ("", None)
+
+
+# What is told to whoever asks something of it.
+
+
+class Model:
+    pass
+
+
+CRASH = Exit(cause="crashed", signal=9, reason="a signal ended its process")
+
+
+def record_of(how: Exit | None) -> ActorRecord:
+    return ActorRecord(
+        id=ActorId(b"\xab"),
+        interface=interface_of(Model),
+        options=ActorOptions(),
+        exit=how,
+    )
+
+
+def test_died_when_it_has_ended_then_how_and_why() -> None:
+    cause = ValueError("no")
+
+    error = died(record_of(CRASH), cause, " after 2 restarts (max_restarts=2)")
+
+    assert isinstance(error, ActorDiedError)
+    assert str(error) == (
+        "Model is dead after 2 restarts (max_restarts=2): a signal ended its "
+        "process (SIGKILL)"
+    )
+    assert (error.exit, error.actor_id, error.__cause__) == (CRASH, "ab", cause)
+
+
+def test_died_when_it_is_only_about_to_end_then_it_was_asked_for() -> None:
+    error = died(record_of(None), None, "")
+
+    assert isinstance(error, ActorDiedError)
+    assert (str(error), error.exit.cause) == (
+        "Model is dead: it is ending",
+        "asked",
+    )
+
+
+def test_died_when_it_could_never_be_placed_then_that_error() -> None:
+    error = died(record_of(CRASH), ActorUnschedulableError("too much"), "")
+
+    assert isinstance(error, ActorUnschedulableError)
+    assert (str(error), error.actor_id) == ("too much", "ab")
+
+
+def test_unavailable_when_told_then_which_attempt_and_the_way_out() -> None:
+    error = unavailable(record_of(None), CRASH, "attempt 1 of 2, in 0.4 s")
+
+    assert str(error) == (
+        "Model is restarting, attempt 1 of 2, in 0.4 s; await its handle to wait "
+        "for it, or let max_task_retries send calls again. It was restarted because: "
+        "a signal ended its process (SIGKILL)"
+    )
+    assert (error.exit, error.actor_id) == (CRASH, "ab")
+
+
+# What ran.
+
+
+class Plain:
+    def ping(self) -> None: ...
+
+    def crash(self) -> None: ...
+
+
+class Mixed:
+    def ping(self) -> None: ...
+
+    def crash(self) -> None: ...
+
+    async def sleep(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("cls", "options", "sent", "ran"),
+    [
+        (Plain, {}, [], ()),
+        (Plain, {}, ["ping", "crash"], ("ping",)),
+        (Plain, {"max_concurrency": 3}, ["ping"] * 5, ("ping",) * 3),
+        (Mixed, {}, ["sleep", "ping", "crash", "sleep"], ("sleep", "ping", "sleep")),
+        (Mixed, {"max_concurrency": 2}, ["ping", "crash", "sleep"], ("ping", "crash")),
+    ],
+)
+def test_under_way_when_calls_had_come_then_those_that_may_run_at_once(
+    cls: type, options: dict[str, int], sent: list[str], ran: tuple[str, ...]
+) -> None:
+    record = ActorRecord(
+        id=ActorId(b"\xab"),
+        interface=interface_of(cls),
+        options=ActorOptions(**options),
+    )
+    assert under_way(record, sent) == ran
+
+
+@pytest.mark.parametrize(
+    ("ran", "told"),
+    [
+        (None, "a signal ended its process (SIGSEGV)"),
+        ((), "a signal ended its process while idle (SIGSEGV)"),
+        (("ping",), "a signal ended its process (SIGSEGV), while it ran ping"),
+        (
+            ("ping", "crash"),
+            "a signal ended its process (SIGSEGV), with ping and 1 other under way",
+        ),
+        (
+            ("ping",) * 9,
+            "a signal ended its process (SIGSEGV), with ping and 8 others under way",
+        ),
+    ],
+)
+def test_exit_of_when_a_signal_ended_it_then_what_ran(
+    ran: tuple[str, ...] | None, told: str
+) -> None:
+    remains = Remains(process=SEGFAULT, was_ready=True, under_way=ran)
+    assert str(exit_of(remains)) == told
+
+
+def test_exit_of_when_it_was_not_ready_then_it_was_not_idle() -> None:
+    remains = Remains(process=SEGFAULT, under_way=())
+    assert str(exit_of(remains)) == (
+        "a signal ended its process before it was ready (SIGSEGV)"
+    )
+
+
+FAULT = """\
+terminate called
+Fatal Python error: Segmentation fault
+
+Thread 0x00007f01 (most recent call first):
+  File "/ours/_worker/looped.py", line 5 in run
+  File "/usr/lib/python3.11/threading.py", line 1 in _bootstrap
+
+Current thread 0x00007f02 (most recent call first):
+  File "/usr/lib/python3.11/ctypes/__init__.py", line 3 in string_at
+  File "/home/me/model.py", line 7 in crash
+  File "/ours/_worker/serial.py", line 218 in _serve_call
+  File "/ours/_worker/__main__.py", line 9 in live
+  File "<string>", line 1 in <module>
+
+Extension modules: msgpack._cmsgpack (total: 1)""".splitlines()
+
+
+def test_last_words_when_python_tells_of_a_fault_then_the_user_s_frames_alone() -> None:
+    assert last_words(FAULT, "/ours/").splitlines() == [
+        "terminate called",
+        "Fatal Python error: Segmentation fault",
+        "Current thread 0x00007f02 (most recent call first):",
+        '  File "/usr/lib/python3.11/ctypes/__init__.py", line 3 in string_at',
+        '  File "/home/me/model.py", line 7 in crash',
+    ]
+
+
+def test_last_words_when_it_was_not_in_the_user_s_code_then_the_error_alone() -> None:
+    idle = [line for line in FAULT if "ctypes" not in line and "model.py" not in line]
+    assert last_words(idle, "/ours/").splitlines() == FAULT[:2]
+
+
+def test_last_words_when_the_thread_is_not_known_then_frames_of_all() -> None:
+    told = [line.replace("Current thread", "Thread") for line in FAULT]
+    assert len(last_words(told, "/ours/").splitlines()) == 5
+
+
+def test_last_words_when_a_traceback_has_our_frames_then_they_are_left_out() -> None:
+    told = [
+        "Traceback (most recent call last):",
+        '  File "/ours/_worker/serial.py", line 218, in _serve_call',
+        "    value = method(*args, **kwargs)",
+        "            ^^^^^^^^^^^^^^^^^^^^^^^",
+        '  File "/home/me/model.py", line 7, in crash',
+        "    raise SystemExit",
+        "SystemExit: 3",
+    ]
+    assert last_words(told, "/ours/").splitlines() == [told[0], *told[4:]]
+
+
+def test_last_words_when_there_are_many_then_the_last() -> None:
+    assert last_words([f"line {n}" for n in range(50)]).splitlines() == [
+        f"line {n}" for n in range(30, 50)
+    ]
+
+
+def test_exit_of_when_python_says_where_it_was_then_that_method_is_named() -> None:
+    tail = last_words(FAULT, "/ours/")
+    remains = Remains(
+        process=SEGFAULT, was_ready=True, under_way=("ping", "crash"), log_tail=tail
+    )
+    found = exit_of(remains)
+    assert (found.method, found.others) == ("crash", 1)

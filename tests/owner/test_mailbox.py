@@ -1,0 +1,639 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from actorlib._core.ids import ActorId
+from actorlib._owner.mailbox import Mailbox
+from actorlib._owner.restart_policy import Retries
+from actorlib._wire.messages import CALL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from actorlib._wire.messages import Frame
+
+
+@pytest.fixture
+def mailbox() -> Iterator[Mailbox[str]]:
+    box: Mailbox[str] = Mailbox()
+    yield box
+    box.check()
+
+
+def post(mailbox: Mailbox[str], reply: str, method: str = "ping") -> int:
+    number, _ = mailbox.post(reply, method, None, b"")
+    return number
+
+
+# Posting.
+
+
+def test_post_when_the_actor_is_not_ready_then_the_call_waits(
+    mailbox: Mailbox[str],
+) -> None:
+    assert mailbox.post("me", "ping", None, b"x") == (1, None)
+    assert repr(mailbox) == "<Mailbox closed, 1 waiting, 0 sent>"
+
+
+def test_post_when_the_actor_is_ready_then_its_frame_goes(
+    mailbox: Mailbox[str],
+) -> None:
+    mailbox.opened()
+
+    number, frame = mailbox.post("me", "ping", [ActorId(b"a")], b"x")
+
+    assert frame == (CALL, number, "ping", [b"a"], b"x")
+    assert repr(mailbox) == "<Mailbox open, 0 waiting, 1 sent>"
+
+
+def test_post_when_repeated_then_numbers_go_up(mailbox: Mailbox[str]) -> None:
+    numbers = [post(mailbox, "me") for _ in range(2)]
+    mailbox.opened()
+    numbers += [post(mailbox, "me") for _ in range(2)]
+
+    assert numbers == sorted(set(numbers))
+    assert 0 not in numbers  # it stands for the constructor
+
+
+def test_opened_when_calls_wait_then_their_frames_in_order(
+    mailbox: Mailbox[str],
+) -> None:
+    for method in ("a", "b", "c"):
+        mailbox.post("me", method, None, method.encode())
+
+    frames = mailbox.opened()
+
+    assert [(frame[2], frame[4]) for frame in frames] == [
+        ("a", b"a"),
+        ("b", b"b"),
+        ("c", b"c"),
+    ]
+    assert repr(mailbox) == "<Mailbox open, 0 waiting, 3 sent>"
+
+
+# Answers.
+
+
+def test_settle_when_an_answer_comes_then_it_is_for_whoever_asked(
+    mailbox: Mailbox[str],
+) -> None:
+    mailbox.opened()
+    first, second = post(mailbox, "one"), post(mailbox, "two")
+
+    assert [mailbox.settle(second), mailbox.settle(first)] == ["two", "one"]
+    assert len(mailbox) == 0
+
+
+def test_settle_when_it_comes_twice_then_the_second_is_for_nobody(
+    mailbox: Mailbox[str],
+) -> None:
+    mailbox.opened()
+    number = post(mailbox, "me")
+    mailbox.settle(number)
+
+    assert mailbox.settle(number) is None
+
+
+def test_settle_when_nobody_asked_then_none(mailbox: Mailbox[str]) -> None:
+    assert mailbox.settle(5) is None
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_replace_when_there_is_no_answer_then_it_is_for_somebody_else(
+    mailbox: Mailbox[str], *, is_open: bool
+) -> None:
+    if is_open:
+        mailbox.opened()
+    number = post(mailbox, "me")
+
+    mailbox.replace(number, "you")
+    mailbox.opened()
+
+    assert mailbox.settle(number) == "you"
+
+
+def test_replace_when_it_was_answered_then_nothing(mailbox: Mailbox[str]) -> None:
+    mailbox.opened()
+    number = post(mailbox, "me")
+    mailbox.settle(number)
+
+    mailbox.replace(number, "you")
+
+    assert len(mailbox) == 0
+
+
+# Calls that nobody wants any more.
+
+
+def test_drop_when_it_waits_then_its_frame_and_it_never_goes(
+    mailbox: Mailbox[str],
+) -> None:
+    number = post(mailbox, "me")
+    post(mailbox, "you")
+
+    frame = mailbox.drop(number)
+
+    assert frame == (CALL, number, "ping", None, b"")
+    assert [frame[1] for frame in mailbox.opened()] == [number + 1]
+
+
+def test_drop_when_it_was_sent_then_no_frame_and_its_answer_is_for_nobody(
+    mailbox: Mailbox[str],
+) -> None:
+    mailbox.opened()
+    number = post(mailbox, "me")
+
+    assert mailbox.drop(number) is None
+    assert mailbox.settle(number) is None
+
+
+def test_drop_when_it_is_not_there_then_nothing(mailbox: Mailbox[str]) -> None:
+    assert mailbox.drop(5) is None
+
+
+def test_was_sent_when_waiting_sent_and_answered_then_only_in_between(
+    mailbox: Mailbox[str],
+) -> None:
+    number = post(mailbox, "me")
+    seen = [mailbox.was_sent(number)]
+    mailbox.opened()
+    seen.append(mailbox.was_sent(number))
+    mailbox.settle(number)
+    seen.append(mailbox.was_sent(number))
+
+    assert seen == [False, True, False]
+
+
+# What runs.
+
+
+def test_has_dropped_when_a_call_is_forgotten_then_whether_it_was_sent(
+    mailbox: Mailbox[str],
+) -> None:
+    waits = post(mailbox, "me")
+    mailbox.drop(waits)
+    seen = [mailbox.has_dropped]
+    mailbox.opened()
+    mailbox.drop(post(mailbox, "me"))
+    seen.append(mailbox.has_dropped)
+
+    assert seen == [False, True]
+
+
+# The end.
+
+
+def test_closed_when_calls_are_left_then_all_replies_in_order(
+    mailbox: Mailbox[str],
+) -> None:
+    post(mailbox, "one")
+    mailbox.opened()
+    post(mailbox, "two")
+
+    assert mailbox.closed() == (["one", "two"], [])
+    assert len(mailbox) == 0
+
+
+def test_closed_when_calls_never_went_then_their_frames_too(
+    mailbox: Mailbox[str],
+) -> None:
+    number = post(mailbox, "one")
+
+    replies, frames = mailbox.closed()
+
+    assert replies == ["one"]
+    assert [frame[1] for frame in frames] == [number]
+
+
+def test_closed_when_a_call_comes_afterwards_then_it_waits(
+    mailbox: Mailbox[str],
+) -> None:
+    mailbox.opened()
+    mailbox.closed()
+
+    _, frame = mailbox.post("me", "ping", None, b"")
+
+    assert frame is None
+
+
+# The end of a process, and another one.
+
+
+def post_kept(
+    mailbox: Mailbox[str], reply: str, times: int = 1, payload: bytes = b""
+) -> int:
+    number, _ = mailbox.post(reply, "ping", None, payload, None, Retries(times))
+    return number
+
+
+def numbers_of(frames: list[Frame]) -> list[int]:
+    return [frame[1] for frame in frames]
+
+
+def test_ret_001_a_call_that_was_sent_and_has_no_retries_is_lost(
+    mailbox: Mailbox[str],
+) -> None:
+    mailbox.opened()
+    post(mailbox, "me")
+
+    assert not mailbox.outlives
+    assert mailbox.interrupted() == (["me"], [])
+    assert mailbox.opened() == []
+
+
+def test_interrupted_when_calls_have_retries_then_they_go_again_as_they_were(
+    mailbox: Mailbox[str],
+) -> None:
+    mailbox.opened()
+    number, frame = mailbox.post("me", "ping", [ActorId(b"a")], b"x", None, Retries(1))
+
+    assert mailbox.outlives
+    assert mailbox.interrupted() == ([], [])
+    assert not mailbox.was_sent(number)
+    assert mailbox.opened() == [frame]
+    assert mailbox.settle(number) == "me"
+    assert mailbox.release(number) == frame
+
+
+def test_interrupted_when_some_have_retries_then_those_go_in_order_before_newer_ones(
+    mailbox: Mailbox[str],
+) -> None:
+    mailbox.opened()
+    first = post_kept(mailbox, "a")
+    post(mailbox, "b")
+    third = post_kept(mailbox, "c")
+
+    assert mailbox.interrupted() == (["b"], [])
+    fourth = post_kept(mailbox, "d")
+    assert numbers_of(mailbox.opened()) == [first, third, fourth]
+
+
+def test_interrupted_when_retries_are_used_up_then_lost_and_the_frame_comes_back(
+    mailbox: Mailbox[str],
+) -> None:
+    mailbox.opened()
+    number = post_kept(mailbox, "me", times=2)
+    for _ in range(2):
+        assert mailbox.interrupted() == ([], [])
+        mailbox.opened()
+
+    assert not mailbox.outlives
+    replies, frames = mailbox.interrupted()
+
+    assert (replies, numbers_of(frames)) == (["me"], [number])
+    assert len(mailbox) == 0
+
+
+def test_interrupted_when_retries_are_without_end_then_never_lost(
+    mailbox: Mailbox[str],
+) -> None:
+    mailbox.opened()
+    number = post_kept(mailbox, "me", times=-1)
+    for _ in range(50):
+        assert mailbox.interrupted() == ([], [])
+        assert numbers_of(mailbox.opened()) == [number]
+
+
+def test_ret_009_what_was_answered_does_not_go_again(mailbox: Mailbox[str]) -> None:
+    mailbox.opened()
+    number = post_kept(mailbox, "me")
+    mailbox.settle(number)
+    mailbox.release(number)
+
+    assert mailbox.interrupted() == ([], [])
+    assert mailbox.opened() == []
+
+
+def test_ret_010_what_was_cancelled_does_not_go_again(mailbox: Mailbox[str]) -> None:
+    mailbox.opened()
+    number = post_kept(mailbox, "me")
+
+    frame = mailbox.drop(number)
+
+    assert frame is not None
+    assert frame[1] == number
+    assert mailbox.interrupted() == ([], [])
+    assert mailbox.opened() == []
+
+
+def test_interrupted_when_calls_never_went_then_they_wait_at_no_cost(
+    mailbox: Mailbox[str],
+) -> None:
+    plain, kept = post(mailbox, "me"), post_kept(mailbox, "you")
+
+    assert mailbox.interrupted() == ([], [])
+    assert numbers_of(mailbox.opened()) == [plain, kept]
+    assert mailbox.interrupted() == (["me"], [])
+    assert numbers_of(mailbox.opened()) == [kept]
+
+
+def test_ret_008_a_call_posted_meanwhile_waits_at_the_cost_of_one_retry(
+    mailbox: Mailbox[str],
+) -> None:
+    mailbox.opened()
+    mailbox.interrupted()
+    number = post_kept(mailbox, "me", times=1)
+
+    assert repr(mailbox) == "<Mailbox away, 1 waiting, 0 sent>"
+    assert numbers_of(mailbox.opened()) == [number]
+    assert mailbox.interrupted()[0] == ["me"]
+
+
+def test_ret_008_a_call_posted_meanwhile_without_retries_is_not_taken(
+    mailbox: Mailbox[str],
+) -> None:
+    mailbox.opened()
+    mailbox.interrupted()
+
+    assert mailbox.post("me", "ping", None, b"") == (0, None)
+    assert len(mailbox) == 0
+
+
+def test_replace_when_a_call_goes_again_then_the_answer_is_for_the_new_one(
+    mailbox: Mailbox[str],
+) -> None:
+    mailbox.opened()
+    number = post_kept(mailbox, "me")
+    mailbox.interrupted()
+
+    mailbox.replace(number, "you")
+    mailbox.opened()
+
+    assert mailbox.settle(number) == "you"
+    mailbox.release(number)
+
+
+# A method that raised, and is called again.
+
+
+def test_again_when_it_may_then_the_same_call_with_a_new_number(
+    mailbox: Mailbox[str],
+) -> None:
+    mailbox.opened()
+    first = post_kept(mailbox, "me", times=2, payload=b"x")
+    other = post(mailbox, "you")
+
+    frame = mailbox.again(first)
+
+    assert frame is not None
+    assert frame[1] > other
+    assert frame[2:] == ("ping", None, b"x")
+    assert mailbox.current(first) == frame[1]
+    assert mailbox.was_sent(first)
+    assert mailbox.settle(first) is None
+    assert mailbox.settle(frame[1]) == "me"
+    mailbox.release(frame[1])
+
+
+def test_again_when_retries_are_used_up_then_none(mailbox: Mailbox[str]) -> None:
+    mailbox.opened()
+    first = post_kept(mailbox, "me", times=1)
+    second = mailbox.again(first)
+
+    assert second is not None
+    assert mailbox.again(second[1]) is None
+    assert mailbox.settle(second[1]) == "me"
+    mailbox.release(second[1])
+
+
+def test_again_when_it_was_never_kept_or_is_over_then_none(
+    mailbox: Mailbox[str],
+) -> None:
+    mailbox.opened()
+
+    assert mailbox.again(post(mailbox, "me")) is None
+    assert mailbox.again(99) is None
+
+
+@pytest.mark.parametrize("how", ["drop", "interrupted", "closed", "release"])
+def test_again_when_the_call_is_over_then_its_first_number_is_forgotten(
+    mailbox: Mailbox[str], how: str
+) -> None:
+    mailbox.opened()
+    first = post_kept(mailbox, "me", times=1)
+    frame = mailbox.again(first)
+    assert frame is not None
+
+    if how == "drop":
+        assert mailbox.drop(first) == frame
+    elif how == "release":
+        mailbox.settle(frame[1])
+        assert mailbox.release(frame[1]) == frame
+    else:
+        assert getattr(mailbox, how)() == (["me"], [frame])
+
+    assert mailbox.current(first) == first
+    assert (len(mailbox), mailbox.kept) == (0, {})
+
+
+def test_closed_when_calls_are_kept_then_their_frames_come_back_too(
+    mailbox: Mailbox[str],
+) -> None:
+    mailbox.opened()
+    sent = post_kept(mailbox, "me")
+    mailbox.interrupted()
+    mailbox.opened()
+    post(mailbox, "you")
+
+    replies, frames = mailbox.closed()
+
+    assert (replies, numbers_of(frames)) == (["me", "you"], [sent])
+
+
+def test_check_when_a_call_is_kept_for_nothing_then_it_raises() -> None:
+    mailbox: Mailbox[str] = Mailbox()
+    mailbox.opened()
+    mailbox.settle(post_kept(mailbox, "me"))
+
+    with pytest.raises(AssertionError, match="kept for nothing"):
+        mailbox.check()
+
+
+def test_check_when_a_number_is_left_then_it_raises() -> None:
+    mailbox: Mailbox[str] = Mailbox()
+    mailbox._renumbered[1] = 2
+
+    with pytest.raises(AssertionError, match="numbers of calls"):
+        mailbox.check()
+
+
+def test_check_when_calls_wait_for_an_actor_that_is_ready_then_it_raises() -> None:
+    mailbox: Mailbox[str] = Mailbox()
+    post(mailbox, "me")
+    mailbox._is_open = True
+
+    with pytest.raises(AssertionError, match="although the actor is ready"):
+        mailbox.check()
+
+
+def test_check_when_a_call_is_in_two_places_then_it_raises() -> None:
+    mailbox: Mailbox[str] = Mailbox()
+    mailbox.sent[post(mailbox, "me")] = ("me", "ping")
+
+    with pytest.raises(AssertionError, match="two places"):
+        mailbox.check()
+
+
+class MailboxMachine(RuleBasedStateMachine):
+    """Against a naive model: what each call is, in the order in which it was made.
+
+    A call is known by the number that it was posted with, as its caller knows it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mailbox: Mailbox[int] = Mailbox()
+        self.is_open = False
+        self.is_away = False
+        self.waiting: list[int] = []
+        self.sent: list[int] = []
+        self.now: dict[int, int] = {}
+        self.left: dict[int, int] = {}
+        self.wanted: dict[int, int] = {}
+        self.over: list[int] = []
+
+    def went(self, frames: list[Frame]) -> list[int]:
+        first = {now: number for number, now in self.now.items()}
+        return [first[frame[1]] for frame in frames]
+
+    def take(self, data: st.DataObject, numbers: list[int]) -> int:
+        number = data.draw(st.sampled_from(numbers))
+        numbers.remove(number)
+        self.over.append(number)
+        return number
+
+    def kept(self, numbers: list[int]) -> list[int]:
+        return [number for number in numbers if number in self.left]
+
+    @rule(reply=st.integers(), times=st.integers(-1, 3))
+    def post(self, reply: int, times: int) -> None:
+        retries = Retries(times) if times else None
+        number, frame = self.mailbox.post(reply, "ping", None, b"", None, retries)
+        if self.is_away and not times:
+            assert (number, frame) == (0, None)
+            return
+        assert number not in self.wanted
+        self.wanted[number] = reply
+        self.now[number] = number
+        if times:
+            self.left[number] = times - 1 if self.is_away and times > 0 else times
+        assert (frame is not None) == self.is_open
+        (self.sent if self.is_open else self.waiting).append(number)
+
+    @rule()
+    def open(self) -> None:
+        frames = self.mailbox.opened()
+        assert self.went(frames) == self.waiting
+        assert [frame[1] for frame in frames] == sorted(frame[1] for frame in frames)
+        self.is_open, self.is_away = True, False
+        self.sent += self.waiting
+        self.waiting = []
+
+    @precondition(lambda self: self.sent)
+    @rule(data=st.data())
+    def settle(self, data: st.DataObject) -> None:
+        number = self.take(data, self.sent)
+        assert self.mailbox.settle(self.now[number]) == self.wanted[number]
+        was_kept = self.mailbox.release(self.now[number]) is not None
+        assert was_kept == (number in self.left)
+
+    @precondition(lambda self: self.over)
+    @rule(data=st.data())
+    def settle_what_is_over(self, data: st.DataObject) -> None:
+        number = data.draw(st.sampled_from(self.over))
+        assert self.mailbox.settle(self.now[number]) is None
+
+    @precondition(lambda self: self.waiting)
+    @rule(data=st.data())
+    def drop_what_waits(self, data: st.DataObject) -> None:
+        number = self.take(data, self.waiting)
+        frame = self.mailbox.drop(number)
+        assert frame is not None
+        assert frame[1] == self.now[number]
+
+    @precondition(lambda self: self.sent)
+    @rule(data=st.data())
+    def drop_what_was_sent(self, data: st.DataObject) -> None:
+        number = self.take(data, self.sent)
+        was_kept = self.mailbox.drop(number) is not None
+        assert was_kept == (number in self.left)
+
+    @precondition(lambda self: self.wanted)
+    @rule(data=st.data(), reply=st.integers())
+    def replace(self, data: st.DataObject, reply: int) -> None:
+        number = data.draw(st.sampled_from(sorted(self.wanted)))
+        self.mailbox.replace(number, reply)
+        self.wanted[number] = reply
+
+    @precondition(lambda self: self.sent)
+    @rule(data=st.data())
+    def again(self, data: st.DataObject) -> None:
+        number = data.draw(st.sampled_from(self.sent))
+        frame = self.mailbox.again(self.now[number])
+        assert (frame is not None) == bool(self.left.get(number))
+        if frame is not None:
+            assert frame[1] > max(self.now.values())
+            self.now[number] = frame[1]
+            self.left[number] -= self.left[number] > 0
+            self.sent.remove(number)
+            self.sent.append(number)
+
+    @rule()
+    def interrupt(self) -> None:
+        replies, frames = self.mailbox.interrupted()
+        lost = [number for number in self.sent if not self.left.get(number)]
+        assert replies == [self.wanted[number] for number in lost]
+        assert self.went(frames) == self.kept(lost)
+        again = [number for number in self.sent if number not in lost]
+        for number in again:
+            self.left[number] -= self.left[number] > 0
+        self.over += lost
+        self.sent, self.waiting = [], again + self.waiting
+        self.is_open, self.is_away = False, True
+
+    @rule()
+    def close(self) -> None:
+        replies, frames = self.mailbox.closed()
+        left = self.sent + self.waiting
+        assert replies == [self.wanted[number] for number in left]
+        assert sorted(self.went(frames)) == sorted(self.kept(self.sent) + self.waiting)
+        self.over += left
+        self.sent, self.waiting, self.is_open, self.is_away = [], [], False, False
+
+    @invariant()
+    def every_call_is_in_one_place(self) -> None:
+        self.mailbox.check()
+        assert len(self.mailbox) == len(self.waiting) + len(self.sent)
+        was_sent = [n for n in self.wanted if self.mailbox.was_sent(n)]
+        assert was_sent == sorted(self.sent)
+        may_go_again = any(self.left.get(number) for number in self.sent)
+        assert self.mailbox.outlives == (bool(self.waiting) or may_go_again)
+
+
+MailboxMachine.TestCase.settings = settings(
+    max_examples=50, stateful_step_count=30, deadline=None
+)
+TestMailbox = MailboxMachine.TestCase
+
+
+def test_unanswered_when_calls_were_made_then_each_says_since_when() -> None:
+    mailbox: Mailbox[str] = Mailbox()
+    mailbox.opened()
+    mailbox.begin("me", "first")
+    mailbox.mark(10.0)
+    mailbox.begin("me", "second")  # in the same turn
+    mailbox.begin("me", "third")
+    mailbox.mark(20.0)
+
+    told = [(call.method, call.since, call.state) for call in mailbox.unanswered()]
+
+    assert told == [
+        ("first", 10.0, "sent"),
+        ("second", 10.0, "sent"),
+        ("third", 20.0, "sent"),
+    ]

@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from actorlib._core.ids import ActorId
+from actorlib._owner.refcount import OWNER, Holders
+
+ONE, TWO, THREE = (ActorId(bytes([n])) for n in (1, 2, 3))
+
+
+@pytest.fixture
+def holders() -> Holders:
+    return Holders()
+
+
+def test_add_when_the_first_then_the_actor_is_held(holders: Holders) -> None:
+    holders.add(ONE, OWNER)
+
+    assert (holders.is_held(ONE), holders.is_held(TWO)) == (True, False)
+
+
+def test_remove_when_the_last_then_nobody_holds_it(holders: Holders) -> None:
+    holders.add(ONE, 5)
+
+    assert holders.remove(ONE, 5)
+    assert not holders.is_held(ONE)
+
+
+def test_remove_when_the_same_holder_has_more_then_it_is_held(
+    holders: Holders,
+) -> None:
+    holders.add(ONE, 5)
+    holders.add(ONE, 5)
+
+    assert not holders.remove(ONE, 5)
+    assert holders.is_held(ONE)
+
+
+def test_remove_when_another_holder_is_there_then_it_is_held(
+    holders: Holders,
+) -> None:
+    holders.add(ONE, 5)
+    holders.add(ONE, OWNER)
+
+    assert not holders.remove(ONE, 5)
+    assert holders.is_held(ONE)
+
+
+def test_remove_when_several_are_given_back_at_once_then_all_count(
+    holders: Holders,
+) -> None:
+    for _ in range(3):
+        holders.add(ONE, 5)
+
+    assert holders.remove(ONE, 5, 3)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_remove_when_nothing_was_lent_then_lookup_error(
+    holders: Holders, count: int
+) -> None:
+    with pytest.raises(LookupError, match=f"gives back {count} loans of 01, and had 0"):
+        holders.remove(ONE, 5, count)
+
+
+def test_remove_when_more_is_given_back_than_lent_then_lookup_error_and_no_change(
+    holders: Holders,
+) -> None:
+    holders.add(ONE, 5)
+
+    with pytest.raises(LookupError, match="gives back 2 loans of 01, and had 1"):
+        holders.remove(ONE, 5, 2)
+
+    assert holders.remove(ONE, 5)
+
+
+def test_move_when_the_owner_kept_them_then_the_worker_holds_them(
+    holders: Holders,
+) -> None:
+    holders.add(ONE, OWNER)
+    holders.add(TWO, OWNER)
+
+    holders.move([ONE, TWO], 5)
+
+    assert sorted(holders.forget(5)) == [ONE, TWO]
+
+
+def test_move_when_the_owner_has_more_then_it_keeps_the_rest(holders: Holders) -> None:
+    holders.add(ONE, OWNER)
+    holders.add(ONE, OWNER)
+
+    holders.move([ONE], 5)
+
+    assert holders.forget(5) == []
+    assert holders.remove(ONE, OWNER)
+
+
+def test_forget_when_a_holder_is_gone_then_those_that_it_alone_held(
+    holders: Holders,
+) -> None:
+    holders.add(ONE, 5)
+    holders.add(ONE, 5)
+    holders.add(TWO, 5)
+    holders.add(TWO, 6)
+    holders.add(THREE, 6)
+
+    assert holders.forget(5) == [ONE]
+    assert [holders.is_held(actor) for actor in (ONE, TWO, THREE)] == [
+        False,
+        True,
+        True,
+    ]
+
+
+def test_forget_when_it_held_nothing_then_empty(holders: Holders) -> None:
+    assert holders.forget(5) == []
+
+
+def test_repr_when_shown_then_how_many_actors_are_held(holders: Holders) -> None:
+    holders.add(ONE, 5)
+    holders.add(ONE, 6)
+    holders.add(TWO, 5)
+
+    assert repr(holders) == "<Holders of 2 actors>"
+
+
+actors = st.sampled_from([ONE, TWO, THREE])
+ids = st.integers(0, 3)
+
+
+class HoldersMachine(RuleBasedStateMachine):
+    """Against a naive model: a bag of (actor, holder)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.holders = Holders()
+        self.model: Counter[tuple[ActorId, int]] = Counter()
+
+    def held(self) -> set[ActorId]:
+        return {actor for actor, _ in self.model}
+
+    def had(self) -> list[tuple[ActorId, int]]:
+        return sorted(self.model)
+
+    @rule(actor=actors, holder=ids)
+    def add(self, actor: ActorId, holder: int) -> None:
+        self.holders.add(actor, holder)
+        self.model[actor, holder] += 1
+
+    @precondition(lambda self: self.model)
+    @rule(data=st.data())
+    def remove(self, data: st.DataObject) -> None:
+        actor, holder = data.draw(st.sampled_from(self.had()))
+        count = data.draw(st.integers(1, self.model[actor, holder]))
+        self.model[actor, holder] -= count
+        self.model = +self.model
+
+        is_last = self.holders.remove(actor, holder, count)
+
+        assert is_last == (actor not in self.held())
+
+    @rule(actor=actors, holder=ids, more=st.integers(1, 3))
+    def remove_too_much(self, actor: ActorId, holder: int, more: int) -> None:
+        with pytest.raises(LookupError):
+            self.holders.remove(actor, holder, self.model[actor, holder] + more)
+        self.model = +self.model
+
+    @rule(moved=st.lists(actors, max_size=4), holder=st.integers(1, 3))
+    def move(self, moved: list[ActorId], holder: int) -> None:
+        for actor in moved:
+            self.holders.add(actor, OWNER)
+        before = self.held()
+
+        self.holders.move(moved, holder)
+
+        for actor in moved:
+            self.model[actor, holder] += 1
+        assert self.held() == before | set(moved)
+
+    @rule(holder=ids)
+    def forget(self, holder: int) -> None:
+        before = self.held()
+        for actor, one in self.had():
+            if one == holder:
+                del self.model[actor, one]
+
+        assert set(self.holders.forget(holder)) == before - self.held()
+
+    @invariant()
+    def held_is_what_the_model_says(self) -> None:
+        assert {a for a in (ONE, TWO, THREE) if self.holders.is_held(a)} == self.held()
+
+
+HoldersMachine.TestCase.settings = settings(
+    max_examples=50, stateful_step_count=30, deadline=None
+)
+TestHolders = HoldersMachine.TestCase
+
+
+def test_add_when_it_holds_itself_then_nobody_holds_it(holders: Holders) -> None:
+    holders.enter(5, ONE)
+
+    holders.add(ONE, OWNER)
+    holders.move([ONE], 5)
+
+    assert not holders.is_held(ONE)
+    assert holders.add(TWO, 5)
+
+
+def test_remove_when_only_itself_is_left_then_nobody_holds_it(
+    holders: Holders,
+) -> None:
+    holders.enter(5, ONE)
+    holders.add(ONE, 5)
+    holders.add(ONE, OWNER)
+
+    assert holders.remove(ONE, OWNER)
+    assert holders.add(ONE, 6)
+    assert not holders.remove(ONE, 5)
+
+
+def test_forget_when_a_worker_is_gone_then_its_number_is_nobody(
+    holders: Holders,
+) -> None:
+    holders.enter(5, ONE)
+    holders.add(ONE, 5)
+    holders.forget(5)
+    holders.add(ONE, 5)
+
+    assert holders.is_held(ONE)

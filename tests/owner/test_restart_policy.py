@@ -1,0 +1,343 @@
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actorlib._core.actor_options import RestartPolicy
+from actorlib._owner.restart_policy import (
+    LATEST,
+    LONGEST,
+    QUIET,
+    TRIES,
+    Fault,
+    GiveUp,
+    History,
+    Restart,
+    Restarts,
+    decide,
+)
+from actorlib.exceptions import Exit
+
+CRASH = Exit(cause="crashed", signal=9)
+FAILED = Exit(cause="failed to start", reason="it raised")
+
+
+def policy(
+    max_restarts: int = 3, window: float | None = None, backoff: float = 0.5
+) -> RestartPolicy:
+    return RestartPolicy(max_restarts=max_restarts, window=window, backoff=backoff)
+
+
+def course(allowed: RestartPolicy, *gaps: float, how: Exit = CRASH) -> list[float]:
+    """The waits of a course of deaths, each so long after the restart before it."""
+    history, now, waits = History(), 1000.0, []
+    for gap in gaps:
+        now += gap
+        verdict = decide(allowed, history, how, now)
+        if isinstance(verdict, GiveUp):
+            break
+        waits.append(verdict.after)
+        history = verdict.history
+        now += verdict.after
+    return waits
+
+
+# Whether.
+
+
+@pytest.mark.parametrize(
+    "cause", ["crashed", "exited", "out of memory", "lost", "restarted"]
+)
+def test_decide_when_nobody_asked_for_the_end_then_it_is_restarted(cause: str) -> None:
+    assert isinstance(decide(policy(), History(), Exit(cause=cause), 0.0), Restart)
+
+
+@pytest.mark.parametrize("max_restarts", [-1, 0, 3])
+def test_decide_when_the_end_was_asked_for_then_it_is_final(max_restarts: int) -> None:
+    verdict = decide(policy(max_restarts), History(), Exit(cause="asked"), 0.0)
+
+    assert verdict == GiveUp("")
+
+
+def test_decide_when_there_are_no_restarts_then_nothing_is_said_of_them() -> None:
+    assert decide(policy(0), History(), CRASH, 0.0) == GiveUp("")
+
+
+@pytest.mark.parametrize("allowed", [1, 2, 5])
+def test_lif_019_death_k_plus_1_is_final(allowed: int) -> None:
+    assert len(course(policy(allowed), *[1.0] * 10)) == allowed
+
+
+def test_lif_021_minus_one_is_for_ever() -> None:
+    assert len(course(policy(-1), *[0.0] * 2000)) == 2000
+
+
+def test_decide_when_restarts_are_used_up_then_the_reason_counts_them() -> None:
+    assert decide(policy(1), History(1), CRASH, 0.0) == GiveUp(
+        " after 1 restart (max_restarts=1)"
+    )
+
+
+def test_lif_018_what_never_came_to_life_is_not_restarted() -> None:
+    assert decide(policy(-1), History(), FAILED, 0.0) == GiveUp("")
+
+
+def test_lif_018_what_fails_during_a_restart_is_tried_until_they_are_used_up() -> None:
+    assert isinstance(decide(policy(2), History(1), FAILED, 0.0), Restart)
+    assert isinstance(decide(policy(2), History(2), FAILED, 0.0), GiveUp)
+
+
+# What is nobody's fault in the actor.
+
+LOST = Exit(cause="lost")
+LIVED = History(has_lived=True)
+
+
+def test_decide_when_it_is_lost_then_that_counts_against_nothing() -> None:
+    history, now = LIVED, 0.0
+    for _ in range(50):
+        verdict = decide(policy(1), history, LOST, now, Fault.LOST)
+        assert isinstance(verdict, Restart)
+        history, now = verdict.history, now + verdict.after
+    assert (history.total, history.recent) == (0, ())
+
+    after = decide(policy(1), history, CRASH, now)
+    assert isinstance(after, Restart)
+    assert isinstance(decide(policy(1), after.history, CRASH, now), GiveUp)
+
+
+def test_decide_when_it_is_lost_again_and_again_then_waits_double() -> None:
+    history, now, waits = LIVED, 0.0, list[float]()
+    for _ in range(4):
+        verdict = decide(policy(1), history, LOST, now, Fault.LOST)
+        assert isinstance(verdict, Restart)
+        history, now = verdict.history, now + verdict.after
+        waits.append(verdict.after)
+    assert waits == [0.0, 0.5, 1.0, 2.0]
+
+
+def test_decide_when_it_may_not_be_restarted_then_its_loss_is_final() -> None:
+    assert decide(policy(0), LIVED, LOST, 0.0, Fault.LOST) == GiveUp("")
+
+
+@pytest.mark.parametrize("allowed", [0, 1, -1])
+@pytest.mark.parametrize("history", [History(), LIVED, History(3, has_lived=True)])
+def test_decide_when_it_is_lost_before_it_is_ready_then_it_is_tried_anew(
+    allowed: int, history: History
+) -> None:
+    made, now = history, 0.0
+    for _ in range(TRIES):
+        verdict = decide(policy(allowed), made, FAILED, now, Fault.LOST)
+        assert isinstance(verdict, Restart)
+        made, now = verdict.history, now + verdict.after
+    assert made.total == history.total
+
+    given_up = decide(policy(allowed), made, FAILED, now, Fault.LOST)
+    assert given_up == GiveUp(f" after {TRIES} tries")
+    assert now < 15.0
+
+
+def test_decide_when_there_can_be_no_process_then_only_what_has_lived_waits() -> None:
+    unlaunched = Fault.UNLAUNCHED
+
+    assert decide(policy(-1), History(), FAILED, 0.0, unlaunched) == GiveUp("")
+    assert isinstance(decide(policy(1), LIVED, FAILED, 0.0, unlaunched), Restart)
+    assert isinstance(decide(policy(1), History(1), FAILED, 0.0, unlaunched), Restart)
+
+
+@pytest.mark.parametrize("fault", Fault)
+def test_decide_when_it_was_asked_for_then_no_fault_matters(fault: Fault) -> None:
+    assert decide(policy(-1), LIVED, Exit(cause="asked"), 0.0, fault) == GiveUp("")
+
+
+def test_restarts_when_it_is_ready_then_its_tries_are_forgotten() -> None:
+    restarts = Restarts(policy(0))
+    for _ in range(3):
+        for _ in range(TRIES):
+            follows = restarts.follows(FAILED, 0.0, Fault.LOST)
+            assert isinstance(follows, Restart)
+        restarts.is_ready()
+
+    assert restarts.has_lived
+    assert restarts.count == 0
+
+
+def test_restarts_when_one_does_not_count_then_it_says_so() -> None:
+    restarts = Restarts(policy(3))
+    restarts.follows(FAILED, 0.0, Fault.LOST)
+    restarts.follows(FAILED, 0.0, Fault.LOST)
+
+    assert restarts.told(0.0) == "which does not count, in 0.1 s"
+
+
+# Within a window.
+
+
+def test_decide_when_deaths_are_rare_then_a_window_forgets_them() -> None:
+    assert len(course(policy(2, window=10.0), *[11.0] * 50)) == 50
+
+
+def test_decide_when_deaths_are_frequent_then_a_window_counts_them() -> None:
+    assert len(course(policy(2, window=10.0, backoff=0.0), *[4.0] * 50)) == 2
+
+
+def test_decide_when_the_window_is_used_up_then_the_reason_names_it() -> None:
+    history = History(7, 1, 5.0, (4.0, 5.0))
+
+    assert decide(policy(2, window=10.0), history, CRASH, 6.0) == GiveUp(
+        " after 7 restarts (max_restarts=2 within 10 s)"
+    )
+
+
+@given(st.lists(st.floats(0, 100), max_size=60), st.integers(1, 5))
+def test_decide_when_there_is_a_window_then_never_more_in_it_nor_remembered(
+    gaps: list[float], allowed: int
+) -> None:
+    history, now, decided = History(), 0.0, list[float]()
+    for gap in gaps:
+        now += gap
+        verdict = decide(policy(allowed, window=10.0, backoff=0.0), history, CRASH, now)
+        if isinstance(verdict, Restart):
+            decided.append(now)
+            history = verdict.history
+        assert len(history.recent) <= allowed
+
+    for first, last in zip(
+        decided, itertools.islice(decided, allowed, None), strict=False
+    ):
+        assert last - first >= 10.0
+
+
+# When.
+
+
+def test_decide_when_it_dies_again_and_again_then_waits_double_up_to_a_limit() -> None:
+    assert course(policy(-1), *[0.0] * 10) == [
+        0.0,
+        0.5,
+        1.0,
+        2.0,
+        4.0,
+        8.0,
+        16.0,
+        LONGEST,
+        LONGEST,
+        LONGEST,
+    ]
+
+
+def test_decide_when_it_lived_for_a_while_then_the_next_restart_is_at_once() -> None:
+    waits = course(policy(-1), 0, 0, 0, QUIET - 1, QUIET, 0)
+
+    assert waits == [0.0, 0.5, 1.0, 2.0, 0.0, 0.5]
+
+
+def test_decide_when_the_backoff_is_zero_then_never_a_wait() -> None:
+    assert set(course(policy(-1, backoff=0.0), *[0.0] * 50)) == {0.0}
+
+
+def test_decide_when_the_backoff_is_long_then_it_is_its_own_limit() -> None:
+    assert course(policy(-1, backoff=100.0), *[0.0] * 4) == [0.0, 100.0, 100.0, 100.0]
+
+
+# As a life keeps them.
+
+
+def test_restarts_when_one_follows_then_it_is_counted_and_its_reason_kept() -> None:
+    restarts = Restarts(policy(2))
+
+    verdict = restarts.follows(CRASH, 1.0)
+
+    assert isinstance(verdict, Restart)
+    assert (restarts.count, restarts.last_exit) == (1, CRASH)
+    assert repr(restarts) == "<Restarts 1 of 2>"
+
+
+def test_restarts_when_none_follows_then_it_says_why() -> None:
+    restarts = Restarts(policy(1))
+    restarts.follows(CRASH, 1.0)
+
+    assert restarts.follows(FAILED, 1.0) == GiveUp(restarts.given_up)
+    assert restarts.given_up == " after 1 restart (max_restarts=1)"
+    assert restarts.last_exit == CRASH
+
+
+def test_restarts_when_many_followed_then_the_latest_ends_are_kept_in_a_line_each() -> (
+    None
+):
+    restarts = Restarts(policy(-1))
+    traceback = "Traceback\n  its line\nValueError"
+    for code in range(LATEST + 2):
+        how = Exit(
+            cause="exited",
+            code=code,
+            reason="its own code ended it\nafter this",
+            method="run",
+            log_tail="some\nlines",
+            constructor=traceback,
+        )
+        restarts.follows(how, 1.0)
+
+    assert restarts.earlier_deaths == tuple(
+        f"its own code ended it (exit code {code}), while it ran run"
+        for code in range(2, LATEST + 2)
+    )
+
+
+def test_restarts_when_none_follows_then_the_last_end_is_no_earlier_one() -> None:
+    restarts = Restarts(policy(1))
+    restarts.follows(CRASH, 1.0)
+    restarts.follows(FAILED, 1.0)
+
+    assert restarts.earlier_deaths == (str(CRASH),)
+
+
+def test_would_follow_when_asked_then_nothing_is_counted() -> None:
+    restarts = Restarts(policy(1))
+
+    assert [restarts.would_follow(CRASH, 0.0) for _ in range(3)] == [True] * 3
+    assert restarts.count == 0
+
+
+@pytest.mark.parametrize(
+    ("allowed", "deaths", "are_over"),
+    [
+        (policy(0), 0, True),
+        (policy(0, window=5.0), 0, True),
+        (policy(1), 0, False),
+        (policy(1), 1, True),
+        (policy(1, window=5.0), 1, False),
+        (policy(-1), 50, False),
+        (policy(-1, window=5.0), 50, False),
+    ],
+)
+def test_are_over_when_none_can_ever_follow_then_true(
+    allowed: RestartPolicy, deaths: int, *, are_over: bool
+) -> None:
+    restarts = Restarts(allowed)
+    for _ in range(deaths):
+        restarts.follows(CRASH, 1.0)
+
+    assert restarts.are_over is are_over
+
+
+@pytest.mark.parametrize(
+    ("allowed", "text"),
+    [
+        (policy(3), "attempt 2 of 3, in 0.4 s"),
+        (policy(-1), "attempt 2, in 0.4 s"),
+        (policy(3, window=60.0), "attempt 2 of 3 within 60 s, in 0.4 s"),
+    ],
+)
+def test_told_when_it_waits_then_which_attempt_and_when(
+    allowed: RestartPolicy, text: str
+) -> None:
+    restarts = Restarts(allowed)
+    restarts.follows(CRASH, 1.0)
+    restarts.follows(CRASH, 1.0)
+
+    assert restarts.told(1.1) == text
+    assert restarts.told(2.0) == text.removesuffix(", in 0.4 s")

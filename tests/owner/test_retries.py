@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import pytest
+
+from actorlib._core.actor_options import ActorOptions
+from actorlib._owner.restart_policy import Retries, is_retried, retries_of
+
+
+@pytest.mark.parametrize(
+    ("options", "retries"),
+    [
+        (ActorOptions(), None),
+        (ActorOptions(max_restarts=3), None),
+        (ActorOptions(retry_exceptions=True), None),
+        (ActorOptions(max_task_retries=3), None),
+        (
+            ActorOptions(max_task_retries=3, max_restarts=1),
+            Retries(3, exceptions=False),
+        ),
+        (
+            ActorOptions(max_task_retries=-1, max_restarts=-1),
+            Retries(-1, exceptions=False),
+        ),
+        (
+            ActorOptions(max_task_retries=3, retry_exceptions=True),
+            Retries(3, exceptions=True),
+        ),
+        (
+            ActorOptions(max_task_retries=3, retry_exceptions=[KeyError]),
+            Retries(3, (KeyError,)),
+        ),
+        (ActorOptions(max_task_retries=3, retry_exceptions=[]), None),
+    ],
+)
+def test_retries_of_when_nothing_can_be_retried_then_none(
+    options: ActorOptions, retries: Retries | None
+) -> None:
+    assert retries_of(options) == retries
+
+
+def test_retries_of_when_written_twice_then_options_go_before_the_decorator() -> None:
+    decorated = ActorOptions(max_restarts=1, max_task_retries=3, retry_exceptions=True)
+
+    updated = decorated.updated({"max_task_retries": 5})
+
+    assert retries_of(updated) == Retries(5, exceptions=True)
+
+
+@pytest.mark.parametrize(("times", "left"), [(3, 2), (1, 0), (0, 0), (-1, -1)])
+def test_one_less_when_it_is_without_end_then_it_stays(times: int, left: int) -> None:
+    assert Retries(times, exceptions=True).one_less == Retries(left, exceptions=True)
+
+
+@pytest.mark.parametrize(
+    ("retries", "error", "answer"),
+    [
+        (Retries(1, exceptions=True), None, True),
+        (Retries(-1, exceptions=True), None, True),
+        (Retries(0, exceptions=True), None, False),
+        (Retries(1, exceptions=False), None, False),
+        (Retries(1, (KeyError,)), KeyError(), True),
+        (Retries(1, (LookupError,)), KeyError(), True),
+        (Retries(1, (KeyError,)), LookupError(), False),
+        (Retries(0, (KeyError,)), KeyError(), False),
+        (Retries(1, (KeyError, OSError)), TimeoutError(), True),
+    ],
+)
+def test_ret_006_all_exceptions_or_instances_of_those_listed(
+    retries: Retries, error: BaseException | None, *, answer: bool
+) -> None:
+    assert is_retried(retries, error) is answer
+    assert retries.depends_on_error or error is None or not retries.times
+
+
+@pytest.mark.parametrize(
+    ("times", "exceptions", "retries"),
+    [
+        (None, None, Retries(3, exceptions=False)),
+        (5, None, Retries(5, exceptions=False)),
+        (0, None, None),
+        (None, True, Retries(3, exceptions=True)),
+        (1, (KeyError,), Retries(1, (KeyError,))),
+    ],
+)
+def test_retries_of_when_the_call_says_something_then_that_goes_before(
+    times: int | None,
+    exceptions: bool | tuple[type[Exception], ...] | None,  # noqa: FBT001  # an option
+    retries: Retries | None,
+) -> None:
+    options = ActorOptions(max_restarts=1, max_task_retries=3)
+
+    assert retries_of(options, times, exceptions) == retries
+
+
+def test_retries_of_when_the_actor_is_not_restarted_then_only_for_exceptions() -> None:
+    assert retries_of(ActorOptions(), 2) is None
+    assert retries_of(ActorOptions(), 2, exceptions=True) == Retries(2, exceptions=True)

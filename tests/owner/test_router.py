@@ -1,0 +1,147 @@
+"""The owner's end of one actor's calls: each gets an answer, whatever its answer is."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from actorlib._core.actor_options import ActorOptions
+from actorlib._core.object_ref import ObjectRef
+from actorlib._owner.call_policy import Terms
+from actorlib._owner.deadlines import Clock
+from actorlib._owner.router import Dispatch
+from actorlib._wire.messages import DIED, FAILURE, RAISED, RESULT
+from actorlib._wire.serialization import dump, encode
+from actorlib.exceptions import (
+    ActorDiedError,
+    Exit,
+    ProtocolError,
+    SerializationError,
+    TaskError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from actorlib._wire.messages import Frame
+
+
+class Sent:
+    """A pipe that keeps what is sent."""
+
+    def __init__(self) -> None:
+        self.frames: list[Any] = []
+        self.is_open = True
+        self.is_noted = False
+        self.refused = 0
+
+    def put(self, data: bytes) -> None:
+        self.frames.append(data)
+
+    def send(self, frame: Frame) -> None:
+        self.frames.append(frame)
+
+
+class Strict:
+    """Counts loans, and knows one of them."""
+
+    def __init__(self) -> None:
+        self.held = 0
+
+    def arrived(self, loans: Collection[Any], holder: int) -> None:
+        del holder
+        for loan in loans:
+            if loan != b"known":
+                raise ProtocolError(f"{loan!r} is nothing that is counted")
+            self.held += 1
+
+    def returned(self, loans: Collection[Any], holder: int) -> None:
+        del holder
+        self.held -= len(loans)
+
+
+def died() -> ActorDiedError:
+    return ActorDiedError("it is dead", exit=Exit(cause="crashed"))
+
+
+class Called:
+    """One call of an actor that is there."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.loans: Any = Strict()
+        clock = Clock(loop)
+        self.idle: list[bool] = []
+        self.dispatch = Dispatch(
+            self.loans,
+            died,
+            died,
+            lambda: self.idle.append(True),
+            Terms(clock, "A", ActorOptions(), lambda _: False, lambda *_: None),
+        )
+        channel: Any = Sent()
+        self.dispatch.opened(channel, 1)
+        self.ref: ObjectRef[Any] = ObjectRef(loop=loop)
+        self.dispatch.call(self.ref, "ping", encode(()), None)  # type: ignore[arg-type]  # it is small
+
+
+@pytest.fixture
+async def called() -> Called:
+    return Called()
+
+
+class Explosive:
+    """What raises no Exception when it is loaded."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _explode, ()
+
+
+def _explode() -> None:
+    raise asyncio.CancelledError("not yours")
+
+
+async def test_settle_when_the_answer_has_loans_nobody_knows_then_its_end_answers(
+    called: Called,
+) -> None:
+    answer = (RESULT, called.ref.call, (b"unknown",), encode(1))
+
+    with pytest.raises(ProtocolError):
+        called.dispatch.settle(answer)
+    assert not called.ref.done()
+    called.dispatch.over()
+
+    with pytest.raises(ActorDiedError):
+        await called.ref
+
+
+@pytest.mark.parametrize("loans", [None, (b"known",)])
+async def test_settle_when_the_value_cannot_be_loaded_then_the_call_says_so(
+    called: Called, loans: tuple[bytes, ...] | None
+) -> None:
+    called.dispatch.settle((RESULT, called.ref.call, loans, dump(Explosive())))
+
+    with pytest.raises(SerializationError, match="CancelledError: not yours"):
+        await called.ref
+    assert called.loans.held == 0
+    assert called.dispatch.is_idle
+    assert called.idle == [True]
+
+
+@pytest.mark.parametrize("kind", [RAISED, DIED])
+@pytest.mark.parametrize(
+    "value", [5, "text", Explosive(), SystemExit(3), StopIteration(), ValueError]
+)
+async def test_settle_when_a_failure_brings_no_exception_then_the_call_fails(
+    called: Called, kind: int, value: object
+) -> None:
+    payload = dump(value)
+    called.dispatch.settle(
+        (FAILURE, called.ref.call, kind, "E: text", "Trace", "A.ping", None, payload)
+    )
+
+    with pytest.raises(TaskError, match=r"A\.ping raised E: text") as caught:
+        await called.ref
+    assert not isinstance(caught.value, SystemExit)

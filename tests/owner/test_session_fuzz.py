@@ -1,0 +1,597 @@
+"""Whatever one worker sends, all others and what they share go on as before.
+
+Cases are made from the table of frames that rise: mostly fields of the right type with
+values that mean something here (its own ids and those of others, numbers of calls that
+are open, what was lent to it), among them fields, frames and bytes of no sense. The
+runtime is one for all cases, so what one leaves behind is found by the next.
+
+``--hypothesis-profile=thorough`` tries thousands of cases instead of hundreds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from helpers.actors import LIMIT
+from helpers.scripted import ScriptedWorker, be_polite, be_silent, scripted
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import actorlib
+from actorlib._api.actor_handle import hold_of
+from actorlib._core.actor_options import ActorOptions
+from actorlib._core.engine import find_engine
+from actorlib._core.function_options import FunctionOptions
+from actorlib._core.group_spec import GroupId, GroupSpec
+from actorlib._core.interface import face_of
+from actorlib._shm.payload import block_id
+from actorlib._wire import worker_messages
+from actorlib._wire.codec import encode
+from actorlib._wire.messages import (
+    ASK,
+    CALL,
+    CALL_WITH,
+    CREATE,
+    END,
+    EXPECT,
+    GROUP,
+    LINKED,
+    RESULT,
+    RUN,
+    START,
+    TEACH,
+    Frame,
+)
+from actorlib._wire.serialization import dump
+from actorlib._wire.serialization import encode as payload_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    import pytest
+    from helpers.scripted import ScriptedLauncher
+
+    from actorlib._owner.engine import LocalEngine
+    from actorlib._wire.worker_messages import Type
+
+_CASES = max(300, settings().max_examples)
+
+
+@actorlib.remote
+class Hostile:
+    def work(self, value: Any = None) -> None: ...
+
+    def count(self) -> Any:
+        yield
+
+
+@actorlib.remote
+class Neighbour:
+    def work(self, value: Any = None) -> None: ...
+
+    def count(self) -> Any:
+        yield
+
+
+@actorlib.remote
+def hostile(value: Any = None) -> Any:
+    return value
+
+
+class Is(NamedTuple):
+    """A value that is known when the case runs."""
+
+    of: str
+    place: int = 0
+
+
+def _ids(*names: str) -> st.SearchStrategy[Any]:
+    return st.builds(Is, st.sampled_from(names), st.integers(0, 2))
+
+
+_GARBAGE = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 2**64 - 1)
+    | st.floats()
+    | st.text(max_size=3)
+    | st.binary(max_size=20)
+    | _ids("own actor", "own object", "neighbour"),
+    lambda inner: (
+        st.tuples(inner) | st.tuples(inner, inner) | st.dictionaries(st.text(), inner)
+    ),
+    max_leaves=4,
+)
+_ACTORS = _ids("own actor", "neighbour", "itself", "nobody")
+_OBJECTS = _ids("own object", "neighbour's object", "owner's object", "nothing")
+_CALLS = st.integers(1, 4)
+_RUNNING = _ids("open call", "open stream", "link call") | st.integers(0, 4)
+_LOANS = st.none() | st.lists(
+    _ACTORS | _OBJECTS | _ids("own block", "neighbour's block", "lent block"),
+    max_size=3,
+).map(tuple)
+_PAYLOADS = st.sampled_from(
+    [
+        payload_of(None),
+        payload_of([1, 2]),
+        payload_of(((1,), {})),
+        dump(ValueError("an error")),
+        dump(5),
+        b"",
+        b"\x80\x05nonsense",
+        [bytearray(b"\x80\x05N."), bytearray(9)],
+        [bytearray(70_000)],
+    ]
+)
+_DEADLINES = st.tuples(
+    st.sampled_from([0, 1e9, 2**60]), st.sampled_from([0.5, 3]), st.text(max_size=2)
+)
+_SAID = st.none() | st.fixed_dictionaries(
+    {},
+    optional={
+        "batch": st.tuples(st.integers(1, 3), st.integers(0, 3)),
+        "deadline": _DEADLINES,
+        "detach": st.just(True),  # noqa: FBT003  # what it may be
+        "group": st.text(max_size=2),
+        "name": st.text(max_size=2),
+        "retries": st.tuples(
+            st.none() | st.integers(-1, 2),
+            st.none() | st.booleans() | st.sampled_from([dump((ValueError,)), b"?"]),
+        ),
+        "stream": st.integers(-1, 3),
+        "variables": st.dictionaries(st.text(max_size=2), st.binary(max_size=3)),
+    },
+)
+_TEXTS = st.sampled_from(["work", "count", "learn", "", "1:hostile", "__init__"])
+_VALUES: dict[Type, st.SearchStrategy[Any]] = {
+    worker_messages._CALL: _CALLS,
+    worker_messages._CALL_IF_ANY: st.just(0) | _CALLS,
+    worker_messages._RUNS: _RUNNING,
+    worker_messages._RUNS_IF_ANY: _RUNNING,
+    worker_messages._COUNT: st.integers(0, 5) | st.sampled_from([2**32, 2**63 - 1]),
+    worker_messages._SESSION: _ids("session", "neighbour's session")
+    | st.integers(0, 3),
+    worker_messages._TEXT: _TEXTS,
+    worker_messages._FLAG: st.booleans(),
+    worker_messages._PAYLOAD: _PAYLOADS,
+    worker_messages._LENT: _LOANS,
+    worker_messages._ACTOR: _ACTORS,
+    worker_messages._OBJECT: _OBJECTS,
+    worker_messages._OWN_ACTOR: _ids("own actor", "own actor", "neighbour"),
+    worker_messages._OWN_OBJECT: _ids("own object", "own object", "neighbour's object"),
+    worker_messages._SAYS: _SAID,
+}
+_BY_NAME: dict[tuple[int, str], st.SearchStrategy[Any]] = {
+    (CREATE, "class"): st.just(dump(Neighbour.__wrapped__)),
+    (CREATE, "face"): _ids("face", "named face", "bad face"),
+    (RUN, "face"): _ids("function", "bad function"),
+    (RUN, "function"): st.just(1),
+    (TEACH, "function"): st.just(1),
+    (TEACH, "source"): st.just(dump(abs)),
+    (GROUP, "about"): _ids("group", "group id", "group name", "group question"),
+    # What it ends by name is ended: that is no harm that it does by nonsense.
+    (END, "actor"): _ids("own actor", "itself", "nobody"),
+}
+_BY_TEXT: dict[str, st.SearchStrategy[Any]] = {
+    "kind": st.integers(0, 3),
+    "thread": st.integers(0, 1),
+    "manner": st.integers(0, 2),
+    "loan": _ACTORS | _OBJECTS | _ids("lent block", "own block"),
+    "count": st.integers(-1, 3),
+    "name": _TEXTS,
+    "namespace": st.none() | st.just("default"),
+    "verb": st.sampled_from(["find", "infos", "ready", "remove", "reserve"]),
+    "seconds": st.sampled_from([0, 1e-6, 1.0, 1e300]),
+    "deadline": st.none() | _DEADLINES,
+    "calls": st.none() | st.lists(_RUNNING, max_size=2).map(tuple),
+    "methods": st.lists(_TEXTS, max_size=2).map(tuple),
+    "nothing": st.just(0),
+    "actor": _ACTORS | st.just(b""),
+    "about": _PAYLOADS,
+    "class": _PAYLOADS,
+    "source": _PAYLOADS,
+    "face": _PAYLOADS,
+}
+
+
+def _field(kind: int, name: str, what: Type) -> st.SearchStrategy[Any]:
+    if (kind, name) in _BY_NAME:
+        return _BY_NAME[kind, name]
+    return _VALUES[what] if what in _VALUES else _BY_TEXT.get(name, _GARBAGE)
+
+
+_GOOD = st.sampled_from(sorted(worker_messages.FRAMES)).flatmap(
+    lambda kind: st.tuples(
+        st.just(kind),
+        *(_field(kind, *field) for field in worker_messages.FRAMES[kind].items()),
+    )
+)
+
+
+@st.composite
+def _bad(draw: Any) -> Any:
+    frame = list(draw(_GOOD))
+    place = draw(st.integers(0, len(frame)))
+    if draw(st.booleans()):
+        frame.insert(place, draw(_GARBAGE))
+    elif place < len(frame):
+        frame[place] = draw(_GARBAGE)
+    else:
+        frame.pop()
+    return tuple(frame)
+
+
+_TABLES = st.sampled_from(
+    [
+        ({"show": Is("own segment"), "size": 4096},),
+        ({"show": Is("neighbour's segment"), "size": 4096},),
+        ({"free": Is("own block")},),
+        ({"gone": Is("own segment")},),
+        ({"link": 1},),
+        ({"slot": 1, "limit": 1, "settings": (1, True)},),
+        ({"lent": (Is("neighbour"),), "at": 2},),
+        (RESULT, Is("open call"), (Is("own block"),), {"segment": Is("own segment")}),
+        (
+            RESULT,
+            Is("open call"),
+            (Is("lent block"),),
+            {"segment": Is("lent segment"), "start": 0, "sizes": (9,)},
+        ),
+    ]
+)
+_MOVES = st.one_of(
+    _GOOD,
+    _GOOD,
+    _GOOD,
+    _bad(),
+    _TABLES,
+    st.binary(min_size=1, max_size=12),
+    st.sampled_from(["call", "stream", "cancel", "ask", "kill", "restart", "crash"]),
+)
+_CASE = st.lists(_MOVES, min_size=1, max_size=12)
+
+
+class Street:
+    """One runtime: a worker that says anything, and a neighbour that must not mind."""
+
+    def __init__(self, launcher: ScriptedLauncher) -> None:
+        self.launcher = launcher
+        self.engine = cast("LocalEngine", find_engine())
+        self.lives: Any = self.engine.lives
+        self.neighbour = Neighbour.options(num_gpus=0.5).remote()
+        self.refs: list[Any] = []
+        self.failed: list[dict[str, Any]] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: self._note(context))
+        self.large = actorlib.put(bytes(300_000))
+        self.small = actorlib.put("small")
+        self._known: dict[str, Callable[[int], Any]] = {}
+
+    def _note(self, context: dict[str, Any]) -> None:
+        if "never retrieved" not in context["message"]:  # of an item that nobody took
+            self.failed.append(context)
+
+    async def begin(self) -> None:
+        await self.neighbour
+        self.beside = self.launcher.workers[-1]
+        # One object of the neighbour's, and a call of its that nobody answers.
+        name = self.beside.prefix + bytes(8)
+        self.beside.send((EXPECT, name, 0))
+        await self.neighbour.work.remote(1)
+
+    async def try_actor(self, case: list[Any]) -> None:
+        """One case of an actor."""
+        actor = Hostile.options(num_gpus=0.5, max_restarts=1).remote()
+        await actor
+        worker = self.launcher.workers[-1]
+        self.refs = [actor.work.remote([self.large, self.small])]
+        stream = actor.count.remote()
+        self.refs.append(stream.completed())
+        await self.neighbour.work.remote()
+        life = self.lives.by_id[hold_of(actor).actor_id]
+        await self.act(case, worker, life, actor)
+        del stream, actor
+        await self.clear(life)
+
+    async def try_function(self, case: list[Any]) -> None:
+        """One case of a worker that runs a function."""
+        known = len(self.launcher.workers)
+        self.refs = [hostile.options(num_cpus=2).remote([self.large, self.small])]
+        while len(self.launcher.workers) == known or not any(
+            frame[0] in (CALL, CALL_WITH) and frame[2] != "learn"
+            for frame in self.launcher.workers[-1].frames
+        ):
+            await self.neighbour.work.remote()
+        worker = self.launcher.workers[-1]
+        life = self.lives.by_id[worker.setup["actor"]]
+        await self.act(case, worker, life, None)
+        actorlib.cancel(self.refs[0], force=True)
+        await self.clear(life)
+
+    async def act(
+        self, case: list[Any], worker: ScriptedWorker, life: Any, actor: Any
+    ) -> None:
+        """Has the worker send what a case says."""
+        self.know(worker)
+        for move in case:
+            if isinstance(move, bytes):
+                worker.put(move)
+            elif isinstance(move, str):
+                self.do(move, worker, life, actor)
+            else:
+                self.send(worker, self.known(move))
+        await self.neighbour.work.remote()
+        await self.neighbour.work.remote()
+
+    def send(self, worker: ScriptedWorker, frame: Frame) -> None:
+        try:
+            data = encode(frame)
+        except (TypeError, ValueError, OverflowError, IndexError):
+            return  # no bytes are such a frame
+        for piece in [data] if isinstance(data, bytes) else data:
+            worker.put(bytes(piece))
+
+    def do(self, move: str, worker: ScriptedWorker, life: Any, actor: Any) -> None:
+        """Has somebody else do something meanwhile."""
+        target = life.record.id
+        if move == "cancel":
+            self.refs[0].cancel()
+        elif move == "kill":
+            life.kill("the case says so")
+        elif move == "crash":
+            worker.kill()
+        elif move == "restart":
+            life.interrupt("the case says so").add_done_callback(_look)
+        elif actor is None:
+            return
+        elif move == "ask":
+            self.beside.send((ASK, 900 + len(self.refs), 0, target, "work", None, b""))
+        elif life.record.exit is None:
+            ref = actor.work.remote() if move == "call" else actor.count.remote()
+            self.refs.append(ref if move == "call" else ref.completed())
+
+    def known(self, value: Any) -> Any:
+        """A value with what is known now in the place of its names."""
+        if isinstance(value, Is):
+            return self._known[value.of](value.place)
+        if isinstance(value, tuple | list):
+            return type(value)(map(self.known, value))
+        if isinstance(value, dict):
+            return {name: self.known(inner) for name, inner in value.items()}
+        return value
+
+    def know(self, worker: ScriptedWorker) -> None:
+        """What the names in a case stand for."""
+        own, other = worker.prefix, self.beside.prefix
+        calls = [f[1] for f in worker.frames if f[0] in (CALL, CALL_WITH)] or [1]
+        lent = [
+            loan
+            for frame in worker.frames
+            for loan in (frame[3] if frame[0] == CALL else None) or ()
+        ]
+        blocks = [loan for loan in lent if len(loan) == worker_messages.BLOCK_ID] or [
+            bytes(20)
+        ]
+        objects = [loan for loan in lent if len(loan) == 16] or [bytes(16)]
+        group = own + b"grp."
+        self._known = {
+            "own actor": lambda n: own + bytes([0, 0, 0, n]),
+            "neighbour": lambda _: hold_of(self.neighbour).actor_id,
+            "itself": lambda _: worker.setup["actor"],
+            "nobody": lambda n: bytes([n]) * 12,
+            "own object": lambda n: own + bytes(7) + bytes([n]),
+            "neighbour's object": lambda _: other + bytes(8),
+            "owner's object": lambda n: objects[n % len(objects)],
+            "nothing": lambda n: bytes([n]) * 16,
+            "own block": lambda n: block_id.pack(own + bytes(4), n * 4096),
+            "neighbour's block": lambda n: block_id.pack(other + bytes(4), n * 4096),
+            "lent block": lambda n: blocks[n % len(blocks)],
+            "own segment": lambda _: own + bytes(4),
+            "neighbour's segment": lambda _: other + bytes(4),
+            "lent segment": lambda _: blocks[0][:12],
+            "open call": lambda _: calls[0],
+            "open stream": lambda _: calls[-1],
+            "link call": lambda n: self.beside.session * LINKED + n,
+            "session": lambda _: worker.session,
+            "neighbour's session": lambda _: self.beside.session,
+            "face": lambda _: _face(),
+            "named face": lambda _: _face(name="taken", get_if_exists=True),
+            "bad face": lambda _: dump((1, 2, 3)),
+            "function": lambda _: dump(
+                ("f", FunctionOptions(), dump(None), False)  # no stream
+            ),
+            "bad function": lambda _: dump(("f", None, b"", False)),
+            "group": lambda _: dump(_group(GroupId(group))),
+            "group id": lambda _: dump(group),
+            "group name": lambda _: dump("group"),
+            "group question": lambda _: dump((group, dump(1))),
+        }
+
+    async def clear(self, life: Any) -> None:
+        """Ends what a case has begun; nothing of it may be left."""
+        ended = asyncio.shield(life.ended)
+        life.kill("the case is over")
+        made = [other for other in self.lives if other.record.id != self.target]
+        for other in made:
+            other.kill("the case is over")
+        await asyncio.wait_for(ended, LIMIT)
+        for other in made:
+            await asyncio.wait_for(asyncio.shield(other.ended), LIMIT)
+        refs, self.refs = self.refs, []
+        for ref in refs:
+            _, waiting = await asyncio.wait([ref], timeout=LIMIT)
+            assert not waiting, "a call has no answer"
+            _look(ref)
+        del refs, ref, life, made, ended
+        await self.is_as_before()
+
+    @property
+    def target(self) -> bytes:
+        return hold_of(self.neighbour).actor_id
+
+    async def is_as_before(self) -> None:
+        """Asserts that nobody is hurt and nothing is left."""
+        lives, session = self.lives, self.beside.session
+        for _ in range(3):
+            await self.neighbour.work.remote()
+        assert not self.beside.exited.done(), self.beside.error
+        _check_served(self.beside.frames)
+        self.beside.frames[1:] = []
+        self.engine.machine.scheduler.ledger.check()
+        lives.registry.check()
+        assert self.engine.available() == self.free
+        assert self.engine.snapshot().waiting == ()
+        assert not list(lives.groups)
+        relay = lives._relay
+        if set(lives.by_id) != {self.target}:
+            gc.collect()
+            await self.neighbour.work.remote()
+        assert set(lives.by_id) == {self.target}
+        assert {key[0] for key in relay._asked._asked} <= {session}
+        assert not relay._readers
+        assert set(relay.introductions._numbered) == {session}
+        assert set(lives.stores._makers) == {self.beside.prefix}
+        counted = {
+            holder for counts in lives.holders._counts.values() for holder in counts
+        }
+        assert counted <= {0, session}, lives.holders._counts
+        theirs = lives.objects._theirs
+        assert {name[:8] for name in theirs} == {self.beside.prefix}
+        assert all(kept.answer is None for kept in theirs.values())
+        assert not self.failed, self.failed
+
+    @property
+    def free(self) -> dict[str, float]:
+        total = self.engine.total()
+        return {**total, "GPU": total["GPU"] - 0.5}
+
+
+def _look(future: Any) -> None:
+    if future.done() and not future.cancelled():
+        future.exception()
+
+
+def _face(**options: Any) -> bytes:
+    return dump((face_of(Neighbour), ActorOptions(**options), dump((False, {}))))
+
+
+def _group(number: GroupId) -> GroupSpec:
+    made = GroupSpec(bundles=({"CPU": 1},), strategy="PACK", name="group")
+    object.__setattr__(made, "id", number)
+    return made
+
+
+def _check_served(frames: Iterable[Frame]) -> None:
+    """Asserts that what came to a worker is what workers are sent."""
+    for frame in frames:
+        if frame[0] in (CALL, CALL_WITH):
+            _, number, method, loans, *said, payload = frame
+            assert type(number) is int
+            assert type(method) is str
+            assert worker_messages._are_loans(loans) or loans is None
+            assert all(map(worker_messages._is_said, said))
+            assert type(payload) in worker_messages._PAYLOADS
+        else:
+            assert frame[0] != START or type(frame[1]) is dict
+
+
+def _behave_as(kinds: set[ScriptedWorker]) -> Callable[..., None]:
+    def behave(worker: ScriptedWorker, frame: Frame) -> None:
+        if frame[0] == CALL and frame[2] != "learn":
+            kinds.add(worker)
+        (be_silent if worker in kinds else be_polite)(worker, frame)
+
+    return behave
+
+
+async def _street(street: list[Street], done: asyncio.Event) -> None:
+    async with scripted(
+        {"Hostile": be_silent, "function": _behave_as(set())},
+        num_cpus=4,
+        num_gpus=1,
+        object_store_memory=2**30,
+    ) as launcher:
+        made = Street(launcher)
+        await made.begin()
+        street.append(made)
+        await done.wait()
+        made.large = made.small = None
+        del made.neighbour
+
+
+class Streets:
+    """One runtime after the other: another one when a case has failed."""
+
+    def __init__(self, runner: asyncio.Runner) -> None:
+        self._runner = runner
+        self._street: list[Street] = []
+        self._done = asyncio.Event()
+        self._living: asyncio.Task[None] | None = None
+
+    def attempt(self, name: str, case: list[Any]) -> None:
+        """Tries one case."""
+        if self._living is None:
+            self._runner.run(self._open())
+        try:
+            self._runner.run(getattr(self._street[0], name)(case))
+        except BaseException:
+            self.close()
+            raise
+
+    async def _open(self) -> None:
+        self._done = asyncio.Event()
+        self._living = asyncio.ensure_future(_street(self._street, self._done))
+        while not self._street:
+            await asyncio.sleep(0)
+            assert not self._living.done(), self._living.result()
+
+    def close(self) -> None:
+        """Ends the runtime, which takes it no longer than ever."""
+        living, self._living = self._living, None
+        self._street.clear()
+        if living is not None:
+            self._done.set()
+            self._runner.run(_ended(living))
+
+
+async def _ended(living: asyncio.Task[None]) -> None:
+    await asyncio.wait_for(living, LIMIT)
+
+
+def _fuzz(attempt: str) -> None:
+    """Tries cases, and ends the runtime that they were tried in."""
+    with asyncio.Runner() as runner:
+        streets = Streets(runner)
+
+        @settings(
+            max_examples=_CASES,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(_CASE)
+        def tried(case: list[Any]) -> None:
+            streets.attempt(attempt, case)
+
+        try:
+            tried()
+        finally:
+            streets.close()
+
+
+def test_actor_when_it_sends_anything_then_nobody_else_is_touched(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.ERROR, "actorlib")
+    _fuzz("try_actor")
+    assert not caplog.records
+
+
+def test_function_when_its_worker_sends_anything_then_nobody_else_is_touched(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.ERROR, "actorlib")
+    _fuzz("try_function")
+    assert not caplog.records

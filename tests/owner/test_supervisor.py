@@ -1,0 +1,204 @@
+"""Lives, and what is given back at their end whatever goes wrong in it."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+import pytest
+from helpers.actors import LIMIT, end_of
+from helpers.scripted import be_polite, be_silent, scripted
+from helpers.turns import in_time, next_turn
+
+import actorlib
+from actorlib._api.actor_handle import hold_of
+from actorlib._core.engine import find_engine
+from actorlib._owner import restart_policy
+from actorlib._processes.launcher import ProcessExit
+from actorlib._wire.messages import START
+from actorlib.exceptions import ActorDiedError, ActorlibError, ActorUnavailableError
+
+if TYPE_CHECKING:
+    from helpers.scripted import Behaviour, ScriptedWorker
+
+    from actorlib._owner.engine import LocalEngine
+    from actorlib._wire.messages import Frame
+
+
+@actorlib.remote
+class Doomed:
+    def work(self) -> None: ...
+
+
+@actorlib.remote
+class Holding:
+    def __init__(self, held: Any) -> None: ...
+
+
+@actorlib.remote
+class Neighbour:
+    def work(self) -> None: ...
+
+
+def _engine() -> LocalEngine:
+    return cast("LocalEngine", find_engine())
+
+
+def _raise(*_: object, **__: object) -> NoReturn:
+    raise TypeError("a step of the end is broken")
+
+
+_STEPS = [
+    "_relay.forget",
+    "_relay.introductions.forget",
+    "_relay._readers.forget",
+    "objects.lost",
+    "holders.forget",
+    "stores.mark",
+    "stores.leave",
+    "groups.orphan",
+    "groups.part",
+    "demands.buried",
+    "directory.leave",
+]
+
+
+@pytest.mark.parametrize("step", _STEPS)
+async def test_kill_when_a_step_of_the_end_fails_then_share_and_answers_are_back(
+    step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with scripted({"Doomed": be_silent}, num_cpus=2, num_gpus=1) as launcher:
+        lives: Any = _engine().lives
+        doomed, neighbour = Doomed.options(num_gpus=0.5).remote(), Neighbour.remote()
+        await doomed
+        called = doomed.work.remote()
+        await neighbour.work.remote()
+        *path, name = step.split(".")
+        for part in path:
+            lives = getattr(lives, part)
+        with monkeypatch.context() as patch:
+            patch.setattr(lives, name, _raise)
+            await asyncio.wait_for(actorlib.kill(doomed), LIMIT)
+        with pytest.raises(ActorDiedError, match="was killed"):
+            await called
+        assert _engine().available()["GPU"] == 1
+        assert launcher.workers[0].exited.done()
+        await neighbour.work.remote()
+
+
+async def test_kill_when_one_answer_cannot_be_given_then_the_others_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with scripted({"Doomed": be_silent}, num_cpus=2):
+        doomed = Doomed.remote()
+        await doomed
+        first, second = doomed.work.remote(), doomed.work.remote()
+        monkeypatch.setattr(first, "done", _raise)
+        await asyncio.wait_for(actorlib.kill(doomed), LIMIT)
+        with pytest.raises(ActorDiedError):
+            await second
+
+
+async def test_restart_when_the_end_of_a_session_fails_then_the_actor_restarts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with scripted({"Doomed": be_silent}, num_cpus=2) as launcher:
+        doomed = Doomed.options(max_restarts=-1).remote()
+        await doomed
+        with monkeypatch.context() as patch:
+            patch.setattr(_engine().lives.objects, "lost", _raise)
+            called = doomed.work.remote()
+            launcher.workers[0].kill()
+            with pytest.raises(ActorUnavailableError):
+                await called
+            await asyncio.wait_for(doomed, LIMIT)
+        assert len(launcher.workers) == 2
+
+
+@pytest.mark.parametrize("step", ["open_session", "start_frame"])
+async def test_start_when_it_fails_by_a_bug_then_the_process_is_gone_before_the_share(
+    step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with scripted({"Doomed": be_silent}, num_cpus=2, num_gpus=1) as launcher:
+        lives = _engine().lives
+        released: list[bool] = []
+        release = lives.release_lease
+
+        def note(lease: Any) -> None:
+            released.append(launcher.workers[0].exited.done())
+            release(lease)
+
+        monkeypatch.setattr(lives, step, _raise)
+        monkeypatch.setattr(lives, "release_lease", note)
+        doomed = Doomed.options(num_gpus=1).remote()
+        with pytest.raises(ActorlibError):
+            await asyncio.wait_for(doomed, LIMIT)
+        assert released == [True]
+        assert _engine().available()["GPU"] == 1
+
+
+LOST = ProcessExit(trouble="the template process died, and it with it", is_lost=True)
+
+
+def lost_before_it_is_ready(times: int) -> Behaviour:
+    """Is lost so often with the process that watches over it, and then is polite."""
+    tries = itertools.count()
+
+    def behave(worker: ScriptedWorker, frame: Frame) -> None:
+        if frame[0] == START and next(tries) < times:
+            worker.leave(LOST)
+        else:
+            be_polite(worker, frame)
+
+    return behave
+
+
+async def _state(actor: Any, state: str) -> None:
+    life = _engine().lives.by_id[hold_of(actor).actor_id]
+    while life.record.state.value != state:
+        await next_turn()
+
+
+@pytest.mark.parametrize("allowed", [0, 1])
+async def test_actor_when_lost_before_it_is_ready_then_it_is_made_anew(
+    allowed: int,
+) -> None:
+    behaviours = {"Doomed": lost_before_it_is_ready(2)}
+    async with scripted(behaviours, num_cpus=2) as launcher:
+        doomed = Doomed.options(max_restarts=allowed).remote()
+        before = doomed.work.remote()
+        async with in_time():
+            await _state(doomed, "restarting")
+            meanwhile = doomed.work.remote()
+            assert [await before, await meanwhile, await doomed.work.remote()]
+        (info,) = _engine().actors()
+        assert (len(launcher.workers), info.restarts) == (3, 0)
+
+
+async def test_actor_when_lost_before_it_is_ready_then_its_arguments_go_anew() -> None:
+    behaviours = {"Holding": lost_before_it_is_ready(1)}
+    async with scripted(behaviours, num_cpus=2) as launcher:
+        neighbour = Neighbour.remote()
+        actor, ended = hold_of(neighbour).actor_id, end_of(neighbour)
+        holding = Holding.remote(neighbour)
+        del neighbour
+        async with in_time():
+            await holding
+            starts = [worker.frames[0] for worker in launcher.workers]
+            loans = [frame[3] for frame in starts if frame[1]["name"] == "Holding"]
+            assert loans == [(actor,), (actor,)]
+            assert not ended.done()
+            await actorlib.kill(holding)
+            await ended
+
+
+async def test_actor_when_lost_again_and_again_then_it_is_dead_at_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(restart_policy, "_PAUSE", 0.0)
+    async with scripted({"Doomed": lost_before_it_is_ready(1000)}, num_cpus=2):
+        doomed = Doomed.options(max_restarts=-1).remote()
+        with pytest.raises(ActorDiedError, match="after 10 tries") as caught:
+            await asyncio.wait_for(doomed, LIMIT)
+    assert caught.value.exit.cause == "failed to start"

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import pytest
+
+from actorlib._owner.deadlocks import Link, Need, Wait, Waits, circle_in_words
+
+A, B, C = ("A", 0), ("B", 0), ("C", 0)
+NEEDS: dict[int, Need[str]] = {
+    1: Need("A.g", A),
+    2: Need("B.f", B),
+    3: Need("C.f", C),
+    9: Need("D.threaded", None),
+}
+
+
+def begun(*waits: tuple[tuple[str, int], str, int]) -> list[list[Link]]:
+    """The circle that each wait closes."""
+    known: Waits[str, int] = Waits()
+    return [
+        known.begin(thread, Wait(who, call), NEEDS.get) for thread, who, call in waits
+    ]
+
+
+def test_begin_when_a_thread_waits_for_what_it_alone_can_run_then_a_circle() -> None:
+    assert begun((A, "A.f", 1)) == [[Link("A.f", "A.g")]]
+
+
+def test_begin_when_two_wait_for_one_another_then_the_second_closes_it() -> None:
+    first, second = begun((A, "A.f", 2), (B, "B.f", 1))
+
+    assert first == []
+    assert second == [Link("B.f", "A.g"), Link("A.f", "B.f")]
+
+
+def test_begin_when_three_are_in_a_row_then_the_last_closes_it() -> None:
+    *before, last = begun((A, "A.f", 2), (B, "B.f", 3), (C, "C.f", 1))
+
+    assert before == [[], []]
+    assert [link.who for link in last] == ["C.f", "A.f", "B.f"]
+
+
+@pytest.mark.parametrize("call", [9, 77], ids=["no single thread", "answered"])
+def test_begin_when_the_row_has_an_end_then_no_circle(call: int) -> None:
+    assert begun((A, "A.f", 2), (B, "B.f", call)) == [[], []]
+
+
+def test_begin_when_it_leads_into_a_circle_of_others_then_none_of_its_own() -> None:
+    known: Waits[str, int] = Waits()
+    known.begin(B, Wait("B.f", 3), NEEDS.get)
+    needs = {3: Need("C.f", C), 2: Need("B.f", B), 4: Need("B.g", B)}
+    known.begin(C, Wait("C.f", 4), lambda _: None)  # as if it had been missed
+
+    assert known.begin(A, Wait("A.f", 2), needs.get) == []
+
+
+def test_begin_when_the_circle_is_told_then_the_thread_waits_no_more() -> None:
+    known: Waits[str, int] = Waits()
+    known.begin(A, Wait("A.f", 1), NEEDS.get)
+
+    assert len(known) == 0
+
+
+def test_end_when_a_wait_was_given_up_then_it_closes_nothing() -> None:
+    known: Waits[str, int] = Waits()
+    known.begin(A, Wait("A.f", 2), NEEDS.get)
+    known.end(A)
+
+    assert known.begin(B, Wait("B.f", 1), NEEDS.get) == []
+
+
+def test_forget_when_a_process_is_gone_then_its_threads_wait_no_more() -> None:
+    known: Waits[str, int] = Waits()
+    known.begin(("A", 0), Wait("A.f", 2), NEEDS.get)
+    known.begin(("A", 1), Wait("A.g", 2), NEEDS.get)
+    known.begin(B, Wait("B.f", 3), NEEDS.get)
+
+    known.forget("A")
+
+    assert len(known) == 1
+
+
+@pytest.mark.parametrize(
+    ("links", "told"),
+    [
+        (
+            [Link("A.f", "A.g")],
+            "A.f waits for A.g of the same actor, which cannot begin before A.f has",
+        ),
+        (
+            [Link("B.f", "A.g"), Link("A.f", "B.f")],
+            "B.f waits for A.g, which is behind A.f, which waits for B.f, which cannot "
+            "begin before B.f has ended",
+        ),
+        (
+            [Link("B.f", "A.g"), Link("A.g", "B.h")],
+            "B.f waits for A.g, which waits for B.h, which cannot begin before B.f",
+        ),
+    ],
+)
+def test_circle_when_told_then_it_names_each(links: list[Link], told: str) -> None:
+    assert circle_in_words(links).startswith(told)

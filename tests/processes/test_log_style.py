@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import pytest
+
+from actorlib._processes.worker_output import Line, LogStyle, style_of
+
+LINE = Line("stdout", "A", 7, "grüße".encode())
+
+
+def test_style_when_nothing_is_said_then_merged_and_prefixed_without_colours() -> None:
+    assert style_of({}, is_shown=True) == LogStyle()
+
+
+@pytest.mark.parametrize(
+    ("row", "environ", "style"),
+    [
+        ("LOG-003", {"ACTORLIB_DEDUP_LOGS": "0"}, LogStyle(merges=False)),
+        ("LOG-003", {"RAY_DEDUP_LOGS": "0"}, LogStyle(merges=False)),
+        (
+            "LOG-003",
+            {"RAY_DEDUP_LOGS": "0", "ACTORLIB_DEDUP_LOGS": "1"},
+            LogStyle(merges=True),
+        ),
+        ("LOG-004", {"RAY_LOG_TO_DRIVER": "0"}, LogStyle(is_shown=False)),
+        ("LOG-004", {"ACTORLIB_LOG_TO_DRIVER": "false"}, LogStyle(is_shown=False)),
+        ("LOG-005", {"RAY_COLOR_PREFIX": "1"}, LogStyle(is_coloured=True)),
+        ("LOG-005", {"ACTORLIB_COLOR_PREFIX": "0"}, LogStyle(is_coloured=False)),
+        ("LOG-010", {"ACTORLIB_LOG_PREFIX": "0"}, LogStyle(is_prefixed=False)),
+        (
+            "LOG-010",
+            {"RAY_DISABLE_WORKER_LOG_PREFIX": "1"},
+            LogStyle(is_prefixed=False),
+        ),
+    ],
+)
+def test_style_when_a_variable_says_it_then_so(
+    row: str, environ: dict[str, str], style: LogStyle
+) -> None:
+    assert style_of(environ, is_shown=True) == style, row
+
+
+def test_log_004_a_variable_does_not_show_what_the_program_silences() -> None:
+    assert not style_of({"RAY_LOG_TO_DRIVER": "1"}, is_shown=False).is_shown
+
+
+def test_line_when_told_then_with_its_prefix_and_how_often() -> None:
+    assert LogStyle().told(LINE) == "(A pid=7) grüße\n"
+    assert LogStyle().told(LINE, 1) == "(A pid=7) grüße\n"
+    assert LogStyle().told(LINE, 3) == ("(A pid=7) grüße [repeated 3x across actors]\n")
+
+
+def test_log_010_without_a_prefix_the_line_alone() -> None:
+    assert LogStyle(is_prefixed=False).told(LINE) == "grüße\n"
+
+
+def test_log_005_each_process_has_a_colour() -> None:
+    style = LogStyle(is_coloured=True)
+    other = LINE._replace(pid=8)
+
+    first, second = style.told(LINE), style.told(other)
+
+    assert first.startswith("\033[")
+    assert first.endswith("m(A pid=7)\033[0m grüße\n")
+    assert first[:5] != second[:5]

@@ -1,0 +1,33 @@
+"""Tests of the owner's end of what a worker prints."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any, cast
+
+from actorlib._processes.worker_output import OutputPipe
+
+
+class Shown:
+    """Keeps what a terminal would show."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, bytes]] = []
+
+    def show(self, stream: str, label: str, pid: int, lines: list[bytes]) -> None:
+        del stream, pid
+        self.lines += [(label, line) for line in lines]
+
+
+async def test_rename_when_something_was_printed_before_then_it_has_the_old_name() -> (
+    None
+):
+    shown = Shown()
+    pipe = OutputPipe("stdout", cast("Any", shown))
+    pipe.begin(asyncio.get_running_loop(), "Worker 'w1'", 1)
+    os.write(pipe.write_end, b"made\n")
+    pipe.rename("Worker(7) 'w1'")
+    os.write(pipe.write_end, b"there\n")
+    pipe.close()
+    assert shown.lines == [("Worker 'w1'", b"made"), ("Worker(7) 'w1'", b"there")]

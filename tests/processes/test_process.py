@@ -1,0 +1,38 @@
+"""One launched worker, as the owner holds it: what was opened for it is closed."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from typing import Any
+
+import pytest
+
+from actorlib._processes.launcher import LaunchedWorker, ProcessExit
+
+
+async def test_output_when_only_one_pipe_can_be_opened_then_none_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    terminal: Any = None
+    loop = asyncio.get_running_loop()
+    worker = LaunchedWorker(lambda _: None, 1, "A", loop)
+    opened: list[tuple[int, int]] = []
+    make = os.pipe
+
+    def one() -> tuple[int, int]:
+        if opened:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        opened.append(make())
+        return opened[0]
+
+    monkeypatch.setattr("os.pipe", one)
+    with pytest.raises(OSError, match="open files"):
+        worker.open_output(terminal)
+    worker.ended(ProcessExit(trouble="it was not started"))
+    worker.sock.close()
+
+    for end in opened[0]:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(end)

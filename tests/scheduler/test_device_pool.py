@@ -1,0 +1,638 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    invariant,
+    multiple,
+    rule,
+)
+
+from actorlib._core.kinds import GPU, HPU, NEURON_CORES, TPU, UNITS, Kind
+from actorlib._scheduler.device_pool import DevicePool
+from actorlib._scheduler.request import ANYWHERE, Where, make_of
+from actorlib.accelerators.base import Device, Share
+
+HALF = UNITS // 2
+
+
+def gpu(index: int, **facts: object) -> Device:
+    known = {"family": "nvidia", "kind": "GPU", "id": str(index), **facts}
+    return Device(index=index, **known)
+
+
+def gpus(count: int, **facts: object) -> tuple[Device, ...]:
+    return tuple(gpu(index, **facts) for index in range(count))
+
+
+def mixed(*models: str) -> DevicePool:
+    """A pool of GPUs: ``part`` is of a card, ``MI300X`` is AMD's."""
+    return DevicePool(
+        GPU,
+        [
+            gpu(
+                index,
+                model=model,
+                family="amd" if model == "MI300X" else "nvidia",
+                parent="GPU-9" if model == "part" else None,
+            )
+            for index, model in enumerate(models)
+        ],
+    )
+
+
+def joined(count: int, *links: tuple[int, int]) -> DevicePool:
+    """A pool of linked GPUs."""
+    return DevicePool(
+        GPU,
+        [
+            gpu(i, peers=frozenset(str(sum(link) - i) for link in links if i in link))
+            for i in range(count)
+        ],
+    )
+
+
+def some(pool: DevicePool, *indices: int) -> frozenset[Device]:
+    return frozenset(pool.devices[index] for index in indices)
+
+
+def of(pool: DevicePool, *models: str) -> Where:
+    """The wish for some models."""
+    makes = frozenset(
+        make for make in map(make_of, pool.devices) if make.model in models
+    )
+    return Where(makes=makes)
+
+
+def occupy(pool: DevicePool, free: dict[int, int]) -> None:
+    """Leaves that much free of some devices, and all of the others."""
+    for index, units in free.items():
+        if units < UNITS:
+            pool.take(UNITS - units, Where(only=some(pool, index)))
+
+
+def places(shares: tuple[Share, ...] | None) -> list[int] | None:
+    return None if shares is None else [share.device.index for share in shares]
+
+
+def test_take_when_all_are_free_then_the_lowest_index() -> None:
+    pool = DevicePool(GPU, gpus(3))
+
+    assert pool.take(HALF) == (Share(pool.devices[0], HALF),)
+
+
+def test_take_when_one_is_begun_then_it_is_filled_first() -> None:
+    pool = DevicePool(GPU, gpus(3))
+
+    assert [places(pool.take(HALF)) for _ in range(6)] == [
+        [0], [0], [1], [1], [2], [2],
+    ]  # fmt: skip
+
+
+def test_take_when_several_have_room_then_the_smallest_left_over() -> None:
+    pool = DevicePool(GPU, gpus(3))
+    for units in (6_000, 8_000, 7_000):
+        pool.take(units)
+
+    assert places(pool.take(2_500)) == [2]
+
+
+def test_take_when_it_fits_only_across_two_then_refused() -> None:
+    pool = DevicePool(GPU, gpus(2))
+    pool.take(6_000)
+    pool.take(6_000)
+
+    assert pool.take(HALF) is None
+
+
+def test_take_when_refused_then_nothing_is_taken() -> None:
+    pool = DevicePool(GPU, gpus(2))
+    pool.take(HALF)
+
+    assert pool.take(2 * UNITS) is None
+    assert pool.free_units == UNITS + HALF
+
+
+def test_take_when_one_whole_then_not_a_begun_one() -> None:
+    pool = DevicePool(GPU, gpus(2))
+    pool.take(1)
+
+    assert places(pool.take(UNITS)) == [1]
+
+
+def test_take_when_several_whole_then_the_first_wholly_free() -> None:
+    pool = DevicePool(GPU, gpus(5))
+    first = pool.take(UNITS)
+    pool.take(HALF)
+    pool.give(first or ())
+
+    assert places(pool.take(3 * UNITS)) == [0, 2, 3]
+
+
+def test_take_when_above_one_and_not_whole_then_refused() -> None:
+    pool = DevicePool(GPU, gpus(4))
+
+    assert pool.take(UNITS + HALF) is None
+    assert not pool.could_fit(UNITS + HALF)
+
+
+@pytest.mark.parametrize("units", [1, UNITS, 2 * UNITS])
+def test_take_when_there_are_no_devices_then_refused(units: int) -> None:
+    pool = DevicePool(GPU, ())
+
+    assert pool.take(units) is None
+    assert not pool.could_fit(units)
+
+
+def test_could_fit_when_everything_is_taken_then_still_true() -> None:
+    pool = DevicePool(GPU, gpus(2))
+    pool.take(2 * UNITS)
+
+    assert pool.choose(1) is None
+    assert pool.could_fit(2 * UNITS)
+    assert not pool.could_fit(3 * UNITS)
+
+
+def test_give_when_it_was_not_taken_then_refused() -> None:
+    pool = DevicePool(GPU, gpus(1))
+
+    with pytest.raises(ValueError, match="was not taken"):
+        pool.give([Share(pool.devices[0], 1)])
+    pool.check()
+
+
+def test_pool_when_devices_are_not_numbered_from_zero_then_refused() -> None:
+    with pytest.raises(ValueError, match="in index order"):
+        DevicePool(GPU, gpus(3)[1:])
+
+
+def test_check_when_a_device_was_lost_then_raises() -> None:
+    pool = DevicePool(GPU, gpus(2))
+    pool._free[1] = HALF
+
+    with pytest.raises(AssertionError, match="device 1"):
+        pool.check()
+
+
+def test_choose_when_some_are_barred_then_others_and_all_stay_findable() -> None:
+    pool = DevicePool(GPU, gpus(3))
+    occupy(pool, {0: HALF})
+
+    assert pool.choose(HALF, barred={0, 1}) == [2]
+    assert pool.choose(3 * UNITS, barred={1}) is None
+    assert pool.choose(HALF) == [0]
+    pool.check()
+
+
+@pytest.mark.parametrize("where", [ANYWHERE, Where(spread=True)])
+@pytest.mark.parametrize("units", [HALF, 3 * UNITS, UNITS + HALF])
+def test_choose_when_its_kind_never_gives_that_then_refused(
+    units: int, where: Where
+) -> None:
+    kind = Kind("X", divisible=False, counts=(1, 2, 4))
+    pool = DevicePool(kind, gpus(4, kind="X"))
+
+    assert not pool.could_fit(units, where)
+    assert pool.choose(units, where) is None
+
+
+def test_take_when_spread_then_the_emptiest_first() -> None:
+    pool = DevicePool(GPU, gpus(3))
+
+    taken = [places(pool.take(4_000, Where(spread=True))) for _ in range(7)]
+
+    assert taken == [[0], [1], [2], [0], [1], [2], None]
+
+
+# Several makes in one pool.
+
+
+@pytest.mark.parametrize(
+    ("models", "count", "chosen"),
+    [
+        (("H100", "A100", "A100"), 2, [1, 2]),
+        (("H100", "A100", "H100"), 2, [0, 2]),
+        (("H100", "A100"), 2, [0, 1]),
+        (("H100", "A100", "H100"), 3, [0, 1, 2]),
+        (("H100", "MI300X"), 2, None),
+        (("H100", "MI300X", "MI300X"), 2, [1, 2]),
+        (("H100", "A100", "MI300X", "MI300X"), 2, [2, 3]),
+        (("H100", "A100", "MI300X"), 3, None),
+        (("part",), 1, [0]),
+        (("part", "part"), 2, None),
+        (("part", "H100", "H100"), 2, [1, 2]),
+        (("part", "H100", "A100"), 2, [1, 2]),
+        (("part", "H100"), 2, None),
+    ],
+)
+def test_choose_when_makes_are_mixed_then_one_make_or_one_vendor(
+    models: tuple[str, ...], count: int, chosen: list[int] | None
+) -> None:
+    pool = mixed(*models)
+
+    assert pool.choose(count * UNITS) == chosen
+    assert pool.could_fit(count * UNITS) == (chosen is not None)
+
+
+@pytest.mark.parametrize(
+    ("units", "chosen"), [(HALF, [3]), (UNITS, [1]), (2 * UNITS, [1, 4])]
+)
+def test_choose_when_a_type_is_wished_then_of_that_type(
+    units: int, chosen: list[int]
+) -> None:
+    pool = mixed("H100", "A100", "MI300X", "A100", "A100")
+    occupy(pool, {0: HALF, 2: HALF, 3: 6_000})
+
+    assert pool.choose(units, of(pool, "A100")) == chosen
+
+
+def test_choose_when_the_type_is_taken_then_refused_but_not_for_ever() -> None:
+    pool = mixed("H100", "A100")
+    occupy(pool, {1: 1})
+
+    assert pool.choose(HALF, of(pool, "A100")) is None
+    assert pool.could_fit(UNITS, of(pool, "A100"))
+    assert not pool.could_fit(2 * UNITS, of(pool, "A100"))
+
+
+def test_choose_when_the_type_is_of_another_kind_then_any() -> None:
+    pool = DevicePool(GPU, gpus(2))
+    chips = frozenset({make_of(gpu(0, kind="TPU"))})
+
+    assert pool.choose(UNITS, Where(makes=chips)) == [0]
+    assert pool.scope(Where(makes=chips)) in (None, {0, 1})
+
+
+# Devices that are named.
+
+
+@pytest.mark.parametrize(
+    ("units", "named", "apart", "chosen"),
+    [
+        (HALF, (2,), (), [2]),
+        (HALF, (1, 2), (), [1]),
+        (2 * UNITS, (1, 3), (), [1, 3]),
+        (3 * UNITS, (1, 3), (), None),
+        (2 * UNITS, (1, 3), (3,), None),
+        (HALF, (2,), (2,), None),
+        (HALF, (), (0,), [1]),
+        (4 * UNITS, (), (0,), None),
+        (3 * UNITS, (), (1,), [0, 2, 3]),
+        (HALF, (), (0, 1, 2, 3), None),
+    ],
+)
+def test_choose_when_devices_are_named_or_left_out_then_only_the_rest(
+    units: int, named: tuple[int, ...], apart: tuple[int, ...], chosen: object
+) -> None:
+    pool = DevicePool(GPU, gpus(4))
+    where = Where(only=some(pool, *named) or None, apart=some(pool, *apart))
+
+    assert pool.choose(units, where) == chosen
+    assert pool.could_fit(units, where) == (chosen is not None)
+
+
+def test_choose_when_parts_are_named_then_several_of_them() -> None:
+    pool = mixed("part", "part", "H100")
+
+    assert pool.choose(2 * UNITS, Where(only=some(pool, 0, 1))) == [0, 1]
+
+
+def test_choose_when_named_ones_are_of_two_vendors_then_never() -> None:
+    pool = mixed("H100", "MI300X")
+    where = Where(only=some(pool, 0, 1))
+
+    assert pool.choose(2 * UNITS, where) is None
+    assert not pool.could_fit(2 * UNITS, where)
+
+
+def test_choose_when_what_is_named_is_of_another_kind_then_any() -> None:
+    pool = DevicePool(GPU, gpus(2))
+    chip = gpu(1, kind="TPU")
+    where = Where(only=frozenset({chip}), near=frozenset({chip}))
+
+    assert pool.choose(2 * UNITS, where) == [0, 1]
+    assert pool.choose(HALF, Where(apart=frozenset({gpu(0, kind="TPU")}))) == [0]
+
+
+# Near an actor: GPU 0 and 1 are linked, and 2 and 3.
+
+
+@pytest.mark.parametrize(
+    ("near", "free", "units", "where", "chosen"),
+    [
+        ((2,), {}, HALF, {}, [2]),
+        ((2,), {2: 6_000, 3: HALF}, HALF, {}, [2]),
+        ((2,), {2: 4_000}, HALF, {}, [3]),
+        ((2,), {2: 0, 3: 0}, HALF, {}, None),
+        ((1, 2), {1: 0, 2: 0, 3: HALF}, HALF, {}, [3]),
+        ((1, 2), {1: 0, 2: 0, 3: HALF}, HALF, {"spread": True}, [0]),
+        ((2,), {3: 0}, HALF, {"spread": True}, [2]),
+        ((2,), {}, 2 * UNITS, {}, [2, 3]),
+        ((1, 2), {1: 0, 2: 0}, 2 * UNITS, {}, [0, 3]),
+        ((2,), {2: 0}, 2 * UNITS, {}, None),
+        ((2,), {}, HALF, {"apart": (2,)}, [3]),
+        ((2,), {}, HALF, {"only": (3,)}, [3]),
+        ((2,), {}, HALF, {"only": (0, 1)}, None),
+        ((4,), {}, HALF, {}, [4]),
+        ((4,), {4: 0}, HALF, {}, None),
+    ],
+)
+def test_choose_when_near_then_the_same_device_or_a_linked_one(
+    near: tuple[int, ...],
+    free: dict[int, int],
+    units: int,
+    where: dict[str, object],
+    chosen: list[int] | None,
+) -> None:
+    pool = joined(5, (0, 1), (2, 3))
+    occupy(pool, free)
+    wished = Where(
+        near=some(pool, *near),
+        spread=bool(where.get("spread")),
+        apart=some(pool, *where.get("apart", ())),
+        only=some(pool, *where.get("only", ())) or None,
+    )
+
+    assert pool.choose(units, wished) == chosen
+
+
+def test_choose_when_near_parts_of_a_card_then_one_at_most() -> None:
+    pool = mixed("part", "part")
+    where = Where(near=some(pool, 0, 1))
+
+    assert pool.choose(2 * UNITS, where) is None
+    assert not pool.could_fit(2 * UNITS, where)
+
+
+def test_scope_when_near_a_device_without_uuid_then_not_another_vendors() -> None:
+    pool = DevicePool(
+        GPU,
+        [
+            gpu(0),
+            gpu(1, family="amd", id="1", peers=frozenset("0")),
+            gpu(2, family="amd", id="0", peers=frozenset("1")),
+        ],
+    )
+
+    assert pool.scope(Where(near=some(pool, 0))) == {0}
+
+
+# Devices that belong together.
+
+
+@pytest.mark.parametrize("kind", [TPU, HPU, NEURON_CORES], ids=lambda kind: kind.name)
+@pytest.mark.parametrize(
+    ("taken", "count", "chosen"),
+    [
+        ((), 4, [0, 1, 2, 3]),
+        ((0,), 2, [2, 3]),
+        ((0,), 4, [4, 5, 6, 7]),
+        ((0,), 1, [1]),
+        ((0, 2, 4, 6), 2, [1, 3]),
+        ((0, 2, 4), 1, [1]),
+        ((0, 4, 5, 6), 1, [7]),
+    ],
+)
+def test_choose_when_numbers_share_then_an_aligned_run(
+    kind: Kind, taken: tuple[int, ...], count: int, chosen: list[int]
+) -> None:
+    pool = DevicePool(kind, gpus(8, kind=kind.name))
+    occupy(pool, dict.fromkeys(taken, 0))
+
+    assert pool.choose(count * UNITS) == chosen
+
+
+def test_choose_when_numbers_share_and_some_are_barred_then_a_run_of_the_rest() -> None:
+    pool = DevicePool(TPU, gpus(8, kind="TPU"))
+
+    assert pool.choose(4 * UNITS, barred={1}) == [4, 5, 6, 7]
+    assert pool.choose(2 * UNITS, Where(apart=some(pool, 1))) == [2, 3]
+    assert pool.choose(2 * UNITS, Where(only=some(pool, 1, 2, 3))) == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("where", "chosen"),
+    [({}, [2, 3]), ({"apart": (3,)}, [1, 2]), ({"only": (1, 2, 3)}, [2, 3])],
+)
+def test_choose_when_devices_are_linked_then_a_linked_pair(
+    where: dict[str, tuple[int, ...]], chosen: list[int]
+) -> None:
+    pool = joined(4, (0, 1), (2, 3))
+    occupy(pool, {0: 0})
+    wished = {name: some(pool, *indices) for name, indices in where.items()}
+
+    assert pool.choose(2 * UNITS, Where(**wished)) == chosen
+
+
+@pytest.mark.parametrize(
+    ("where", "scope"),
+    [
+        ({}, None),
+        ({"spread": True}, None),
+        ({"apart": (0, 1)}, {2, 3, 4}),
+        ({"only": (0, 1), "apart": (1,)}, {0}),
+        ({"near": (1,)}, {0, 1}),
+        ({"near": (1, 4)}, {0, 1, 4}),
+        ({"near": (1,), "only": (2,)}, set()),
+    ],
+)
+def test_scope_when_wished_then_all_that_may_be_got(
+    where: dict[str, object], scope: object
+) -> None:
+    pool = joined(5, (0, 1), (2, 3))
+    wished = {
+        name: some(pool, *value) if isinstance(value, tuple) else value
+        for name, value in where.items()
+    }
+
+    assert pool.scope(Where(**wished)) == scope
+
+
+MODELS = ("H100", "A100", "A100", "H100", "MI300X", "MI300X", "A100", "part", "part")
+LINKS = ((1, 2), (4, 5), (0, 3), (0, 6))
+
+
+def fresh(models: tuple[str, ...] = MODELS) -> DevicePool:
+    """H100s and A100s, some linked, parts of a card, and two cards of AMD's."""
+    peers = joined(len(models), *LINKS).devices
+    pairs = zip(mixed(*models).devices, peers, strict=True)
+    return DevicePool(GPU, [replace(one, peers=two.peers) for one, two in pairs])
+
+
+MIXED = fresh()
+
+
+@st.composite
+def wishes(draw: st.DrawFn) -> Where:
+    devices = MIXED.devices
+    makes = st.frozensets(
+        st.sampled_from(sorted(set(map(make_of, MIXED.devices)), key=str)), min_size=1
+    )
+    named = st.frozensets(st.sampled_from(devices), min_size=1, max_size=5)
+    # A part is near nobody: that is another test's.
+    near = st.frozensets(st.sampled_from(devices[:7]), min_size=1, max_size=3)
+    return Where(
+        spread=draw(st.booleans()),
+        makes=draw(st.none() | makes),
+        only=draw(st.none() | named),
+        near=draw(st.none() | st.none() | near),
+        apart=draw(st.just(frozenset()) | named),
+    )
+
+
+class PoolMachine(RuleBasedStateMachine):
+    """A pool beside one that looks at every device for every decision."""
+
+    taken = Bundle("taken")
+    models = MODELS
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pool = fresh(self.models)
+        self.free = [UNITS] * len(MODELS)
+
+    def here(self, where: Where) -> Where:
+        """A wish for some of the mixed devices, for those in their places here."""
+        if where is ANYWHERE or self.models is MODELS:
+            return where
+        only, near, apart = (
+            None if devices is None else some(self.pool, *(d.index for d in devices))
+            for devices in (where.only, where.near, where.apart)
+        )
+        return replace(where, makes=None, only=only, near=near, apart=apart)
+
+    def allowed(self, where: Where) -> list[Device]:
+        near = where.near or frozenset()
+        keys = {device.key for device in near}
+        return [
+            device
+            for device in self.pool.devices
+            if (where.makes is None or make_of(device) in where.makes)
+            and (where.only is None or device in where.only)
+            and (where.near is None or device in near or device.peers & keys)
+            and device not in where.apart
+        ]
+
+    def best(self, units: int, where: Where, barred: set[int]) -> list[int] | None:
+        """The one best device for a share, or for one whole."""
+        sign = -1 if where.spread else 1
+        near = where.near or frozenset()
+        found = [
+            (device not in near, sign * self.free[device.index], device.index)
+            for device in self.allowed(where)
+            if self.free[device.index] >= units and device.index not in barred
+        ]
+        return [min(found)[2]] if found else None
+
+    def eligible(self, where: Where, barred: set[int]) -> list[Device]:
+        """Those of which several whole ones may be chosen."""
+        return [
+            device
+            for device in self.allowed(where)
+            if self.free[device.index] == UNITS
+            and device.index not in barred
+            and (where.only is not None or device.parent is None)
+        ]
+
+    def check_several(
+        self, count: int, where: Where, barred: set[int], chosen: list[int] | None
+    ) -> None:
+        there = self.eligible(where, barred)
+        families = [device.family for device in there]
+        makes = [make_of(device) for device in there]
+        assert (chosen is not None) == any(families.count(f) >= count for f in families)
+        if chosen is None:
+            return
+        devices = [self.pool.devices[index] for index in chosen]
+        assert len(set(chosen)) == count
+        assert chosen == sorted(chosen)
+        assert set(devices) <= set(there)
+        assert len({device.family for device in devices}) == 1
+        if any(makes.count(make) >= count for make in makes):
+            assert len({make_of(device) for device in devices}) == 1
+
+    @rule(
+        target=taken,
+        units=st.one_of(
+            st.sampled_from([1, 2_500, HALF, 7_500, 9_999, UNITS]),
+            st.integers(1, UNITS),
+            st.integers(2, 5).map(lambda number: number * UNITS),
+        ),
+        where=st.just(ANYWHERE) | wishes(),
+        barred=st.just(frozenset[int]()) | st.sets(st.integers(0, len(MODELS) - 1)),
+    )
+    def take(self, units: int, where: Where, barred: set[int]) -> object:
+        where = self.here(where)
+        chosen = self.pool.choose(units, where, barred)
+
+        shares = self.pool.take(units, where, barred)
+
+        assert places(shares) == chosen
+        if units > UNITS:
+            self.check_several(units // UNITS, where, barred, chosen)
+        else:
+            assert chosen == self.best(units, where, barred)
+        if shares is None:
+            return multiple()
+        assert sum(share.units for share in shares) == units
+        for share in shares:
+            self.free[share.device.index] -= share.units
+        return shares
+
+    @rule(shares=consumes(taken))
+    def give(self, shares: tuple[Share, ...]) -> None:
+        self.pool.give(shares)
+        for share in shares:
+            self.free[share.device.index] += share.units
+
+    @rule(units=st.integers(1, 3).map(lambda n: n * UNITS), where=wishes())
+    def foresee(self, units: int, where: Where) -> None:
+        where = self.here(where)
+        scope = self.pool.scope(where)
+
+        assert self.pool.could_fit(units, where) == (
+            fresh(self.models).choose(units, where) is not None
+        )
+        everywhere = range(len(MODELS))
+        assert sorted(everywhere if scope is None else scope) == [
+            device.index for device in self.allowed(where)
+        ]
+
+    @rule(units=st.sampled_from([1, HALF, UNITS, 2 * UNITS]), where=wishes())
+    def repeat(self, units: int, where: Where) -> None:
+        """How it came about that this is free makes no difference."""
+        where = self.here(where)
+        other = fresh(self.models)
+        occupy(other, dict(reversed(list(enumerate(self.free)))))
+
+        assert other.choose(units, where) == self.pool.choose(units, where)
+
+    @invariant()
+    def agree(self) -> None:
+        self.pool.check()
+        assert [self.pool.free(device) for device in self.pool.devices] == self.free
+        assert self.pool.free_units == sum(self.free)
+
+
+PoolMachine.TestCase.settings = settings(
+    max_examples=40, stateful_step_count=40, deadline=None
+)
+TestPoolAgainstANaiveOne = PoolMachine.TestCase
+
+
+class AlikePoolMachine(PoolMachine):
+    """The usual machine: devices of one make, which go a shorter way."""
+
+    models = ("H100",) * len(MODELS)
+
+
+AlikePoolMachine.TestCase.settings = settings(
+    max_examples=30, stateful_step_count=40, deadline=None
+)
+TestAlikePoolAgainstANaiveOne = AlikePoolMachine.TestCase

@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import asyncio
+import builtins
+import logging
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from actorlib._scheduler.long_waits import LONG, LongWaits, kept_by_shell
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actorlib.accelerators.base import Lease
+
+
+class Timer:
+    """A timer that was set."""
+
+    def __init__(self, when: float, call: Callable[[], None]) -> None:
+        self.when = when
+        self.call = call
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
+class Timers:
+    """A loop of which only the timers are asked for; it is as late as it is told."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.timers: list[Timer] = []
+
+    def time(self) -> float:
+        return self.now
+
+    def call_at(self, when: float, call: Callable[[], None]) -> Timer:
+        self.timers.append(Timer(when, call))
+        return self.timers[-1]
+
+    @property
+    def due(self) -> list[float]:
+        return [timer.when - 100 for timer in self.timers if not timer.is_cancelled]
+
+    def passes(self, seconds: float) -> None:
+        end = self.now + seconds
+        while soon := [t for t in self.timers if t.when <= end and not t.is_cancelled]:
+            first = min(soon, key=lambda timer: timer.when)
+            self.timers.remove(first)
+            self.now = max(self.now, first.when)
+            first.call()
+        self.now = end
+
+
+class Waits:
+    """What is said of promises that tests make."""
+
+    def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level(logging.WARNING, "actorlib")
+        self.loop = Timers()
+        self.long = LongWaits(cast("Any", self.loop))
+        self._caplog = caplog
+
+    def add(self, kind: str, why: str | None = "A asks GPU=1") -> asyncio.Future[Lease]:
+        promise: asyncio.Future[Lease] = asyncio.get_running_loop().create_future()
+        self.long.add(promise, kind, lambda: why)
+        return promise
+
+    @property
+    def said(self) -> list[str]:
+        return [record.getMessage() for record in self._caplog.records]
+
+
+@pytest.fixture
+async def waits(caplog: pytest.LogCaptureFixture) -> Waits:
+    return Waits(caplog)
+
+
+async def test_wait_when_it_is_long_then_it_is_told_of_once(waits: Waits) -> None:
+    waits.add("a")
+
+    waits.loop.passes(LONG - 0.1)
+    assert waits.said == []
+    waits.loop.passes(100)
+
+    assert waits.said == [
+        "A asks GPU=1. It has waited in line for 5 s; runtime.explain() and "
+        "runtime.snapshot() say more"
+    ]
+    assert waits.loop.due == []
+
+
+async def test_wait_when_it_is_for_what_can_never_be_then_its_sentence_ends_once(
+    waits: Waits,
+) -> None:
+    waits.add("a", "A asks GPU=2; this machine has GPU=1. Lower num_gpus.")
+
+    waits.loop.passes(LONG)
+
+    assert "Lower num_gpus. It has waited" in waits.said[0]
+
+
+async def test_wait_when_it_is_over_before_then_nothing_is_said(waits: Waits) -> None:
+    for promise in (waits.add("a"), waits.add("b")):
+        promise.cancel()
+
+    waits.loop.passes(2 * LONG)
+
+    assert waits.said == []
+    assert waits.loop.due == []
+
+
+async def test_wait_when_many_ask_for_the_same_then_they_are_told_of_together(
+    waits: Waits,
+) -> None:
+    for _ in range(3):
+        waits.add("a")
+    waits.add("b", "B asks CPU=1")
+    assert waits.loop.due == [LONG]  # one timer for all
+
+    waits.loop.passes(LONG)
+
+    assert [said.partition(";")[0] for said in waits.said] == [
+        "A asks GPU=1. It has waited in line for 5 s, as have 2 more that ask the same",
+        "B asks CPU=1. It has waited in line for 5 s",
+    ]
+
+
+async def test_wait_when_others_come_later_then_nothing_more_is_said_meanwhile(
+    waits: Waits,
+) -> None:
+    first = waits.add("a")
+    waits.loop.passes(LONG)
+    waits.add("a")
+    waits.loop.passes(LONG)
+    assert len(waits.said) == 1
+
+    first.cancel()
+    waits.add("a")
+    waits.loop.passes(LONG)
+
+    assert len(waits.said) == 2
+
+
+async def test_wait_when_it_is_nothing_to_speak_of_then_nothing_is_said(
+    waits: Waits,
+) -> None:
+    waits.add("a", None)
+    waits.loop.passes(LONG)
+    waits.add("a")
+    waits.loop.passes(LONG)
+
+    assert len(waits.said) == 1
+
+
+async def test_close_when_some_wait_then_no_timer_is_left(waits: Waits) -> None:
+    waits.add("a")
+
+    waits.long.close()
+
+    assert waits.loop.due == []
+
+
+def test_hint_when_code_is_typed_in_then_it_says_what_keeps_handles(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert not kept_by_shell()
+
+    monkeypatch.setattr(builtins, "__IPYTHON__", True, raising=False)
+
+    assert "Out[2]" in kept_by_shell()

@@ -1,0 +1,281 @@
+"""Random mixes on small machines, beside an oracle that tries every way there is.
+
+It knows nothing of levels, lanes and searches: what is free is the whole less what was
+granted, and whether something has room is asked of every device and every set of them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import pytest
+
+from actorlib._core.kinds import UNITS
+from actorlib._core.resources import Resources, add, request, totals
+from actorlib._scheduler.bundles import divided
+from actorlib._scheduler.ledger import Ledger
+from actorlib._scheduler.request import ANYWHERE, Gang, Where, make_of
+from actorlib._scheduler.wait_queue import Line
+from actorlib.accelerators.base import Device
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from actorlib._scheduler.request import Make
+    from actorlib._scheduler.wait_queue import Waiter
+    from actorlib.accelerators.base import Lease
+
+GRIDS = ([0.5, 0.25, 1], [0.3, 0.7, 0.4, 0.6, 1], [0.1, 0.9, 1 / 3, 1 / 6, 0.49], [1])
+
+
+def some_devices(rng: random.Random) -> tuple[Device, ...]:
+    """A few, of a make or two, of a vendor or two, some of them linked."""
+    count = rng.choice([1, 1, 2, 3, 4])
+    models = [rng.choice("AAB") for _ in range(count)]
+    families = [rng.choice(["nvidia"] * 8 + ["amd"]) for _ in range(count)]
+    links = [
+        pair
+        for pair in combinations(range(count), 2)
+        if rng.random() < 0.3 and families[pair[0]] == families[pair[1]]
+    ]
+    return tuple(
+        Device(
+            family=families[index],
+            kind="GPU",
+            index=index,
+            id=str(index),
+            model=models[index],
+            type=models[index],
+            peers=frozenset(str(sum(pair) - index) for pair in links if index in pair),
+        )
+        for index in range(count)
+    )
+
+
+class Machine:
+    """A ledger and its line, and what an oracle says of them."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.devices = some_devices(rng)
+        has = {"CPU": rng.choice([1, 2, 4]), "x": rng.choice([1, 3])}
+        self.has = {name: count * UNITS for name, count in has.items()}
+        capacity = totals(
+            num_cpus=has["CPU"],
+            num_gpus=len(self.devices),
+            memory=None,
+            resources={"x": has["x"]},
+        )
+        self.ledger = Ledger(capacity, {"GPU": self.devices})
+        self.line = Line(self.ledger)
+        self.asked: list[tuple[Resources, Where]] = []
+        self.leases: dict[int, Lease] = {}
+        self.waiting: dict[int, Waiter] = {}
+
+    # What happens.
+
+    def arrive(self, asked: Resources, where: Where) -> None:
+        fits, has_room = (
+            self.has_room(asked, where, is_idle=idle) for idle in (True, False)
+        )
+        assert self.ledger.feasible(asked, where) == fits
+        assert bool(self.ledger.never(asked, where)) != fits
+        nobody_waits = self.first() is None
+        number = len(self.asked)
+        self.asked.append((asked, where))
+        lease = self.line.pass_by(asked, where)
+        if nobody_waits:
+            assert (lease is not None) == has_room
+        if lease is None:
+            self.waiting[number] = self.line.join(str(number), asked, where)
+        else:
+            assert has_room
+            self.granted(number, lease)
+
+    def end(self, number: int) -> None:
+        if number in self.leases:
+            self.ledger.release(self.leases.pop(number))
+        else:
+            self.line.leave(self.waiting.pop(number))
+        for waiter, lease in self.line.serve():
+            del self.waiting[int(waiter.label)]
+            self.granted(int(waiter.label), lease)
+
+    def granted(self, number: int, lease: Lease) -> None:
+        asked, where = self.asked[number]
+        self.leases[number] = lease
+        assert lease.amounts == asked.amounts
+        gang = where.gang
+        if gang is None:
+            self.check_part(asked.amounts.get("GPU", 0), lease, self.wished(where))
+            return
+        on: Counter[int] = Counter()
+        for units, makes, part in zip(
+            gang.units("GPU"), gang.makes, divided(gang, lease), strict=True
+        ):
+            self.check_part(units, part, self.wished(Where(makes=makes)))
+            on.update(share.device.index for share in part.shares)
+        if gang.strategy == "STRICT_SPREAD":
+            assert max(on.values(), default=0) <= 1
+
+    def check_part(self, units: int, lease: Lease, wished: set[int]) -> None:
+        indices = {share.device.index for share in lease.shares}
+        assert indices <= wished
+        assert len(indices) == len(lease.shares) == -(-units // UNITS)
+        assert sum(share.units for share in lease.shares) == units
+        assert len({share.device.family for share in lease.shares}) <= 1
+
+    def check(self) -> None:
+        self.ledger.check()
+        free = self.free_devices()
+        assert min(free.values()) >= 0
+        assert sum(free.values()) == self.ledger.free("GPU")
+        assert all(self.free(name) == self.ledger.free(name) for name in self.has)
+        first = self.first()
+        assert first is None or not self.has_room(*self.asked[first])
+        assert self.line.serve() == []
+
+    def first(self) -> int | None:
+        """Who is at the front of those who may ever get what they ask."""
+        may = (n for n in sorted(self.waiting) if self.may_ever(n))
+        return next(may, None)
+
+    def may_ever(self, number: int) -> bool:
+        return self.has_room(*self.asked[number], is_idle=True)
+
+    # The oracle.
+
+    def free(self, name: str) -> int:
+        held = sum(lease.amounts.get(name, 0) for lease in self.leases.values())
+        return self.has[name] - held
+
+    def free_devices(self) -> dict[int, int]:
+        free = {device.index: UNITS for device in self.devices}
+        for lease in self.leases.values():
+            for share in lease.shares:
+                free[share.device.index] -= share.units
+        return free
+
+    def wished(self, where: Where) -> set[int]:
+        keys = {device.key for device in where.near or ()}
+        return {
+            device.index
+            for device in self.devices
+            if (where.makes is None or make_of(device) in where.makes)
+            and (where.only is None or device in where.only)
+            and (where.near is None or device in where.near or device.peers & keys)
+            and device not in where.apart
+        }
+
+    def has_room(
+        self, asked: Resources, where: Where, *, is_idle: bool = False
+    ) -> bool:
+        for name, has in self.has.items():
+            if asked.amounts.get(name, 0) > (has if is_idle else self.free(name)):
+                return False
+        units = asked.amounts.get("GPU", 0)
+        free = self.free_devices()
+        if is_idle:
+            free = dict.fromkeys(free, UNITS)
+        if where.gang is None:
+            return not units or any(self.ways(units, free, self.wished(where)))
+        sizes = zip(where.gang.units("GPU"), where.gang.makes, strict=True)
+        parts = sorted(((u, m) for u, m in sizes if u), key=lambda part: -part[0])
+        return self.packs(parts, free, where.gang.strategy)
+
+    def packs(
+        self,
+        parts: list[tuple[int, frozenset[Make] | None]],
+        free: Mapping[int, int],
+        strategy: str,
+    ) -> bool:
+        if not parts:
+            return True
+        (units, makes), *rest = parts
+        wished = self.wished(Where(makes=makes))
+        apart = strategy == "STRICT_SPREAD"
+        for chosen in self.ways(units, free, wished):
+            left = {
+                index: (0 if apart else level - min(units, UNITS))
+                if index in chosen
+                else level
+                for index, level in free.items()
+            }
+            if self.packs(rest, left, strategy):
+                return True
+        return False
+
+    def ways(
+        self, units: int, free: Mapping[int, int], wished: set[int]
+    ) -> Iterator[tuple[int, ...]]:
+        roomy = [i for i in sorted(wished) if free[i] >= min(units, UNITS)]
+        for chosen in combinations(roomy, -(-units // UNITS)):
+            if len({self.devices[index].family for index in chosen}) == 1:
+                yield chosen
+
+
+def some_request(rng: random.Random, machine: Machine) -> tuple[Resources, Where]:
+    shares = rng.choice(GRIDS)
+    if rng.random() < 0.3:
+        return some_group(rng, machine, shares)
+    asked = request(
+        num_cpus=rng.choice([0, 0, 0.5, 1, 1.5, 2]),
+        num_gpus=rng.choice([0, *shares, 2]),
+        resources={"x": rng.choice([0, 0, 0.3, 0.7, 1, 2.7])},
+    )
+    if not asked.amounts.get("GPU") or rng.random() < 0.65:
+        return asked, ANYWHERE
+    some = rng.sample(machine.devices, rng.randint(1, len(machine.devices)))
+    wishes = [
+        Where(makes=frozenset({make_of(some[0])})),
+        Where(only=frozenset(some)),
+        Where(near=frozenset(some[:1])),
+        Where(apart=frozenset(some[:1])),
+        Where(spread=True),
+    ]
+    return asked, rng.choice(wishes)
+
+
+def some_group(
+    rng: random.Random, machine: Machine, shares: list[float]
+) -> tuple[Resources, Where]:
+    bundles = [
+        request(
+            num_gpus=rng.choice([0, *shares, *shares, 2]),
+            num_cpus=rng.choice([0.5, 1]) if rng.random() < 0.4 else 0,
+        )
+        for _ in range(rng.randint(1, 4))
+    ]
+    total: dict[str, int] = {}
+    for bundle in bundles:
+        total = add(total, bundle.amounts)
+    makes = [
+        frozenset({make_of(rng.choice(machine.devices))})
+        if bundle.amounts.get("GPU") and rng.random() < 0.3
+        else None
+        for bundle in bundles
+    ]
+    strategy = rng.choice(["PACK", "SPREAD", "STRICT_SPREAD"])
+    return Resources.of(total), Where(gang=Gang(bundles, strategy, makes))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_placement_when_a_mix_comes_and_goes_then_as_one_who_tries_every_way(
+    seed: int,
+) -> None:
+    rng = random.Random(seed)
+    machine = Machine(rng)
+    for _ in range(30):
+        there = sorted({*machine.leases, *machine.waiting})
+        if there and rng.random() < 0.4:
+            machine.end(rng.choice(there))
+        else:
+            machine.arrive(*some_request(rng, machine))
+        machine.check()
+
+    while machine.leases:
+        machine.end(rng.choice(sorted(machine.leases)))
+        machine.check()
+    assert not any(map(machine.may_ever, machine.waiting))

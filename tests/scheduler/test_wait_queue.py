@@ -1,0 +1,847 @@
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from actorlib._core.kinds import UNITS
+from actorlib._core.resources import Resources, request, totals
+from actorlib._scheduler.ledger import Ledger
+from actorlib._scheduler.request import ANYWHERE, Where, make_of
+from actorlib._scheduler.wait_queue import Line, Waiter, delays_nobody
+from actorlib.accelerators.base import Device, Lease
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from actorlib._scheduler.device_pool import DevicePool
+
+
+def cards(*models: str, links: Iterable[tuple[int, int]] = ()) -> tuple[Device, ...]:
+    return tuple(
+        Device(
+            family="nvidia",
+            kind="GPU",
+            index=index,
+            id=str(index),
+            model=model,
+            peers=frozenset(str(sum(link) - index) for link in links if index in link),
+        )
+        for index, model in enumerate(models)
+    )
+
+
+def machine(
+    *, cpus: int = 4, gpus: int = 2, devices: tuple[Device, ...] = (), **custom: int
+) -> Ledger:
+    devices = devices or cards(*["L4"] * gpus)
+    capacity = totals(
+        num_cpus=cpus, num_gpus=len(devices), memory=100, resources=custom
+    )
+    return Ledger(capacity, {"GPU": devices})
+
+
+def granted(ledger: Ledger, asked: Resources, where: Where = ANYWHERE) -> Lease:
+    lease = ledger.try_acquire(asked, where)
+    assert lease is not None
+    return lease
+
+
+def served(line: Line) -> list[str]:
+    return [waiter.label for waiter, _ in line.serve()]
+
+
+def labels(line: Line) -> list[str]:
+    return [waiter.label for waiter in line]
+
+
+def test_pass_by_when_nobody_waits_then_granted() -> None:
+    line = Line(machine())
+
+    assert line.pass_by(request(num_gpus=2, num_cpus=4)) is not None
+
+
+def test_pass_by_when_too_little_is_free_then_refused() -> None:
+    ledger = machine()
+    granted(ledger, request(num_gpus=0.6))
+
+    assert Line(ledger).pass_by(request(num_gpus=2)) is None
+
+
+def test_pass_by_when_an_earlier_one_wants_devices_then_refused() -> None:
+    ledger = machine()
+    line = Line(ledger)
+    granted(ledger, request(num_gpus=0.6))
+    line.join("Big", request(num_gpus=2))
+
+    assert line.pass_by(request(num_gpus=0.1)) is None
+
+
+def test_pass_by_when_it_wants_nothing_of_the_earlier_one_then_granted() -> None:
+    ledger = machine()
+    line = Line(ledger)
+    granted(ledger, request(num_gpus=0.6))
+    line.join("Big", request(num_gpus=2))
+
+    assert line.pass_by(request(num_cpus=4)) is not None
+
+
+def test_pass_by_when_it_is_enough_for_both_then_granted() -> None:
+    ledger = machine(cpus=4)
+    line = Line(ledger)
+    granted(ledger, request(num_gpus=2))
+    line.join("Big", request(num_gpus=1, num_cpus=3))
+
+    assert line.pass_by(request(num_cpus=1)) is not None
+
+
+def test_pass_by_when_it_would_take_what_the_earlier_one_needs_then_refused() -> None:
+    ledger = machine(cpus=4)
+    line = Line(ledger)
+    granted(ledger, request(num_gpus=2))
+    line.join("Big", request(num_gpus=1, num_cpus=3))
+
+    assert line.pass_by(request(num_cpus=1.5)) is None
+
+
+def test_pass_by_when_several_wait_then_sets_aside_for_all_of_them() -> None:
+    ledger = machine(cpus=4)
+    line = Line(ledger)
+    granted(ledger, request(num_gpus=2))
+    line.join("A", request(num_gpus=1, num_cpus=2))
+    line.join("B", request(num_gpus=1, num_cpus=1.5))
+
+    assert line.pass_by(request(num_cpus=1)) is None
+    assert line.pass_by(request(num_cpus=0.5)) is not None
+
+
+def test_pass_by_when_the_earlier_one_can_never_be_granted_then_granted() -> None:
+    ledger = machine()
+    line = Line(ledger)
+    line.join("Giant", request(num_gpus=3, num_cpus=80))
+
+    assert line.pass_by(request(num_gpus=2, num_cpus=4)) is not None
+
+
+def test_pass_by_when_the_earlier_one_has_left_then_granted() -> None:
+    ledger = machine()
+    line = Line(ledger)
+    granted(ledger, request(num_gpus=0.6))
+    line.leave(line.join("Big", request(num_gpus=2)))
+
+    assert line.pass_by(request(num_gpus=0.1)) is not None
+
+
+def test_serve_when_nothing_is_free_then_nobody_goes() -> None:
+    ledger = machine()
+    line = Line(ledger)
+    granted(ledger, request(num_gpus=2))
+    line.join("A", request(num_gpus=1))
+
+    assert served(line) == []
+    assert labels(line) == ["A"]
+
+
+def test_serve_when_one_is_given_back_then_the_first_goes() -> None:
+    ledger = machine(gpus=1)
+    line = Line(ledger)
+    lease = granted(ledger, request(num_gpus=1))
+    line.join("A", request(num_gpus=1))
+    line.join("B", request(num_gpus=1))
+
+    ledger.release(lease)
+
+    assert served(line) == ["A"]
+    assert labels(line) == ["B"]
+
+
+def test_serve_when_several_may_go_then_in_order_of_arrival() -> None:
+    ledger = machine()
+    line = Line(ledger)
+    lease = granted(ledger, request(num_gpus=2, num_cpus=4))
+    line.join("A", request(num_cpus=1))
+    line.join("B", request(num_gpus=1))
+    line.join("C", request(num_cpus=1))
+    line.join("D", request(num_gpus=1, num_cpus=1))
+
+    ledger.release(lease)
+
+    assert served(line) == ["A", "B", "C", "D"]
+
+
+def test_serve_when_the_first_lacks_devices_then_no_later_one_takes_any() -> None:
+    ledger = machine()
+    line = Line(ledger)
+    first = granted(ledger, request(num_gpus=1))
+    granted(ledger, request(num_gpus=1))
+    line.join("Big", request(num_gpus=2))
+    line.join("Small", request(num_gpus=0.1))
+
+    ledger.release(first)
+
+    assert served(line) == []
+
+
+def test_serve_when_one_waits_only_for_its_turn_then_its_needs_are_set_aside() -> None:
+    ledger = machine(cpus=4)
+    line = Line(ledger)
+    granted(ledger, request(num_gpus=0.1))
+    lease = granted(ledger, request(num_cpus=4))
+    line.join("Big", request(num_gpus=2))
+    line.join("Behind", request(num_gpus=0.1, num_cpus=3))
+    line.join("Wide", request(num_cpus=2))
+    line.join("Narrow", request(num_cpus=1.5))
+
+    ledger.release(lease)
+
+    assert served(line) == []
+    assert labels(line) == ["Big", "Behind", "Wide", "Narrow"]
+
+
+def test_serve_when_those_before_can_never_be_together_then_what_is_left_is_free() -> (
+    None
+):
+    """With either of the two there is room for one more, and never for both."""
+    ledger = machine(cpus=4)
+    line = Line(ledger)
+    granted(ledger, request(num_gpus=0.1))
+    lease = granted(ledger, request(num_cpus=4))
+    line.join("Big", request(num_gpus=2))
+    line.join("Behind", request(num_gpus=0.1, num_cpus=3))
+    line.join("Wide", request(num_cpus=2))
+    line.join("Narrow", request(num_cpus=1))
+
+    ledger.release(lease)
+
+    assert served(line) == ["Narrow"]
+    assert labels(line) == ["Big", "Behind", "Wide"]
+
+
+# Small ones between large ones: they pass if they delay nobody.
+
+
+def lane(amount: float) -> Resources:
+    return request(resources={"x": amount})
+
+
+def test_pass_by_when_every_release_lets_the_earlier_in_anyway_then_granted() -> None:
+    ledger = machine(x=3)
+    line = Line(ledger)
+    large = granted(ledger, lane(2.7))
+    line.join("A", lane(0.7))
+
+    assert line.pass_by(lane(0.3)) is not None
+    ledger.release(large)
+    assert served(line) == ["A"]
+
+
+def test_serve_when_a_smaller_one_stands_behind_then_it_need_not_wait() -> None:
+    ledger = machine(x=3)
+    line = Line(ledger)
+    granted(ledger, lane(2.5))
+    small = granted(ledger, lane(0.5))
+    line.join("A", lane(0.7))
+    line.join("B", lane(0.3))
+
+    ledger.release(small)
+
+    assert served(line) == ["B"]
+
+
+def test_pass_by_when_a_release_would_then_be_too_little_then_refused() -> None:
+    ledger = machine(x=3)
+    line = Line(ledger)
+    for amount in (2.2, 0.5):
+        granted(ledger, lane(amount))
+    line.join("A", lane(0.7))
+
+    assert line.pass_by(lane(0.3)) is None  # after the half is back it would be 0.5
+
+
+def test_pass_by_when_shares_of_an_only_device_then_they_are_counted_alike() -> None:
+    ledger = machine(gpus=1)
+    line = Line(ledger)
+    granted(ledger, request(num_gpus=0.5))
+    line.join("A", request(num_gpus=0.6))
+
+    assert line.pass_by(request(num_gpus=0.49)) is None
+    assert line.pass_by(request(num_gpus=0.4)) is not None
+
+
+def test_pass_by_when_the_device_is_one_of_several_then_refused() -> None:
+    """Which of them is free first is not known, nor what is best then."""
+    ledger = machine(gpus=2)
+    line = Line(ledger)
+    for _ in range(2):
+        granted(ledger, request(num_gpus=0.5), Where(spread=True))
+    line.join("A", request(num_gpus=0.6))
+
+    assert line.pass_by(request(num_gpus=0.4)) is None
+
+
+def test_pass_by_when_too_many_amounts_are_in_play_then_refused() -> None:
+    ledger = machine(x=100)
+    line = Line(ledger)
+    for number in range(40):
+        granted(ledger, lane(2 + number / 100))
+    line.join("A", lane(50))
+
+    assert line.pass_by(lane(0.01)) is None
+
+
+@given(
+    held=st.lists(st.integers(1, 12), max_size=5),
+    waiting=st.lists(st.integers(1, 12), min_size=1, max_size=4),
+    amount=st.integers(1, 12),
+    unit=st.sampled_from([1, 7, 100]),
+)
+def test_delays_nobody_when_compared_with_every_future_then_it_is_right(
+    held: list[int], waiting: list[int], amount: int, unit: int
+) -> None:
+    """A future is who holds while one of them waits: any of the others."""
+    total = 12
+
+    def is_late(place: int) -> bool:
+        others = [*held, *waiting[:place], *waiting[place + 1 :]]
+        leaves = (
+            total - sum(some)
+            for count in range(len(others) + 1)
+            for some in combinations(others, count)
+        )
+        return any(left >= waiting[place] > left - amount for left in leaves)
+
+    said = delays_nobody(
+        total * unit + unit // 2,
+        Counter(each * unit for each in held),
+        Counter(each * unit for each in waiting),
+        amount * unit,
+    )
+
+    assert said == (not any(map(is_late, range(len(waiting)))))
+
+
+def test_serve_when_a_lane_is_closed_then_those_of_other_lanes_still_go() -> None:
+    ledger = machine(cpus=4)
+    line = Line(ledger)
+    granted(ledger, request(num_gpus=2))
+    lease = granted(ledger, request(num_cpus=4))
+    for label in "AB":
+        line.join(label, request(num_gpus=1, num_cpus=1))
+    line.join("C", request(num_cpus=2))
+
+    ledger.release(lease)
+
+    assert served(line) == ["C"]
+    assert labels(line) == ["A", "B"]
+
+
+def test_serve_when_a_lane_is_closed_then_all_of_it_is_set_aside() -> None:
+    ledger = machine(cpus=4)
+    line = Line(ledger)
+    granted(ledger, request(num_gpus=2))
+    lease = granted(ledger, request(num_cpus=4))
+    for label in "AB":
+        line.join(label, request(num_gpus=1, num_cpus=1))
+    line.join("C", request(num_cpus=3))
+
+    ledger.release(lease)
+
+    assert served(line) == []
+
+
+def test_leave_when_the_first_goes_away_then_those_behind_may_go() -> None:
+    ledger = machine()
+    line = Line(ledger)
+    granted(ledger, request(num_gpus=0.6))
+    big = line.join("Big", request(num_gpus=2))
+    line.join("Small", request(num_gpus=0.1))
+
+    line.leave(big)
+
+    assert served(line) == ["Small"]
+
+
+def test_leave_when_it_could_never_be_granted_then_it_is_gone() -> None:
+    line = Line(machine())
+    giant = line.join("Giant", request(num_gpus=80))
+
+    line.leave(giant)
+
+    assert labels(line) == []
+
+
+@pytest.mark.parametrize("gpus", [1, 80], ids=["feasible", "infeasible"])
+def test_leave_when_it_has_left_then_refused(gpus: int) -> None:
+    line = Line(machine())
+    waiter = line.join("A", request(num_gpus=gpus))
+    line.join("B", request(num_gpus=gpus))
+    line.leave(waiter)
+
+    with pytest.raises(LookupError):
+        line.leave(waiter)
+    assert labels(line) == ["B"]
+
+
+def test_iteration_when_many_wait_then_in_order_of_arrival() -> None:
+    line = Line(machine())
+    line.join("A", request(num_gpus=1))
+    line.join("B", request(num_gpus=80))
+    line.join("C", request(num_cpus=1))
+    line.join("D", request(num_gpus=0.5))
+
+    assert labels(line) == ["A", "B", "C", "D"]
+
+
+# Wishes: an H100, two A100s that are linked, and an L4.
+
+FOUR = cards("H100", "A100", "A100", "L4", links=[(1, 2)])
+H100 = Where(makes=frozenset({make_of(FOUR[0])}))
+A100 = Where(makes=frozenset({make_of(FOUR[1])}))
+WHOLE, PART = request(num_gpus=1), request(num_gpus=0.5)
+
+
+def on(*indices: int) -> Where:
+    return Where(only=frozenset(FOUR[index] for index in indices))
+
+
+def near(*indices: int) -> Where:
+    return Where(near=frozenset(FOUR[index] for index in indices))
+
+
+def apart(*indices: int) -> Where:
+    return Where(apart=frozenset(FOUR[index] for index in indices))
+
+
+def got(lease: Lease | None) -> list[int] | None:
+    return None if lease is None else [d.index for d in lease.devices("GPU")]
+
+
+@pytest.mark.parametrize(
+    ("waits", "comes", "asked", "chosen"),
+    [
+        (H100, A100, WHOLE, [1]),
+        (H100, ANYWHERE, PART, [1]),
+        (H100, ANYWHERE, request(num_gpus=3), [1, 2, 3]),
+        (H100, ANYWHERE, request(num_gpus=4), None),
+        (H100, H100, PART, None),
+        (H100, on(0), PART, None),
+        (H100, on(0, 3), PART, [3]),
+        (on(0, 1), A100, WHOLE, [2]),
+        (apart(1, 2), A100, WHOLE, [1]),
+        (apart(1, 2), ANYWHERE, PART, [1]),
+        (apart(1, 2), apart(1), PART, [2]),
+        (near(1), A100, PART, None),
+        (near(1), ANYWHERE, PART, [0]),
+        (near(0), near(1), PART, [1]),
+        (Where(spread=True), H100, PART, None),
+        (ANYWHERE, H100, PART, None),
+    ],
+)
+def test_pass_by_when_an_earlier_one_wishes_then_only_what_that_one_never_gets(
+    waits: Where, comes: Where, asked: Resources, chosen: list[int] | None
+) -> None:
+    ledger = machine(devices=FOUR)
+    line = Line(ledger)
+    line.join("A", request(num_gpus=1, num_cpus=4), waits)
+
+    assert got(line.pass_by(asked, comes)) == chosen
+
+
+def test_serve_when_one_waits_for_a_type_then_those_behind_have_the_others() -> None:
+    ledger = machine(devices=FOUR)
+    line = Line(ledger)
+    h100 = granted(ledger, PART, H100)
+    rest = granted(ledger, request(num_gpus=3))
+    line.join("H", WHOLE, H100)
+    line.join("any", PART)
+    line.join("A", WHOLE, A100)
+    line.join("L", WHOLE, on(3))
+
+    ledger.release(rest)
+
+    # "any" went to an A100 and not to the half of the H100 that is free.
+    assert served(line) == ["any", "A", "L"]
+    ledger.release(h100)
+    assert served(line) == ["H"]
+
+
+def test_serve_when_others_would_do_with_its_type_then_it_does_not_starve() -> None:
+    ledger = machine(devices=FOUR[:2])
+    line = Line(ledger)
+    halves = [granted(ledger, PART, H100), granted(ledger, PART, H100)]
+    granted(ledger, WHOLE)
+    line.join("H", WHOLE, H100)
+
+    ledger.release(halves[0])
+    assert served(line) == []
+    assert line.pass_by(PART) is None
+    line.join("behind", PART)
+    ledger.release(halves[1])
+
+    assert served(line) == ["H"]
+
+
+def test_serve_when_all_devices_are_barred_piece_by_piece_then_nobody_passes() -> None:
+    ledger = machine(devices=FOUR)
+    line = Line(ledger)
+    line.join("cpus", request(num_cpus=5))
+    granted(ledger, request(num_cpus=1))
+    for name, where in (("H", H100), ("A", A100), ("L", on(3))):
+        line.join(name, request(num_gpus=1, num_cpus=4), where)
+
+    assert line.pass_by(request(num_gpus=0.1)) is None
+    assert line.pass_by(request(num_gpus=0.1), on(3)) is None
+    assert served(line) == []
+
+
+def test_serve_when_the_wish_can_never_be_granted_then_it_holds_nobody_up() -> None:
+    line = Line(machine(devices=FOUR))
+    line.join("two", request(num_gpus=2), H100)
+    line.join("none", PART, Where(makes=H100.makes, apart=apart(0).apart))
+
+    assert got(line.pass_by(PART, H100)) == [0]
+    assert labels(line) == ["two", "none"]
+
+
+def test_pass_by_when_its_kind_never_gives_that_then_refused() -> None:
+    line = Line(machine())
+
+    assert line.pass_by(Resources.of({"GPU": UNITS + 1})) is None
+
+
+def test_leave_when_of_many_wishes_then_lanes_go_with_the_last_of_them() -> None:
+    line = Line(machine(devices=FOUR))
+    waiters = [
+        line.join(str(number), request(num_gpus=1), on(number % 2))
+        for number in range(6)
+    ]
+
+    for waiter in waiters:
+        line.leave(waiter)
+
+    assert labels(line) == []
+    assert not line._lanes
+
+
+@dataclass
+class CountingLedger:
+    """A ledger that counts how often it was asked anything about leases."""
+
+    ledger: Ledger
+    asked: int = field(default=0)
+
+    def feasible(self, asked: Resources, where: Where = ANYWHERE) -> bool:
+        return self.ledger.feasible(asked, where)
+
+    def never(self, asked: Resources, where: Where = ANYWHERE) -> dict[str, int]:
+        return self.ledger.never(asked, where)
+
+    @property
+    def pools(self) -> Mapping[str, DevicePool]:
+        return self.ledger.pools
+
+    @property
+    def capacity(self) -> Resources:
+        return self.ledger.capacity
+
+    def held(self, name: str) -> Counter[int]:
+        self.asked += 1
+        return self.ledger.held(name)
+
+    def free(self, name: str) -> int:
+        self.asked += 1
+        return self.ledger.free(name)
+
+    def try_acquire(
+        self, asked: Resources, where: Where, barred: Mapping[str, Collection[int]]
+    ) -> Lease | None:
+        self.asked += 1
+        return self.ledger.try_acquire(asked, where, barred)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        [request(num_gpus=1)],
+        [request(num_gpus=1, memory=1)],
+        [request(num_gpus=1), request(num_cpus=1)],
+        [request(num_gpus=1, num_cpus=1), request(num_cpus=1)],
+    ],
+    ids=["alike", "alike in two", "two kinds", "overlapping"],
+)
+def test_serve_when_thousands_wait_then_only_the_heads_are_looked_at(
+    asked: list[Resources],
+) -> None:
+    ledger = CountingLedger(machine(gpus=1, cpus=1))
+    line = Line(ledger)
+    lease = granted(ledger.ledger, request(num_gpus=1, num_cpus=1))
+    for number in range(2_000):
+        line.join(str(number), asked[number % len(asked)])
+
+    ledger.ledger.release(lease)
+
+    assert line.serve()
+    assert ledger.asked < 30
+
+
+@pytest.mark.parametrize(
+    "wishes",
+    [
+        [H100, A100, on(3)],
+        [H100, ANYWHERE],
+        [apart(0), near(1), on(1, 3), Where(spread=True)],
+    ],
+    ids=["disjoint", "one and all", "overlapping"],
+)
+@pytest.mark.parametrize("asked", [WHOLE, request(num_gpus=1, num_cpus=0.1)], ids=str)
+def test_serve_when_ten_thousand_wish_then_only_the_heads_are_looked_at(
+    asked: Resources, wishes: list[Where]
+) -> None:
+    ledger = CountingLedger(machine(devices=FOUR))
+    line = Line(ledger)
+    leases = [granted(ledger.ledger, WHOLE) for _ in FOUR]
+    for number in range(10_000):
+        line.join(str(number), asked, wishes[number % len(wishes)])
+
+    assert line.pass_by(asked, on(0, 1, 2, 3)) is None
+    assert ledger.asked < 5
+    ledger.ledger.release(leases.pop(1))
+    assert len(line.serve()) == 1
+    assert ledger.asked < 100
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> Resources:
+    return request(
+        num_cpus=draw(st.sampled_from([0, 1, 1.5, 2, 3])),
+        num_gpus=draw(st.sampled_from([0, 0, 0.3, 0.5, 1, 2, 3, 4])),
+        resources={"x": draw(st.sampled_from([0, 0, 0, 0.3, 0.5, 0.7, 1, 1.3, 3]))},
+    )
+
+
+WISHES = [
+    H100,
+    A100,
+    on(3),
+    on(0, 3),
+    on(1, 2),
+    apart(0),
+    apart(1, 3),
+    near(1),
+    near(0, 3),
+    Where(spread=True),
+    Where(makes=A100.makes, apart=apart(1).apart),
+]
+wishes = st.just(ANYWHERE) | st.sampled_from(WISHES)
+"""Everybody's wish, of devices that are not there save by index."""
+
+
+class World:
+    """A line and its ledger, driven by arrivals and ends, as a shell would."""
+
+    def __init__(self) -> None:
+        self.ledger = machine(cpus=4, devices=FOUR, x=2)
+        self.line = Line(self.ledger)
+        self.waiting: dict[int, Waiter] = {}
+        self.leases: dict[int, Lease] = {}
+
+    def arrive(self, number: int, asked: Resources, where: Where) -> None:
+        lease = self.line.pass_by(asked, where)
+        if lease is None:
+            self.waiting[number] = self.line.join(str(number), asked, where)
+        else:
+            self.leases[number] = lease
+
+    def end(self, number: int) -> list[int]:
+        if number in self.leases:
+            self.ledger.release(self.leases.pop(number))
+        elif number in self.waiting:
+            self.line.leave(self.waiting.pop(number))
+        served = self.line.serve()
+        for waiter, lease in served:
+            del self.waiting[int(waiter.label)]
+            self.leases[int(waiter.label)] = lease
+        return [int(waiter.label) for waiter, _ in served]
+
+
+def allowed(where: Where) -> set[int]:
+    """What a wish leaves of the four."""
+    near = where.near or frozenset()
+    keys = {device.key for device in near}
+    return {
+        device.index
+        for device in FOUR
+        if (where.makes is None or make_of(device) in where.makes)
+        and (where.only is None or device in where.only)
+        and (where.near is None or device in near or device.peers & keys)
+        and device not in where.apart
+    }
+
+
+class LineMachine(RuleBasedStateMachine):
+    """A line beside one that asks everyone, in order, after everything."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World()
+        self.ledger = World().ledger
+        self.arrivals: list[tuple[Resources, Where]] = []
+        self.waiting: list[int] = []
+        self.leases: dict[int, Lease] = {}
+
+    def settle(self) -> list[int]:
+        """Lets everyone go whom those ahead leave enough; who went."""
+        barred: set[int] = set()
+        aside: dict[str, list[int]] = {}
+        gone: list[int] = []
+        for number in self.waiting:
+            asked, where = self.arrivals[number]
+            if not self.ledger.feasible(asked, where):
+                continue
+            enough = all(
+                name == "GPU" or self.leaves(name, amount, aside.get(name, []))
+                for name, amount in asked.amounts.items()
+            )
+            lease = enough and self.ledger.try_acquire(asked, where, {"GPU": barred})
+            if lease:
+                self.leases[number] = lease
+                gone.append(number)
+                continue
+            for name, amount in asked.amounts.items():
+                aside.setdefault(name, []).append(amount)
+            if "GPU" in asked.amounts:
+                barred |= allowed(where)
+        self.waiting = [number for number in self.waiting if number not in gone]
+        return gone
+
+    def leaves(self, name: str, amount: int, waiting: list[int]) -> bool:
+        """Whether nobody is kept waiting, whoever else holds something then."""
+        held = [lease.amounts.get(name, 0) for lease in self.leases.values()]
+        total = self.ledger.capacity.amounts[name]
+        for place, wanted in enumerate(waiting):
+            sums = {0}
+            for other in (*held, *waiting[:place], *waiting[place + 1 :]):
+                sums |= {each + other for each in sums}
+            if any(total - each >= wanted > total - each - amount for each in sums):
+                return False
+        return amount <= self.ledger.free(name)
+
+    @rule(asked=requests(), where=wishes)
+    def arrive(self, asked: Resources, where: Where) -> None:
+        number = len(self.arrivals)
+        self.arrivals.append((asked, where))
+        self.world.arrive(number, asked, where)
+
+        self.waiting.append(number)
+        self.settle()
+
+    @rule(data=st.data())
+    def end(self, data: st.DataObject) -> None:
+        if not self.arrivals:
+            return
+        number = data.draw(st.integers(0, len(self.arrivals) - 1))
+        served = self.world.end(number)
+
+        if number in self.leases:
+            self.ledger.release(self.leases.pop(number))
+        elif number in self.waiting:
+            self.waiting.remove(number)
+        assert served == self.settle()
+
+    @invariant()
+    def agree(self) -> None:
+        self.world.ledger.check()
+        assert [int(waiter.label) for waiter in self.world.line] == self.waiting
+        assert self.world.leases == self.leases
+
+    @invariant()
+    def nobody_is_left_behind(self) -> None:
+        assert self.world.line.serve() == []
+        assert all(self.world.line._lanes.values())
+
+
+LineMachine.TestCase.settings = settings(
+    max_examples=100, stateful_step_count=40, deadline=None
+)
+TestLineAgainstANaiveOne = LineMachine.TestCase
+
+
+def play(
+    script: list[tuple[Resources, Where] | int], *, coming: int, watched: int
+) -> list[dict[int, Lease | None]]:
+    """Plays arrivals and ends as if only the first ``coming`` of them had come.
+
+    Returns:
+        After each event, what each of the first ``watched`` holds; None if it waits.
+    """
+    world = World()
+    seen: list[dict[int, Lease | None]] = []
+    arrived = 0
+    for event in script:
+        if isinstance(event, int):
+            if event < coming:
+                world.end(event)
+        else:
+            if arrived < coming:
+                world.arrive(arrived, *event)
+            arrived += 1
+        states = {**dict.fromkeys(world.waiting), **world.leases}
+        seen.append({n: state for n, state in states.items() if n < watched})
+    return seen
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    script=st.lists(
+        st.one_of(st.tuples(requests(), wishes), st.integers(0, 12)), max_size=40
+    ),
+    first=st.integers(1, 8),
+)
+def test_line_when_others_come_later_then_nobody_before_them_notices(
+    script: list[tuple[Resources, Where] | int], first: int
+) -> None:
+    alone = play(script, coming=first, watched=first)
+
+    assert play(script, coming=len(script), watched=first) == alone
+
+
+def test_wish_anew_when_others_wait_then_the_place_in_line_is_kept() -> None:
+    ledger = machine(gpus=2)
+    granted(ledger, request(num_gpus=2))
+    line = Line(ledger)
+    zero, one = (Where(only=frozenset({d})) for d in ledger.pools["GPU"].devices)
+    first = line.join("first", request(num_gpus=1), zero)
+    line.join("second", request(num_gpus=1), one)
+    line.join("third", request(num_gpus=1), one)
+
+    line.wish_anew(first, one)
+
+    assert labels(line) == ["first", "second", "third"]
+
+
+def test_wish_anew_when_it_can_be_now_then_it_is_served() -> None:
+    ledger = machine(gpus=2)
+    granted(ledger, request(num_gpus=1))
+    line = Line(ledger)
+    zero, one = ledger.pools["GPU"].devices
+    waiter = line.join("a", request(num_gpus=1), Where(apart=frozenset({one})))
+
+    line.wish_anew(waiter, ANYWHERE)
+
+    ((_, lease),) = line.serve()
+    assert lease.shares[0].device == one
+    assert zero != one
+
+
+def test_wish_anew_when_it_is_not_in_line_then_refused() -> None:
+    line = Line(machine())
+    stranger = Waiter(number=7, label="x", request=request(num_gpus=1))
+
+    with pytest.raises(LookupError):
+        line.wish_anew(stranger, ANYWHERE)

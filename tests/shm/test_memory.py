@@ -1,0 +1,335 @@
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pytest
+
+from actorlib._shm.allocator import PAGE
+from actorlib._shm.memory import Memory, Settings, shared
+from actorlib._shm.payload import Shared, block_id
+from actorlib._shm.segments import Budget
+from actorlib._wire.serialization import decode, encode
+from actorlib.exceptions import ObjectStoreFullError, ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+MIB = 1 << 20
+
+
+class Book:
+    """Counts who holds a block; see Holder."""
+
+    def __init__(self) -> None:
+        self.holds: Counter[bytes] = Counter()
+
+    def retain(self, actor: bytes) -> None:
+        self.holds[actor] += 1
+
+    def release(self, actor: bytes) -> None:
+        self.holds[actor] -= 1
+
+    @property
+    def held(self) -> set[bytes]:
+        return set(+self.holds)
+
+
+class One:
+    """The memory of a process.
+
+    Args:
+        prefix: How the names of its segments begin.
+        limit: What it may touch.
+    """
+
+    def __init__(self, prefix: bytes, limit: int, **settings: Any) -> None:
+        self.book = Book()
+        self.memory = Memory()
+        self.memory.settings = Settings(**{"share_above": 1, **settings})
+        self.memory.budget = Budget(limit) if limit else None
+        self.memory.belong(prefix, self.book)
+
+    def put(self, value: object) -> Any:
+        loans: list[Any] = []
+        payload = shared(self.memory, encode(value), loans)
+        assert loans == ([payload.block] if isinstance(payload, Shared) else [])
+        return payload
+
+    @property
+    def used(self) -> int:
+        store = self.memory._store
+        assert store is not None
+        with store._lock:
+            store._note()
+        return sum(segment.blocks.used for segment in store._segments.values())
+
+
+@pytest.fixture
+def make() -> Iterator[Callable[..., One]]:
+    made: list[One] = []
+
+    def make(
+        limit: int = 64 * MIB, prefix: bytes = b"maker...", **settings: Any
+    ) -> One:
+        made.append(One(prefix, limit, **settings))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.memory.close()
+
+
+def carried(payload: Shared, maker: One, reader: One) -> Shared:
+    """The payload as another process finds it."""
+    table = payload.told()
+    segment = maker.memory.segment(payload.segment)
+    if payload.segment not in reader.memory._shown:
+        reader.memory.shown(payload.segment, os.dup(segment.fd), segment.size)
+    return reader.memory.arrived(table)
+
+
+def test_value_when_it_is_shared_then_the_other_side_reads_it_in_place(
+    make: Callable[..., One],
+) -> None:
+    maker, reader = make(), make(0, b"reader..")
+    value = {"a": np.arange(100_000), "b": b"x" * 200_000, "c": "text"}
+    there = carried(maker.put(value), maker, reader)
+    loaded = decode(there)
+
+    assert np.array_equal(loaded["a"], value["a"])
+    assert (loaded["b"], loaded["c"]) == (value["b"], "text")
+    assert not loaded["a"].flags.writeable
+    assert loaded["a"].ctypes.data % 64 == 0
+    assert reader.book.held == {there.block}
+    del loaded
+    assert reader.book.held == set()
+
+
+def test_ser_004_readers_see_one_memory(make: Callable[..., One]) -> None:
+    maker, reader = make(), make(0, b"reader..")
+    fives = np.full(100_000, 5)
+    there = carried(maker.put(fives), maker, reader)
+    first, second = decode(there), decode(there)
+
+    segment: Any = maker.memory.segment(there.segment)
+    whole = segment.at(0, 2 * MIB)
+    whole[bytes(whole).index(fives.tobytes())] = 6
+    assert first[0] == second[0] == 6
+
+
+def test_value_when_it_is_small_or_not_to_be_shared_then_it_stays_what_it_is(
+    make: Callable[..., One],
+) -> None:
+    array = np.zeros(100_000)
+    for one in (make(0), make(share_above=MIB)):
+        assert type(one.put(array)) is list
+    assert type(make().put(1)) is bytes
+
+
+def test_block_when_its_frame_is_dropped_then_it_is_free(
+    make: Callable[..., One],
+) -> None:
+    one = make()
+    payload = one.put(np.zeros(100_000))
+    assert one.used
+    del payload
+
+    assert one.used == 0
+
+
+def test_block_when_its_frame_is_dropped_but_was_looked_at_then_it_waits_for_that(
+    make: Callable[..., One],
+) -> None:
+    one = make()
+    payload = one.put(np.ones(100_000))
+    array = decode(payload)
+    del payload
+    other = one.put(np.zeros(100_000))
+
+    assert array.sum() == 100_000
+    del array, other
+    assert one.used == 0
+
+
+def test_block_when_it_was_told_of_then_it_is_free_when_that_is_said(
+    make: Callable[..., One],
+) -> None:
+    one = make()
+    payload = one.put(np.zeros(100_000))
+    payload.told()
+    block = payload.block
+    del payload
+    before = one.used
+    one.memory.free(block)
+
+    assert before
+    assert one.used == 0
+
+
+def test_block_when_the_copy_is_interrupted_then_it_is_free(
+    make: Callable[..., One], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = make()
+    keep = one.put(np.zeros(100_000))
+
+    class Cut:
+        def __setitem__(self, *_: object) -> None:
+            raise KeyboardInterrupt
+
+    segment = one.memory.segment(keep.segment)
+    with monkeypatch.context() as patch:
+        patch.setattr(type(segment), "at", lambda *_: Cut())
+        with pytest.raises(KeyboardInterrupt):
+            one.put(np.zeros(100_000))
+    del keep
+
+    assert one.used == 0
+
+
+def test_obj_021_full_memory_when_it_spills_then_one_warning(
+    make: Callable[..., One], caplog: pytest.LogCaptureFixture
+) -> None:
+    one = make(MIB)
+    payloads = [one.put(np.zeros(150_000)) for _ in range(2)]
+
+    assert [type(payload) for payload in payloads] == [list, list]
+    assert "object_store_memory=1,048,576" in caplog.text
+    assert len(caplog.records) == 1
+
+
+def test_obj_021_full_memory_when_it_is_to_fail_then_an_error(
+    make: Callable[..., One],
+) -> None:
+    one = make(MIB, spills=False)
+    with pytest.raises(ObjectStoreFullError, match="no room for 1,200,"):
+        one.put(np.zeros(150_000))
+
+
+@pytest.mark.parametrize("breaks", ["posix_fallocate", "memfd_create"])
+def test_system_when_it_has_no_memory_left_then_values_go_another_way(
+    make: Callable[..., One], monkeypatch: pytest.MonkeyPatch, breaks: str
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError("no space left")
+
+    one = make()
+    monkeypatch.setattr("actorlib._shm.segments._POPULATE_WRITE", 999_999)
+    monkeypatch.setattr(os, breaks, refuse)
+    if breaks == "memfd_create":
+        monkeypatch.setattr("tempfile.TemporaryFile", refuse)
+
+    assert type(one.put(np.zeros(100_000))) is list
+
+
+def test_system_when_it_cannot_seal_then_workers_use_the_pipe_and_the_owner_does_not(
+    make: Callable[..., One], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "memfd_create")
+    worker = make()
+    owner = make()
+    owner.memory.belong(b"ownerown", owner, is_counted=True)
+
+    assert type(worker.put(np.zeros(100_000))) is list
+    assert type(owner.put(np.zeros(100_000))) is Shared
+
+
+def test_budget_when_it_holds_nonsense_then_values_go_another_way_until_it_is_known(
+    make: Callable[..., One], caplog: pytest.LogCaptureFixture
+) -> None:
+    one = make()
+    budget = one.memory.budget
+    assert budget is not None
+    os.pwrite(budget.fd, bytes([255]) * 8, 0)
+
+    assert type(one.put(np.zeros(100_000))) is list
+    assert "the budget of shared memory makes no sense" in caplog.text
+
+
+def test_fork_when_it_shares_then_not_what_its_parent_has(
+    make: Callable[..., One],
+) -> None:
+    one = make()
+    one.memory._process += 1  # as a fork would find it
+
+    assert type(one.put(np.zeros(100_000))) is list
+
+
+def test_threads_when_they_share_at_once_then_no_block_is_given_twice(
+    make: Callable[..., One],
+) -> None:
+    one = make()
+    start = threading.Barrier(4)
+    payloads: list[Shared] = []
+
+    def work(number: int) -> None:
+        start.wait()
+        payloads.extend(one.put(np.full(20_000, number)) for _ in range(20))
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len({payload.block for payload in payloads}) == 80
+    arrays = [decode(payload) for payload in payloads]
+    assert sorted(int(array[0]) for array in arrays) == sorted([0, 1, 2, 3] * 20)
+    assert all((array == array[0]).all() for array in arrays)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"segment": b"x" * 12},
+        {"segment": 3},
+        {"segment": None},
+        {"start": -PAGE},
+        {"start": 1},
+        {"start": 1 << 40},
+        {"start": "0"},
+        {"start": None},
+        {"start": True},
+        {"sizes": ()},
+        {"sizes": (-1,)},
+        {"sizes": (1 << 62, 1 << 62)},
+        {"sizes": ("a",)},
+        {"sizes": 7},
+        {"sizes": (1.0,)},
+    ],
+)
+def test_table_when_it_lies_then_an_error(
+    make: Callable[..., One], lie: dict[str, Any]
+) -> None:
+    maker, reader = make(), make(0, b"reader..")
+    there = carried(maker.put(np.zeros(100_000)), maker, reader)
+    table = {"segment": there.segment, "start": there.start, "sizes": there.sizes}
+
+    with pytest.raises((ProtocolError, TypeError, LookupError)):
+        reader.memory.arrived(table | lie)
+
+
+def test_free_when_the_block_is_nobody_s_then_an_error(
+    make: Callable[..., One],
+) -> None:
+    for one in (make(0), make()):
+        for block in (b"", b"x" * 20, 3, block_id.pack(b"maker...\0\0\0\1", 0)):
+            with pytest.raises((ProtocolError, LookupError)):
+                one.memory.free(cast("bytes", block))
+
+
+def test_view_when_the_memory_is_closed_then_it_still_shows_the_value(
+    make: Callable[..., One],
+) -> None:
+    maker, reader = make(), make(0, b"reader..")
+    payload = maker.put(np.ones(100_000))
+    there = decode(carried(payload, maker, reader))
+    here = decode(payload)
+    maker.memory.close()
+    reader.memory.close()
+
+    assert there.sum() == here.sum() == 100_000
+    assert type(maker.put(np.ones(100_000))) is list

@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actorlib._shm.allocator import PAGE, whole_pages
+from actorlib._shm.payload import block_id
+from actorlib._shm.segments import Budget
+from actorlib._shm.store import Store
+from actorlib.exceptions import ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+MIB = 1 << 20
+PREFIX = b"prefix.."
+
+
+@contextmanager
+def opened(
+    limit: int, tidy: Callable[[Store], None] = lambda _: None
+) -> Generator[Store]:
+    budget = Budget(limit)
+    store = Store(PREFIX, budget, lambda: tidy(store))
+    yield store
+    if not store._is_closed:
+        assert budget.used() == store.touched <= limit
+    for segment in store._segments.values():
+        segment.blocks.check()
+    store.close()
+    budget.close()
+
+
+def taken(store: Store, nbytes: int) -> bytes:
+    """The id of a new block; it must have room."""
+    found = store.take(nbytes)
+    assert found is not None
+    segment, start = found
+    return block_id.pack(segment.name, start)
+
+
+def used(store: Store) -> int:
+    return sum(segment.blocks.used for segment in store._segments.values())
+
+
+def test_take_when_a_block_was_freed_then_its_memory_is_used_again() -> None:
+    with opened(64 * MIB) as store:
+        first = taken(store, MIB)
+        touched = store.touched
+        store.free(first)
+
+        assert taken(store, MIB) == first
+        assert store.touched == touched
+
+
+def test_take_when_the_budget_is_spent_then_none_and_nothing_is_kept() -> None:
+    with opened(2 * MIB) as store:
+        taken(store, MIB)
+
+        assert store.take(2 * MIB) is None
+        assert used(store) == MIB
+        assert store.take(MIB) is not None
+
+
+def test_take_when_a_value_is_larger_than_everything_then_none() -> None:
+    with opened(2 * MIB) as store:
+        assert store.take(1 << 45) is None
+        assert store.take(MIB) is not None
+
+
+def test_take_when_a_value_is_larger_than_a_segment_then_it_has_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("actorlib._shm.store.SPARSE", MIB)
+    with opened(64 * MIB) as store:
+        first, second = taken(store, MIB // 2), taken(store, 3 * MIB)
+
+        assert first[:12] != second[:12]
+        assert len(store._segments) == 2
+
+
+def test_take_when_room_is_missing_then_what_became_free_is_looked_at_first() -> None:
+    held: list[bytes] = []
+
+    def tidy(store: Store) -> None:
+        while held:
+            store.free(held.pop())
+
+    with opened(2 * MIB, tidy) as store:
+        held.append(taken(store, 2 * MIB))
+        assert taken(store, 2 * MIB)
+
+
+def test_take_when_tidying_needs_another_thread_then_it_is_not_locked_out() -> None:
+    def tidy(store: Store) -> None:
+        # As a value that is loaded meanwhile may wait for one that shares another.
+        other = threading.Thread(target=store.viewed, args=(b"x",))
+        other.start()
+        other.join(10)
+        assert not other.is_alive()
+
+    with opened(4 * MIB, tidy) as store:
+        taken(store, 2 * MIB)
+
+
+@pytest.mark.parametrize("ends", [Store.free, Store.dropped])
+def test_block_when_this_process_looks_at_it_then_it_is_not_used_again(
+    ends: Callable[[Store, bytes], None],
+) -> None:
+    with opened(64 * MIB) as store:
+        block = taken(store, MIB)
+        store.viewed(block)
+        store.viewed(block)
+        ends(store, block)
+        store.unviewed(block)
+        assert taken(store, MIB) != block
+        store.unviewed(block)
+        assert taken(store, MIB) == block
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        block_id.pack(PREFIX + b"\0\0\0\1", PAGE),
+        block_id.pack(PREFIX + b"\0\0\0\2", 0),
+        block_id.pack(b"x" * 12, 0),
+    ],
+)
+def test_free_when_there_is_no_such_block_then_an_error(block: bytes) -> None:
+    with opened(64 * MIB) as store:
+        taken(store, MIB)
+        with pytest.raises((ProtocolError, LookupError)):
+            store.free(block)
+
+
+def test_memory_when_it_is_free_then_a_part_of_the_budget_is_kept_warm() -> None:
+    with opened(64 * MIB) as store:
+        store.free(taken(store, 4 * MIB))
+        kept = store.touched
+        store.free(taken(store, 24 * MIB))
+
+        assert kept >= 4 * MIB
+        assert store.touched == 8 * MIB
+
+
+def test_memory_when_it_is_short_then_nothing_is_kept_from_others() -> None:
+    with opened(65 * MIB + 1) as store:  # no whole pages: warm parts are rounded
+        taken(store, 48 * MIB)
+        store.free(taken(store, 10 * MIB))
+
+        assert store.touched == 48 * MIB
+
+
+def test_memory_when_it_is_closed_then_late_destructors_do_no_harm() -> None:
+    with opened(64 * MIB) as store:
+        block = taken(store, MIB)
+        store.viewed(block)
+        store.close()
+        store.dropped(block)
+        store.unviewed(block)
+        store.free(block)
+
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["take", "free", "drop", "view", "unview"]),
+        st.integers(1, 40 * PAGE),
+    ),
+    max_size=60,
+)
+
+
+@given(steps)
+def test_store_when_used_at_will_then_no_block_is_given_twice(
+    steps: list[tuple[str, int]],
+) -> None:
+    with opened(100 * PAGE) as store:
+        held: dict[bytes, int] = {}  # blocks that somebody else has
+        views: list[bytes] = []
+        sizes: dict[bytes, int] = {}
+        for what, number in steps:
+            if what == "take":
+                found = store.take(number)
+                if found is None:
+                    continue
+                block = block_id.pack(found[0].name, found[1])
+                for other in {*held, *views}:
+                    start, end = block_id.unpack(other)[1], sizes[other]
+                    apart = found[1] >= start + end
+                    assert apart or found[1] + whole_pages(number) <= start
+                held[block] = sizes[block] = whole_pages(number)
+            elif what in ("free", "drop") and held:
+                block = sorted(held)[number % len(held)]
+                del held[block]
+                (store.free if what == "free" else store.dropped)(block)
+            elif what == "view" and held:
+                views.append(sorted(held)[number % len(held)])
+                store.viewed(views[-1])
+            elif what == "unview" and views:
+                store.unviewed(views.pop(number % len(views)))
+        store._note()
+        assert used(store) == sum(sizes[block] for block in {*held, *views})

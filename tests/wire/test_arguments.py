@@ -1,0 +1,357 @@
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from helpers.engine import FakeEngine
+from helpers.turns import next_turn
+
+from actorlib import ActorHandle
+from actorlib._api.actor_handle import Hold
+from actorlib._core.engine import set_engine
+from actorlib._core.ids import ActorId
+from actorlib._core.interface import interface_of
+from actorlib._core.runtime_context import RuntimeContext
+from actorlib._wire.arguments import Arguments, when_done
+from actorlib._wire.serialization import decode_call
+from actorlib.exceptions import SerializationError, TaskCancelledError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.usefixtures("on_both_loops")
+
+
+@pytest.fixture
+async def engine() -> FakeEngine:
+    return FakeEngine()
+
+
+class Bell:
+    """Counts how often it was rung."""
+
+    def __init__(self) -> None:
+        self.rung = 0
+
+    def ring(self) -> None:
+        self.rung += 1
+
+
+def arguments_of(engine: FakeEngine, *args: Any, **kwargs: Any) -> Arguments:
+    return Arguments(engine, "Model.ping", args, kwargs)
+
+
+def sent(arguments: Arguments) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments as they arrive."""
+    payload, _ = arguments.payload()
+    args, kwargs = decode_call(payload)
+    return list(args), kwargs
+
+
+def handle_of(engine: FakeEngine, actor: bytes) -> ActorHandle[Any]:
+    return ActorHandle(Hold(engine, ActorId(actor), interface_of(object)))
+
+
+# Which are refs.
+
+
+async def test_refs_when_there_are_none_then_empty_and_ready(
+    engine: FakeEngine,
+) -> None:
+    arguments = arguments_of(engine, 1, "a", [2], b=3)
+
+    assert arguments.refs == []
+    assert arguments.are_ready
+
+
+async def test_refs_when_some_are_given_by_themselves_then_those_in_order(
+    engine: FakeEngine,
+) -> None:
+    first, second, third = (engine.new_ref() for _ in range(3))
+
+    arguments = arguments_of(engine, first, 1, second, a=2, b=third)
+
+    assert list(map(id, arguments.refs)) == list(map(id, [first, second, third]))
+
+
+async def test_refs_when_one_is_inside_another_value_then_nothing_waits_for_it(
+    engine: FakeEngine,
+) -> None:
+    ref = engine.new_ref()
+
+    arguments = arguments_of(engine, [ref])
+
+    assert arguments.refs == []
+    assert arguments.are_ready
+    assert arguments.loans == [ref.object_id]
+
+
+async def test_refs_when_not_all_are_done_then_not_ready(engine: FakeEngine) -> None:
+    first, second = engine.new_ref(), engine.new_ref()
+    arguments = arguments_of(engine, first, a=second)
+    seen = [arguments.are_ready]
+
+    first.set_result(1)
+    seen.append(arguments.are_ready)
+    second.set_result(2)
+    seen.append(arguments.are_ready)
+
+    assert seen == [False, False, True]
+
+
+# What is sent.
+
+
+async def test_payload_when_there_are_no_refs_then_the_arguments(
+    engine: FakeEngine,
+) -> None:
+    arguments = arguments_of(engine, 1, (2,), a=[3])
+
+    assert sent(arguments) == ([1, (2,)], {"a": [3]})
+
+
+async def test_payload_when_there_are_no_arguments_then_none(
+    engine: FakeEngine,
+) -> None:
+    assert sent(arguments_of(engine)) == ([], {})
+
+
+async def test_payload_when_refs_are_done_then_their_values_are_in_their_places(
+    engine: FakeEngine,
+) -> None:
+    first, second = engine.new_ref(), engine.new_ref()
+    arguments = arguments_of(engine, first, 5, a=second, b=6)
+
+    first.set_result("one")
+    second.set_result(["two"])
+
+    assert sent(arguments) == (["one", 5], {"a": ["two"], "b": 6})
+
+
+async def test_payload_when_one_ref_is_given_twice_then_its_value_is_in_both_places(
+    engine: FakeEngine,
+) -> None:
+    ref = engine.new_ref()
+    arguments = arguments_of(engine, ref, ref, a=ref)
+
+    ref.set_result(1)
+
+    assert sent(arguments) == ([1, 1], {"a": 1})
+
+
+async def test_payload_when_the_value_of_a_ref_is_none_then_none(
+    engine: FakeEngine,
+) -> None:
+    ref = engine.new_ref()
+    arguments = arguments_of(engine, ref)
+
+    ref.set_result(None)
+
+    assert sent(arguments) == ([None], {})
+
+
+async def test_payload_when_a_ref_failed_then_its_exception(
+    engine: FakeEngine,
+) -> None:
+    ref = engine.new_ref()
+    arguments = arguments_of(engine, 1, ref)
+
+    ref.set_exception(KeyError("lost"))
+
+    with pytest.raises(KeyError, match="lost"):
+        arguments.payload()
+
+
+async def test_payload_when_a_ref_was_cancelled_then_task_cancelled_error(
+    engine: FakeEngine,
+) -> None:
+    ref = engine.new_ref()
+    arguments = arguments_of(engine, a=ref)
+
+    ref.cancel()
+
+    with pytest.raises(TaskCancelledError):
+        arguments.payload()
+
+
+async def test_payload_when_an_argument_changes_meanwhile_then_it_is_as_it_was(
+    engine: FakeEngine,
+) -> None:
+    ref, mutable = engine.new_ref(), {"a": [1]}
+    arguments = arguments_of(engine, ref, mutable)
+
+    mutable["a"].append(2)
+    ref.set_result(0)
+
+    assert sent(arguments) == ([0, {"a": [1]}], {})
+
+
+async def test_payload_when_a_large_array_changes_meanwhile_then_it_is_as_it_was(
+    engine: FakeEngine,
+) -> None:
+    ref, array = engine.new_ref(), np.zeros(100_000)
+    arguments = arguments_of(engine, ref, array)
+
+    array += 1
+    ref.set_result(0)
+
+    (_, arrived), _ = sent(arguments)
+    assert arrived.max() == 0
+
+
+# What cannot be sent.
+
+
+async def test_arguments_when_one_cannot_be_sent_then_refused_at_once_and_named(
+    engine: FakeEngine,
+) -> None:
+    with pytest.raises(SerializationError, match=r"argument 2 of Model\.ping, a lock"):
+        arguments_of(engine, 1, threading.Lock())
+
+
+async def test_arguments_when_one_behind_a_ref_cannot_be_sent_then_refused_at_once(
+    engine: FakeEngine,
+) -> None:
+    with pytest.raises(SerializationError, match=r"argument 2 of Model\.ping, a lock"):
+        arguments_of(engine, engine.new_ref(), threading.Lock())
+
+
+async def test_payload_when_the_value_of_a_ref_cannot_be_sent_then_it_is_named(
+    engine: FakeEngine,
+) -> None:
+    ref = engine.new_ref()
+    arguments = arguments_of(engine, 1, a=ref)
+
+    ref.set_result(threading.Lock())
+
+    with pytest.raises(SerializationError, match=r"argument a= of Model\.ping, a lock"):
+        arguments.payload()
+
+
+# Handles among them.
+
+
+@pytest.fixture
+def running(engine: FakeEngine) -> Iterator[FakeEngine]:
+    """The engine of this process."""
+    set_engine(engine)
+    yield engine
+    set_engine(None)
+
+
+async def test_loans_when_handles_are_among_them_then_their_actors(
+    running: FakeEngine,
+) -> None:
+    one, two = handle_of(running, b"1"), handle_of(running, b"2")
+
+    arguments = arguments_of(running, one, [two], a=one)
+
+    assert sorted(arguments.payload()[1] or []) == sorted(arguments.loans)
+    assert {b"1", b"2"} == set(arguments.loans)
+
+
+async def test_loans_when_there_are_no_handles_then_none(running: FakeEngine) -> None:
+    assert arguments_of(running, 1).payload()[1] is None
+
+
+async def test_loans_when_they_are_behind_a_ref_then_all_of_the_payload(
+    running: FakeEngine,
+) -> None:
+    ref, one, two = (
+        running.new_ref(),
+        handle_of(running, b"1"),
+        handle_of(running, b"2"),
+    )
+    arguments = arguments_of(running, [one], ref)
+    ref.set_result([two])
+
+    _, loans = arguments.payload()
+
+    assert set(loans or []) == {b"1", b"2"}
+
+
+async def test_loans_when_the_payload_was_made_then_no_holder_is_left_over(
+    running: FakeEngine,
+) -> None:
+    ref, one = running.new_ref(), handle_of(running, b"1")
+    arguments = arguments_of(running, [one], ref)
+    ref.set_result(0)
+
+    arguments.payload()
+
+    assert running.holders == {b"1": 1}
+
+
+async def test_loans_when_a_handle_is_of_another_runtime_then_refused(
+    running: FakeEngine,
+) -> None:
+    other = FakeEngine()
+    other.context = RuntimeContext(job_id="another")
+    with pytest.raises(SerializationError, match="another runtime"):
+        arguments_of(running, handle_of(other, b"1"))
+
+
+# When they are there.
+
+
+async def test_when_done_when_there_are_none_then_at_once() -> None:
+    bell = Bell()
+
+    when_done([], bell.ring)
+
+    assert bell.rung == 1
+
+
+async def test_when_done_when_all_are_done_then_at_once(engine: FakeEngine) -> None:
+    bell, ref = Bell(), engine.new_ref()
+    ref.set_result(1)
+
+    when_done([ref], bell.ring)
+
+    assert bell.rung == 1
+
+
+async def test_when_done_when_one_is_still_open_then_not_yet(
+    engine: FakeEngine,
+) -> None:
+    bell, refs = Bell(), [engine.new_ref(), engine.new_ref()]
+    when_done(refs, bell.ring)
+
+    refs[0].set_result(1)
+    await next_turn()
+
+    assert bell.rung == 0
+
+
+@pytest.mark.parametrize("last", ["result", "exception", "cancelled"])
+async def test_when_done_when_the_last_is_done_in_any_way_then_once(
+    engine: FakeEngine, last: str
+) -> None:
+    bell, refs = Bell(), [engine.new_ref(), engine.new_ref()]
+    when_done(refs, bell.ring)
+
+    refs[0].set_result(1)
+    if last == "result":
+        refs[1].set_result(2)
+    elif last == "exception":
+        refs[1].set_exception(KeyError())
+        refs[1].exception()
+    else:
+        refs[1].cancel()
+    await next_turn()
+
+    assert bell.rung == 1
+
+
+async def test_when_done_when_one_ref_is_given_twice_then_once(
+    engine: FakeEngine,
+) -> None:
+    bell, ref = Bell(), engine.new_ref()
+    when_done([ref, ref], bell.ring)
+
+    ref.set_result(1)
+    await next_turn()
+
+    assert bell.rung == 1

@@ -1,0 +1,348 @@
+from __future__ import annotations
+
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actorlib._wire.blocking_channel import Pipe
+from actorlib._wire.codec import encode
+from actorlib._wire.messages import CALL, READY, RESULT
+from actorlib.exceptions import ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from actorlib._wire.messages import Frame
+
+MIB = 1024**2
+
+
+@pytest.fixture
+def socks() -> Iterator[tuple[socket.socket, socket.socket]]:
+    left, right = socket.socketpair()
+    with left, right:
+        yield left, right
+
+
+@pytest.fixture
+def left(socks: tuple[socket.socket, socket.socket]) -> Pipe:
+    return Pipe(socks[0])
+
+
+@pytest.fixture
+def right(socks: tuple[socket.socket, socket.socket]) -> Pipe:
+    return Pipe(socks[1])
+
+
+def told(frames: list[Frame]) -> list[Frame]:
+    """Frames with large payloads made comparable: lists of bytes."""
+    return [
+        (*frame[:-1], [bytes(buffer) for buffer in frame[-1]])
+        if isinstance(frame[-1], list)
+        else frame
+        for frame in frames
+    ]
+
+
+def written(frame: Frame) -> bytes:
+    data = encode(frame)
+    return data if isinstance(data, bytes) else b"".join(map(bytes, data))
+
+
+def received(pipe: Pipe, count: int) -> list[Frame]:
+    found: list[Frame] = []
+    while len(found) < count:
+        found += pipe.receive()
+    return told(found)
+
+
+# Sending and receiving.
+
+
+def test_send_when_one_frame_then_it_arrives(left: Pipe, right: Pipe) -> None:
+    left.send((CALL, 1, "ping", None, b"x"))
+
+    assert right.receive() == [(CALL, 1, "ping", None, b"x")]
+
+
+def test_receive_when_several_came_then_all_at_once(left: Pipe, right: Pipe) -> None:
+    for number in range(3):
+        left.send((CALL, number, b""))
+
+    assert right.receive() == [(CALL, n, b"") for n in range(3)]
+
+
+def test_receive_when_half_a_frame_came_then_it_waits_for_the_rest(
+    left: Pipe, right: Pipe
+) -> None:
+    data = written((CALL, 1, b"x" * 100))
+    left.sock.sendall(data[:50])
+
+    assert right.receive_some() == []
+
+    left.sock.sendall(data[50:])
+    assert right.receive() == [(CALL, 1, b"x" * 100)]
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [b"x" * 3 * MIB, [b"y" * 3 * MIB], [b"a" * MIB, b"", b"b" * MIB, b"c"]],
+    ids=["one piece", "one buffer", "several buffers"],
+)
+def test_send_when_a_frame_is_larger_than_the_kernels_buffer_then_it_is_whole(
+    left: Pipe, right: Pipe, payload: bytes | list[bytes]
+) -> None:
+    frame = (RESULT, 1, None, payload)
+    with ThreadPoolExecutor(1) as pool:
+        sending = pool.submit(left.send, frame)
+
+        assert received(right, 1) == [frame]
+        sending.result()
+
+
+@given(
+    st.lists(
+        st.binary(max_size=40) | st.integers(0, 150_000).map(lambda n: [bytes(n), b"x"])
+    )
+)
+def test_send_when_of_any_sizes_then_in_order(payloads: list[bytes]) -> None:
+    sent = [(RESULT, n, None, payload) for n, payload in enumerate(payloads)]
+    with ThreadPoolExecutor(1) as pool:
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            left, right = Pipe(ours), Pipe(theirs)
+            sending = pool.submit(
+                lambda: [left.gather(f) for f in sent] + [left.flush()]
+            )
+
+            assert received(right, len(sent)) == sent
+            sending.result()
+
+
+def test_send_when_several_threads_send_then_every_frame_is_whole(
+    left: Pipe, right: Pipe
+) -> None:
+    def send(sender: int) -> None:
+        for number in range(20):
+            left.send((RESULT, sender, number, [bytes([sender]) * 100_000]))
+
+    with ThreadPoolExecutor(4) as pool:
+        sending = [pool.submit(send, sender) for sender in range(4)]
+        frames = received(right, 80)
+        for sent in sending:
+            sent.result()
+
+    for sender in range(4):
+        own = [frame for frame in frames if frame[1] == sender]
+        assert [frame[2] for frame in own] == list(range(20))
+        assert all(frame[3] == [bytes([sender]) * 100_000] for frame in own)
+
+
+def test_receive_when_another_thread_sends_later_then_it_waits(
+    left: Pipe, right: Pipe
+) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        receiving = pool.submit(right.receive)
+        left.send((READY,))
+
+        assert receiving.result() == [(READY,)]
+
+
+# Gathering.
+
+
+def test_gather_when_not_flushed_then_nothing_leaves(left: Pipe, right: Pipe) -> None:
+    left.gather((CALL, 1, b""))
+
+    assert left.has_gathered
+    right.sock.setblocking(False)  # noqa: FBT003  # the socket API
+    with pytest.raises(BlockingIOError):
+        right.sock.recv(1)
+
+
+def test_gather_when_flushed_then_all_leave_in_order(left: Pipe, right: Pipe) -> None:
+    for number in range(3):
+        left.gather((CALL, number, b""))
+
+    left.flush()
+
+    assert right.receive() == [(CALL, n, b"") for n in range(3)]
+    assert not left.has_gathered
+
+
+def test_gather_when_much_is_gathered_then_it_leaves_by_itself(
+    left: Pipe, right: Pipe
+) -> None:
+    left.gather((CALL, 1, b""))
+    left.gather((CALL, 2, b"x" * 100_000))
+
+    assert not left.has_gathered
+    assert received(right, 2) == [(CALL, 1, b""), (CALL, 2, b"x" * 100_000)]
+
+
+def test_gather_when_a_large_buffer_changes_afterwards_then_the_old_bytes_arrive(
+    left: Pipe, right: Pipe
+) -> None:
+    buffer = bytearray(100_000)
+
+    left.gather((RESULT, 1, None, [buffer]))
+    buffer[:] = b"x" * len(buffer)
+    left.flush()
+
+    assert received(right, 1) == [(RESULT, 1, None, [bytes(100_000)])]
+
+
+def test_send_when_something_was_gathered_then_behind_it(
+    left: Pipe, right: Pipe
+) -> None:
+    left.gather((CALL, 1, b""))
+
+    left.send((CALL, 2, b""))
+
+    assert right.receive() == [(CALL, 1, b""), (CALL, 2, b"")]
+
+
+def test_flush_when_nothing_was_gathered_then_nothing_leaves(
+    left: Pipe, right: Pipe
+) -> None:
+    left.flush()
+    left.send((READY,))
+
+    assert right.receive() == [(READY,)]
+
+
+def test_gather_when_a_frame_cannot_be_sent_then_type_error_and_the_others_go(
+    left: Pipe, right: Pipe
+) -> None:
+    left.gather((CALL, 1, b""))
+    with pytest.raises(TypeError):
+        left.gather((CALL, object()))
+    left.gather((CALL, 2, b""))
+
+    left.flush()
+
+    assert right.receive() == [(CALL, 1, b""), (CALL, 2, b"")]
+
+
+# Ends.
+
+
+def test_receive_when_the_other_side_closed_then_eof_error(
+    left: Pipe, right: Pipe
+) -> None:
+    left.sock.close()
+
+    with pytest.raises(EOFError):
+        right.receive()
+
+
+def test_receive_when_the_other_side_closed_then_what_it_sent_comes_first(
+    left: Pipe, right: Pipe
+) -> None:
+    left.send((READY,))
+    left.sock.close()
+
+    assert right.receive() == [(READY,)]
+    with pytest.raises(EOFError):
+        right.receive()
+
+
+def test_receive_when_the_other_side_closed_with_unread_data_then_eof_error(
+    left: Pipe, right: Pipe
+) -> None:
+    right.send((CALL, 1, "unread", None, b""))
+    left.send((READY,))
+    left.sock.close()
+
+    assert right.receive() == [(READY,)]
+    with pytest.raises(EOFError):
+        right.receive()
+
+
+@pytest.mark.parametrize(
+    "frame", [(CALL, 1, b"x" * 100), (RESULT, 1, None, [b"x" * 100])]
+)
+def test_receive_when_the_other_side_closed_within_a_frame_then_eof_error(
+    left: Pipe, right: Pipe, frame: Frame
+) -> None:
+    left.sock.sendall(written(frame)[:-50])
+    left.sock.close()
+
+    with pytest.raises(EOFError):
+        right.receive()
+
+
+def test_receive_when_garbage_came_then_protocol_error(left: Pipe, right: Pipe) -> None:
+    left.sock.sendall(b"\x01\x02\x03")
+
+    with pytest.raises(ProtocolError):
+        right.receive()
+
+
+def test_send_when_the_other_side_closed_then_os_error(left: Pipe, right: Pipe) -> None:
+    right.sock.close()
+
+    with pytest.raises(OSError, match=r"."):
+        left.send((READY,))
+
+
+def test_send_when_the_other_side_closes_while_it_waits_then_os_error(
+    left: Pipe, right: Pipe
+) -> None:
+    def read_a_little_and_close() -> None:
+        right.sock.recv(1)
+        right.sock.close()
+
+    reader = threading.Thread(target=read_a_little_and_close)
+    reader.start()
+
+    with pytest.raises(OSError, match=r"."):
+        left.send((RESULT, 1, None, [b"x" * 10 * MIB]))
+    reader.join()
+
+
+# Waits that last.
+
+
+def test_wake_after_when_nothing_comes_then_the_read_says_so(right: Pipe) -> None:
+    right.wake_after(0.01)
+
+    with pytest.raises(BlockingIOError):
+        right.receive_some()
+
+
+def test_wake_after_when_it_is_0_again_then_the_read_waits(
+    left: Pipe, right: Pipe
+) -> None:
+    right.wake_after(0.01)
+    right.wake_after(0)
+    with ThreadPoolExecutor(1) as pool:
+        frames = pool.submit(right.receive)
+        left.send((READY,))
+
+        assert frames.result() == [(READY,)]
+
+
+def test_wake_after_when_it_is_cut_off_in_a_frame_then_the_rest_is_read(
+    left: Pipe, right: Pipe
+) -> None:
+    data = written((CALL, 1, "ping", None, [b"x" * MIB]))
+    right.wake_after(0.01)
+    left.sock.sendall(data[:100_000])
+    right.receive_some()
+    right.receive_some()
+    with pytest.raises(BlockingIOError):
+        received(right, 1)
+    with ThreadPoolExecutor(1) as pool:
+        sent = pool.submit(left.sock.sendall, data[100_000:])
+        found: list[Frame] = []
+        while not found:
+            found = right.receive_some()
+        sent.result()
+
+    assert told(found) == [(CALL, 1, "ping", None, [b"x" * MIB])]

@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+from collections import defaultdict
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from actorlib._wire.ordering import Lanes
+
+LANES = ["a", "b", "c"]
+
+
+class LanesMachine(RuleBasedStateMachine):
+    """Against a naive model: each lane is the list of its calls that have not gone.
+
+    A call of the model is ``[number, is_ready]``; whenever something changes, those at
+    the head of a lane that are ready go.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lanes: Lanes[str, int] = Lanes()
+        self.model: dict[str, list[list[int | bool]]] = defaultdict(list)
+        self.posted: dict[str, list[int]] = defaultdict(list)
+        self.went: dict[str, list[int]] = defaultdict(list)
+        self.left: set[int] = set()
+        self.count = 0
+
+    def unready(self) -> list[tuple[str, int]]:
+        return [
+            (lane, int(number))
+            for lane, calls in self.model.items()
+            for number, is_ready in calls
+            if not is_ready
+        ]
+
+    def head_goes(self, lane: str) -> list[int]:
+        calls, gone = self.model[lane], []
+        while calls and calls[0][1]:
+            gone.append(int(calls.pop(0)[0]))
+        return gone
+
+    @rule(lane=st.sampled_from(LANES), ready=st.booleans())
+    def post(self, lane: str, ready: bool) -> None:  # noqa: FBT001  # hypothesis gives it by name
+        self.count += 1
+        self.posted[lane].append(self.count)
+        self.model[lane].append([self.count, ready])
+        expected = self.head_goes(lane)
+
+        if self.lanes.post(lane, self.count, ready=ready):
+            self.went[lane].append(self.count)
+            assert expected == [self.count]
+        else:
+            assert expected == []
+
+    @precondition(lambda self: self.unready())
+    @rule(data=st.data(), goes=st.booleans())
+    def settle(self, data: st.DataObject, goes: bool) -> None:  # noqa: FBT001  # hypothesis gives it by name
+        lane, call = data.draw(st.sampled_from(self.unready()))
+        if goes:
+            self.model[lane] = [
+                [number, is_ready or number == call]
+                for number, is_ready in self.model[lane]
+            ]
+        else:
+            self.left.add(call)
+            self.model[lane] = [c for c in self.model[lane] if c[0] != call]
+
+        free = self.lanes.settled(lane, call, goes=goes)
+
+        assert free == self.head_goes(lane)
+        self.went[lane] += free
+
+    @precondition(lambda self: any(self.model.values()))
+    @rule(data=st.data())
+    def leave_although_ready(self, data: st.DataObject) -> None:
+        lane = data.draw(st.sampled_from([k for k, v in self.model.items() if v]))
+        call = int(data.draw(st.sampled_from(self.model[lane]))[0])
+        self.left.add(call)
+        self.model[lane] = [c for c in self.model[lane] if c[0] != call]
+
+        free = self.lanes.settled(lane, call, goes=False)
+
+        assert free == self.head_goes(lane)
+        self.went[lane] += free
+
+    @precondition(lambda self: any(self.went.values()))
+    @rule(data=st.data(), goes=st.booleans())
+    def settle_what_has_gone(self, data: st.DataObject, goes: bool) -> None:  # noqa: FBT001  # hypothesis gives it by name
+        lane = data.draw(st.sampled_from([k for k, v in self.went.items() if v]))
+        call = data.draw(st.sampled_from(self.went[lane]))
+
+        assert self.lanes.settled(lane, call, goes=goes) == []
+
+    @invariant()
+    def each_goes_once_and_in_order(self) -> None:
+        for lane, went in self.went.items():
+            held = {number for number, _ in self.model[lane]}
+            assert went == [
+                n for n in self.posted[lane] if n not in held and n not in self.left
+            ]
+
+    @invariant()
+    def what_waits_is_what_the_model_says(self) -> None:
+        waiting = {number for calls in self.model.values() for number, _ in calls}
+        assert set(self.lanes.waiting()) == waiting
+        assert bool(self.lanes) == bool(waiting)
+
+
+LanesMachine.TestCase.settings = settings(
+    max_examples=60, stateful_step_count=40, deadline=None
+)
+TestLanes = LanesMachine.TestCase
+
+
+@pytest.fixture
+def lanes() -> Lanes[str, int]:
+    return Lanes()
+
+
+def test_post_when_nothing_waits_and_ready_then_it_goes(
+    lanes: Lanes[str, int],
+) -> None:
+    assert lanes.post("a", 1, ready=True)
+    assert not lanes
+
+
+def test_post_when_not_ready_then_it_waits(lanes: Lanes[str, int]) -> None:
+    assert not lanes.post("a", 1, ready=False)
+    assert lanes.waiting() == [1]
+
+
+def test_post_when_one_before_it_waits_then_it_waits_too(
+    lanes: Lanes[str, int],
+) -> None:
+    lanes.post("a", 1, ready=False)
+
+    assert not lanes.post("a", 2, ready=True)
+
+
+def test_post_when_another_lane_is_blocked_then_it_goes(
+    lanes: Lanes[str, int],
+) -> None:
+    lanes.post("a", 1, ready=False)
+
+    assert lanes.post("b", 2, ready=True)
+
+
+def test_settled_when_the_first_is_ready_then_those_behind_it_go_too(
+    lanes: Lanes[str, int],
+) -> None:
+    lanes.post("a", 1, ready=False)
+    lanes.post("a", 2, ready=True)
+    lanes.post("a", 3, ready=False)
+    lanes.post("a", 4, ready=True)
+
+    assert lanes.settled("a", 1, goes=True) == [1, 2]
+    assert lanes.settled("a", 3, goes=True) == [3, 4]
+
+
+def test_settled_when_one_in_the_middle_is_ready_then_nothing_goes(
+    lanes: Lanes[str, int],
+) -> None:
+    lanes.post("a", 1, ready=False)
+    lanes.post("a", 2, ready=False)
+
+    assert lanes.settled("a", 2, goes=True) == []
+    assert lanes.settled("a", 1, goes=True) == [1, 2]
+
+
+def test_settled_when_the_first_leaves_then_those_behind_it_go(
+    lanes: Lanes[str, int],
+) -> None:
+    lanes.post("a", 1, ready=False)
+    lanes.post("a", 2, ready=True)
+
+    assert lanes.settled("a", 1, goes=False) == [2]
+
+
+def test_settled_when_the_lane_is_not_there_then_nothing(
+    lanes: Lanes[str, int],
+) -> None:
+    assert lanes.settled("a", 1, goes=True) == []
+
+
+def test_call_when_it_passes_and_is_ready_then_it_goes_at_once() -> None:
+    lanes: Lanes[str, int] = Lanes()
+
+    assert not lanes.post("a", 1, ready=False, passes=True)
+    assert lanes.post("a", 2, ready=True, passes=True)
+
+
+def test_call_when_it_passes_then_it_goes_as_soon_as_it_is_settled() -> None:
+    lanes: Lanes[str, int] = Lanes()
+    for call in (1, 2, 3):
+        lanes.post("a", call, ready=False, passes=True)
+
+    assert lanes.settled("a", 2, goes=True) == [2]
+    assert lanes.settled("a", 3, goes=False) == []
+    assert lanes.waiting() == [1]
+    assert lanes.settled("a", 1, goes=True) == [1]
+    assert not lanes
+
+
+def test_call_when_it_does_not_pass_then_it_waits_for_those_that_do() -> None:
+    lanes: Lanes[str, int] = Lanes()
+    lanes.post("a", 1, ready=False, passes=True)
+    assert not lanes.post("a", 2, ready=True)
+    lanes.post("a", 3, ready=False, passes=True)
+
+    assert lanes.settled("a", 3, goes=True) == [3]
+    assert lanes.settled("a", 1, goes=True) == [1, 2]
+    assert not lanes
+
+
+def test_call_when_it_is_settled_twice_then_it_goes_once() -> None:
+    lanes: Lanes[str, int] = Lanes()
+    lanes.post("a", 1, ready=False)
+    lanes.post("a", 2, ready=False, passes=True)
+
+    assert lanes.settled("a", 1, goes=True) == [1]
+    assert lanes.settled("a", 1, goes=True) == []
+    assert lanes.settled("a", 2, goes=True) == [2]
+    assert lanes.settled("a", 2, goes=True) == []

@@ -1,0 +1,105 @@
+"""One end of a link: messages that go whole, at once, or not at all."""
+
+from __future__ import annotations
+
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from actorlib._wire.codec import decode_whole
+from actorlib._wire.messages import CALLED, PAUSE, RESULT
+from actorlib._wire.peer_socket import Link, mark_of, pair
+from actorlib.exceptions import ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextmanager
+def linked() -> Iterator[tuple[Link, Link]]:
+    ours, theirs = (Link(end.detach()) for end in pair())
+    with closing(ours), closing(theirs):
+        yield ours, theirs
+
+
+def test_message_when_it_has_several_frames_then_all_arrive_together() -> None:
+    with linked() as (ours, theirs):
+        assert ours.send((PAUSE, 0), (CALLED, 1, 0, "m", None, b"x"))
+
+        assert theirs.receive() == [(PAUSE, 0), (CALLED, 1, 0, "m", None, b"x")]
+        assert theirs.receive() == []
+        assert (ours.sent, theirs.received) == (1, 1)
+
+
+@pytest.mark.parametrize("payload", [bytes(100_000), [b"head", b"part"]])
+def test_frame_when_it_is_large_then_it_does_not_go(payload: object) -> None:
+    with linked() as (ours, theirs):
+        assert not ours.send((RESULT, 1, None, payload))
+
+        assert ours.is_open
+        assert theirs.receive() == []
+
+
+def test_link_when_nobody_reads_then_it_is_full_and_nothing_is_cut() -> None:
+    with linked() as (ours, theirs):
+        while ours.send((RESULT, ours.sent, None, bytes(1000))):
+            pass
+
+        assert ours.is_open
+        for number in range(ours.sent):
+            assert theirs.receive() == [(RESULT, number, None, bytes(1000))]
+        assert ours.send((RESULT, 0, None, b""))
+
+
+def test_gathered_when_a_large_one_follows_then_they_keep_their_order() -> None:
+    with linked() as (ours, theirs):
+        assert ours.gather((RESULT, 1, None, b"")) == []
+        assert ours.gather((RESULT, 2, None, bytes(20_000))) == []
+
+        assert [theirs.receive()[0][1] for _ in range(2)] == [1, 2]
+
+
+def test_gathered_when_they_cannot_go_then_they_are_given_back() -> None:
+    with linked() as (ours, theirs):
+        theirs.close()
+        ours.gather((RESULT, 1, None, b""))
+
+        assert ours.flush() == [(RESULT, 1, None, b"")]
+        assert not ours.is_open
+
+
+def test_refusal_when_messages_are_there_then_they_are_received_and_no_other() -> None:
+    with linked() as (ours, theirs):
+        ours.send((RESULT, 1, None, b""))
+
+        theirs.refuse()
+
+        assert not ours.send((RESULT, 2, None, b""))
+        assert theirs.receive() == [(RESULT, 1, None, b"")]
+        with pytest.raises(EOFError):
+            theirs.receive()
+        assert theirs.send((RESULT, 3, None, b""))
+        assert ours.receive() == [(RESULT, 3, None, b"")]
+
+
+def test_end_when_the_other_left_messages_unread_then_its_own_are_received() -> None:
+    with linked() as (ours, theirs):
+        ours.send((RESULT, 1, None, b""))
+        theirs.send((RESULT, 2, None, b""))
+        theirs.close()
+
+        assert ours.receive() == [(RESULT, 2, None, b"")]
+        with pytest.raises(EOFError):
+            ours.receive()
+
+
+@pytest.mark.parametrize("data", [b"", b"\xc1", b"\x93\x01"])
+def test_message_when_it_is_no_frame_then_that_is_said(data: bytes) -> None:
+    with pytest.raises(ProtocolError, match="no frame"):
+        decode_whole(data)
+
+
+def test_marks_when_methods_differ_then_so_do_they_and_none_is_nothing() -> None:
+    assert mark_of("one") != mark_of("two")
+    assert mark_of("") > 0

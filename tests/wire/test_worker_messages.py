@@ -1,0 +1,201 @@
+"""The table of what a worker may send: all that passes, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actorlib._wire import messages
+from actorlib._wire.messages import (
+    ASK,
+    ASK_WITH,
+    BLOCKED,
+    CALL,
+    CREATE,
+    EXPECT,
+    FAILURE,
+    GROUP,
+    HELD,
+    ITEM,
+    KEEP,
+    LINKED,
+    READY,
+    RESULT,
+    RESUMED,
+    RETURN,
+    RUN,
+    START,
+    TAKEN,
+    TEACH,
+    WAITS,
+)
+from actorlib._wire.worker_messages import FRAMES, check
+from actorlib.exceptions import ProtocolError
+
+PREFIX = bytes(8)
+ACTOR = b"other..." + bytes(4)
+OWN = PREFIX + bytes(4)
+OBJECT = PREFIX + bytes(8)
+BLOCK = PREFIX + bytes(12)
+SAID = {
+    "batch": (1, 0),
+    "deadline": (12.5, 3, ""),
+    "detach": True,
+    "group": "io",
+    "name": "nightly",
+    "retries": (None, b""),
+    "stream": -1,
+    "variables": {"user": b""},
+}
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        (READY, ""),
+        (READY, "Model(3)"),
+        (RESULT, 1, None, b""),
+        (RESULT, LINKED, (ACTOR, OBJECT, BLOCK), [bytearray(9)]),
+        (FAILURE, 0, 1, "", "", "", None, b""),
+        (ITEM, 1, 0, None, b""),
+        (ASK, 1, 0, ACTOR, "work", None, b""),
+        (ASK_WITH, 1, LINKED, ACTOR, "work", (), SAID, b""),
+        (HELD, 1, 0, b"", None, "work"),
+        (HELD, 1, 0, ACTOR, (1.0, 2.0, "A.b"), "work"),
+        (WAITS, 0, 1, ""),
+        (CREATE, 0, OWN, (ACTOR,), b"", b""),
+        (EXPECT, OBJECT, 0),
+        (KEEP, OBJECT, False, None, b""),
+        (RETURN, BLOCK, 1),
+        (GROUP, 1, "ready", b""),
+        (TEACH, 1, "f", None, b""),
+        (RUN, 1, 0, 1, b"", None, None, b""),
+        (BLOCKED, 1, (1, 2), 1),
+        (RESUMED, 1),
+        (TAKEN, 1, -1),
+    ],
+)
+def test_check_when_a_frame_is_one_that_workers_send_then_it_passes(frame: Any) -> None:
+    check(frame, PREFIX)
+
+
+@pytest.mark.parametrize(
+    ("frame", "what"),
+    [
+        ((START,), "no worker sends frames of kind 0"),
+        ((CALL, 1, "work", None, b""), "no worker sends frames of kind 2"),
+        (("1",), "no worker sends frames of kind '1'"),
+        ((True,), "no worker sends frames of kind True"),
+        (((1, 2),), "no worker sends frames of kind"),
+        ((READY,), "has 1 fields .name., not 0"),
+        ((READY, 0), "'name'"),
+        ((READY, "x" * 101), "'name'"),
+        ((READY, "\x1b[31m"), "'name'"),
+        ((RESULT, 1, None), r"has 3 fields .call, loans, value., not 2"),
+        (
+            (RESULT, 0, None, b""),
+            "'call' in a frame of kind 4 is a whole number",
+        ),
+        ((RESULT, True, None, b""), "not True .bool."),
+        ((RESULT, 1 << 63, None, b""), "'call'"),
+        ((RESULT, 1, None, "text"), "'value' .* is a payload, not 'text' .str."),
+        ((RESULT, 1, (b"short",), b""), "'loans' .* is what is lent"),
+        ((RESULT, 1, b"not a tuple.", b""), "'loans'"),
+        ((FAILURE, 1, 9, "", "", "", None, b""), "'kind'"),
+        ((FAILURE, 1, 0, b"", "", "", None, b""), "'summary'"),
+        ((ASK, 1, 0, ACTOR, b"work", None, b""), "'method' .* is a text, not b'work'"),
+        ((ASK, LINKED, 0, ACTOR, "work", None, b""), "'call'"),
+        ((ASK, 1, -1, ACTOR, "work", None, b""), "'asking'"),
+        ((ASK, 1, 0, OBJECT, "work", None, b""), r"the id of an actor \(12 bytes\)"),
+        ((HELD, 1, 0, ACTOR, (1.0, 2.0), "work"), "'deadline'"),
+        ((HELD, 1, 0, ACTOR, (float("nan"), 2.0, ""), "work"), "'deadline'"),
+        ((WAITS, 1, 2, ""), "'thread'"),
+        ((BLOCKED, 1, (1, LINKED), 1), "'calls' .* is the numbers of calls"),
+        ((BLOCKED, 1, [1], 1), "'calls'"),
+        ((CREATE, 0, ACTOR, None, b"", b""), "an actor that this worker makes"),
+        ((EXPECT, b"other..." + bytes(8), 0), "an object that this worker makes"),
+        ((EXPECT, 5, 0), "'object'"),
+        ((KEEP, OBJECT, 1, None, b""), "'is_good'"),
+        ((RETURN, ACTOR, 0), "'count'"),
+        ((GROUP, 1, "drop", b""), "'verb'"),
+        ((GROUP, 1, ["find"], b""), "'verb'"),
+        ((TAKEN, 1, -2), "'count'"),
+        ((TEACH, 1, "f" * 999, None, "g" * 999), r"not 'g{59}\.\.\. .str."),
+    ],
+)
+def test_check_when_a_field_is_not_of_its_type_then_it_says_which(
+    frame: Any, what: str
+) -> None:
+    with pytest.raises(ProtocolError, match=what):
+        check(frame, PREFIX)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"batch": (0, 0)},
+        {"batch": (1,)},
+        {"batch": 1},
+        {"deadline": (1.0, 2.0)},
+        {"deadline": (float("inf"), 2.0, "")},
+        {"deadline": ("1", 2.0, "")},
+        {"detach": 1},
+        {"group": b"io"},
+        {"name": None},
+        {"retries": (None,)},
+        {"retries": (-2, None)},
+        {"retries": (1, "all")},
+        {"stream": True},
+        {"stream": -2},
+        {"variables": {"user": "text"}},
+        {"variables": {b"user": b""}},
+        {"something": 1},
+        {5: 1},
+        [],
+        "",
+    ],
+)
+def test_check_when_what_is_said_of_a_call_makes_no_sense_then_it_is_refused(
+    said: Any,
+) -> None:
+    with pytest.raises(ProtocolError, match="'said'"):
+        check((ASK_WITH, 1, 0, ACTOR, "work", None, said, b""), PREFIX)
+
+
+def test_table_when_frames_say_what_rises_then_it_has_all_and_no_other() -> None:
+    rising: set[int] = set()
+    for line in (messages.__doc__ or "").splitlines():
+        name, _, rest = line.partition(" ")
+        if name.isupper() and rest.split()[:1] in (["up"], ["both"]):
+            rising.add(getattr(messages, name))
+    # The owner alone tells that a link is there.
+    assert FRAMES.keys() == rising - {messages.MET}
+
+
+def test_check_when_a_frame_lends_something_then_it_gives_that() -> None:
+    lent = (RUN, 1, 0, 1, b"", None, (ACTOR,), b"")
+    assert check(lent, PREFIX) == (ACTOR,)
+    lent = (ASK_WITH, 1, 0, ACTOR, "", (OBJECT, BLOCK), SAID, b"")
+    assert check(lent, PREFIX) == (OBJECT, BLOCK)
+    assert check((RESULT, 1, None, b""), PREFIX) == ()
+    assert check((READY, ""), PREFIX) == ()
+
+
+_ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),
+    lambda inner: st.tuples(inner, inner) | st.dictionaries(st.text(), inner),
+    max_leaves=5,
+)
+
+
+@given(st.sampled_from(sorted(FRAMES)), st.lists(_ANYTHING, max_size=8))
+def test_check_when_fields_are_anything_then_it_refuses_or_passes_and_never_fails(
+    kind: int, fields: list[object]
+) -> None:
+    try:
+        check((kind, *fields), PREFIX)
+    except ProtocolError as error:
+        assert str(error)  # noqa: PT017  # either is right
