@@ -51,7 +51,7 @@ from actorlib._core.engine import (
 )
 from actorlib._core.loop_thread import (
     OTHER_LOOP,
-    Apart,
+    LoopThread,
 )
 from actorlib._core.object_ref import (
     ObjectRef,
@@ -100,7 +100,7 @@ if TYPE_CHECKING:
         Snapshot,
     )
     from actorlib._owner.machine import (
-        Machine,
+        LocalNode,
     )
 
 
@@ -155,18 +155,18 @@ async def started(options: RuntimeOptions, engine: str, address: str | None) -> 
         from actorlib._ray.cluster import start
 
         return await start(options, address)
-    from actorlib._owner.machine import Machine
+    from actorlib._owner.machine import LocalNode
 
     launch = None
     if engine == "inline":
         from actorlib._inline.launcher import InlineLauncher
 
         launch = InlineLauncher
-    machine = await Machine.open(options, launch, _load_local)
+    machine = await LocalNode.open(options, launch, _load_local)
     return _load_local()(machine, options)
 
 
-def _load_local() -> Callable[[Machine, RuntimeOptions], Owner]:
+def _load_local() -> Callable[[LocalNode, RuntimeOptions], Owner]:
     """Loads the engine of one machine, which takes as long as its template."""
     from actorlib._owner.tracing import engine_for
 
@@ -387,7 +387,7 @@ async def _ended(engine: Owner) -> None:
         ending: Awaitable[None] = asyncio.to_thread(engine.abandon())
     elif here is None or here is loop:
         ending = engine.aclose()
-    elif isinstance(loop, Apart):
+    elif isinstance(loop, LoopThread):
         raise RuntimeError(
             "this runtime is that of a script: actorlib.blocking.shutdown() ends it"
         )
@@ -592,7 +592,7 @@ def _refuse_second() -> None:
         "nobody has it any more, 'await actorlib.shutdown()' ends it, and "
         "init(reinit=True) ends it and starts anew"
     )
-    if isinstance(getattr(engine, "loop", None), Apart):
+    if isinstance(getattr(engine, "loop", None), LoopThread):
         how = (
             "it is a script's, whose refs can be awaited too. "
             "actorlib.blocking.shutdown() ends it"

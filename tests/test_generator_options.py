@@ -16,7 +16,7 @@ from actorlib import ObjectRefGenerator
 from actorlib._core.call_options import CallOptions
 from actorlib._core.flow_control import UNREAD, Bounds
 from actorlib._core.interface import interface_of
-from actorlib._core.stream_reader import Reading
+from actorlib._core.stream_reader import StreamReader
 from actorlib._wire.errors import load
 from actorlib._wire.serialization import encode
 from actorlib.exceptions import TaskCancelledError
@@ -50,15 +50,15 @@ TWO = Bounds(2, -1)
 
 async def reading(
     engine: FakeEngine, bounds: Bounds = TWO, *, is_detached: bool = False
-) -> Reading:
+) -> StreamReader:
     loop = asyncio.get_running_loop()
-    made = Reading(loop, engine, bounds, is_detached=is_detached)
+    made = StreamReader(loop, engine, bounds, is_detached=is_detached)
     made.bind(engine, 7)
     engine._refs[7] = made.completed  # it knows of the call
     return made
 
 
-def put(items: Reading, index: int, number: int = 7) -> None:
+def put(items: StreamReader, index: int, number: int = 7) -> None:
     items.put(number, index, encode(index), load)
 
 

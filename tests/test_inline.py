@@ -23,7 +23,7 @@ from helpers.calls import raised
 
 import actorlib
 from actorlib._core.engine import current_engine, find_engine, set_engine, take_slot
-from actorlib._worker.startup import Crew
+from actorlib._worker.startup import ExecutorThreads
 from actorlib.exceptions import (
     ActorDiedError,
     ActorlibError,
@@ -517,7 +517,7 @@ def test_crew_when_it_starts_a_thread_then_with_the_context_of_who_starts_it() -
     variable = contextvars.ContextVar("variable", default=0)
     variable.set(5)
     found: list[object] = []
-    crew = Crew()
+    crew = ExecutorThreads()
     thread = crew.start("named", lambda: found.append(variable.get()))
     crew.join()
 

@@ -40,7 +40,7 @@ from actorlib._api.result_parts import (
     parted,
 )
 from actorlib._core.engine import (
-    Hold,
+    HandlePin,
     current_engine,
     travels,
 )
@@ -88,13 +88,13 @@ if TYPE_CHECKING:
         Own,
     )
     from actorlib._core.stream_reader import (
-        Reading,
+        StreamReader,
     )
 
 
 P = ParamSpec("P")
 R = TypeVar("R")
-C = TypeVar("C", bound="ObjectRef[Any] | Reading")
+C = TypeVar("C", bound="ObjectRef[Any] | StreamReader")
 
 
 class ActorMethod(Generic[P, R]):
@@ -106,7 +106,7 @@ class ActorMethod(Generic[P, R]):
     __slots__ = ("_given", "_high", "_hold", "_low", "_method")
 
     def __init__(
-        self, hold: Hold, method: Method, given: CallKeywords | None = None
+        self, hold: HandlePin, method: Method, given: CallKeywords | None = None
     ) -> None:
         self._hold = hold
         self._method = method
@@ -298,15 +298,15 @@ class _StreamMethod(ActorMethod[P, R]):
 
 
 def _items(
-    hold: Hold,
+    hold: HandlePin,
     method: Method,
     args: tuple[object, ...],
     kwargs: Mapping[str, object],
-) -> Reading:
+) -> StreamReader:
     """Calls a generator, if this process does not wait for too many answers."""
     is_capped = hold.interface.max_unread > 0
 
-    def call() -> Reading:
+    def call() -> StreamReader:
         return hold.engine.stream(
             hold.actor_id, method, args, kwargs, is_capped=is_capped
         )
@@ -314,7 +314,7 @@ def _items(
     return _counted(hold, method, call) if hold.interface.max_pending > 0 else call()
 
 
-def _counted(hold: Hold, method: Method, call: Callable[[], C]) -> C:
+def _counted(hold: HandlePin, method: Method, call: Callable[[], C]) -> C:
     """Makes a call, if this process does not wait for too many answers."""
     actor, limit = hold.actor_id, hold.interface.max_pending
     pending = hold.engine.pending
@@ -347,18 +347,18 @@ class _Terminate(ActorMethod[[], None]):
         return self._hold.engine.end(self._hold.actor_id)
 
 
-def method_of(hold: Hold, method: Method) -> ActorMethod[..., Any]:
+def method_of(hold: HandlePin, method: Method) -> ActorMethod[..., Any]:
     """A method of an actor, of the kind that it is."""
     kind = _kind_of(hold, method)
     return kind(hold, method.on(hold.interface.class_name, hold.name))
 
 
-def _kind_of(hold: Hold, method: Method) -> type[ActorMethod[..., Any]]:
+def _kind_of(hold: HandlePin, method: Method) -> type[ActorMethod[..., Any]]:
     kind = _plain_kind_of(hold, method)
     return kind if method.own is None else _looking_like(method.own, kind)
 
 
-def _plain_kind_of(hold: Hold, method: Method) -> type[ActorMethod[..., Any]]:
+def _plain_kind_of(hold: HandlePin, method: Method) -> type[ActorMethod[..., Any]]:
     if method is TERMINATE:
         return _Terminate
     if method.is_stream:
@@ -408,7 +408,7 @@ def _looking_like(
 def _loaded_method(
     actor_id: ActorId, interface: Interface, name: str, given: CallKeywords
 ) -> ActorMethod[..., Any]:
-    hold = Hold(current_engine(), actor_id, interface)
+    hold = HandlePin(current_engine(), actor_id, interface)
     method = method_of(hold, BUILT_IN.get(name) or interface.methods[name])
     return method.options(**given) if given else method
 
@@ -427,9 +427,9 @@ class ActorHandle(Generic[T]):
 
     __slots__ = ("__dict__", "__hold", "__weakref__")
 
-    __hold: Hold
+    __hold: HandlePin
 
-    def __init__(self, hold: Hold) -> None:
+    def __init__(self, hold: HandlePin) -> None:
         object.__setattr__(self, "_ActorHandle__hold", hold)
 
     if not TYPE_CHECKING:  # type checkers refuse it by themselves
@@ -513,9 +513,9 @@ class ActorHandle(Generic[T]):
         return self
 
 
-def hold_of(handle: ActorHandle[Any]) -> Hold:
+def hold_of(handle: ActorHandle[Any]) -> HandlePin:
     """The hold inside a handle, out of reach of the actor's own method names."""
-    return cast("Hold", object.__getattribute__(handle, "_ActorHandle__hold"))
+    return cast("HandlePin", object.__getattribute__(handle, "_ActorHandle__hold"))
 
 
 def own_handle() -> ActorHandle[Any]:
@@ -523,13 +523,13 @@ def own_handle() -> ActorHandle[Any]:
     engine = current_engine()
     actor_id = ActorId(bytes.fromhex(engine.context.actor_id or ""))
     name = engine.context.actor_name
-    return ActorHandle(Hold(engine, actor_id, engine.interface(), name))
+    return ActorHandle(HandlePin(engine, actor_id, engine.interface(), name))
 
 
 def _loaded_handle(
     actor_id: ActorId, interface: Interface, name: str | None = None
 ) -> ActorHandle[Any]:
-    return ActorHandle(Hold(current_engine(), actor_id, interface, name))
+    return ActorHandle(HandlePin(current_engine(), actor_id, interface, name))
 
 
 def _no_attribute(handle: ActorHandle[Any], name: str) -> AttributeError:

@@ -30,9 +30,9 @@ from actorlib._api.actor_handle import (
     hold_of,
 )
 from actorlib._api.pipeline import (
-    Flow,
+    Pipeline,
+    PipelineTask,
     Source,
-    Task,
 )
 from actorlib._api.waiting import (
     Bell,
@@ -75,7 +75,7 @@ _AHEAD = 4
 """Values not taken yet, per actor: so many may overtake the one that is waited for."""
 
 
-class Given(Task):
+class PoolTask(PipelineTask):
     """A value that was given to a pool, and what is to be done with it."""
 
     __slots__ = ("actor", "function", "value")
@@ -87,7 +87,7 @@ class Given(Task):
         self.actor: ActorHandle[Any] | None = None
 
 
-class Work:
+class PoolState:
     """The actors of a pool, and the values that they were given.
 
     Attributes:
@@ -99,13 +99,13 @@ class Work:
 
     def __init__(self) -> None:
         self.members: set[ActorHandle[Any]] = set()
-        self.tasks: dict[Task, None] = {}
-        self.shift: Shift | None = None
+        self.tasks: dict[PipelineTask, None] = {}
+        self.shift: MapRun | None = None
         self.bell = Bell()
         self._idle: deque[ActorHandle[Any]] = deque()
-        self._waiting: deque[Given] = deque()
-        self._running: list[Given] = []
-        self._done: dict[Task, None] = {}
+        self._waiting: deque[PoolTask] = deque()
+        self._running: list[PoolTask] = []
+        self._done: dict[PipelineTask, None] = {}
         self._death: ActorError | None = None
 
     def __str__(self) -> str:
@@ -145,7 +145,7 @@ class Work:
         self.collect()
         return bool(self._idle)
 
-    def submit(self, task: Given) -> None:
+    def submit(self, task: PoolTask) -> None:
         """Gives a value to an actor that is free, or to the next one that will be.
 
         Raises:
@@ -162,7 +162,7 @@ class Work:
         self.tasks[task] = None
         self.collect()
 
-    def begin(self, task: Given) -> None:
+    def begin(self, task: PoolTask) -> None:
         """Gives a value to an idle actor; an error of the function is the task's."""
         actor = task.actor = self._idle.popleft()
         self._running.append(task)
@@ -174,7 +174,7 @@ class Work:
             watch(ref, self.bell.ring)
         self.bell.ring()  # whoever waits for any result may get this one first
 
-    def fail(self, task: Task, error: BaseException) -> None:
+    def fail(self, task: PipelineTask, error: BaseException) -> None:
         """A value has an error and never gets an actor."""
         task.error = error
         self.tasks[task] = None
@@ -196,7 +196,7 @@ class Work:
         while self._waiting and not self.members and self._death is not None:
             self.fail(self._waiting.popleft(), self.stuck())
 
-    def _free(self, task: Given) -> None:
+    def _free(self, task: PoolTask) -> None:
         """The actor of a task is idle again, unless it has died."""
         actor, task.actor = task.actor, None
         if actor is None:
@@ -209,7 +209,7 @@ class Work:
             self.members.discard(actor)
             self._death = death
 
-    def take(self, *, is_ordered: bool) -> Task | None:
+    def take(self, *, is_ordered: bool) -> PipelineTask | None:
         """The next result, if it is there; it is taken out."""
         self.collect()
         task = next(iter(self.tasks if is_ordered else self._done), None)
@@ -222,19 +222,23 @@ class Work:
         """What the actors are at, also what was given up."""
         return [ref for task in self._running for ref in task.pending()]
 
-    def drop(self, task: Task) -> None:
+    def drop(self, task: PipelineTask) -> None:
         """Gives a result up; an actor that is at it goes on."""
         self.tasks.pop(task, None)
         self._done.pop(task, None)
         if task in self._waiting:
-            self._waiting.remove(cast("Given", task))
+            self._waiting.remove(cast("PoolTask", task))
 
-    def start_shift(self, function: Callable[[Any, Any], object], order: bool) -> Shift:  # noqa: FBT001  # as a Shift has it
+    def start_shift(
+        self,
+        function: Callable[[Any, Any], object],
+        order: bool,  # noqa: FBT001  # as a MapRun has it
+    ) -> MapRun:
         """Gives up what was not taken, and begins anew."""
         self.tasks.clear()
         self._done.clear()
         self._waiting.clear()
-        self.shift = Shift(self, function, is_ordered=order)
+        self.shift = MapRun(self, function, is_ordered=order)
         self.bell.ring()
         return self.shift
 
@@ -250,7 +254,7 @@ class Work:
         return error
 
 
-class Shift:
+class MapRun:
     """A pool at work on one ``map``; see Crew.
 
     Args:
@@ -261,7 +265,7 @@ class Shift:
 
     def __init__(
         self,
-        work: Work,
+        work: PoolState,
         function: Callable[[Any, Any], object],
         *,
         is_ordered: bool,
@@ -282,15 +286,15 @@ class Shift:
 
     def begin(self, value: Any) -> None:
         """Gives a value to a free actor."""
-        task = Given(self._function, value)
+        task = PoolTask(self._function, value)
         self._work.tasks[task] = None
         self._work.begin(task)
 
     def fail(self, error: BaseException) -> None:
         """Puts an error where the next value would be."""
-        self._work.fail(Task(), error)
+        self._work.fail(PipelineTask(), error)
 
-    def take(self) -> Task | None:
+    def take(self) -> PipelineTask | None:
         """The next result, if it is there."""
         return self._work.take(is_ordered=self._is_ordered)
 
@@ -303,7 +307,7 @@ class Shift:
         return self._work.stuck()
 
 
-def _death_of(actor: ActorHandle[Any], task: Task) -> ActorError | None:
+def _death_of(actor: ActorHandle[Any], task: PipelineTask) -> ActorError | None:
     """The end of an actor, if that is what its call failed of."""
     actor_id = hold_of(actor).actor_id.hex()
     for ref in task.refs:
@@ -339,7 +343,7 @@ class ActorPool(Generic[A]):
     def __init__(self, actors: Iterable[ActorHandle[A]]) -> None:
         if not isinstance(cast("object", actors), Iterable):
             raise TypeError(f"a pool takes the handles of actors, not {actors!r}")
-        self._work = Work()
+        self._work = PoolState()
         for actor in actors:
             self._work.admit(actor)
 
@@ -362,7 +366,7 @@ class ActorPool(Generic[A]):
                 where the result would be.
         """
         _check_function("submit()", fn)
-        self._work.submit(Given(fn, value))
+        self._work.submit(PoolTask(fn, value))
 
     def get_next(
         self, timeout: float | None = None, *, ignore_if_timedout: bool = False
@@ -521,7 +525,7 @@ class ActorPool(Generic[A]):
         _check_function(where, fn)
         bar = _bar(progress, values)
         source = Source(where, values)
-        return Flow(source, self._work.start_shift(fn, is_ordered), bar)
+        return Pipeline(source, self._work.start_shift(fn, is_ordered), bar)
 
 
 def _check_function(where: str, fn: object) -> None:

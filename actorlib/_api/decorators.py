@@ -22,7 +22,7 @@ from actorlib._api.bindings import CurrentSource
 from actorlib._api.placement_group import grouped, with_spec
 from actorlib._api.remote_function import GeneratorFunction, RemoteFunction, decorated
 from actorlib._core.actor_options import RAYS_NAMES, ActorKeywords, ActorOptions
-from actorlib._core.engine import ActorSpec, Hold, current_engine
+from actorlib._core.engine import ActorSpec, HandlePin, current_engine
 from actorlib._core.function_options import (
     CommonKeywords,
     FunctionKeywords,
@@ -107,7 +107,7 @@ class ActorClass(Generic[P, T]):
         if self._options.get_if_exists:
             return ActorHandle(engine.obtain(spec))
         name = spec.options.name
-        return ActorHandle(Hold(engine, engine.create(spec), self._face, name))
+        return ActorHandle(HandlePin(engine, engine.create(spec), self._face, name))
 
     def _remote(
         self,

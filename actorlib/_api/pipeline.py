@@ -154,7 +154,7 @@ V = TypeVar("V")
 _IN_FLIGHT = 100
 
 
-class Task:
+class PipelineTask:
     """One value on its way through a call, or through several refs of one.
 
     Attributes:
@@ -230,7 +230,7 @@ class Crew(Protocol):
         """Puts an error where the next value would be."""
         ...
 
-    def take(self) -> Task | None:
+    def take(self) -> PipelineTask | None:
         """A piece of work that is done, if there is one; it is taken out."""
         ...
 
@@ -255,7 +255,7 @@ class Progress(Protocol):
         ...
 
 
-class Flow(Results[T]):
+class Pipeline(Results[T]):
     """The results of values, in the order in which the crew gives them.
 
     Asynchronous values are taken from the first result on that somebody waits for.
@@ -363,7 +363,7 @@ def map_unordered(
         raise TypeError(
             f"map_unordered() takes a method of an actor or a function, not {fn!r}"
         )
-    return Flow(Source("map_unordered()", items), _Calls(call, backpressure_size))
+    return Pipeline(Source("map_unordered()", items), _Calls(call, backpressure_size))
 
 
 class _Calls:
@@ -373,8 +373,8 @@ class _Calls:
         self.bell = Bell()
         self._call = call
         self._limit = limit
-        self._running: list[Task] = []
-        self._done: deque[Task] = deque()
+        self._running: list[PipelineTask] = []
+        self._done: deque[PipelineTask] = deque()
 
     def has_room(self) -> bool:
         """Whether one more may be under way; see Crew."""
@@ -382,7 +382,7 @@ class _Calls:
 
     def begin(self, value: Any) -> None:
         """Makes the call; see Crew."""
-        task = Task()
+        task = PipelineTask()
         self._running.append(task)
         try:
             task.begun(self._call(value))
@@ -391,11 +391,11 @@ class _Calls:
 
     def fail(self, error: BaseException) -> None:
         """Puts an error among the results; see Crew."""
-        task = Task()
+        task = PipelineTask()
         task.error = error
         self._done.append(task)
 
-    def take(self) -> Task | None:
+    def take(self) -> PipelineTask | None:
         """One that is done; see Crew."""
         if not self._done:
             self._done.extend(task for task in self._running if task.is_done)

@@ -53,7 +53,7 @@ from actorlib._api.waiting import (
     refuse_loop,
 )
 from actorlib._core.engine import (
-    Hold,
+    HandlePin,
     collecting,
 )
 from actorlib._core.ids import (
@@ -118,7 +118,7 @@ class Reply(ObjectRef[R]):
 
     def __init__(
         self,
-        desk: Desk,
+        desk: QueueClient,
         under: ObjectRef[Any],
         refusal: Callable[[], Exception],
         *,
@@ -176,7 +176,7 @@ class Reply(ObjectRef[R]):
         raise TypeError("what a queue gives is awaited before it travels")
 
 
-class Desk:
+class QueueClient:
     """One process's end of a queue: it asks the actor, and is its refs' Replier."""
 
     def __init__(self, actor: ActorHandle[Any]) -> None:
@@ -260,7 +260,7 @@ class Desk:
                 f"process: {error}"
             ) from error
         # Refs inside of the item are held likewise, by their ids.
-        holds = [Hold(self._engine, ActorId(loan), _FACELESS) for loan in loans]
+        holds = [HandlePin(self._engine, ActorId(loan), _FACELESS) for loan in loans]
         handles = [ActorHandle[Any](hold) for hold in holds] or None
         if type(payload) is list:
             return [0, [pickle.PickleBuffer(part) for part in payload], handles]
@@ -401,7 +401,7 @@ class Queue(Generic[T]):
         made = cast("ActorClass[..., Any]", QueueActor).options(
             **cast("Any", actor_options or {})
         )
-        self._desk = Desk(made.remote(maxsize))
+        self._desk = QueueClient(made.remote(maxsize))
         self._maxsize = maxsize
 
     @property
@@ -547,7 +547,7 @@ class Queue(Generic[T]):
 
 def _load(actor: ActorHandle[Any], maxsize: int) -> Queue[Any]:
     queue = cast("Queue[Any]", Queue.__new__(Queue))
-    queue._desk = Desk(actor)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+    queue._desk = QueueClient(actor)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
     queue._maxsize = maxsize  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # likewise
     return queue
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from actorlib._core.group_spec import GroupId
     from actorlib._core.object_ref import ObjectRef
     from actorlib._core.runtime_context import RuntimeContext
-    from actorlib._core.stream_reader import Reading
+    from actorlib._core.stream_reader import StreamReader
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -197,7 +197,9 @@ class GeneratorFunction(RemoteFunction[P, R]):
         """Calls the generator; its items come while it runs. See RemoteFunction."""
         return ObjectRefGenerator(self._items(args, kwargs))
 
-    def _items(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Reading:
+    def _items(
+        self, args: tuple[object, ...], kwargs: Mapping[str, object]
+    ) -> StreamReader:
         self._method.check(len(args), kwargs)
         engine = self._engine()
         return engine.run_stream(self._settled(engine.context), args, kwargs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from actorlib._core.object_ref import ObjectRef, Replier, called, replier_of
+from actorlib._core.object_ref import ObjectRef, ResultOwner, called, replier_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -57,7 +57,7 @@ def collected(
     return parts if count > 1 else next(iter(parts), None)
 
 
-class Items(Replier, Protocol):
+class Items(ResultOwner, Protocol):
     """A stream as it is read; see Reading."""
 
     completed: ObjectRef[int]
@@ -129,9 +129,9 @@ class _Collector:
 
 
 class _Parts:
-    """The replier of the parts of one result; see Replier."""
+    """The replier of the parts of one result; see ResultOwner."""
 
-    def __init__(self, engine: Replier, whole: ObjectRef[Any]) -> None:
+    def __init__(self, engine: ResultOwner, whole: ObjectRef[Any]) -> None:
         self._engine = engine
         self._whole = whole
         if getattr(engine, "force", None) is not None:

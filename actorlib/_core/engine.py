@@ -85,7 +85,7 @@ if TYPE_CHECKING:
         Snapshot,
     )
     from actorlib._core.stream_reader import (
-        Reading,
+        StreamReader,
     )
 
 
@@ -115,7 +115,7 @@ class ActorExit(SystemExit):  # no error: a way out, as its base is
     """Leaves a method of an actor, and the actor with it."""
 
 
-class Hold:
+class HandlePin:
     """One holder of an actor in this process; counted while it exists.
 
     Args:
@@ -199,7 +199,7 @@ class Engine(Protocol):
         spec: FunctionSpec,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
-    ) -> Reading:
+    ) -> StreamReader:
         """Calls a function that yields, likewise."""
         ...
 
@@ -224,7 +224,7 @@ class Engine(Protocol):
         kwargs: Mapping[str, object],
         *,
         is_capped: bool,
-    ) -> Reading:
+    ) -> StreamReader:
         """Sends a call of a generator, in order likewise.
 
         Args:
@@ -243,7 +243,7 @@ class Engine(Protocol):
         """Done when the actor is ready for calls, or with why it never will be."""
         ...
 
-    def obtain(self, spec: ActorSpec) -> Hold:
+    def obtain(self, spec: ActorSpec) -> HandlePin:
         """The actor that has the name in the spec; it is made if there is none.
 
         Raises:
@@ -251,7 +251,7 @@ class Engine(Protocol):
         """
         ...
 
-    def find(self, name: str, namespace: str | None) -> Hold:
+    def find(self, name: str, namespace: str | None) -> HandlePin:
         """The actor of a name, also while it is being made.
 
         Args:

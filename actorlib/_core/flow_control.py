@@ -1,8 +1,9 @@
 """How far a stream's producer may be ahead of its reader.
 
-The producer counts what it has sent and what was taken (``Ahead``), the reader what it
-has taken and what it has told (``Tally``). A reader tells when about half of the bound
-was taken: one that has taken everything has then told enough for the producer to go on.
+The producer counts what it has sent and what was taken (``SendWindow``), the reader
+what it has taken and what it has told (``ReceiveWindow``). A reader tells when about
+half of the bound was taken: one that has taken everything has then told enough for the
+producer to go on.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def bounds_of(backpressure: int) -> Bounds:
     return Bounds(backpressure, UNLIMITED) if backpressure else DEFAULT
 
 
-class Ahead:
+class SendWindow:
     """What a producer has sent and its reader has not taken.
 
     Args:
@@ -97,7 +98,7 @@ class Ahead:
             self._nbytes -= self._sizes.popleft()
 
 
-class Tally:
+class ReceiveWindow:
     """What a reader has taken, and what of it it has told.
 
     Args:

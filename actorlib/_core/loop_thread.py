@@ -1,9 +1,9 @@
 """How threads cross to the one that runs a runtime's loop.
 
 What others post goes through one line, in order, and a burst of it wakes the loop once.
-A loop of our own has a thread to itself (``Apart``): its futures may be given callbacks
-from any thread, so a thread can wait for one without a trip to the loop and back. To a
-loop of the user's all of it goes by way of that (``Beside``).
+A loop of our own has a thread to itself (``LoopThread``): its futures may be given
+callbacks from any thread, so a thread can wait for one without a trip to the loop and
+back. To a loop of the user's all of it goes by way of that (``Beside``).
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class Crossing(ABC):
         """
 
 
-class Apart(Crossing, _Base):
+class LoopThread(Crossing, _Base):
     """What an event loop becomes that runs in a thread of its own."""
 
     def begin(self) -> None:
@@ -271,7 +271,7 @@ _homes: weakref.WeakValueDictionary[int, Beside] = weakref.WeakValueDictionary()
 
 def home_of(loop: object) -> Crossing | None:
     """How to cross to a loop, if a runtime of this process is on it."""
-    return loop if isinstance(loop, Apart) else _homes.get(id(loop))
+    return loop if isinstance(loop, LoopThread) else _homes.get(id(loop))
 
 
 def soon(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> None:
@@ -301,7 +301,7 @@ def _report(
 def new_loop() -> asyncio.AbstractEventLoop:
     """A loop for a thread of its own, of the fastest kind there is.
 
-    It is an ``Apart``.
+    It is an ``LoopThread``.
     """
     try:
         import uvloop  # noqa: PLC0415  # it is no dependency where it does not run
@@ -309,7 +309,7 @@ def new_loop() -> asyncio.AbstractEventLoop:
         base: type = asyncio.SelectorEventLoop
     else:
         base = uvloop.Loop
-    kind: Any = type("ApartLoop", (Apart, base), {})
+    kind: Any = type("ApartLoop", (LoopThread, base), {})
     return cast("asyncio.AbstractEventLoop", kind())
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 @final
-class Moment:
+class Notifier:
     """Those who wait for something to happen, now and perhaps again later.
 
     Each of them gets a future and an error of their own: an error keeps the frames that

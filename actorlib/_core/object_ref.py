@@ -66,7 +66,7 @@ R = TypeVar("R")
 _future: Any = asyncio.Future  # at hand for every answer
 
 
-class Replier(Protocol):
+class ResultOwner(Protocol):
     """What a ref needs of the engine that will fill it.
 
     One that knows what its calls are called also has ``called``, see ``Namer``.
@@ -116,7 +116,7 @@ class Replier(Protocol):
         ...
 
 
-class Namer(Replier, Protocol):
+class Namer(ResultOwner, Protocol):
     """A replier that keeps a table of its calls, where their names are looked up."""
 
     def called(self, call: int) -> str:
@@ -183,7 +183,7 @@ class ObjectRef(_Future[R]):
     kept: tuple[Any, Collection[bytes] | None]
     object_id: bytes
     asked: object
-    _engine: Replier
+    _engine: ResultOwner
     # No slot: few are awaited themselves, and none pays for it before.
     first: asyncio.Future[None] | None = None
     reader: object = None
@@ -196,7 +196,7 @@ class ObjectRef(_Future[R]):
         """
         return ((self.call,), 1) if self.call else ((), 0)
 
-    def bind(self, engine: Replier, call: int) -> None:
+    def bind(self, engine: ResultOwner, call: int) -> None:
         """Tells the ref who will fill it, and by which number it is called there."""
         self._engine = engine
         self.call = call
@@ -492,7 +492,7 @@ def watch(ref: ObjectRef[Any], then: Callable[[], None]) -> None:
     ref._engine.watch(ref, then)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
 
 
-def replier_of(ref: ObjectRef[Any]) -> Replier:
+def replier_of(ref: ObjectRef[Any]) -> ResultOwner:
     """Who fills a ref, and lets threads wait for it."""
     return ref._engine  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
 

@@ -42,7 +42,7 @@ from typing import (
 
 from actorlib._core.flow_control import (
     UNREAD,
-    Tally,
+    ReceiveWindow,
 )
 from actorlib._core.loop_thread import (
     at_home,
@@ -111,7 +111,7 @@ class Feed(Protocol):
         ...
 
 
-class Reading:
+class StreamReader:
     """The reader's end of one stream; the replier of its refs.
 
     Args:
@@ -151,7 +151,7 @@ class Reading:
         self._loop = loop
         self._feed = feed
         self._is_capped = is_capped
-        self._tally = Tally(bounds, tells_each=is_capped)
+        self._tally = ReceiveWindow(bounds, tells_each=is_capped)
         self._lock = threading.Lock()
         self._items: deque[tuple[ObjectRef[Any], int]] = deque()
         self._arrival: ObjectRef[None] | None = None
@@ -459,7 +459,7 @@ class ObjectRefGenerator(Generic[R]):
 
     __slots__ = ("__weakref__", "_reading", "_waits")
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: StreamReader) -> None:
         self._reading = reading
         self._waits = 0
 
@@ -579,6 +579,6 @@ class ObjectRefGenerator(Generic[R]):
         )
 
 
-def reading_of(generator: ObjectRefGenerator[Any]) -> Reading:
+def reading_of(generator: ObjectRefGenerator[Any]) -> StreamReader:
     """The reader's end of a stream, for those who wait for several."""
     return generator._reading  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file

@@ -26,7 +26,7 @@ from actorlib._worker import (
     threaded_executor,
 )
 from actorlib._worker.__main__ import ended
-from actorlib._worker.startup import Crew, read_start
+from actorlib._worker.startup import ExecutorThreads, read_start
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +61,7 @@ class InlineWorker:
         self._grace = grace
         self._gone = gone
         self._thread = threading.Thread(target=self._live, name=name, daemon=True)
-        self._crew = Crew()
+        self._crew = ExecutorThreads()
         self._code: int | None = None
         self._patience: asyncio.TimerHandle | None = None
 

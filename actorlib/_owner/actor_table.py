@@ -22,23 +22,23 @@ from actorlib._core.kinds import UNITS
 from actorlib._core.resources import counted
 from actorlib._core.snapshot import ActorInfo, CallInfo
 from actorlib._owner.actor_record import ActorRecord, ActorState, Registry
-from actorlib._owner.call_policy import Terms, TermsOfFunctions
+from actorlib._owner.call_policy import CallPolicy, FunctionCallPolicy
 from actorlib._owner.calls_under_way import UnderWay, with_states
-from actorlib._owner.creation import Birth
+from actorlib._owner.creation import ActorDefinition
 from actorlib._owner.deadlines import Clock
 from actorlib._owner.demand import Demands
 from actorlib._owner.names import Directory
 from actorlib._owner.objects import Objects, is_object
-from actorlib._owner.refcount import OWNER, RUNTIME, Holders
+from actorlib._owner.refcount import OWNER, RUNTIME, RefCount
 from actorlib._owner.response_target import Stopped
-from actorlib._owner.router import Dispatch
+from actorlib._owner.router import CallRouter
 from actorlib._owner.shared_memory import Stores, is_block, settings_of
 from actorlib._owner.streams import Reader
-from actorlib._owner.supervisor import Life
-from actorlib._owner.task_pool import Pool
+from actorlib._owner.supervisor import ActorSupervisor
+from actorlib._owner.task_pool import TaskPool
 from actorlib._owner.teardown import tear_down
-from actorlib._owner.worker_calls import Waiting
-from actorlib._owner.worker_requests import Relay
+from actorlib._owner.worker_calls import WorkerCall
+from actorlib._owner.worker_requests import WorkerRequests
 from actorlib._owner.worker_session import Session
 from actorlib._wire.call_headers import variables_in
 from actorlib._wire.messages import START, Frame
@@ -51,14 +51,14 @@ if TYPE_CHECKING:
 
     from actorlib._core.actor_options import ActorOptions
     from actorlib._core.runtime_options import RuntimeOptions
-    from actorlib._owner.creation import Sealed
-    from actorlib._owner.machine import Machine
-    from actorlib._owner.refcount import Loans
+    from actorlib._owner.creation import EncodedArguments
+    from actorlib._owner.machine import LocalNode
+    from actorlib._owner.refcount import BorrowedReferences
     from actorlib._processes.launcher import WorkerProcess
     from actorlib._scheduler.catalogue import Demand
 
 
-class Lives:
+class ActorTable:
     """Every life of one runtime; see Surroundings, Actors and Loans.
 
     Args:
@@ -81,16 +81,16 @@ class Lives:
         objects: What refs inside of values stand for.
     """
 
-    def __init__(self, machine: Machine, options: RuntimeOptions) -> None:
+    def __init__(self, machine: LocalNode, options: RuntimeOptions) -> None:
         self.loop = asyncio.get_running_loop()
         self.grace = options.grace
-        self.loans: Loans = self
+        self.loans: BorrowedReferences = self
         self.registry = Registry(os.urandom(4))
-        self.holders = Holders()
+        self.holders = RefCount()
         self.stores = Stores(machine.shareable(options), settings_of(options))
         self._machine = machine
-        self.by_id: dict[ActorId, Life] = {}
-        self._births: dict[ActorId, Birth] = {}
+        self.by_id: dict[ActorId, ActorSupervisor] = {}
+        self._births: dict[ActorId, ActorDefinition] = {}
         self._sessions = itertools.count(1)
         self._history: deque[ActorInfo] = deque(
             maxlen=min(options.actor_history, sys.maxsize)
@@ -98,7 +98,7 @@ class Lives:
         self.directory = Directory(options.namespace, self.by_id.get)
         self._made_by: dict[int, set[ActorId]] = {}
         self.clock = Clock(self.loop)
-        self._relay = Relay(self)
+        self._relay = WorkerRequests(self)
         process = self.registry.prefix(0)
         self.objects = Objects(process, self.loop, self)
         may_wait = options.infeasible == "wait"
@@ -108,21 +108,21 @@ class Lives:
         self.groups = self.demands.groups
         self.long_waits = self.demands.long_waits
         machine.scheduler.admission.titles = self._titles
-        self.pool = Pool(
+        self.pool = TaskPool(
             self,
             machine,
             may_wait=may_wait,
             goes_ahead=self.stores.memory.budget is not None,
         )
 
-    def __iter__(self) -> Iterator[Life]:
+    def __iter__(self) -> Iterator[ActorSupervisor]:
         return iter(list(self.by_id.values()))
 
     def bear(
         self,
         actor: ActorId,
-        birth: Birth,
-        arguments: Sealed | BaseException | asyncio.Future[Sealed],
+        birth: ActorDefinition,
+        arguments: EncodedArguments | BaseException | asyncio.Future[EncodedArguments],
         *,
         is_nested: bool = False,
     ) -> None:
@@ -147,7 +147,7 @@ class Lives:
         self.directory.enter(actor, birth.options)
         if birth.options.is_detached:
             self.holders.add(actor, RUNTIME)
-        life = self.by_id[actor] = Life(record, self, self._dispatch_of)
+        life = self.by_id[actor] = ActorSupervisor(record, self, self._dispatch_of)
         removed = self.groups.join(birth.options, actor, life.evict)
         never = removed or None
         if not never and not self.awaits_neighbours(record):
@@ -167,28 +167,28 @@ class Lives:
         label: str,
         options: ActorOptions,
         demand: Demand,
-        arguments: Sealed,
+        arguments: EncodedArguments,
         *,
         is_nested: bool,
-    ) -> Life:
+    ) -> ActorSupervisor:
         """Starts the life of a worker of functions; see Workshop."""
         nobody = method_of(_nothing)
         interface = Interface(label, nobody, {})
         actor = self.registry.new_id()
-        birth = Birth(None, interface, options, demand.request)
+        birth = ActorDefinition(None, interface, options, demand.request)
         self.bear(actor, birth, arguments, is_nested=is_nested)
         return self.by_id[actor]
 
-    def _dispatch_of(self, life: Life) -> Dispatch:
+    def _dispatch_of(self, life: ActorSupervisor) -> CallRouter:
         record, cancel_made = life.record, self._relay.cancel_made
-        kind = Terms if record.is_actor else TermsOfFunctions
+        kind = CallPolicy if record.is_actor else FunctionCallPolicy
         ends_later = record.interface.awaits
         terms = kind(self.clock, record.method, record.options, ends_later, cancel_made)
-        return Dispatch(self, life.died, life.unavailable, life.idle, terms)
+        return CallRouter(self, life.died, life.unavailable, life.idle, terms)
 
     def create_for(
-        self, actor: ActorId, birth: Birth, maker: int
-    ) -> asyncio.Future[Sealed]:
+        self, actor: ActorId, birth: ActorDefinition, maker: int
+    ) -> asyncio.Future[EncodedArguments]:
         """Starts the life of an actor that a worker makes; see Actors.
 
         Raises:
@@ -199,7 +199,7 @@ class Lives:
         self.holders.add(actor, maker)
         if not (birth.options.is_detached or self._is_of_functions(maker)):
             self._made_by.setdefault(maker, set()).add(actor)
-        given: asyncio.Future[Sealed] = self.loop.create_future()
+        given: asyncio.Future[EncodedArguments] = self.loop.create_future()
         self.bear(actor, birth, given, is_nested=True)
         return given
 
@@ -219,11 +219,11 @@ class Lives:
         """Everything that may be granted; see Actors."""
         return self._machine.scheduler.ledger.total()
 
-    def _actors(self) -> Iterator[Life]:
+    def _actors(self) -> Iterator[ActorSupervisor]:
         """All but workers of functions."""
         return (life for life in self.by_id.values() if life.record.is_actor)
 
-    def _info(self, life: Life) -> ActorInfo:
+    def _info(self, life: ActorSupervisor) -> ActorInfo:
         record, lease, options = life.record, life.record.lease, life.record.options
         shares = lease.shares if lease is not None else ()
         mask = self._machine.mask(lease, options) if shares and lease else None
@@ -281,7 +281,9 @@ class Lives:
             variables=variables_in(call.told or {}),
         )
 
-    def _call_info(self, life: Life, prefix: bytes, call: UnderWay) -> CallInfo:
+    def _call_info(
+        self, life: ActorSupervisor, prefix: bytes, call: UnderWay
+    ) -> CallInfo:
         record, told = life.record, call.told or {}
         is_there = call.state in ("queued", "running")
         return CallInfo(
@@ -301,7 +303,7 @@ class Lives:
         """The call that waits for an answer; empty for the owner's own code."""
         while isinstance(reply, Stopped):
             reply = reply.reply
-        if not isinstance(reply, Waiting | Reader):
+        if not isinstance(reply, WorkerCall | Reader):
             return ""
         life = self.by_id.get(reply.session.actor)
         if life is None:
@@ -325,7 +327,7 @@ class Lives:
             found[id(group.lease)] = group.spec.label
         return found
 
-    def find(self, actor: ActorId) -> Life | None:
+    def find(self, actor: ActorId) -> ActorSupervisor | None:
         """The life of an actor; see Actors."""
         return self.by_id.get(actor)
 
@@ -363,7 +365,7 @@ class Lives:
         """Starts a worker for the actor; see Surroundings."""
         return self._machine.launch(record.label, lease)
 
-    def open_session(self, life: Life, process: WorkerProcess) -> Session:
+    def open_session(self, life: ActorSupervisor, process: WorkerProcess) -> Session:
         """Opens the pipe to a worker; see Surroundings."""
         number = next(self._sessions)
         prefix = self.registry.prefix(number)
@@ -385,7 +387,11 @@ class Lives:
         return session
 
     def start_frame(
-        self, life: Life, session: Session, lease: Lease, arguments: Sealed
+        self,
+        life: ActorSupervisor,
+        session: Session,
+        lease: Lease,
+        arguments: EncodedArguments,
     ) -> Frame:
         """What a worker is told first; see Surroundings."""
         record = life.record
@@ -433,7 +439,7 @@ class Lives:
         both = (*(loans or ()), *captured) or None
         return (START, setup, birth.definition.source, both, payload)
 
-    def spent(self, arguments: Sealed) -> None:
+    def spent(self, arguments: EncodedArguments) -> None:
         """A constructor's arguments will not be sent again; see Surroundings."""
         self.returned(arguments.loans or (), OWNER)
 
@@ -505,7 +511,7 @@ class Lives:
         life.end_when_idle("nobody held a handle of it any more")
         self._forget_if_over(life)
 
-    def buried(self, life: Life) -> None:
+    def buried(self, life: ActorSupervisor) -> None:
         """The actor is dead and everything it had is back; see Surroundings."""
         actor = life.record.id
         del self._births[actor]
@@ -519,7 +525,7 @@ class Lives:
             self.spent(life.unsent)
         self._forget_if_over(life)
 
-    def _forget_if_over(self, life: Life) -> None:
+    def _forget_if_over(self, life: ActorSupervisor) -> None:
         actor = life.record.id
         if life.record.state is not ActorState.DEAD or self.holders.is_held(actor):
             return

@@ -41,7 +41,7 @@ class CancelMade(Protocol):
         ...
 
 
-class Terms:
+class CallPolicy:
     """What holds for the calls of one actor.
 
     Args:
@@ -90,7 +90,7 @@ class Terms:
         return late_error(self.where(timed.method), timed.deadline)
 
 
-class TermsOfFunctions(Terms):
+class FunctionCallPolicy(CallPolicy):
     """What holds for the calls of a worker of functions.
 
     Whoever sends them knows until when, and how often.

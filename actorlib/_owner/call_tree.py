@@ -18,7 +18,7 @@ class Made(Protocol):
 M = TypeVar("M", bound=Made)
 
 
-class Book(Generic[M]):
+class CallTree(Generic[M]):
     """The calls of all workers, by the number of the session and their own."""
 
     def __init__(self) -> None:

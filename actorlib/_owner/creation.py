@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from actorlib._wire.function_code import Definition
 
 
-class Birth(NamedTuple):
+class ActorDefinition(NamedTuple):
     """What an actor is made from, ready to be sent.
 
     Attributes:
@@ -31,7 +31,7 @@ class Birth(NamedTuple):
     runs: Resources | None = None
 
 
-class Sealed(NamedTuple):
+class EncodedArguments(NamedTuple):
     """A constructor's or a method's arguments, ready to be sent.
 
     Attributes:

@@ -35,7 +35,7 @@ from actorlib._owner.call_tree import (
     Made,
 )
 from actorlib._owner.response_target import (
-    Asker,
+    ResponseTarget,
 )
 from actorlib._wire.messages import (
     LOOP,
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
         ActorRecord,
     )
     from actorlib._owner.supervisor import (
-        Life,
+        ActorSupervisor,
     )
     from actorlib._owner.worker_session import (
         Session,
@@ -88,7 +88,7 @@ class Need(NamedTuple, Generic[A]):
     thread: tuple[A, int] | None
 
 
-class Link(NamedTuple):
+class WaitEdge(NamedTuple):
     """One wait of a circle.
 
     Attributes:
@@ -115,7 +115,7 @@ class Waits(Generic[A, C]):
         thread: tuple[A, int],
         wait: Wait[C],
         need: Callable[[C], Need[A] | None],
-    ) -> list[Link]:
+    ) -> list[WaitEdge]:
         """A thread begins to wait.
 
         Args:
@@ -127,7 +127,7 @@ class Waits(Generic[A, C]):
             The circle that this closes, beginning here; empty if there is none.
         """
         self._waits[thread] = wait
-        links: list[Link] = []
+        links: list[WaitEdge] = []
         seen: set[tuple[A, int]] = set()
         following: tuple[A, int] | None = thread
         while following is not None and following not in seen:
@@ -136,7 +136,7 @@ class Waits(Generic[A, C]):
             needed = need(waiting.call) if waiting is not None else None
             if waiting is None or needed is None:
                 return []
-            links.append(Link(waiting.who, needed.what))
+            links.append(WaitEdge(waiting.who, needed.what))
             following = needed.thread
         if following != thread:
             return []
@@ -153,7 +153,7 @@ class Waits(Generic[A, C]):
             del self._waits[thread]
 
 
-def circle_in_words(links: list[Link]) -> str:
+def circle_in_words(links: list[WaitEdge]) -> str:
     """What waits for what, and what to do about it."""
     first = links[0]
     told = f"{first.who} waits for {first.what}"
@@ -172,7 +172,7 @@ def circle_in_words(links: list[Link]) -> str:
 _HAVE_PROCESS = (ActorState.ALIVE, ActorState.DRAINING)
 
 
-class Waited(Asker, Made, Protocol):
+class Waited(ResponseTarget, Made, Protocol):
     """A call that a worker waits for.
 
     Attributes:
@@ -182,7 +182,7 @@ class Waited(Asker, Made, Protocol):
         has_end: Whether it has a deadline.
     """
 
-    life: Life | None
+    life: ActorSupervisor | None
     method: str
     number: int
     has_end: bool
@@ -203,7 +203,7 @@ class Deadlocks:
     def __init__(
         self,
         find: Callable[[int, int], Waited | None],
-        life_of: Callable[[ActorId], Life | None],
+        life_of: Callable[[ActorId], ActorSupervisor | None],
     ) -> None:
         self._find = find
         self._life_of = life_of
@@ -247,7 +247,7 @@ class Deadlocks:
         return Need(what, place)
 
 
-def _named(life: Life, method: str, other: Life | None) -> str:
+def _named(life: ActorSupervisor, method: str, other: ActorSupervisor | None) -> str:
     """One method of two, which are told apart by their processes if they have two."""
     record = life.record
     return record.called.method(method) if life is other else record.method(method)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from actorlib._core.ids import ActorId
-from actorlib._scheduler.bundles import Seeker
+from actorlib._scheduler.bundles import GroupWaiter
 from actorlib._scheduler.catalogue import Demand
 from actorlib._scheduler.explain import refusal
 from actorlib._scheduler.long_waits import LongWaits
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from actorlib._core.actor_options import ActorOptions
     from actorlib._owner.actor_record import ActorRecord
-    from actorlib._owner.supervisor import Life
+    from actorlib._owner.supervisor import ActorSupervisor
     from actorlib._scheduler.scheduler import Scheduler
     from actorlib.accelerators.base import Lease
 
@@ -46,7 +46,7 @@ class Demands:
     def __init__(
         self,
         scheduler: Scheduler,
-        lives: Mapping[ActorId, Life],
+        lives: Mapping[ActorId, ActorSupervisor],
         loop: asyncio.AbstractEventLoop,
         *,
         may_wait: bool,
@@ -57,7 +57,7 @@ class Demands:
         self.long_waits = LongWaits(loop)
         self.groups = Groups(scheduler, loop, self.long_waits, may_wait=may_wait)
         self._settled: dict[ActorId, Demand] = {}
-        self._wishers: dict[ActorId, dict[ActorId, Life]] = {}
+        self._wishers: dict[ActorId, dict[ActorId, ActorSupervisor]] = {}
 
     def are_awaited(self, options: ActorOptions) -> bool:
         """Whether actors that a wish is about have no place yet."""
@@ -68,7 +68,7 @@ class Demands:
         for life in self._named(options):
             await life.placed()
 
-    def refusal(self, life: Life) -> str | None:
+    def refusal(self, life: ActorSupervisor) -> str | None:
         """Why the machine can never give what is asked, unless that may wait."""
         try:
             self._settle(life)
@@ -76,7 +76,7 @@ class Demands:
             return str(error)
         return None
 
-    def enter(self, life: Life) -> asyncio.Future[Lease]:
+    def enter(self, life: ActorSupervisor) -> asyncio.Future[Lease]:
         """Asks for an actor's share: done at once, or when its turn has come.
 
         It fails with ActorUnschedulableError if that turn can never come.
@@ -104,14 +104,16 @@ class Demands:
             self.long_waits.add(promise, kind, lambda: self.explain(life))
         return promise
 
-    def _enter_group(self, life: Life, settled: Demand) -> asyncio.Future[Lease]:
+    def _enter_group(
+        self, life: ActorSupervisor, settled: Demand
+    ) -> asyncio.Future[Lease]:
         group = self.groups.of(life.record.options)
         if group is not None:
             return group.enter(_seeker(life, settled))
         # It was removed while the actor waited for something else: it is being ended.
         return life.ended.get_loop().create_future()
 
-    def buried(self, life: Life) -> None:
+    def buried(self, life: ActorSupervisor) -> None:
         """An actor is dead: those in line whose wish was about it wish anew."""
         actor = life.record.id
         self._settled.pop(actor, None)
@@ -120,7 +122,7 @@ class Demands:
         for wisher in self._wishers.pop(actor, {}).values():
             self._wish_anew(wisher)
 
-    def explain(self, life: Life) -> str:
+    def explain(self, life: ActorSupervisor) -> str:
         """Why an actor in line waits."""
         label, settled = life.record.label, self._settled[life.record.id]
         group = self.groups.of(life.record.options)
@@ -148,7 +150,7 @@ class Demands:
         unknown = self._scheduler.catalogue.refusal(label, settled.request)
         return unknown or self._scheduler.admission.survey(label, *settled)
 
-    def _wish_anew(self, life: Life) -> None:
+    def _wish_anew(self, life: ActorSupervisor) -> None:
         promise, record = life.place.promise, life.record
         if promise is None or promise.done():
             return
@@ -167,7 +169,7 @@ class Demands:
         else:
             admission.wish_anew(promise, settled.where)
 
-    def _settle(self, life: Life) -> Demand:
+    def _settle(self, life: ActorSupervisor) -> Demand:
         """What an actor asks for as things are now; it is kept.
 
         Raises:
@@ -213,7 +215,7 @@ class Demands:
             return demand
         return Demand(catalogue.untyped(demand.request), demand.where)
 
-    def _named(self, options: ActorOptions) -> list[Life]:
+    def _named(self, options: ActorOptions) -> list[ActorSupervisor]:
         named = (*options.near_to, *options.apart)
         if not named:
             return []
@@ -226,10 +228,10 @@ def priority_of(record: ActorRecord) -> Priority:
     return Priority.NESTED if record.is_nested else Priority.USUAL
 
 
-def _seeker(life: Life, demand: Demand) -> Seeker:
+def _seeker(life: ActorSupervisor, demand: Demand) -> GroupWaiter:
     """How an actor stands among those who want to get into its group."""
     record = life.record
-    return Seeker(
+    return GroupWaiter(
         holder=record.id.hex() if record.is_actor else "",
         label=record.label,
         request=demand.request,

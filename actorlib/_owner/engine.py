@@ -25,7 +25,7 @@ from typing import (
 
 from actorlib._core.engine import (
     ActorSpec,
-    Hold,
+    HandlePin,
     PendingCalls,
 )
 from actorlib._core.flow_control import (
@@ -60,16 +60,16 @@ from actorlib._core.snapshot import (
     Snapshot,
 )
 from actorlib._core.stream_reader import (
-    Reading,
+    StreamReader,
 )
 from actorlib._owner.actor_record import (
     ActorState,
 )
 from actorlib._owner.actor_table import (
-    Lives,
+    ActorTable,
 )
 from actorlib._owner.creation import (
-    Birth,
+    ActorDefinition,
 )
 from actorlib._owner.placement_groups import (
     GroupVerbs,
@@ -136,17 +136,17 @@ if TYPE_CHECKING:
         Demands,
     )
     from actorlib._owner.machine import (
-        Machine,
+        LocalNode,
     )
     from actorlib._owner.supervisor import (
-        Life,
+        ActorSupervisor,
     )
 
 
 _BEFORE = "Why it was restarted before, oldest first:"
 
 
-def explain(life: Life, demands: Demands, now: float) -> str:
+def explain(life: ActorSupervisor, demands: Demands, now: float) -> str:
     """Why an actor is not placed yet, or where it is.
 
     Args:
@@ -194,11 +194,11 @@ class LocalEngine(ABC):
     one class that is derived from it.
     """
 
-    def __init__(self, machine: Machine, options: RuntimeOptions) -> None:
+    def __init__(self, machine: LocalNode, options: RuntimeOptions) -> None:
         self.loop = asyncio.get_running_loop()
         kinds = machine.inventory.devices
         self.machine = machine
-        self.lives = Lives(machine, options)
+        self.lives = ActorTable(machine, options)
         process = self.lives.registry.prefix(0)
         self.context = RuntimeContext(
             namespace=options.namespace,
@@ -243,7 +243,7 @@ class LocalEngine(ABC):
         definition = self._definitions.of(name, spec.source, spec.sent)
         arguments = self._sending.arguments(name, spec.args, spec.kwargs)
         actor = self.lives.registry.new_id()
-        birth = Birth(definition, spec.interface, spec.options)
+        birth = ActorDefinition(definition, spec.interface, spec.options)
         self.lives.bear(actor, birth, self._sending.sealed(arguments))
         return actor
 
@@ -308,7 +308,7 @@ class LocalEngine(ABC):
         spec: FunctionSpec,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
-    ) -> Reading:
+    ) -> StreamReader:
         """Calls a function that yields; see Engine."""
         self._check_thread()
         if self._heritage:
@@ -316,7 +316,7 @@ class LocalEngine(ABC):
         pool = self.lives.pool
         feed = OwnerFeed(self.loop, pool, pool)
         bounds = bounds_of(spec.options.backpressure or 0)
-        reading = Reading(
+        reading = StreamReader(
             self.loop, feed, bounds, is_detached=bool(spec.options.detach)
         )
         reading.may_force(pool.force)
@@ -340,36 +340,36 @@ class LocalEngine(ABC):
         kwargs: Mapping[str, object],
         *,
         is_capped: bool,
-    ) -> Reading:
+    ) -> StreamReader:
         """Sends a call of a generator; see Engine."""
         life = self._life(actor)
         feed = OwnerFeed(self.loop, life.dispatch, life.dispatch.streams)
         bounds = bounds_of(method.options.backpressure or 0)
         is_detached = bool(method.options.detach)
-        reading = Reading(
+        reading = StreamReader(
             self.loop, feed, bounds, is_capped=is_capped, is_detached=is_detached
         )
         told = tell(method)
         self._sending.send(life, reading, method, args, kwargs, told)
         return reading
 
-    def obtain(self, spec: ActorSpec) -> Hold:
+    def obtain(self, spec: ActorSpec) -> HandlePin:
         """The actor that has a name, or a new one; see Engine."""
         self._check_thread()
         life = self.lives.directory.holder(spec.options)
         if life is None:
-            return Hold(self, self.create(spec), spec.interface, spec.options.name)
+            return HandlePin(self, self.create(spec), spec.interface, spec.options.name)
         return self._hold(life)
 
-    def find(self, name: str, namespace: str | None) -> Hold:
+    def find(self, name: str, namespace: str | None) -> HandlePin:
         """The actor of a name; see Engine."""
         self._check_thread()
         return self._hold(self.lives.directory.find(name, namespace))
 
-    def _hold(self, life: Life) -> Hold:
+    def _hold(self, life: ActorSupervisor) -> HandlePin:
         life.revive()
         record = life.record
-        return Hold(self, record.id, record.interface, record.options.name)
+        return HandlePin(self, record.id, record.interface, record.options.name)
 
     def names(self) -> list[tuple[str, str]]:
         """Who answers to a name; see Engine."""
@@ -483,7 +483,7 @@ class LocalEngine(ABC):
 
     # Sending.
 
-    def _life(self, actor: ActorId) -> Life:
+    def _life(self, actor: ActorId) -> ActorSupervisor:
         life = self.lives.find(actor)
         if life is None or self._is_closed:
             raise self._gone(actor)

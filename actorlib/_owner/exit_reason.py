@@ -25,7 +25,7 @@ _SIGKILL = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remains:
+class ExitEvidence:
     """What is known when a process is gone.
 
     Attributes:
@@ -56,7 +56,7 @@ class Remains:
     is_memory_short: bool = False
 
 
-def exit_of(remains: Remains) -> Exit:
+def exit_of(remains: ExitEvidence) -> Exit:
     """Decides what ended an actor.
 
     What was asked for comes first, then what the worker could still say, then what
@@ -78,7 +78,7 @@ def exit_of(remains: Remains) -> Exit:
     )
 
 
-def fault_of(remains: Remains) -> Fault:
+def fault_of(remains: ExitEvidence) -> Fault:
     """Decides whether the end of an actor counts against its restarts."""
     if remains.asked or remains.interrupted or remains.constructor:
         return Fault.OWN
@@ -161,7 +161,7 @@ def _blamed(ran: Sequence[str], log_tail: str) -> str | None:
     return next(iter([*named, *ran]), None)
 
 
-def _cause(remains: Remains) -> tuple[str, str]:  # noqa: PLR0911  # one per cause
+def _cause(remains: ExitEvidence) -> tuple[str, str]:  # noqa: PLR0911  # one per cause
     process = remains.process
     if remains.asked:
         return "asked", remains.asked

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 HIDE_SWITCH = "ACTORLIB_HIDE_DEVICES"
 
 
-class Machine:
+class LocalNode:
     """What there is, who may have it, and what starts there.
 
     Args:
@@ -80,7 +80,7 @@ class Machine:
         launch: Callable[[asyncio.AbstractEventLoop, RuntimeOptions], Launcher]
         | None = None,
         meanwhile: Callable[[], object] | None = None,
-    ) -> Machine:
+    ) -> LocalNode:
         """Looks around and makes ready to start workers.
 
         Args:

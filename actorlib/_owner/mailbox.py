@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         ObjectRef,
     )
     from actorlib._core.stream_reader import (
-        Reading,
+        StreamReader,
     )
     from actorlib._owner.restart_policy import (
         Retries,
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
         Payload,
     )
 
-    Waiting: TypeAlias = "ObjectRef[Any] | Reading"
+    Waiting: TypeAlias = "ObjectRef[Any] | StreamReader"
 
 
 R = TypeVar("R")
@@ -338,7 +338,7 @@ def _told_in(frame: Frame) -> Mapping[str, object] | None:
     return frame[4] if frame[0] == CALL_WITH else None
 
 
-class Held:
+class DeferredCalls:
     """The calls of one actor that are not sent yet, for want of arguments.
 
     Attributes:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         ActorId,
     )
     from actorlib._owner.supervisor import (
-        Life,
+        ActorSupervisor,
     )
 
 
@@ -123,7 +123,7 @@ class Directory:
     """
 
     def __init__(
-        self, namespace: str, life_of: Callable[[ActorId], Life | None]
+        self, namespace: str, life_of: Callable[[ActorId], ActorSupervisor | None]
     ) -> None:
         self.namespace = namespace
         self.entries = Names()
@@ -143,7 +143,7 @@ class Directory:
         """An actor is dead: its name, if it still has one, is free."""
         self.entries.free(actor)
 
-    def holder(self, options: ActorOptions) -> Life | None:
+    def holder(self, options: ActorOptions) -> ActorSupervisor | None:
         """Who answers to the name in some options, or None."""
         if options.name is None:
             return None
@@ -165,7 +165,7 @@ class Directory:
             "get_if_exists=True takes it or makes one, and kill() frees the name"
         )
 
-    def find(self, name: str, namespace: str | None) -> Life:
+    def find(self, name: str, namespace: str | None) -> ActorSupervisor:
         """Who answers to a name.
 
         Raises:
@@ -192,7 +192,7 @@ class Directory:
         """Where an actor with these options is looked for."""
         return options.namespace or self.namespace
 
-    def _answering(self, namespace: str, name: str) -> Life | None:
+    def _answering(self, namespace: str, name: str) -> ActorSupervisor | None:
         actor = self.entries.find(namespace, name)
         life = None if actor is None else self._life_of(actor)
         return life if life is not None and life.answers else None

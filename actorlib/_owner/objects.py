@@ -35,7 +35,7 @@ from actorlib._core.object_ref import (
 )
 from actorlib._owner.refcount import (
     OWNER,
-    Loans,
+    BorrowedReferences,
 )
 from actorlib._owner.teardown import (
     tear_down,
@@ -92,7 +92,7 @@ class Kept:
         debts: Those of the actor that has to pass it on.
     """
 
-    def __init__(self, revoke: Callable[[], None], debts: Debts | None) -> None:
+    def __init__(self, revoke: Callable[[], None], debts: UnsentResults | None) -> None:
         self.debts = debts
         if debts is not None:
             debts.more()
@@ -111,7 +111,7 @@ class Objects:
     """
 
     def __init__(
-        self, prefix: bytes, loop: asyncio.AbstractEventLoop, loans: Loans
+        self, prefix: bytes, loop: asyncio.AbstractEventLoop, loans: BorrowedReferences
     ) -> None:
         self._prefix = prefix
         self._loop = loop
@@ -187,7 +187,10 @@ class Objects:
     # Those of workers, and who wants which.
 
     def expect(
-        self, object_id: ObjectId, revoke: Callable[[], None], debts: Debts | None
+        self,
+        object_id: ObjectId,
+        revoke: Callable[[], None],
+        debts: UnsentResults | None,
     ) -> None:
         """A worker is about to send a ref of its own.
 
@@ -316,13 +319,13 @@ def _failure(error: BaseException) -> Frame:
     return (FAILURE, 0, DIED, described(error), "", "", None, dumped(error))
 
 
-class Lender(Loans, Protocol):
+class Lender(BorrowedReferences, Protocol):
     """Counts what is in payloads, and keeps what refs stand for."""
 
     objects: Objects
 
 
-class Debts:
+class UnsentResults:
     """Refs that an actor has sent, and whose values it has not passed on yet.
 
     Args:

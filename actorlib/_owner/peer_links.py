@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Protocol
 
 from actorlib._owner.actor_record import ActorState
 from actorlib._owner.restart_policy import retries_of
-from actorlib._owner.worker_calls import Answered, Waiting
+from actorlib._owner.worker_calls import Answered, WorkerCall
 from actorlib._wire.messages import (
-    BEGIN,
-    DROP,
-    FENCE,
+    CANCEL_MADE,
+    LINK_BEGIN,
+    LINK_CALL_SENT,
+    LINK_CANCEL,
+    LINK_CLOSED,
+    LINK_FENCE,
+    LINK_OPEN,
+    LINK_OPENED,
     LINKED,
-    MEET,
-    MET,
-    PARTED,
-    UNMAKE,
-    WENT,
     Frame,
 )
 from actorlib._wire.peer_socket import pair
@@ -31,10 +31,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._core.ids import ActorId, LoanId
-    from actorlib._owner.supervisor import Life
+    from actorlib._owner.supervisor import ActorSupervisor
     from actorlib._owner.worker_session import Session
 
-OF_LINKS = frozenset({MEET, BEGIN, FENCE, DROP, WENT, PARTED})
+OF_LINKS = frozenset(
+    {LINK_OPEN, LINK_BEGIN, LINK_FENCE, LINK_CANCEL, LINK_CALL_SENT, LINK_CLOSED}
+)
 """The frames that rise about links."""
 _TO = 64
 """Links from one worker at the most: each is a descriptor at both ends."""
@@ -49,7 +51,7 @@ _SESSIONS = 1 << 23
 class Calls(Answered, Protocol):
     """Which calls of workers the owner knows of; see Relay."""
 
-    def note(self, session: Session, call: int, asker: Waiting) -> None:
+    def note(self, session: Session, call: int, asker: WorkerCall) -> None:
         """A call has no answer, and somebody waits for it."""
         ...
 
@@ -58,7 +60,7 @@ class Calls(Answered, Protocol):
         ...
 
 
-class Introductions:
+class LinkBroker:
     """The links of one runtime.
 
     Args:
@@ -66,7 +68,9 @@ class Introductions:
         find: The life of an actor, or None.
     """
 
-    def __init__(self, calls: Calls, find: Callable[[ActorId], Life | None]) -> None:
+    def __init__(
+        self, calls: Calls, find: Callable[[ActorId], ActorSupervisor | None]
+    ) -> None:
         self._calls = calls
         self._find = find
         self._here: dict[ActorId, Session] = {}
@@ -92,15 +96,15 @@ class Introductions:
     def serve(self, session: Session, frame: Frame) -> None:
         """Serves one of the frames OF_LINKS."""
         kind = frame[0]
-        if kind == MEET:
+        if kind == LINK_OPEN:
             self._meet(session, frame[1])
-        elif kind in (BEGIN, FENCE):
+        elif kind in (LINK_BEGIN, LINK_FENCE):
             _, number, *rest = frame
             if self._has_link(session, number):
                 self._tell(number, (kind, session.number, *rest))
-        elif kind == DROP:
+        elif kind == LINK_CANCEL:
             self._drop(session, *frame[1:])
-        elif kind == WENT:
+        elif kind == LINK_CALL_SENT:
             self._went(session, *frame[1:])
         elif (life := self._find(session.actor)) is not None:
             life.dispatch.callers.parted()
@@ -117,12 +121,12 @@ class Introductions:
         linked = self._from.get(session)
         if not linked:
             return
-        self._tell(session, (UNMAKE, 0, asking))
+        self._tell(session, (CANCEL_MADE, 0, asking))
         for there in linked.values():
-            there.channel.send((UNMAKE, session, asking))
+            there.channel.send((CANCEL_MADE, session, asking))
 
     def _meet(self, session: Session, actor: ActorId) -> None:
-        session.channel.send((MET, actor, self._introduced(session, actor)))
+        session.channel.send((LINK_OPENED, actor, self._introduced(session, actor)))
 
     def _introduced(self, session: Session, actor: ActorId) -> int:
         """Makes a link to an actor; gives the session it goes to, or why none."""
@@ -161,7 +165,7 @@ class Introductions:
         if number != session.number and not self._has_link(session, number):
             return
         if is_unread:
-            self._tell(number, (DROP, call))
+            self._tell(number, (LINK_CANCEL, call))
         self._calls.cancel_made(number, call)
 
     def _has_link(self, session: Session, number: int) -> bool:
@@ -178,7 +182,7 @@ class Introductions:
         self, session: Session, call: int, asking: int, actor: ActorId, method: str
     ) -> None:
         life = self._find(actor)
-        asker = Waiting(self._calls, session, call, life, method)
+        asker = WorkerCall(self._calls, session, call, life, method)
         asker.asking = asking
         asker.number = session.number * LINKED + call
         self._calls.note(session, call, asker)
@@ -204,5 +208,5 @@ def _connected(caller: Session, callee: Session) -> bool:
             if told is None:
                 return False
             one.channel.send(told)
-    callee.channel.send((MEET, caller.number))
+    callee.channel.send((LINK_OPEN, caller.number))
     return True

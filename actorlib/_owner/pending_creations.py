@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from actorlib._core.actor_options import ActorOptions
 from actorlib._core.interface import Interface
-from actorlib._owner.creation import Birth, Sealed
+from actorlib._owner.creation import ActorDefinition, EncodedArguments
 from actorlib._owner.refcount import OWNER
 from actorlib._owner.untrusted import opened_as
 from actorlib._wire.errors import error_of
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
     from actorlib._core.ids import ActorId, LoanId
     from actorlib._owner.names import Directory
     from actorlib._owner.objects import Objects
-    from actorlib._owner.refcount import Loans
-    from actorlib._owner.supervisor import Life
+    from actorlib._owner.refcount import BorrowedReferences
+    from actorlib._owner.supervisor import ActorSupervisor
     from actorlib._shm.payload import Payload
 
 
 class Nursery(Protocol):
     """Where actors are born."""
 
-    loans: Loans
+    loans: BorrowedReferences
     directory: Directory
     objects: Objects
 
     def create_for(
-        self, actor: ActorId, birth: Birth, maker: int
-    ) -> asyncio.Future[Sealed]:
+        self, actor: ActorId, birth: ActorDefinition, maker: int
+    ) -> asyncio.Future[EncodedArguments]:
         """Starts the life of an actor that a worker makes.
 
         Args:
@@ -62,7 +62,7 @@ class Namer(Protocol):
         """The name is the new actor's."""
         ...
 
-    def lend(self, life: Life) -> None:
+    def lend(self, life: ActorSupervisor) -> None:
         """Another actor has the name."""
         ...
 
@@ -71,12 +71,12 @@ class Namer(Protocol):
         ...
 
 
-class Creations:
+class PendingCreations:
     """Actors that workers have made and not given their arguments yet."""
 
     def __init__(self, nursery: Nursery) -> None:
         self._nursery = nursery
-        self._births: dict[ActorId, asyncio.Future[Sealed]] = {}
+        self._births: dict[ActorId, asyncio.Future[EncodedArguments]] = {}
 
     def create(
         self,
@@ -119,7 +119,7 @@ class Creations:
             namer.answer((RESULT, 0, None, encode(None)))
         engine = self._nursery.objects.engine
         definition = Definition(engine, source, loans or ())
-        birth = Birth(definition, interface, options)
+        birth = ActorDefinition(definition, interface, options)
         given = self._nursery.create_for(actor, birth, maker)
         if trouble is not None:
             given.set_exception(trouble)
@@ -143,7 +143,7 @@ class Creations:
             self._nursery.loans.returned(loans or (), OWNER)
             return
         if is_good:
-            given.set_result(Sealed(payload, loans))
+            given.set_result(EncodedArguments(payload, loans))
         else:
             given.set_exception(error_of(DIED, "", "", "", payload))
 

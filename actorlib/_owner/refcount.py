@@ -38,7 +38,7 @@ RUNTIME = -1
 """The holder of detached actors, from their creation to their end."""
 
 
-class Holders:
+class RefCount:
     """Counts of loans, by actor and holder."""
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ class Holders:
         ]
 
 
-class Loans(Protocol):
+class BorrowedReferences(Protocol):
     """Who holds what; see Lives and Holders."""
 
     def arrived(self, loans: Collection[LoanId], holder: int) -> None:
@@ -128,7 +128,7 @@ class Loans(Protocol):
 
 @contextmanager
 def passing(
-    counted: Loans, loans: Collection[LoanId] | None, holder: int
+    counted: BorrowedReferences, loans: Collection[LoanId] | None, holder: int
 ) -> Generator[None]:
     """Around what is done with a frame: a holder has what it brought meanwhile.
 

@@ -6,7 +6,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from actorlib._core.object_ref import ObjectRef
-from actorlib._core.stream_reader import Reading
+from actorlib._core.stream_reader import StreamReader
 from actorlib._owner.restart_policy import Retries, is_retried
 from actorlib._wire.errors import error_of
 from actorlib._wire.messages import CANCELLED, FAILURE, RAISED, Frame
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class Asker(Protocol):
+class ResponseTarget(Protocol):
     """A worker that waits for an answer."""
 
     def answer(self, frame: Frame) -> None:
@@ -29,7 +29,9 @@ class Asker(Protocol):
 
 
 IS_CANCELLED: Frame = (FAILURE, 0, CANCELLED, "", "", "", None, b"")
-Reply: TypeAlias = ObjectRef[Any] | weakref.ref[ObjectRef[Any]] | Reading | Asker
+Reply: TypeAlias = (
+    ObjectRef[Any] | weakref.ref[ObjectRef[Any]] | StreamReader | ResponseTarget
+)
 
 
 class Stopped:
@@ -50,12 +52,12 @@ class Stopped:
         self._drop = drop
 
     def answer(self, frame: Frame) -> None:
-        """It has ended, in whatever way; see Asker."""
+        """It has ended, in whatever way; see ResponseTarget."""
         self._drop(frame)
         self._tell()
 
     def fail(self, error: BaseException) -> None:
-        """It has ended with its actor; see Asker."""
+        """It has ended with its actor; see ResponseTarget."""
         del error  # whoever cancelled it knows enough
         self._tell()
 
@@ -65,16 +67,16 @@ class Stopped:
         if isinstance(ref, ObjectRef):
             if not ref.done():
                 ref.give_up()
-        elif ref is not None and not isinstance(ref, Reading):
+        elif ref is not None and not isinstance(ref, StreamReader):
             ref.answer(IS_CANCELLED)
 
 
 def fail_reply(reply: Reply, error: BaseException) -> None:
     """Gives an error to whoever wants an answer, if somebody still does."""
-    ref: ObjectRef[Any] | Reading | None
+    ref: ObjectRef[Any] | StreamReader | None
     if isinstance(reply, weakref.ref):
         ref = reply()
-    elif isinstance(reply, ObjectRef | Reading):
+    elif isinstance(reply, ObjectRef | StreamReader):
         ref = reply
     else:
         reply.fail(error)

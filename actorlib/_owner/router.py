@@ -31,7 +31,7 @@ from actorlib._core.object_ref import (
     ObjectRef,
 )
 from actorlib._core.stream_reader import (
-    Reading,
+    StreamReader,
 )
 from actorlib._owner.deadlines import (
     Timed,
@@ -41,19 +41,19 @@ from actorlib._owner.exit_reason import (
     under_way,
 )
 from actorlib._owner.mailbox import (
-    Held,
+    DeferredCalls,
     Mailbox,
 )
 from actorlib._owner.objects import (
-    Debts,
+    UnsentResults,
 )
 from actorlib._owner.refcount import (
     OWNER,
     passing,
 )
 from actorlib._owner.response_target import (
-    Asker,
     Reply,
+    ResponseTarget,
     Stopped,
     fail_reply,
     is_answer_retried,
@@ -75,9 +75,9 @@ from actorlib._wire.errors import (
 from actorlib._wire.messages import (
     CALL,
     CANCEL,
-    GONE,
+    LINK_CLOSE,
+    LINK_LOST,
     LINKED,
-    PART,
     RESULT,
     Frame,
 )
@@ -107,7 +107,7 @@ if TYPE_CHECKING:
         ActorRecord,
     )
     from actorlib._owner.call_policy import (
-        Terms,
+        CallPolicy,
     )
     from actorlib._owner.calls_under_way import (
         UnderWay,
@@ -116,7 +116,7 @@ if TYPE_CHECKING:
         Lender,
     )
     from actorlib._owner.refcount import (
-        Loans,
+        BorrowedReferences,
     )
     from actorlib._owner.streams import (
         Worker,
@@ -142,7 +142,10 @@ class Callers:
     """
 
     def __init__(
-        self, loans: Loans, debts: Debts, tell: Callable[[Frame], None]
+        self,
+        loans: BorrowedReferences,
+        debts: UnsentResults,
+        tell: Callable[[Frame], None],
     ) -> None:
         self._loans = loans
         self._debts = debts
@@ -188,7 +191,7 @@ class Callers:
         if not self._is_parting:
             self._is_parting = True
             self._debts.more()
-            self._tell((PART, 0))
+            self._tell((LINK_CLOSE, 0))
         return False
 
     def parted(self) -> None:
@@ -213,7 +216,7 @@ class Callers:
         self._has_parted = True
         if callers:
             error = why()
-            told = (GONE, self._number, described(error), dumped(error))
+            told = (LINK_LOST, self._number, described(error), dumped(error))
             for caller in callers.values():
                 caller.channel.send(told)
         self._pay()
@@ -231,7 +234,7 @@ class Callers:
         }
 
 
-class Dispatch:
+class CallRouter:
     """Calls of one actor; the replier of the owner's refs.
 
     Args:
@@ -253,13 +256,13 @@ class Dispatch:
         died: Callable[[], BaseException],
         unavailable: Callable[[], BaseException],
         idle: Callable[[], None],
-        terms: Terms,
+        terms: CallPolicy,
     ) -> None:
         self._loans = loans
         self._died = died
         self._unavailable = unavailable
         self._idle = idle
-        self.debts = Debts(self._tell_idle)
+        self.debts = UnsentResults(self._tell_idle)
         self.callers = Callers(loans, self.debts, self.tell)
         self._terms = terms
         self._retries = terms.usual
@@ -273,7 +276,7 @@ class Dispatch:
         self._session = OWNER
         self._is_closed = False
         self._is_draining = False
-        self._held = Held()
+        self._held = DeferredCalls()
 
     @property
     def is_idle(self) -> bool:
@@ -307,7 +310,9 @@ class Dispatch:
     def unanswered(self) -> list[UnderWay]:
         """All calls without an answer, and where each is."""
         sent = [
-            call._replace(gives_way=isinstance(call.reply, Reading) and call.reply.lags)
+            call._replace(
+                gives_way=isinstance(call.reply, StreamReader) and call.reply.lags
+            )
             for call in self._mailbox.unanswered()
         ]
         return [*sent, *self._held.unanswered()]
@@ -352,7 +357,7 @@ class Dispatch:
 
     def send(
         self,
-        reply: ObjectRef[Any] | Reading | Asker,
+        reply: ObjectRef[Any] | StreamReader | ResponseTarget,
         method: str,
         loans: Collection[LoanId] | None,
         payload: Payload,
@@ -399,7 +404,7 @@ class Dispatch:
 
     def hold_back(
         self,
-        ref: ObjectRef[Any] | Reading,
+        ref: ObjectRef[Any] | StreamReader,
         method: str,
         told: Mapping[str, object] | None = None,
     ) -> int:
@@ -409,7 +414,7 @@ class Dispatch:
             self._timekeeper.add(place, method, cast("Deadline", told["deadline"]))
         return place
 
-    def let_go(self, place: int) -> ObjectRef[Any] | Reading | None:
+    def let_go(self, place: int) -> ObjectRef[Any] | StreamReader | None:
         """The arguments are there: whom the answer is for, or None if nobody waits."""
         self._timekeeper.discard(place)
         return self._held.take(place)
@@ -459,7 +464,7 @@ class Dispatch:
             reply = reply()
         if frame[1] >= LINKED:
             self.callers.answer(frame)
-        elif reply is None or isinstance(reply, ObjectRef | Reading):
+        elif reply is None or isinstance(reply, ObjectRef | StreamReader):
             self._fill(reply, frame)
         else:
             reply.answer(frame)
@@ -662,7 +667,7 @@ class Dispatch:
         """How a ref is pickled into a value that is being sent; see Replier."""
         return self._loans.objects.travel(ref)
 
-    def _fill(self, ref: ObjectRef[Any] | Reading | None, frame: Frame) -> None:
+    def _fill(self, ref: ObjectRef[Any] | StreamReader | None, frame: Frame) -> None:
         # Also if nobody wants it any more: what it brought is in nobody's hands then.
         with passing(self._loans, frame[-2], OWNER):
             if ref is not None and not ref.done():

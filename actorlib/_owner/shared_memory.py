@@ -16,7 +16,7 @@ from actorlib._core.snapshot import ObjectStoreInfo
 from actorlib._shm.memory import BLOCK_ID, Memory, Settings
 from actorlib._shm.payload import NAME
 from actorlib._shm.segments import Budget
-from actorlib._wire.fd_passing import Showing
+from actorlib._wire.fd_passing import SegmentSharing
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
@@ -93,13 +93,13 @@ class Stores:
         self.memory.budget.admit(slot)
         session.showing.begin(sock, slot)
 
-    def showing(self, prefix: bytes) -> Showing:
+    def showing(self, prefix: bytes) -> SegmentSharing:
         """What the pipe to a new worker speaks of shared memory through.
 
         Args:
             prefix: How the ids of what the worker makes begin.
         """
-        return Showing(self.memory, prefix)
+        return SegmentSharing(self.memory, prefix)
 
     def mark(self, prefix: bytes) -> int:
         """The number that a process has written for when it is gone, or 0."""

@@ -15,10 +15,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from actorlib._core.flow_control import UNREAD
-from actorlib._core.stream_reader import Reading
+from actorlib._core.stream_reader import StreamReader
 from actorlib._owner.refcount import OWNER, passing
 from actorlib._wire.errors import load
-from actorlib._wire.messages import CANCEL, CUT, ITEM, TAKEN, Frame
+from actorlib._wire.messages import CANCEL, ITEM, STREAM_ACK, STREAM_EXPIRE, Frame
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from actorlib._core.ids import ActorId, LoanId
     from actorlib._core.object_ref import Namer, ObjectRef
-    from actorlib._owner.refcount import Loans
+    from actorlib._owner.refcount import BorrowedReferences
     from actorlib._wire.async_channel import Channel
 
 _LEAST = 0.05
@@ -53,7 +53,7 @@ class Streams:
         loans: Counts the handles in items.
     """
 
-    def __init__(self, calls: Calls, loans: Loans) -> None:
+    def __init__(self, calls: Calls, loans: BorrowedReferences) -> None:
         self.channel: Channel | None = None
         self._calls = calls
         self._loans = loans
@@ -66,7 +66,7 @@ class Streams:
         """
         reader = self._calls.reply_of(frame[1])
         if reader is not None and not (
-            isinstance(reader, Reading) or hasattr(reader, "item")
+            isinstance(reader, StreamReader) or hasattr(reader, "item")
         ):
             raise ProtocolError(f"an item of call {frame[1]}, which is no stream")
         if reader is None and frame[2] == 0 and self.channel is not None:
@@ -81,7 +81,7 @@ class Streams:
     def taken(self, number: int, count: int) -> None:
         """Tells the actor how many items of a stream were taken."""
         if self.channel is not None:
-            self.channel.send((TAKEN, number, count))
+            self.channel.send((STREAM_ACK, number, count))
 
     def cut_off(
         self,
@@ -100,13 +100,13 @@ class Streams:
             return
         are_read = any(isinstance(reply, _READERS) for reply in self._calls.replies())
         if are_read and self.channel is not None:
-            self.channel.send((CUT, 0))
+            self.channel.send((STREAM_EXPIRE, 0))
         after = max(patience, _LEAST)
         loop.call_later(after, self.cut_off, loop, patience, is_over)
 
 
 def _give(reader: Any, frame: Frame) -> None:
-    if isinstance(reader, Reading):
+    if isinstance(reader, StreamReader):
         _, number, index, loans, payload = frame
         reader.put(number, index, payload, partial(load, loans=loans))
     elif reader is not None:
@@ -337,4 +337,4 @@ class Readers:
         return list(self._open.pop(session, {}).values())
 
 
-_READERS = (Reading, Reader)
+_READERS = (StreamReader, Reader)

@@ -24,7 +24,7 @@ from actorlib._core.propagation import (
     MARKED,
 )
 from actorlib._owner.creation import (
-    Sealed,
+    EncodedArguments,
 )
 from actorlib._owner.refcount import (
     OWNER,
@@ -39,8 +39,8 @@ from actorlib._wire.call_headers import (
 from actorlib._wire.messages import (
     BLOCKED,
     PACE,
+    REGISTER_FUNCTION,
     RESUMED,
-    TEACH,
 )
 from actorlib._wire.ordering import (
     Lanes,
@@ -73,26 +73,26 @@ if TYPE_CHECKING:
         ObjectRef,
     )
     from actorlib._core.stream_reader import (
-        Reading,
+        StreamReader,
     )
     from actorlib._owner.refcount import (
-        Loans,
+        BorrowedReferences,
     )
     from actorlib._owner.streams import (
         Reader,
     )
     from actorlib._owner.supervisor import (
-        Life,
+        ActorSupervisor,
     )
     from actorlib._owner.task import (
-        Hand,
-        Plan,
+        FunctionEntry,
+        TaskWorker,
     )
     from actorlib._owner.task_pool import (
-        Pool,
+        TaskPool,
     )
     from actorlib._owner.worker_calls import (
-        Waiting,
+        WorkerCall,
     )
     from actorlib._owner.worker_session import (
         Session,
@@ -104,7 +104,7 @@ if TYPE_CHECKING:
         Sharing,
     )
 
-    Answered: TypeAlias = ObjectRef[Any] | Reading
+    Answered: TypeAlias = ObjectRef[Any] | StreamReader
 
 
 class Sending:
@@ -117,7 +117,10 @@ class Sending:
     """
 
     def __init__(
-        self, engine: Sharing, loans: Loans, loop: asyncio.AbstractEventLoop
+        self,
+        engine: Sharing,
+        loans: BorrowedReferences,
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
         self._engine = engine
         self._loans = loans
@@ -140,18 +143,18 @@ class Sending:
 
     def sealed(
         self, arguments: Arguments
-    ) -> Sealed | BaseException | asyncio.Future[Sealed]:
+    ) -> EncodedArguments | BaseException | asyncio.Future[EncodedArguments]:
         """A constructor's arguments, why there are none, or a future of them."""
         if arguments.are_ready:
             return self.completed(arguments)
-        later: asyncio.Future[Sealed] = self._loop.create_future()
+        later: asyncio.Future[EncodedArguments] = self._loop.create_future()
         when_done(arguments.refs, partial(self._complete_into, later, arguments))
         return later
 
     def send(
         self,
-        life: Life,
-        ref: ObjectRef[Any] | Reading,
+        life: ActorSupervisor,
+        ref: ObjectRef[Any] | StreamReader,
         method: Method,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
@@ -181,8 +184,8 @@ class Sending:
 
     def _send_in_order(
         self,
-        life: Life,
-        ref: ObjectRef[Any] | Reading,
+        life: ActorSupervisor,
+        ref: ObjectRef[Any] | StreamReader,
         method: Method,
         arguments: Arguments,
         told: dict[str, object] | None,
@@ -220,7 +223,7 @@ class Sending:
 
         when_done(arguments.refs, settled)
 
-    def completed(self, arguments: Arguments) -> Sealed | BaseException:
+    def completed(self, arguments: Arguments) -> EncodedArguments | BaseException:
         """The payload of arguments whose refs are done, or why there is none."""
         try:
             payload, loans = arguments.payload()
@@ -230,13 +233,13 @@ class Sending:
         if arguments.refs:
             self._loans.arrived(loans or (), OWNER)
             self._loans.returned(arguments.loans, OWNER)
-        return Sealed(payload, loans)
+        return EncodedArguments(payload, loans)
 
     def _complete_into(
-        self, later: asyncio.Future[Sealed], arguments: Arguments
+        self, later: asyncio.Future[EncodedArguments], arguments: Arguments
     ) -> None:
         completed = self.completed(arguments)
-        if isinstance(completed, Sealed):
+        if isinstance(completed, EncodedArguments):
             if later.done():
                 self._loans.returned(completed.loans or (), OWNER)
             else:
@@ -245,7 +248,7 @@ class Sending:
             later.set_exception(completed)
 
 
-OF_FUNCTIONS = frozenset({TEACH, PACE, BLOCKED, RESUMED})
+OF_FUNCTIONS = frozenset({REGISTER_FUNCTION, PACE, BLOCKED, RESUMED})
 """The kinds of frames that are served here."""
 
 
@@ -258,7 +261,7 @@ class Runs:
         sending: How their arguments are sent.
     """
 
-    def __init__(self, pool: Pool, engine: Sharing, sending: Sending) -> None:
+    def __init__(self, pool: TaskPool, engine: Sharing, sending: Sending) -> None:
         self._pool = pool
         self._engine = engine
         self._sending = sending
@@ -296,7 +299,7 @@ class Runs:
     def _post_when_ready(
         self,
         ref: Answered,
-        plan: Plan,
+        plan: FunctionEntry,
         arguments: Arguments,
         told: Mapping[str, object] | None,
     ) -> None:
@@ -323,9 +326,9 @@ class Runs:
         when_done(arguments.refs, go)
 
 
-def serve(pool: Pool, session: Session, kind: int, *fields: Any) -> None:
+def serve(pool: TaskPool, session: Session, kind: int, *fields: Any) -> None:
     """Serves a frame that has no answer."""
-    if kind == TEACH:
+    if kind == REGISTER_FUNCTION:
         pool.plans.teach(session.number, *fields)
         return
     hand = pool.hands.get(session.actor)
@@ -345,7 +348,7 @@ def serve(pool: Pool, session: Session, kind: int, *fields: Any) -> None:
 
 
 def _until_answered(
-    hand: Hand, calls: set[int], count: int
+    hand: TaskWorker, calls: set[int], count: int
 ) -> Callable[[int], None] | None:
     """Lets a function go on when so many of some calls are answered.
 
@@ -368,9 +371,9 @@ def _until_answered(
 
 
 def ask(
-    pool: Pool,
+    pool: TaskPool,
     session: int,
-    asker: Waiting,
+    asker: WorkerCall,
     read: Callable[..., Reader],
     number: int,
     face: bytes,
@@ -398,7 +401,7 @@ def ask(
     if loans:
         # The worker still holds them; this process does too, until it is answered.
         pool.loans.arrived(loans, OWNER)
-    reply: Waiting | Reader = asker
+    reply: WorkerCall | Reader = asker
     if plan.is_stream:
         reply = read(is_detached=bool(told and "detach" in told))
     return pool.post(reply, plan, loans, payload, told, is_nested=True)

@@ -36,13 +36,13 @@ from actorlib._core.log import (
     warn,
 )
 from actorlib._core.notifier import (
-    Moment,
+    Notifier,
 )
 from actorlib._owner.actor_record import (
     ActorState,
 )
 from actorlib._owner.exit_reason import (
-    Remains,
+    ExitEvidence,
     died,
     exit_of,
     fault_of,
@@ -75,10 +75,10 @@ if TYPE_CHECKING:
         ActorRecord,
     )
     from actorlib._owner.creation import (
-        Sealed,
+        EncodedArguments,
     )
     from actorlib._owner.router import (
-        Dispatch,
+        CallRouter,
     )
     from actorlib._owner.worker_session import (
         Session,
@@ -117,7 +117,7 @@ class Place:
         self.waits_for_neighbours = False
         self._record = record
         self._surroundings = surroundings
-        self._taken = Moment(surroundings.loop)
+        self._taken = Notifier(surroundings.loop)
 
     @property
     def lease(self) -> Lease | None:
@@ -183,7 +183,7 @@ V = TypeVar("V")
 _log = logging.getLogger("actorlib")
 
 
-class Life:
+class ActorSupervisor:
     """The life of one actor.
 
     Args:
@@ -204,8 +204,8 @@ class Life:
     def __init__(
         self,
         record: ActorRecord,
-        surroundings: Surroundings[Life],
-        make_dispatch: Callable[[Life], Dispatch],
+        surroundings: Surroundings[ActorSupervisor],
+        make_dispatch: Callable[[ActorSupervisor], CallRouter],
     ) -> None:
         loop = surroundings.loop
         self.record = record
@@ -213,23 +213,26 @@ class Life:
         self.dispatch = make_dispatch(self)
         self.place = Place(record, surroundings)
         self.restarts = Restarts(record.options.restart_policy)
-        self.unsent: Sealed | None = None
+        self.unsent: EncodedArguments | None = None
         self._surroundings = surroundings
         self._asked = ""
         self._interrupted = ""
         self._ends_for = ""
         self._was_ready = False
         self._fault = Fault.OWN
-        self._ready = Moment(loop)
-        self._session_over = Moment(loop)
+        self._ready = Notifier(loop)
+        self._session_over = Notifier(loop)
         self._cause: BaseException | None = None
         self._process: WorkerProcess | None = None
         self._session: Session | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_waiting = False
-        self._due: asyncio.Future[Sealed] | None = None
+        self._due: asyncio.Future[EncodedArguments] | None = None
 
-    def begin(self, arguments: Sealed | BaseException | asyncio.Future[Sealed]) -> None:
+    def begin(
+        self,
+        arguments: EncodedArguments | BaseException | asyncio.Future[EncodedArguments],
+    ) -> None:
         """Starts living.
 
         Args:
@@ -249,7 +252,7 @@ class Life:
     def be_stillborn(
         self,
         error: ActorUnschedulableError,
-        arguments: Sealed | BaseException | asyncio.Future[Sealed],
+        arguments: EncodedArguments | BaseException | asyncio.Future[EncodedArguments],
     ) -> None:
         """Dies before it lives: it asks for what can never be."""
         if asyncio.isfuture(arguments):
@@ -390,7 +393,7 @@ class Life:
             self._ends_for = ""
 
     def idle(self) -> None:
-        """Nothing is left to be done; see Dispatch."""
+        """Nothing is left to be done; see CallRouter."""
         if self._ends_for and not self._asked and self.dispatch.is_over():
             self.stop(self._ends_for)
 
@@ -402,7 +405,8 @@ class Life:
     # The life.
 
     async def _live(
-        self, arguments: Sealed | BaseException | asyncio.Future[Sealed]
+        self,
+        arguments: EncodedArguments | BaseException | asyncio.Future[EncodedArguments],
     ) -> None:
         how = Exit(cause="lost", reason="actorlib failed; its log says where")
         try:
@@ -449,7 +453,7 @@ class Life:
         finally:
             self._is_waiting = False
 
-    async def _be(self, lease: Lease, arguments: Sealed) -> Exit:
+    async def _be(self, lease: Lease, arguments: EncodedArguments) -> Exit:
         surroundings, record = self._surroundings, self.record
         record.move(ActorState.STARTING)
         self.place.take(lease)
@@ -471,7 +475,7 @@ class Life:
             raise
 
     async def _serve(
-        self, process: WorkerProcess, lease: Lease, arguments: Sealed
+        self, process: WorkerProcess, lease: Lease, arguments: EncodedArguments
     ) -> Exit:
         surroundings = self._surroundings
         session = self._session = surroundings.open_session(self, process)
@@ -531,7 +535,7 @@ class Life:
     ) -> Exit:
         error = session.constructor_error
         self._cause = error or session.protocol_error
-        remains = Remains(
+        remains = ExitEvidence(
             process=ended,
             asked=self._asked,
             interrupted=self._interrupted,
@@ -597,8 +601,8 @@ class _Asked(Exception):  # noqa: N818  # no error: the way out of a life that w
 
 
 async def _value(
-    arguments: Sealed | BaseException | asyncio.Future[Sealed],
-) -> Sealed:
+    arguments: EncodedArguments | BaseException | asyncio.Future[EncodedArguments],
+) -> EncodedArguments:
     if isinstance(arguments, BaseException):
         raise _Unborn from arguments
     if not asyncio.isfuture(arguments):
@@ -654,12 +658,16 @@ class Surroundings(Protocol[L_contra]):
         ...
 
     def start_frame(
-        self, life: L_contra, session: Session, lease: Lease, arguments: Sealed
+        self,
+        life: L_contra,
+        session: Session,
+        lease: Lease,
+        arguments: EncodedArguments,
     ) -> Frame:
         """What the worker is told first."""
         ...
 
-    def spent(self, arguments: Sealed) -> None:
+    def spent(self, arguments: EncodedArguments) -> None:
         """A constructor's arguments will not be sent again."""
         ...
 

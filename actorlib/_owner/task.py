@@ -45,10 +45,10 @@ if TYPE_CHECKING:
         ObjectRef,
     )
     from actorlib._core.stream_reader import (
-        Reading,
+        StreamReader,
     )
     from actorlib._owner.creation import (
-        Sealed,
+        EncodedArguments,
     )
     from actorlib._owner.deadlines import (
         Clock,
@@ -57,13 +57,13 @@ if TYPE_CHECKING:
         Objects,
     )
     from actorlib._owner.refcount import (
-        Loans,
+        BorrowedReferences,
     )
     from actorlib._owner.response_target import (
-        Asker,
+        ResponseTarget,
     )
     from actorlib._owner.supervisor import (
-        Life,
+        ActorSupervisor,
     )
     from actorlib._scheduler.catalogue import (
         Demand,
@@ -84,7 +84,9 @@ if TYPE_CHECKING:
         Lease,
     )
 
-    Reply: TypeAlias = ObjectRef[Any] | weakref.ref[ObjectRef[Any]] | Reading | Asker
+    Reply: TypeAlias = (
+        ObjectRef[Any] | weakref.ref[ObjectRef[Any]] | StreamReader | ResponseTarget
+    )
 
 
 AT_LEAST = 1
@@ -108,7 +110,7 @@ def depth(seconds: float) -> int:
     return min(MOST, max(AT_LEAST, int(TOGETHER / max(seconds, 1e-9))))
 
 
-class Code:
+class FunctionCode:
     """A function as it is sent, once to each worker that runs it.
 
     Args:
@@ -143,7 +145,7 @@ class Code:
         self.loans = loans
         self.method = f"{number}:{label}"
         self.depth = AT_LEAST
-        self.plans: dict[bytes, Plan] = {}
+        self.plans: dict[bytes, FunctionEntry] = {}
 
 
 class Team(Protocol):
@@ -169,23 +171,23 @@ class Team(Protocol):
         """Sends the calls that may go."""
         ...
 
-    def dismiss(self, hand: Hand, why: str) -> None:
+    def dismiss(self, hand: TaskWorker, why: str) -> None:
         """Ends a worker that has nothing to do."""
         ...
 
-    def freed(self, hand: Hand) -> None:
+    def freed(self, hand: TaskWorker) -> None:
         """A worker has answered a call."""
         ...
 
-    def blocked(self, hand: Hand, number: int) -> None:
+    def blocked(self, hand: TaskWorker, number: int) -> None:
         """The call of a worker waits for a result."""
         ...
 
-    def resumed(self, hand: Hand) -> None:
+    def resumed(self, hand: TaskWorker) -> None:
         """It has that, and goes on when it has its CPUs."""
         ...
 
-    def gone(self, hand: Hand) -> None:
+    def gone(self, hand: TaskWorker) -> None:
         """The process of a worker is gone."""
         ...
 
@@ -196,7 +198,7 @@ class Workshop(Protocol):
     loop: asyncio.AbstractEventLoop
     clock: Clock
     groups: Groups
-    loans: Loans
+    loans: BorrowedReferences
     long_waits: LongWaits
     objects: Objects
 
@@ -205,15 +207,15 @@ class Workshop(Protocol):
         label: str,
         options: ActorOptions,
         demand: Demand,
-        arguments: Sealed,
+        arguments: EncodedArguments,
         *,
         is_nested: bool,
-    ) -> Life:
+    ) -> ActorSupervisor:
         """Starts the life of a worker of functions."""
         ...
 
 
-class Plan:
+class FunctionEntry:
     """What all calls of a function with the same options have in common.
 
     Args:
@@ -238,7 +240,7 @@ class Plan:
 
     def __init__(
         self,
-        code: Code,
+        code: FunctionCode,
         label: str,
         options: FunctionOptions,
         crew: Team | None,
@@ -309,7 +311,7 @@ class Task:
         self,
         pool: Ended,
         number: int,
-        plan: Plan,
+        plan: FunctionEntry,
         reply: Reply,
         loans: Collection[LoanId] | None,
         payload: Payload,
@@ -323,13 +325,13 @@ class Task:
         self.payload = payload
         self.told = told
         self.retries = plan.retries
-        self.hand: Hand | None = None
+        self.hand: TaskWorker | None = None
         self.sent_as = 0
         self.was_forced = False
         self.is_nested = False
 
     def answer(self, frame: Frame) -> None:
-        """An answer came from the worker; see Asker."""
+        """An answer came from the worker; see ResponseTarget."""
         self.pool.answered(self, frame)
 
     def item(self, frame: Frame) -> None:
@@ -337,10 +339,10 @@ class Task:
         self.pool.item(self, frame)
 
     def fail(self, error: BaseException) -> None:
-        """Nothing: what becomes of it is decided when the worker is gone; see Asker."""
+        """Does nothing: what becomes of it is decided when the worker is gone."""
 
 
-class Hand:
+class TaskWorker:
     """One worker.
 
     Attributes:
@@ -384,7 +386,7 @@ class Hand:
         "wait",
     )
 
-    def __init__(self, crew: Team, life: Life) -> None:
+    def __init__(self, crew: Team, life: ActorSupervisor) -> None:
         self.crew = crew
         self.life = life
         self._loop = life.ended.get_loop()
@@ -439,11 +441,11 @@ class Hand:
                 self._loop.call_later(0.005, self._look)
 
 
-class Lesson:
+class NoReply:
     """Who asks a worker to learn a function: nobody waits for the answer."""
 
     def answer(self, frame: Frame) -> None:
-        """It knows it; see Asker."""
+        """It knows it; see ResponseTarget."""
 
     def fail(self, error: BaseException) -> None:
-        """It is gone; see Asker."""
+        """It is gone; see ResponseTarget."""

@@ -12,9 +12,9 @@ from actorlib._core.function_options import FunctionOptions
 from actorlib._core.resources import CPU
 from actorlib._core.runtime_env import refuse_own
 from actorlib._owner.refcount import OWNER
-from actorlib._owner.task import Code, Plan
-from actorlib._owner.task_group import Crew
-from actorlib._owner.task_slots import GroupSeats, MachineSeats
+from actorlib._owner.task import FunctionCode, FunctionEntry
+from actorlib._owner.task_group import WorkerGroup
+from actorlib._owner.task_slots import GroupSlots, MachineSlots
 from actorlib._owner.untrusted import opened_as
 from actorlib._scheduler.catalogue import Demand
 from actorlib._scheduler.explain import refusal
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 
     from actorlib._core.function_options import FunctionSpec
     from actorlib._core.ids import LoanId
-    from actorlib._owner.machine import Machine
-    from actorlib._owner.refcount import Loans
+    from actorlib._owner.machine import LocalNode
+    from actorlib._owner.refcount import BorrowedReferences
     from actorlib._owner.task_group import Staff
-    from actorlib._owner.task_slots import Seats
+    from actorlib._owner.task_slots import Slots
     from actorlib._scheduler.placement_group import Groups
     from actorlib._wire.arguments import Sharing
 
 
-class Plans:
+class FunctionTable:
     """What is known of the functions of a runtime.
 
     Args:
@@ -53,8 +53,8 @@ class Plans:
     def __init__(
         self,
         staff: Staff,
-        loans: Loans,
-        machine: Machine,
+        loans: BorrowedReferences,
+        machine: LocalNode,
         groups: Groups,
         *,
         may_wait: bool,
@@ -66,22 +66,22 @@ class Plans:
         self._machine = machine
         self._may_wait = may_wait
         self._numbers = itertools.count(1)
-        self._own: weakref.WeakKeyDictionary[FunctionSpec, Plan] = (
+        self._own: weakref.WeakKeyDictionary[FunctionSpec, FunctionEntry] = (
             weakref.WeakKeyDictionary()
         )
-        self._codes: weakref.WeakKeyDictionary[object, Code] = (
+        self._codes: weakref.WeakKeyDictionary[object, FunctionCode] = (
             weakref.WeakKeyDictionary()
         )
-        self._taught: dict[tuple[int, int], Code] = {}
-        self._crews: weakref.WeakValueDictionary[tuple[object, ...], Crew] = (
+        self._taught: dict[tuple[int, int], FunctionCode] = {}
+        self._crews: weakref.WeakValueDictionary[tuple[object, ...], WorkerGroup] = (
             weakref.WeakValueDictionary()
         )
 
-    def known(self, spec: FunctionSpec) -> Plan | None:
+    def known(self, spec: FunctionSpec) -> FunctionEntry | None:
         """The plan of a function that was called before; asked by any thread."""
         return self._own.get(spec)
 
-    def of(self, engine: Sharing, spec: FunctionSpec) -> Plan:
+    def of(self, engine: Sharing, spec: FunctionSpec) -> FunctionEntry:
         """The plan of a function of this process.
 
         Raises:
@@ -113,7 +113,7 @@ class Plans:
         """A worker is about to call a function."""
         self._taught[session, number] = self._code(label, source, loans or ())
 
-    def asked(self, session: int, number: int, face: bytes) -> Plan:
+    def asked(self, session: int, number: int, face: bytes) -> FunctionEntry:
         """The plan of a function that a worker calls.
 
         Args:
@@ -132,7 +132,7 @@ class Plans:
             try:
                 options = options.updated({"retry_exceptions": decode(listed)})
             except Exception as error:  # noqa: BLE001  # the user's classes: no call of it runs
-                plan = Plan(code, label, options, None, error)
+                plan = FunctionEntry(code, label, options, None, error)
             else:
                 plan = self._plan(code, label, options, is_stream=is_stream)
             code.plans[face] = plan
@@ -143,9 +143,9 @@ class Plans:
         for key in [key for key in self._taught if key[0] == session]:
             del self._taught[key]
 
-    def _code(self, label: str, source: bytes, loans: Sequence[LoanId]) -> Code:
+    def _code(self, label: str, source: bytes, loans: Sequence[LoanId]) -> FunctionCode:
         loop, counted = self._loop, self._loans
-        code = Code(next(self._numbers), label, source, loans)
+        code = FunctionCode(next(self._numbers), label, source, loans)
         if loans:
             counted.arrived(loans, OWNER)
 
@@ -157,13 +157,20 @@ class Plans:
         return code
 
     def _plan(
-        self, code: Code, label: str, options: FunctionOptions, *, is_stream: bool
-    ) -> Plan:
+        self,
+        code: FunctionCode,
+        label: str,
+        options: FunctionOptions,
+        *,
+        is_stream: bool,
+    ) -> FunctionEntry:
         try:
             crew = self._crew(label, options)
         except ActorUnschedulableError as error:
-            return Plan(code, label, options, None, TaskUnschedulableError(str(error)))
-        return Plan(code, label, options, crew, is_stream=is_stream)
+            return FunctionEntry(
+                code, label, options, None, TaskUnschedulableError(str(error))
+            )
+        return FunctionEntry(code, label, options, crew, is_stream=is_stream)
 
     def settled(self, options: FunctionOptions) -> FunctionOptions:
         """The options of a function on this machine.
@@ -178,7 +185,7 @@ class Plans:
             return options
         return options.updated({"num_cpus": 0})
 
-    def _crew(self, label: str, options: FunctionOptions) -> Crew:
+    def _crew(self, label: str, options: FunctionOptions) -> WorkerGroup:
         """Who runs functions of this shape.
 
         Raises:
@@ -190,14 +197,14 @@ class Plans:
         scheduler, shape = self._machine.scheduler, options.shape
         options = self.settled(options)
         demand = scheduler.catalogue.demand(label, options.worker)
-        seats: Seats
+        seats: Slots
         if options.worker.group is not None:
             demand = Demand(scheduler.catalogue.untyped(demand.request), demand.where)
             index = options.placement_group_bundle_index
             spec = options.worker.group
-            seats = GroupSeats(self._groups, spec, label, demand, index)
+            seats = GroupSlots(self._groups, spec, label, demand, index)
         elif self._may_wait or scheduler.ledger.feasible(*demand):
-            seats = MachineSeats(scheduler, demand)
+            seats = MachineSlots(scheduler, demand)
         else:
             unknown = scheduler.catalogue.refusal(label, demand.request)
             raise ActorUnschedulableError(
@@ -205,7 +212,7 @@ class Plans:
             )
         pools = scheduler.ledger.pools
         is_on_device = any(name in pools for name in demand.request.amounts)
-        crew = self._crews[shape] = Crew(
+        crew = self._crews[shape] = WorkerGroup(
             self._staff,
             seats,
             demand,

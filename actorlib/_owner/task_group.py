@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._core.actor_options import ActorOptions
-    from actorlib._owner.task import Code, Hand, Task
-    from actorlib._owner.task_slots import Seats
+    from actorlib._owner.task import FunctionCode, Task, TaskWorker
+    from actorlib._owner.task_slots import Slots
     from actorlib._scheduler.catalogue import Demand
     from actorlib.accelerators.base import Lease
 
@@ -41,8 +41,13 @@ class Staff(Protocol):
     """What a crew needs around it; see Workers."""
 
     def hire(
-        self, crew: Crew, label: str, options: ActorOptions, *, is_nested: bool = False
-    ) -> Hand:
+        self,
+        crew: WorkerGroup,
+        label: str,
+        options: ActorOptions,
+        *,
+        is_nested: bool = False,
+    ) -> TaskWorker:
         """Starts a worker."""
         ...
 
@@ -50,7 +55,7 @@ class Staff(Protocol):
         """Tells that nobody will ever run a call."""
         ...
 
-    def enter(self, crew: Crew) -> None:
+    def enter(self, crew: WorkerGroup) -> None:
         """Takes a crew in: it is fed when more workers may be started."""
         ...
 
@@ -67,11 +72,11 @@ class Staff(Protocol):
         """A function waits for a seat; why it does, if that is to be told."""
         ...
 
-    def is_idle(self, hand: Hand) -> None:
+    def is_idle(self, hand: TaskWorker) -> None:
         """A worker has no seat any more."""
         ...
 
-    def is_busy(self, hand: Hand) -> None:
+    def is_busy(self, hand: TaskWorker) -> None:
         """An idle worker has one again."""
         ...
 
@@ -79,15 +84,15 @@ class Staff(Protocol):
         """So many more workers wait for results, or fewer."""
         ...
 
-    def end(self, hand: Hand, why: str) -> None:
+    def end(self, hand: TaskWorker, why: str) -> None:
         """Ends a worker when all it has to pass on is passed on."""
         ...
 
-    def send(self, task: Task, hand: Hand) -> None:
+    def send(self, task: Task, hand: TaskWorker) -> None:
         """Sends a call to a worker."""
         ...
 
-    def teach(self, code: Code, hand: Hand) -> None:
+    def teach(self, code: FunctionCode, hand: TaskWorker) -> None:
         """Sends a function to a worker."""
         ...
 
@@ -109,11 +114,11 @@ class _Backlog:
         self.is_nested = is_nested
         self.waiting: deque[Task] = deque()
         self.promise: asyncio.Future[Lease] | None = None
-        self.newcomer: Hand | None = None
+        self.newcomer: TaskWorker | None = None
         self.found_nobody = False
 
 
-class Crew:
+class WorkerGroup:
     """The workers of one shape, and the calls that wait for one of them.
 
     Args:
@@ -127,7 +132,7 @@ class Crew:
     def __init__(
         self,
         staff: Staff,
-        seats: Seats,
+        seats: Slots,
         demand: Demand,
         options: ActorOptions,
         *,
@@ -137,14 +142,14 @@ class Crew:
         self._seats = seats
         self.demand = demand
         self.is_on_device = is_on_device
-        self.hands: dict[Hand, None] = {}
+        self.hands: dict[TaskWorker, None] = {}
         self.size = 0
         self._options = options
         self._cpus = demand.request.amounts.get(CPU, 0)
         self._usual = _Backlog(is_nested=False)
         self._nested = _Backlog(is_nested=True)
-        self._seated: list[Hand] = []
-        self._idle: list[Hand] = []
+        self._seated: list[TaskWorker] = []
+        self._idle: list[TaskWorker] = []
         staff.enter(self)
 
     @property
@@ -267,7 +272,7 @@ class Crew:
                 self._staff.refuse(task, type(trouble)(str(trouble)))
         return trouble is not None
 
-    def _send(self, task: Task, hand: Hand) -> None:
+    def _send(self, task: Task, hand: TaskWorker) -> None:
         plan = task.plan
         code = plan.code
         if code.number not in hand.known:
@@ -284,7 +289,7 @@ class Crew:
         hand.tasks[task] = None
         self._staff.send(task, hand)
 
-    def _next_hand(self, task: Task) -> Hand | None:
+    def _next_hand(self, task: Task) -> TaskWorker | None:
         """Who runs a call: somebody free, somebody new, or somebody quick."""
         depth = task.plan.code.depth if task.plan.goes_ahead else AT_LEAST
         best, least = None, depth
@@ -305,7 +310,7 @@ class Crew:
 
     # Seats.
 
-    def _new_seat(self, task: Task) -> Hand | None:
+    def _new_seat(self, task: Task) -> TaskWorker | None:
         """Somebody more, if there is room for them now; else their place in line."""
         label, backlog = task.plan.label, self._backlog_of(task)
         if self.is_on_device:
@@ -346,7 +351,7 @@ class Crew:
         self.feed(nested_first=backlog.is_nested)
         self._unseat_idle()
 
-    def _sit(self, lease: Lease) -> Hand:
+    def _sit(self, lease: Lease) -> TaskWorker:
         if self._idle:
             hand = self._idle.pop()
             self._staff.is_busy(hand)
@@ -358,11 +363,11 @@ class Crew:
         self._seat(hand)
         return hand
 
-    def _seat(self, hand: Hand) -> None:
+    def _seat(self, hand: TaskWorker) -> None:
         hand.is_seated = True
         self._seated.append(hand)
 
-    def _new_holder(self, label: str, backlog: _Backlog) -> Hand | None:
+    def _new_holder(self, label: str, backlog: _Backlog) -> TaskWorker | None:
         """A worker that holds devices itself: it stands in line before it is born."""
         if backlog.newcomer is not None or not self._may_sit():
             return None
@@ -380,7 +385,7 @@ class Crew:
         hand.life.placed().add_done_callback(lambda _: self._placed(hand, backlog))
         return None
 
-    def _placed(self, hand: Hand, backlog: _Backlog) -> None:
+    def _placed(self, hand: TaskWorker, backlog: _Backlog) -> None:
         if backlog.newcomer is not hand:
             return
         backlog.newcomer = None
@@ -397,7 +402,7 @@ class Crew:
             if not hand.tasks:
                 self._unseat(hand)
 
-    def _unseat(self, hand: Hand) -> None:
+    def _unseat(self, hand: TaskWorker) -> None:
         """Takes the seat of a worker that has nothing to do."""
         if self.is_on_device:
             if hand.is_leaving or not self._has_cpus(hand) or self._others_wait():
@@ -412,7 +417,7 @@ class Crew:
             self._idle.append(hand)
             self._staff.is_idle(hand)
 
-    def _stand_up(self, hand: Hand) -> None:
+    def _stand_up(self, hand: TaskWorker) -> None:
         if hand.is_seated:
             hand.is_seated = False
             self._seated.remove(hand)
@@ -420,7 +425,7 @@ class Crew:
         if lease is not None:
             self._seats.release(lease)
 
-    def dismiss(self, hand: Hand, why: str) -> None:
+    def dismiss(self, hand: TaskWorker, why: str) -> None:
         """Ends a worker that has nothing to do."""
         hand.is_leaving = True
         if hand in self._idle:
@@ -450,7 +455,7 @@ class Crew:
 
     # What workers say.
 
-    def freed(self, hand: Hand) -> None:
+    def freed(self, hand: TaskWorker) -> None:
         """A worker has answered a call."""
         self._nested.found_nobody = self._usual.found_nobody = False
         if hand.is_waiting and not hand.tasks:
@@ -469,7 +474,7 @@ class Crew:
         if self.size:
             self.feed()
 
-    def blocked(self, hand: Hand, number: int) -> None:
+    def blocked(self, hand: TaskWorker, number: int) -> None:
         """The call of a worker waits for a result: others may have its CPUs.
 
         Args:
@@ -508,7 +513,7 @@ class Crew:
         self._send(task, self._sit(lease))
         return True
 
-    def resumed(self, hand: Hand) -> None:
+    def resumed(self, hand: TaskWorker) -> None:
         """The call of a worker has that, and goes on when it has its CPUs."""
         if not hand.is_waiting or hand.going_on is not None:
             return
@@ -524,12 +529,12 @@ class Crew:
             hand.going_on = promise
             promise.add_done_callback(partial(self._got_back, hand))
 
-    def _got_back(self, hand: Hand, promise: asyncio.Future[Lease]) -> None:
+    def _got_back(self, hand: TaskWorker, promise: asyncio.Future[Lease]) -> None:
         if hand.going_on is promise:
             has_failed = promise.cancelled() or promise.exception() is not None
             self._go_on(hand, None if has_failed else promise.result())
 
-    def _go_on(self, hand: Hand, cpus: Lease | None) -> None:
+    def _go_on(self, hand: TaskWorker, cpus: Lease | None) -> None:
         hand.going_on = None
         self._end_wait(hand)
         lease = self._held_by(hand)
@@ -542,7 +547,7 @@ class Crew:
             self._seat(hand)
         hand.life.dispatch.tell((GO_ON, hand.wait))
 
-    def _end_wait(self, hand: Hand) -> None:
+    def _end_wait(self, hand: TaskWorker) -> None:
         """The call of a worker does not wait any more."""
         promise, hand.going_on = hand.going_on, None
         if promise is not None:
@@ -551,23 +556,23 @@ class Crew:
             hand.is_waiting = False
             self._staff.is_waiting(-1)
 
-    def _held_by(self, hand: Hand) -> Lease | None:
+    def _held_by(self, hand: TaskWorker) -> Lease | None:
         return hand.life.record.lease if self.is_on_device else hand.lease
 
-    def _hold(self, hand: Hand, lease: Lease | None) -> None:
+    def _hold(self, hand: TaskWorker, lease: Lease | None) -> None:
         if self.is_on_device:
             hand.life.record.lease = lease
         else:
             hand.lease = lease
 
-    def _has_cpus(self, hand: Hand) -> bool:
+    def _has_cpus(self, hand: TaskWorker) -> bool:
         """Whether a worker has the CPUs that a call asks for, and has not lent them."""
         lease = hand.life.record.lease if self.is_on_device else hand.lease
         if lease is None:
             return self.is_on_device  # it is being born with them
         return not self._cpus or CPU in lease.amounts
 
-    def gone(self, hand: Hand) -> None:
+    def gone(self, hand: TaskWorker) -> None:
         """The process of a worker is gone."""
         self.hands.pop(hand, None)
         self._end_wait(hand)

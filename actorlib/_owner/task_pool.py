@@ -27,7 +27,7 @@ from actorlib._core.object_ref import (
     ObjectRef,
 )
 from actorlib._core.stream_reader import (
-    Reading,
+    StreamReader,
 )
 from actorlib._owner.calls_under_way import (
     Marks,
@@ -38,7 +38,7 @@ from actorlib._owner.deadlines import (
     Timekeeper,
 )
 from actorlib._owner.mailbox import (
-    Held,
+    DeferredCalls,
 )
 from actorlib._owner.refcount import (
     OWNER,
@@ -48,13 +48,13 @@ from actorlib._owner.restart_policy import (
     is_retried,
 )
 from actorlib._owner.task import (
-    Hand,
-    Plan,
+    FunctionEntry,
     Task,
+    TaskWorker,
     depth,
 )
 from actorlib._owner.task_functions import (
-    Plans,
+    FunctionTable,
 )
 from actorlib._owner.task_workers import (
     Workers,
@@ -97,10 +97,10 @@ if TYPE_CHECKING:
         CallState,
     )
     from actorlib._owner.machine import (
-        Machine,
+        LocalNode,
     )
     from actorlib._owner.refcount import (
-        Loans,
+        BorrowedReferences,
     )
     from actorlib._owner.restart_policy import (
         Retries,
@@ -117,7 +117,7 @@ if TYPE_CHECKING:
     )
 
 
-_OWN = (ObjectRef, weakref.ref, Reading)
+_OWN = (ObjectRef, weakref.ref, StreamReader)
 """What the owner's own code waits with."""
 
 
@@ -128,7 +128,7 @@ class Verdicts:
         loans: Counts what is in answers.
     """
 
-    def __init__(self, loans: Loans) -> None:
+    def __init__(self, loans: BorrowedReferences) -> None:
         self._loans = loans
 
     def give(self, reply: Reply | None, frame: Frame) -> None:
@@ -185,7 +185,7 @@ class Verdicts:
         return is_retried(retries, error)
 
 
-class Pool:
+class TaskPool:
     """The functions of a runtime; the replier of the refs of their calls.
 
     Args:
@@ -202,21 +202,26 @@ class Pool:
     """
 
     def __init__(
-        self, workshop: Workshop, machine: Machine, *, may_wait: bool, goes_ahead: bool
+        self,
+        workshop: Workshop,
+        machine: LocalNode,
+        *,
+        may_wait: bool,
+        goes_ahead: bool,
     ) -> None:
         self._goes_ahead = goes_ahead
         self.loop = workshop.loop
         self.loans = workshop.loans
         self.workers = Workers(workshop, machine, self._lost, self._refuse)
         self.hands = self.workers.hands
-        self.plans = Plans(
+        self.plans = FunctionTable(
             self.workers, workshop.loans, machine, workshop.groups, may_wait=may_wait
         )
         self._verdicts = Verdicts(workshop.loans)
         self._timekeeper: Timekeeper[int] = Timekeeper(workshop.clock, self._late)
         self._timed = self._timekeeper.calls  # at hand for every answer
         self._tasks: dict[int, Task] = {}
-        self._held = Held()
+        self._held = DeferredCalls()
         self._numbers = itertools.count(1)
         self._marks = Marks()
         self._next_mark = 0.0
@@ -232,7 +237,7 @@ class Pool:
     def post(
         self,
         reply: Reply,
-        plan: Plan,
+        plan: FunctionEntry,
         loans: Collection[LoanId] | None,
         payload: Payload,
         told: Mapping[str, object] | None,
@@ -268,8 +273,8 @@ class Pool:
 
     def hold_back(
         self,
-        ref: ObjectRef[Any] | Reading,
-        plan: Plan,
+        ref: ObjectRef[Any] | StreamReader,
+        plan: FunctionEntry,
         told: Mapping[str, object] | None,
     ) -> int:
         """Keeps the place of a call that waits for its arguments; gives its number."""
@@ -278,7 +283,7 @@ class Pool:
             self._time(number, plan, told)
         return number
 
-    def let_go(self, number: int) -> ObjectRef[Any] | Reading | None:
+    def let_go(self, number: int) -> ObjectRef[Any] | StreamReader | None:
         """The arguments are there: whom the answer is for, or None if nobody waits."""
         self._timekeeper.discard(number)
         return self._held.take(number)
@@ -329,7 +334,7 @@ class Pool:
         self._forget(task)
         hand.crew.freed(hand)
 
-    def _part(self, task: Task, hand: Hand) -> None:
+    def _part(self, task: Task, hand: TaskWorker) -> None:
         """A worker has answered a call."""
         task.hand = None
         hand.tasks.pop(task, None)
@@ -348,7 +353,7 @@ class Pool:
         """Whether a call is made again after what its function raised."""
         return not self._closed_for and self._verdicts.is_retried(task.retries, frame)
 
-    def _came_back(self, task: Task, hand: Hand) -> None:
+    def _came_back(self, task: Task, hand: TaskWorker) -> None:
         """A worker gave a call back that it had not begun."""
         if self._closed_for:
             self._refuse(task, self._over(task.plan))
@@ -368,7 +373,7 @@ class Pool:
         # Whoever ended the runtime knows: no report of a ref that nobody awaits.
         self._verdicts.fail(reply, error, is_known=bool(self._closed_for))
 
-    def _over(self, plan: Plan) -> WorkerCrashedError:
+    def _over(self, plan: FunctionEntry) -> WorkerCrashedError:
         how = Exit(cause="asked", reason=self._closed_for or "it was cancelled")
         return WorkerCrashedError(f"{plan.label} has no result: {how}", exit=how)
 
@@ -377,7 +382,7 @@ class Pool:
     def item(self, task: Task, frame: Frame) -> None:
         """An item came from a worker, for whoever still reads; see Ended."""
         reply, (_, _, index, loans, payload) = task.reply, frame
-        if isinstance(reply, Reading):
+        if isinstance(reply, StreamReader):
             reply.put(task.number, index, payload, partial(load, loans=loans))
         elif reply is not None:
             cast("Reader", reply).item((ITEM, task.number, *frame[2:]))
@@ -390,7 +395,9 @@ class Pool:
 
     # Deadlines.
 
-    def _time(self, number: int, plan: Plan, told: Mapping[str, object]) -> None:
+    def _time(
+        self, number: int, plan: FunctionEntry, told: Mapping[str, object]
+    ) -> None:
         if "deadline" in told:
             deadline = cast("Deadline", told["deadline"])
             self._timekeeper.add(number, plan.label, deadline)
@@ -453,7 +460,7 @@ class Pool:
             hand.life.dispatch.cancel_made(task.sent_as)
         hand.look()
 
-    def _withdraw(self, task: Task, hand: Hand) -> None:
+    def _withdraw(self, task: Task, hand: TaskWorker) -> None:
         """A call is over whose worker is being started: it has not gone there yet."""
         hand.life.dispatch.cancel(task.sent_as)
         task.hand = None
@@ -487,7 +494,7 @@ class Pool:
 
     # What workers say.
 
-    def _lost(self, hand: Hand) -> None:
+    def _lost(self, hand: TaskWorker) -> None:
         """The process of a worker is gone: what it had goes to others, or fails."""
         tasks = list(hand.tasks)
         hand.tasks.clear()
@@ -507,7 +514,7 @@ class Pool:
                 again.append(task)
         hand.crew.post_again(again)
 
-    def _is_made_again(self, task: Task, hand: Hand) -> bool:
+    def _is_made_again(self, task: Task, hand: TaskWorker) -> bool:
         """Whether a call is made again whose process died; else it is over."""
         how = hand.life.record.exit or Exit(cause="lost")
         if task.reply is None or self._closed_for:
@@ -530,7 +537,7 @@ class Pool:
         self._refuse(task, WorkerCrashedError(message, exit=how))
         return False
 
-    def paced(self, hand: Hand, method: str, seconds: float) -> None:
+    def paced(self, hand: TaskWorker, method: str, seconds: float) -> None:
         """How long a function takes of late."""
         if not self._goes_ahead:
             return

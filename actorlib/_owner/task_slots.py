@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, final
 
 from actorlib._core.ids import ActorId
 from actorlib._core.resources import CPU, Resources
-from actorlib._scheduler.bundles import Seeker
+from actorlib._scheduler.bundles import GroupWaiter
 from actorlib._scheduler.wait_queue import Priority
 from actorlib.exceptions import TaskPlacementGroupRemoved, TaskUnschedulableError
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from actorlib.accelerators.base import Lease
 
 
-class Seats(Protocol):
+class Slots(Protocol):
     """Where one crew gets its seats from."""
 
     def trouble(self) -> Exception | None:
@@ -89,7 +89,7 @@ class Seats(Protocol):
 
 
 @final
-class MachineSeats:
+class MachineSlots:
     """Seats of the machine, in line with everybody else; see Seats.
 
     Args:
@@ -150,7 +150,7 @@ class MachineSeats:
 
 
 @final
-class GroupSeats:
+class GroupSlots:
     """Seats in the bundles of a placement group; see Seats.
 
     Who waits for one is a member of the group, so that its removal ends the wait.
@@ -191,7 +191,7 @@ class GroupSeats:
             replace(seeker, priority=Priority.NESTED) if is_nested else seeker
         )
 
-    def _enter(self, seeker: Seeker) -> asyncio.Future[Lease]:
+    def _enter(self, seeker: GroupWaiter) -> asyncio.Future[Lease]:
         group = self._groups.alive(self._spec)
         assert group is not None  # else there is trouble
         promise = group.enter(seeker)
@@ -241,7 +241,7 @@ class GroupSeats:
         self, label: str, cpus: int, lease: Lease | None
     ) -> asyncio.Future[Lease] | None:
         """Asks for the CPUs, in the same bundle; see Seats."""
-        seeker = Seeker(
+        seeker = GroupWaiter(
             holder="",
             label=label,
             request=Resources.of({CPU: cpus}),
@@ -259,8 +259,8 @@ class GroupSeats:
         group = self._groups.alive(self._spec)
         return group is not None and group.seeking > own
 
-    def _seeker(self, label: str) -> Seeker:
-        return Seeker(
+    def _seeker(self, label: str) -> GroupWaiter:
+        return GroupWaiter(
             holder="",
             label=label,
             request=self._demand.request,

@@ -18,21 +18,21 @@ from actorlib._core.snapshot import (
     CrewInfo,
 )
 from actorlib._owner.creation import (
-    Sealed,
+    EncodedArguments,
 )
 from actorlib._owner.refcount import (
     OWNER,
 )
 from actorlib._owner.task import (
     STUCK,
-    Hand,
-    Lesson,
+    NoReply,
+    TaskWorker,
 )
 from actorlib._wire.function_code import (
     Sent,
 )
 from actorlib._wire.messages import (
-    RECALL,
+    RETURN_UNSTARTED,
 )
 from actorlib._wire.serialization import (
     encode_call,
@@ -52,15 +52,15 @@ if TYPE_CHECKING:
         ActorId,
     )
     from actorlib._owner.machine import (
-        Machine,
+        LocalNode,
     )
     from actorlib._owner.task import (
-        Code,
+        FunctionCode,
         Task,
         Workshop,
     )
     from actorlib._owner.task_group import (
-        Crew,
+        WorkerGroup,
     )
     from actorlib.accelerators.base import (
         Lease,
@@ -83,11 +83,11 @@ class Idle:
         machine: Where they are.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, machine: Machine) -> None:
-        self._leaving: dict[Hand, str] = {}
+    def __init__(self, loop: asyncio.AbstractEventLoop, machine: LocalNode) -> None:
+        self._leaving: dict[TaskWorker, str] = {}
         self._loop = loop
         self._machine = machine
-        self._hands: dict[Hand, None] = {}
+        self._hands: dict[TaskWorker, None] = {}
         self._sweeping: asyncio.TimerHandle | None = None
         self._waiting = 0
         self._most_waiting = 0
@@ -97,7 +97,7 @@ class Idle:
         self._waiting += number
         self._most_waiting = max(self._most_waiting, self._waiting)
 
-    def add(self, hand: Hand) -> None:
+    def add(self, hand: TaskWorker) -> None:
         """A worker has nothing to do."""
         hand.idle_since = self._loop.time()
         self._hands[hand] = None
@@ -109,7 +109,7 @@ class Idle:
         while len(self._hands) > number:
             self._dismiss(next(iter(self._hands)))
 
-    def remove(self, hand: Hand) -> None:
+    def remove(self, hand: TaskWorker) -> None:
         """It has something to do again, or is gone."""
         self._hands.pop(hand, None)
         if hand.life.ended.done():
@@ -120,7 +120,7 @@ class Idle:
         for hand in [hand for hand in self._hands if hand.crew.is_on_device]:
             self._dismiss(hand)
 
-    def end(self, hand: Hand, why: str) -> None:
+    def end(self, hand: TaskWorker, why: str) -> None:
         """Ends a worker when all it has to pass on is passed on; see Staff."""
         if hand.life.dispatch.debts:
             self._leaving[hand] = why
@@ -139,7 +139,7 @@ class Idle:
         if self._sweeping is not None:
             self._sweeping.cancel()
 
-    def _dismiss(self, hand: Hand) -> None:
+    def _dismiss(self, hand: TaskWorker) -> None:
         self._hands.pop(hand, None)
         hand.crew.dismiss(hand, "it had nothing to do")
 
@@ -158,7 +158,7 @@ class Idle:
         self._begin()
 
 
-class Watch:
+class StuckCallMonitor:
     """Looks after workers that have more than one call, while there are any.
 
     Args:
@@ -167,7 +167,7 @@ class Watch:
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, hands: Collection[Hand]
+        self, loop: asyncio.AbstractEventLoop, hands: Collection[TaskWorker]
     ) -> None:
         self._loop = loop
         self._hands = hands
@@ -192,7 +192,7 @@ class Watch:
             is_ahead = True
             if hand.answers == hand.looked_at and not hand.is_stuck:
                 hand.is_stuck = True
-                hand.life.dispatch.tell((RECALL,))
+                hand.life.dispatch.tell((RETURN_UNSTARTED,))
                 hand.look()
             hand.looked_at = hand.answers
         if is_ahead:
@@ -220,11 +220,11 @@ class Workers:
     def __init__(
         self,
         workshop: Workshop,
-        machine: Machine,
-        lost: Callable[[Hand], None],
+        machine: LocalNode,
+        lost: Callable[[TaskWorker], None],
         refuse: Callable[[Task, BaseException], None],
     ) -> None:
-        self.hands: dict[ActorId, Hand] = {}
+        self.hands: dict[ActorId, TaskWorker] = {}
         self._refuse = refuse
         self._workshop = workshop
         self._machine = machine
@@ -232,25 +232,30 @@ class Workers:
         self._lost = lost
         self._idle = Idle(workshop.loop, machine)
         self.end = self._idle.end
-        self._crews: weakref.WeakSet[Crew] = weakref.WeakSet()
+        self._crews: weakref.WeakSet[WorkerGroup] = weakref.WeakSet()
         self._starting = 0
-        self._watch = Watch(workshop.loop, self.hands.values())
-        self._lesson = Lesson()
+        self._watch = StuckCallMonitor(workshop.loop, self.hands.values())
+        self._lesson = NoReply()
         machine.scheduler.admission.when_joined = self._idle.make_room
         workshop.groups.when_joined = self._idle.make_room
 
     def hire(
-        self, crew: Crew, label: str, options: ActorOptions, *, is_nested: bool = False
-    ) -> Hand:
+        self,
+        crew: WorkerGroup,
+        label: str,
+        options: ActorOptions,
+        *,
+        is_nested: bool = False,
+    ) -> TaskWorker:
         """Starts a worker; see Staff."""
         life = self._workshop.bear_worker(
             label,
             options,
             crew.demand,
-            Sealed(_NOTHING, None),
+            EncodedArguments(_NOTHING, None),
             is_nested=is_nested,
         )
-        hand = Hand(crew, life)
+        hand = TaskWorker(crew, life)
         self.hands[life.record.id] = hand
         if not crew.is_on_device:
             self._starting += 1
@@ -258,7 +263,7 @@ class Workers:
         life.ended.add_done_callback(lambda _: self._gone(hand))
         return hand
 
-    def enter(self, crew: Crew) -> None:
+    def enter(self, crew: WorkerGroup) -> None:
         """Takes a crew in; see Staff."""
         self._crews.add(crew)
 
@@ -268,7 +273,7 @@ class Workers:
             ready.exception()  # the end of the life tells of it
         self._feed_all()
 
-    def _gone(self, hand: Hand) -> None:
+    def _gone(self, hand: TaskWorker) -> None:
         """The process of a worker is gone: what it had goes to others, or fails."""
         del self.hands[hand.life.record.id]
         hand.crew.gone(hand)
@@ -293,11 +298,11 @@ class Workers:
         """A function waits for a seat; see Staff."""
         self._workshop.long_waits.add(promise, label, tell)
 
-    def is_idle(self, hand: Hand) -> None:
+    def is_idle(self, hand: TaskWorker) -> None:
         """A worker has nothing to do; see Staff."""
         self._idle.add(hand)
 
-    def is_busy(self, hand: Hand) -> None:
+    def is_busy(self, hand: TaskWorker) -> None:
         """It has something to do again, or is gone; see Staff."""
         self._idle.remove(hand)
 
@@ -305,7 +310,7 @@ class Workers:
         """So many more workers wait, or fewer; see Staff."""
         self._idle.is_waiting(number)
 
-    def send(self, task: Task, hand: Hand) -> None:
+    def send(self, task: Task, hand: TaskWorker) -> None:
         """Sends a call to a worker; see Staff."""
         task.hand = hand
         loans = task.loans
@@ -318,7 +323,7 @@ class Workers:
         if len(hand.tasks) > 1:
             self._watch.begin()
 
-    def teach(self, code: Code, hand: Hand) -> None:
+    def teach(self, code: FunctionCode, hand: TaskWorker) -> None:
         """Sends a function to a worker; see Staff."""
         self._loans.arrived(code.loans, OWNER)
         lesson = encode_call((code.method, Sent(code.source)), {})

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from actorlib._core.ids import ActorId
-from actorlib._core.loop_thread import Apart
+from actorlib._core.loop_thread import LoopThread
 from actorlib._core.object_ref import ObjectRef
 from actorlib._core.owner_thread import OwnerThread
 from actorlib._core.propagation import MARKED
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from actorlib._core.actor_options import ActorOptions
-    from actorlib._core.engine import ActorSpec, Hold
+    from actorlib._core.engine import ActorSpec, HandlePin
     from actorlib._core.function_options import FunctionOptions, FunctionSpec
     from actorlib._core.group_spec import GroupId, GroupSpec
     from actorlib._core.ids import LoanId
     from actorlib._core.interface import Method
     from actorlib._core.runtime_options import RuntimeOptions
     from actorlib._core.snapshot import ActorInfo, CallInfo, GroupInfo, Snapshot
-    from actorlib._core.stream_reader import Reading
-    from actorlib._owner.machine import Machine
-    from actorlib._owner.supervisor import Life
-    from actorlib._owner.task import Plan
+    from actorlib._core.stream_reader import StreamReader
+    from actorlib._owner.machine import LocalNode
+    from actorlib._owner.supervisor import ActorSupervisor
+    from actorlib._owner.task import FunctionEntry
     from actorlib._shm.payload import Payload
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ T = TypeVar("T")
 class CrossingEngine(LocalEngine):
     """A LocalEngine whose verbs may be called from any thread; see Engine."""
 
-    def __init__(self, machine: Machine, options: RuntimeOptions) -> None:
+    def __init__(self, machine: LocalNode, options: RuntimeOptions) -> None:
         super().__init__(machine, options)
         self._owner = OwnerThread(self.loop)
         self._home = self._owner.crossing  # at hand for every call
@@ -84,7 +84,7 @@ class CrossingEngine(LocalEngine):
 
     def _send(
         self,
-        life: Life,
+        life: ActorSupervisor,
         ref: ObjectRef[Any],
         method: Method,
         payload: bytes,
@@ -122,7 +122,7 @@ class CrossingEngine(LocalEngine):
     def _post(
         self,
         ref: ObjectRef[Any],
-        plan: Plan,
+        plan: FunctionEntry,
         payload: Payload,
         told: dict[str, object] | None,
     ) -> None:
@@ -164,11 +164,11 @@ class CrossingEngine(LocalEngine):
         self._unheld.add(actor)
         return actor
 
-    def obtain(self, spec: ActorSpec) -> Hold:
+    def obtain(self, spec: ActorSpec) -> HandlePin:
         """The actor that has a name, or a new one; see Engine."""
         return self._across(partial(super().obtain, spec))
 
-    def find(self, name: str, namespace: str | None) -> Hold:
+    def find(self, name: str, namespace: str | None) -> HandlePin:
         """The actor of a name; see Engine."""
         return self._across(partial(super().find, name, namespace))
 
@@ -184,7 +184,7 @@ class CrossingEngine(LocalEngine):
         kwargs: Mapping[str, object],
         *,
         is_capped: bool,
-    ) -> Reading:
+    ) -> StreamReader:
         """Sends a call of a generator; see Engine."""
         stream = super().stream
         called = partial(stream, actor, method, args, kwargs, is_capped=is_capped)
@@ -195,7 +195,7 @@ class CrossingEngine(LocalEngine):
         spec: FunctionSpec,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
-    ) -> Reading:
+    ) -> StreamReader:
         """Calls a function that yields; see Engine."""
         stream = super().run_stream
         return self._across(partial(stream, spec, args, kwargs))
@@ -257,7 +257,7 @@ class CrossingEngine(LocalEngine):
 
         Threads wait for what they get of any other.
         """
-        if isinstance(self._home, Apart):
+        if isinstance(self._home, LoopThread):
             return False
         return asyncio._get_running_loop() is self.loop  # noqa: SLF001  # None, and no error, if there is none
 

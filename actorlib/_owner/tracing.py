@@ -32,7 +32,7 @@ from typing import (
 )
 
 from actorlib._core.loop_thread import (
-    Apart,
+    LoopThread,
 )
 from actorlib._owner.threadsafe_engine import (
     CrossingEngine,
@@ -64,13 +64,13 @@ if TYPE_CHECKING:
         RuntimeOptions,
     )
     from actorlib._core.stream_reader import (
-        Reading,
+        StreamReader,
     )
     from actorlib._owner.machine import (
-        Machine,
+        LocalNode,
     )
     from actorlib._owner.supervisor import (
-        Life,
+        ActorSupervisor,
     )
 
 
@@ -214,7 +214,7 @@ class RecordingEngine(CrossingEngine):
         kept: How many events are kept.
     """
 
-    def __init__(self, machine: Machine, options: RuntimeOptions, kept: int) -> None:
+    def __init__(self, machine: LocalNode, options: RuntimeOptions, kept: int) -> None:
         super().__init__(machine, options)
         self._timeline = Timeline(kept)
 
@@ -267,7 +267,7 @@ class RecordingEngine(CrossingEngine):
         kwargs: Mapping[str, object],
         *,
         is_capped: bool,
-    ) -> Reading:
+    ) -> StreamReader:
         """Sends a call of a generator; see Engine."""
         begun = _clock()
         reading = super().stream(actor, method, args, kwargs, is_capped=is_capped)
@@ -280,7 +280,7 @@ class RecordingEngine(CrossingEngine):
         spec: FunctionSpec,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
-    ) -> Reading:
+    ) -> StreamReader:
         """Calls a function that yields; see Engine."""
         begun = _clock()
         reading = super().run_stream(spec, args, kwargs)
@@ -295,7 +295,7 @@ class RecordingEngine(CrossingEngine):
             self._timeline.begin_life(actor, label, begun)
             life.ended.add_done_callback(partial(self._ended, life))
 
-    def _ended(self, life: Life, _: object) -> None:
+    def _ended(self, life: ActorSupervisor, _: object) -> None:
         how = str(life.record.exit or "ended")
         self._timeline.end_life(life.record.id, how, _clock())
 
@@ -315,14 +315,14 @@ VARIABLE = "ACTORLIB_TIMELINE"
 KEPT = 100_000
 
 
-def engine_for(machine: Machine, options: RuntimeOptions) -> CrossingEngine:
+def engine_for(machine: LocalNode, options: RuntimeOptions) -> CrossingEngine:
     """The engine on the loop that is running.
 
     Args:
         machine: What there is.
         options: How the runtime behaves.
     """
-    is_script = isinstance(asyncio.get_running_loop(), Apart)
+    is_script = isinstance(asyncio.get_running_loop(), LoopThread)
     kept = kept_events() if is_script else 0
     if kept:
         return RecordingEngine(machine, options, kept)

@@ -41,13 +41,13 @@ if TYPE_CHECKING:
         LoanId,
     )
     from actorlib._owner.response_target import (
-        Asker,
+        ResponseTarget,
     )
     from actorlib._owner.supervisor import (
-        Life,
+        ActorSupervisor,
     )
     from actorlib._owner.task_pool import (
-        Pool,
+        TaskPool,
     )
     from actorlib._owner.worker_session import (
         Session,
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 class Answered(Protocol):
     """Whoever has to know what is answered; see Relay."""
 
-    def answered(self, session: Session, call: int) -> Waiting | None:
+    def answered(self, session: Session, call: int) -> WorkerCall | None:
         """A call of a worker needs no cancelling any more."""
         ...
 
@@ -73,8 +73,8 @@ class Answered(Protocol):
         ...
 
 
-class Waiting:
-    """A worker that waits for an answer; see Asker, Made and Waited.
+class WorkerCall:
+    """A worker that waits for an answer; see ResponseTarget, Made and Waited.
 
     Args:
         relay: Whoever has to know that it is answered.
@@ -110,7 +110,7 @@ class Waiting:
         relay: Answered,
         session: Session,
         call: int,
-        life: Life | None = None,
+        life: ActorSupervisor | None = None,
         method: str = "",
     ) -> None:
         self._relay = relay
@@ -118,7 +118,7 @@ class Waiting:
         self._call = call
         self.life = life
         self.method = method
-        self.pool: Pool | None = None
+        self.pool: TaskPool | None = None
         self.number = 0
         self.asking = 0
         self.has_end = False
@@ -159,7 +159,7 @@ class Waiting:
         if session.when_answered is not None:
             session.when_answered(self._call)
 
-    def lend(self, life: Life) -> None:
+    def lend(self, life: ActorSupervisor) -> None:
         """Answers with an actor, which the worker holds from then on."""
         record = life.record
         lent = Lent(record.id, record.interface, record.options.name)
@@ -173,7 +173,9 @@ class Waiting:
         self.answer((FAILURE, 0, kind, said, "", "", None, dumped(error)))
 
 
-def answer_when(asker: Asker, life: Life, manner: int | None = None) -> None:
+def answer_when(
+    asker: ResponseTarget, life: ActorSupervisor, manner: int | None = None
+) -> None:
     """Answers a worker when an actor is ready, or was ended.
 
     Args:
@@ -193,17 +195,17 @@ def answer_when(asker: Asker, life: Life, manner: int | None = None) -> None:
     moment.add_done_callback(answer)
 
 
-def _end(life: Life) -> asyncio.Future[None]:
+def _end(life: ActorSupervisor) -> asyncio.Future[None]:
     life.end("it was ended by another actor")
     return life.ended
 
 
-def _kill(life: Life) -> asyncio.Future[None]:
+def _kill(life: ActorSupervisor) -> asyncio.Future[None]:
     life.kill("it was killed by another actor")
     return life.ended
 
 
-def _restart(life: Life) -> asyncio.Future[None]:
+def _restart(life: ActorSupervisor) -> asyncio.Future[None]:
     return life.interrupt("it was killed by another actor, to be restarted")
 
 

@@ -13,44 +13,45 @@ from typing import TYPE_CHECKING, Any, Protocol
 from actorlib._core.log import warn
 from actorlib._owner import submission
 from actorlib._owner.call_policy import opened
-from actorlib._owner.call_tree import Book
+from actorlib._owner.call_tree import CallTree
 from actorlib._owner.deadlines import Clock, Timed, Timekeeper
 from actorlib._owner.deadlocks import Deadlocks
-from actorlib._owner.peer_links import OF_LINKS, Introductions
-from actorlib._owner.pending_creations import Creations, Nursery
+from actorlib._owner.peer_links import OF_LINKS, LinkBroker
+from actorlib._owner.pending_creations import Nursery, PendingCreations
 from actorlib._owner.placement_groups import serve as serve_group
 from actorlib._owner.refcount import OWNER
 from actorlib._owner.response_target import IS_CANCELLED
 from actorlib._owner.streams import Reader, Readers
 from actorlib._owner.teardown import tear_down
-from actorlib._owner.worker_calls import Waiting, answer_when
+from actorlib._owner.worker_calls import WorkerCall, answer_when
 from actorlib._wire.call_headers import late_error
 from actorlib._wire.messages import (
-    ASK,
-    ASK_WITH,
     AWAIT,
+    CALL_ACTOR,
+    CALL_ACTOR_WITH,
+    CALL_DEFERRED,
     CANCEL,
     CREATE,
     END,
-    EXPECT,
-    FETCH,
     FIND,
     FORCE,
     GIVE,
     GROUP,
-    HELD,
-    KEEP,
     LEAVE,
     LINKED,
-    LOOK,
+    LIST,
+    OBJECT_ANNOUNCE,
+    OBJECT_CANCEL,
+    OBJECT_GET,
+    OBJECT_PUT,
+    RELEASE_REFS,
     RESULT,
-    RETURN,
-    REVOKE,
     RUN,
+    STREAM_ACK,
     STUCK,
-    TAKEN,
     WAITS,
     Frame,
+    name_of,
 )
 from actorlib._wire.serialization import dump
 from actorlib.exceptions import (
@@ -69,8 +70,8 @@ if TYPE_CHECKING:
     from actorlib._core.ids import ActorId, LoanId, ObjectId
     from actorlib._core.snapshot import ActorInfo
     from actorlib._owner.objects import Objects
-    from actorlib._owner.supervisor import Life
-    from actorlib._owner.task_pool import Pool
+    from actorlib._owner.supervisor import ActorSupervisor
+    from actorlib._owner.task_pool import TaskPool
     from actorlib._owner.worker_session import Session
     from actorlib._scheduler.placement_group import Groups
     from actorlib._shm.payload import Payload
@@ -83,7 +84,7 @@ class Actors(Nursery, Protocol):
     groups: Groups
     loop: asyncio.AbstractEventLoop
     clock: Clock
-    pool: Pool
+    pool: TaskPool
 
     def infos(self) -> list[ActorInfo]:
         """What is known of each actor."""
@@ -97,7 +98,7 @@ class Actors(Nursery, Protocol):
         """Everything that may be granted, by resource name."""
         ...
 
-    def find(self, actor: ActorId) -> Life | None:
+    def find(self, actor: ActorId) -> ActorSupervisor | None:
         """The life of an actor, or None if this runtime has none by that id."""
         ...
 
@@ -106,7 +107,7 @@ class Actors(Nursery, Protocol):
         ...
 
 
-class Relay:
+class WorkerRequests:
     """Serves what rises from the workers of one runtime.
 
     Attributes:
@@ -115,25 +116,25 @@ class Relay:
 
     def __init__(self, actors: Actors) -> None:
         self._actors = actors
-        self._asked: Book[Waiting] = Book()
+        self._asked: CallTree[WorkerCall] = CallTree()
         self._held: Timekeeper[tuple[int, int]] = Timekeeper(actors.clock, self._late)
         self._deadlocks = Deadlocks(self._asked.get, actors.find)
-        self._creations = Creations(actors)
-        self.introductions = Introductions(self, actors.find)
+        self._creations = PendingCreations(actors)
+        self.introductions = LinkBroker(self, actors.find)
         self._others: dict[int, Callable[..., None]] = {
             AWAIT: self._follow,
             END: self._follow,
             CANCEL: self._cancel,
-            HELD: self._hold,
+            CALL_DEFERRED: self._hold,
             WAITS: self._deadlocks.wait,
             FIND: self._find,
             LEAVE: self._leave,
             GROUP: self._group,
-            TAKEN: self._take,
-            EXPECT: self._expect,
-            KEEP: self._keep,
-            FETCH: self._fetch,
-            REVOKE: self._revoke,
+            STREAM_ACK: self._take,
+            OBJECT_ANNOUNCE: self._expect,
+            OBJECT_PUT: self._keep,
+            OBJECT_GET: self._fetch,
+            OBJECT_CANCEL: self._revoke,
             RUN: self._run,
             FORCE: self._force,
             STUCK: self._say_stuck,
@@ -147,22 +148,22 @@ class Relay:
             ProtocolError: It is of no kind that rises.
         """
         kind = frame[0]
-        if kind == ASK:
+        if kind == CALL_ACTOR:
             self._ask(session, *frame[1:])
-        elif kind == ASK_WITH:
+        elif kind == CALL_ACTOR_WITH:
             _, call, asking, actor, method, loans, told, payload = frame
             self._ask(session, call, asking, actor, method, loans, payload, told)
-        elif kind == RETURN:
+        elif kind == RELEASE_REFS:
             _, actor, count = frame
             self.introductions.returned(session, actor)
             self._actors.drop(actor, session.number, count)
         elif kind == CREATE:
             _, call, *creation = frame
-            asker = Waiting(self, session, call) if call else None
+            asker = WorkerCall(self, session, call) if call else None
             self._creations.create(asker, session.number, *creation)
         elif kind == GIVE:
             self._creations.give(*frame[1:])
-        elif kind == LOOK:
+        elif kind == LIST:
             self._look(session, *frame[1:])
         elif kind in self._others:
             self._others[kind](session, *frame[1:])
@@ -171,7 +172,7 @@ class Relay:
         elif kind in submission.OF_FUNCTIONS:
             submission.serve(self._actors.pool, session, *frame)
         else:
-            raise ProtocolError(f"no worker sends frames of kind {kind}")
+            raise ProtocolError(f"no worker sends {name_of(kind)}")
 
     def _look(self, session: Session, call: int, what: str) -> None:
         actors = self._actors
@@ -182,14 +183,14 @@ class Relay:
             "total": actors.total,
         }
         told = dump(looks[what]())
-        Waiting(self, session, call).answer((RESULT, call, None, told))
+        WorkerCall(self, session, call).answer((RESULT, call, None, told))
 
     def _take(self, session: Session, call: int, count: int) -> None:
         self._readers.took(session.number, call, count)
 
     def _group(self, session: Session, call: int, verb: str, about: Payload) -> None:
         groups, loop = self._actors.groups, self._actors.loop
-        asker = Waiting(self, session, call)
+        asker = WorkerCall(self, session, call)
         serve_group(groups, asker, session.number, verb, about, loop)
 
     def _ask(
@@ -204,7 +205,7 @@ class Relay:
         told: dict[str, Any] | None = None,
     ) -> None:
         life = self._actors.find(actor)
-        asker = Waiting(self, session, call, life, method)
+        asker = WorkerCall(self, session, call, life, method)
         if life is None:
             self.give_up(loans)
             asker.fail(_unknown(actor))
@@ -220,7 +221,7 @@ class Relay:
         if loans:
             # The worker still holds them; this process does too, until they are sent.
             self._actors.loans.arrived(loans, OWNER)
-        reply: Waiting | Reader = asker
+        reply: WorkerCall | Reader = asker
         if told is not None and "stream" in told:
             is_capped = life.record.interface.max_unread > 0
             streams = life.dispatch.streams
@@ -244,7 +245,7 @@ class Relay:
         pool = self._actors.pool
         if self._held.calls:
             self._held.discard((session.number, call))
-        asker = Waiting(self, session, call)
+        asker = WorkerCall(self, session, call)
         asker.asking, asker.pool = asking, pool
 
         def read(*, is_detached: bool) -> Reader:
@@ -293,7 +294,7 @@ class Relay:
         life = self._actors.find(actor)
         if life is None and actor:  # told when it is asked for
             return
-        asker = Waiting(self, session, call, life, method)
+        asker = WorkerCall(self, session, call, life, method)
         asker.asking = asking
         self._asked.put(session.number, call, asker)
         if deadline is not None:
@@ -317,7 +318,7 @@ class Relay:
         self._actors.objects.keep(name, *value)
 
     def _fetch(self, session: Session, call: int, name: ObjectId) -> None:
-        self._actors.objects.fetch(name, Waiting(self, session, call).answer)
+        self._actors.objects.fetch(name, WorkerCall(self, session, call).answer)
 
     def _revoke(self, session: Session, name: ObjectId) -> None:
         del session
@@ -355,11 +356,11 @@ class Relay:
                 asked.answer(IS_CANCELLED)
         self.introductions.cancel_made(session, asking)
 
-    def note(self, session: Session, call: int, asker: Waiting) -> None:
+    def note(self, session: Session, call: int, asker: WorkerCall) -> None:
         """A call has no answer, and somebody waits for it."""
         self._asked.put(session.number, call, asker)
 
-    def answered(self, session: Session, call: int) -> Waiting | None:
+    def answered(self, session: Session, call: int) -> WorkerCall | None:
         """A call of a worker needs no cancelling any more; gives it."""
         if self._held.calls:
             self._held.discard((session.number, call))
@@ -378,7 +379,7 @@ class Relay:
     def _follow(
         self, session: Session, call: int, actor: ActorId, *manner: int
     ) -> None:
-        asker = Waiting(self, session, call)
+        asker = WorkerCall(self, session, call)
         if (life := self._actors.find(actor)) is None:
             asker.fail(_unknown(actor))
         else:
@@ -387,7 +388,7 @@ class Relay:
     def _find(
         self, session: Session, call: int, name: str, namespace: str | None
     ) -> None:
-        asker = Waiting(self, session, call)
+        asker = WorkerCall(self, session, call)
         try:
             life = self._actors.directory.find(name, namespace)
         except ActorNotFoundError as error:

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._core.ids import ActorId, LoanId
-    from actorlib._owner.refcount import Holders
-    from actorlib._owner.router import Dispatch
+    from actorlib._owner.refcount import RefCount
+    from actorlib._owner.router import CallRouter
     from actorlib._processes.launcher import ProcessExit, WorkerProcess
-    from actorlib._wire.fd_passing import Showing
+    from actorlib._wire.fd_passing import SegmentSharing
 
 _LAST_FRAMES = 1.0
 
@@ -64,9 +64,9 @@ class Session:
         number: int,
         prefix: bytes,
         process: WorkerProcess,
-        dispatch: Dispatch,
-        showing: Showing,
-        holders: Holders,
+        dispatch: CallRouter,
+        showing: SegmentSharing,
+        holders: RefCount,
         rises: Callable[[Session, Frame], None],
         ready: Callable[[str], None],
     ) -> None:

@@ -197,7 +197,7 @@ _REPORTS = (b"Traceback (most recent call last)", b"Fatal Python error")
 """How Python begins to tell of an error."""
 
 
-class Line(NamedTuple):
+class OutputLine(NamedTuple):
     """One line that a worker printed.
 
     Attributes:
@@ -227,7 +227,7 @@ class _Window:
 
     since: float
     first: int | None
-    last: Line
+    last: OutputLine
     count: int = 0
     others: set[int] = field(default_factory=set[int])
 
@@ -245,7 +245,7 @@ class _Burst:
 
     since: float
     last: float
-    held: list[Line] = field(default_factory=list[Line])
+    held: list[OutputLine] = field(default_factory=list[OutputLine])
     is_shown: bool = False
 
 
@@ -268,7 +268,7 @@ class Repeats:
         self._pushed_out: list[_Window] = []
         self._bursts: OrderedDict[tuple[str, int], _Burst] = OrderedDict()
 
-    def admit(self, lines: Sequence[Line], now: float) -> list[Line]:
+    def admit(self, lines: Sequence[OutputLine], now: float) -> list[OutputLine]:
         """Which lines are shown now; the others are counted.
 
         Args:
@@ -293,7 +293,7 @@ class Repeats:
             self._uncount(line)
         return [*held, *lines]
 
-    def _burst_of(self, line: Line, now: float) -> _Burst:
+    def _burst_of(self, line: OutputLine, now: float) -> _Burst:
         source = line.stream, line.pid
         burst = self._bursts.get(source)
         if burst is None or now > min(burst.last + GAP, burst.since + BURST):
@@ -304,7 +304,7 @@ class Repeats:
         burst.last = now
         return burst
 
-    def _is_news(self, line: Line, now: float) -> bool | None:
+    def _is_news(self, line: OutputLine, now: float) -> bool | None:
         """Whether a line says something new, else it is counted; None for no matter."""
         text = line.text
         if not text.strip():
@@ -325,7 +325,7 @@ class Repeats:
         window.last = line
         return False
 
-    def _uncount(self, line: Line) -> None:
+    def _uncount(self, line: OutputLine) -> None:
         """A line that was counted is shown after all."""
         window = self._windows.get(_key(line))
         if window is not None and window.count:
@@ -339,7 +339,7 @@ class Repeats:
                 return window.since + self._window
         return None
 
-    def tell(self, now: float) -> list[tuple[Line, int]]:
+    def tell(self, now: float) -> list[tuple[OutputLine, int]]:
         """What was held back and is due, each with how often.
 
         Lines that several still print are counted for another window. What one alone
@@ -356,7 +356,7 @@ class Repeats:
                 self._windows[key] = _Window(now, None, window.last)
         return told
 
-    def tell_all(self) -> list[tuple[Line, int]]:
+    def tell_all(self) -> list[tuple[OutputLine, int]]:
         """Everything that is held back, as nobody will ask later."""
         held = [*self._pushed_out, *(w for w in self._windows.values() if w.count)]
         self._windows.clear()
@@ -378,7 +378,7 @@ class Repeats:
                 self.is_due = True
 
 
-def _key(line: Line) -> tuple[str, bytes]:
+def _key(line: OutputLine) -> tuple[str, bytes]:
     """What equal lines have in common."""
     return line.stream, line.text.translate(None, _DIGITS)
 
@@ -409,7 +409,7 @@ class Terminal:
         """
         if not self._style.is_shown:
             return
-        lines = [Line(stream, label, pid, text) for text in texts]
+        lines = [OutputLine(stream, label, pid, text) for text in texts]
         if self._repeats is not None and lines:
             now = self._loop.time()
             lines = self._repeats.admit(lines, now)
@@ -439,7 +439,7 @@ class Terminal:
             self._tell(self._repeats.tell(self._loop.time()))
             self._wake()
 
-    def _tell(self, held: Iterable[tuple[Line, int]]) -> None:
+    def _tell(self, held: Iterable[tuple[OutputLine, int]]) -> None:
         for line, count in held:
             self._write(line.stream, self._style.told(line, count))
 
@@ -482,7 +482,7 @@ class LogStyle:
     is_prefixed: bool = True
     is_coloured: bool = False
 
-    def told(self, line: Line, count: int = 0) -> str:
+    def told(self, line: OutputLine, count: int = 0) -> str:
         """A line as it appears.
 
         Args:

@@ -43,8 +43,8 @@ from actorlib._ray.deadlines import (
 )
 from actorlib._ray.messages import (
     Again,
-    House,
     Retried,
+    RuntimeConfig,
     Sent,
     answered,
     enter,
@@ -62,12 +62,12 @@ from actorlib._ray.refs import (
     Asked,
     Failed,
     Force,
-    Task,
+    RayTask,
     ray_ref_of,
     tasks_among,
 )
 from actorlib._ray.sealed import (
-    Sealed,
+    SealedValue,
     Sources,
     opened,
     seal,
@@ -109,7 +109,7 @@ if TYPE_CHECKING:
         Actor,
     )
     from actorlib._ray.process import (
-        Home,
+        ProcessState,
     )
     from actorlib._ray.state import (
         Nodes,
@@ -174,7 +174,7 @@ def said(method: Called, label: str) -> dict[str, Any] | None:
     return {name: told[name] for name in _SAID if name in told} or None
 
 
-def on_its_way(sent: Sent, *, is_far: bool) -> Sent | Sealed:
+def on_its_way(sent: Sent, *, is_far: bool) -> Sent | SealedValue:
     """A call as Ray is given it.
 
     Args:
@@ -247,7 +247,7 @@ class Calls:
         home: Where their refs are filled.
     """
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: ProcessState) -> None:
         self._home = home
 
     def call(
@@ -270,8 +270,8 @@ class Calls:
         going = self._sent(actor, method, args, kwargs, label)
         if going is None:
             failed = Failed(cast("Exception", actor.why))
-            return Task(self._home, None, actor.label, actor).filled(failed)
-        task = Task(self._home, going.result, going.where, actor, None, going.asked)
+            return RayTask(self._home, None, actor.label, actor).filled(failed)
+        task = RayTask(self._home, going.result, going.where, actor, None, going.asked)
         ref = task.ref()
         if going.deadline is not None:
             task.is_due(going.deadline)
@@ -349,7 +349,9 @@ class Functions:
         nodes: What the machines have.
     """
 
-    def __init__(self, home: Home, house: Callable[[], House], nodes: Nodes) -> None:
+    def __init__(
+        self, home: ProcessState, house: Callable[[], RuntimeConfig], nodes: Nodes
+    ) -> None:
         self._home = home
         self._house = house
         self._nodes = nodes
@@ -367,7 +369,7 @@ class Functions:
         """Calls a function; see Engine."""
         error = self._unschedulable(spec)
         if error is not None:
-            return Task(self._home, None, spec.label).filled(Failed(error))
+            return RayTask(self._home, None, spec.label).filled(Failed(error))
         called, deadline = self._called(spec, args, kwargs)
         task = Force(self._home, called, spec.label)
         ref = task.ref()
@@ -450,10 +452,10 @@ def _made(spec: FunctionSpec, label: str) -> Any:
 
 
 def run_function(
-    begin: Callable[[House], None],
-    house: House,
-    source: Sealed,
-    sent: Sent | Sealed,
+    begin: Callable[[RuntimeConfig], None],
+    house: RuntimeConfig,
+    source: SealedValue,
+    sent: Sent | SealedValue,
     *values: Any,
 ) -> Any:
     """Calls the user's function in a worker of Ray's.
@@ -472,9 +474,9 @@ def run_function(
 
 
 def yield_function(
-    begin: Callable[[House], None],
-    house: House,
-    source: Sealed,
+    begin: Callable[[RuntimeConfig], None],
+    house: RuntimeConfig,
+    source: SealedValue,
     sent: Sent,
     *values: Any,
 ) -> Iterator[Any]:
@@ -486,7 +488,7 @@ def yield_function(
 
 
 @contextmanager
-def _entered(source: Sealed, sent: Sent) -> Generator[Callable[..., Any]]:
+def _entered(source: SealedValue, sent: Sent) -> Generator[Callable[..., Any]]:
     """The user's function, where it is being called."""
     before = running.get()
     try:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from actorlib._ray.ray_api import ray, undelivered
-from actorlib._ray.sealed import Sealed, opened, seal
+from actorlib._ray.sealed import SealedValue, opened, seal
 from actorlib.exceptions import ClusterError, UnsupportedOptionError
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Asking:
         return answer
 
 
-def _answered(function: Callable[..., object], *args: Any) -> Sealed:
+def _answered(function: Callable[..., object], *args: Any) -> SealedValue:
     return seal(function(*args))
 
 

@@ -46,10 +46,10 @@ from actorlib._ray.engine import (
     RayEngine,
 )
 from actorlib._ray.messages import (
-    House,
+    RuntimeConfig,
 )
 from actorlib._ray.process import (
-    Home,
+    ProcessState,
     from_anywhere,
 )
 from actorlib._ray.ray_api import (
@@ -317,8 +317,8 @@ class OwnerEngine(RayEngine):
 
     def __init__(self, options: RuntimeOptions) -> None:
         loop = asyncio.get_running_loop()
-        home = Home(ARRIVALS, loop, owner=OwnerThread(loop), is_far=is_client())
-        house = House(options.namespace, options.infeasible == "wait")
+        home = ProcessState(ARRIVALS, loop, owner=OwnerThread(loop), is_far=is_client())
+        house = RuntimeConfig(options.namespace, options.infeasible == "wait")
         super().__init__(home, context_here(options.namespace), house)
         env = options.runtime_env
         if env:

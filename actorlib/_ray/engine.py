@@ -21,7 +21,7 @@ from typing import (
 from actorlib._core.engine import (
     ActorExit,
     ActorSpec,
-    Hold,
+    HandlePin,
     PendingCalls,
 )
 from actorlib._core.resources import (
@@ -70,7 +70,7 @@ from actorlib._ray.ray_api import (
 )
 from actorlib._ray.refs import (
     Failed,
-    Task,
+    RayTask,
 )
 from actorlib._ray.sealed import (
     Sources,
@@ -126,18 +126,18 @@ if TYPE_CHECKING:
         ActorInfo,
     )
     from actorlib._core.stream_reader import (
-        Reading,
+        StreamReader,
     )
     from actorlib._ray.messages import (
-        House,
+        RuntimeConfig,
         Sent,
     )
     from actorlib._ray.process import (
         Arrivals,
-        Home,
+        ProcessState,
     )
     from actorlib._ray.sealed import (
-        Sealed,
+        SealedValue,
     )
 
 
@@ -175,9 +175,9 @@ def traits_of(spec: ActorSpec) -> Traits:
 
 def birth_of(
     spec: ActorSpec,
-    source: Sealed,
+    source: SealedValue,
     context: RuntimeContext,
-    house: House,
+    house: RuntimeConfig,
     arrivals: Arrivals,
     *,
     hides: bool,
@@ -216,7 +216,7 @@ class Endings:
         home: Where its refs are filled.
     """
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: ProcessState) -> None:
         self._home = home
 
     def ready(self, actor: Actor) -> ObjectRef[Any]:
@@ -240,7 +240,7 @@ class Endings:
         times = -1 if actor.traits.restarts else 0
         name = f"{actor.label}.ready"
         ask = actor.handle.ready.options(max_task_retries=times, name=name)
-        ref = Task(self._home, ask.remote(), actor.label, actor, read).ref()
+        ref = RayTask(self._home, ask.remote(), actor.label, actor, read).ref()
         ref.add_done_callback(_look)
         return ref
 
@@ -253,7 +253,7 @@ class Endings:
             actor.handle.leave if self._home.is_far else actor.handle.__ray_terminate__
         )
         ray_ref = way.remote()
-        return Task(self._home, ray_ref, actor.label, actor, _gone).ref()
+        return RayTask(self._home, ray_ref, actor.label, actor, _gone).ref()
 
     def kill(self, actor: Actor, *, restart: bool) -> ObjectRef[None]:
         """Ends the actor at once; see Engine."""
@@ -266,7 +266,7 @@ class Endings:
         self._ask_until_gone(actor, done, restart=restart)
         return ref
 
-    def _ask_until_gone(self, actor: Actor, done: Task, *, restart: bool) -> None:
+    def _ask_until_gone(self, actor: Actor, done: RayTask, *, restart: bool) -> None:
         """Asks for a sign of life; its process is gone when there is none from it.
 
         Ray kills behind the back of whoever asks it to, so the first ones may come.
@@ -281,10 +281,10 @@ class Endings:
             return None
 
         ask = actor.handle.ready.options(max_task_retries=0)
-        Task(self._home, ask.remote(), actor.label, actor, read).ref()
+        RayTask(self._home, ask.remote(), actor.label, actor, read).ref()
 
-    def _task(self, actor: Actor) -> Task:
-        return Task(self._home, None, actor.label, actor)
+    def _task(self, actor: Actor) -> RayTask:
+        return RayTask(self._home, None, actor.label, actor)
 
 
 def _gone(answer: Any) -> None:
@@ -320,7 +320,9 @@ class RayEngine:
         heritage: What all inherit that is made here, if that was said of the runtime.
     """
 
-    def __init__(self, home: Home, context: RuntimeContext, house: House) -> None:
+    def __init__(
+        self, home: ProcessState, context: RuntimeContext, house: RuntimeConfig
+    ) -> None:
         self.home = home
         self.context = context
         self.house = house
@@ -401,7 +403,7 @@ class RayEngine:
         return handle
 
     @from_anywhere
-    def obtain(self, spec: ActorSpec) -> Hold:
+    def obtain(self, spec: ActorSpec) -> HandlePin:
         """The actor that has a name, or a new one; see Engine."""
         name, namespace = spec.options.name, spec.options.namespace
         with suppress(ActorNotFoundError):
@@ -410,7 +412,7 @@ class RayEngine:
         return self._hold(self.create(spec), spec.interface, name)
 
     @from_anywhere
-    def find(self, name: str, namespace: str | None) -> Hold:
+    def find(self, name: str, namespace: str | None) -> HandlePin:
         """The actor of a name; see Engine."""
         self._check()
         where = namespace or self.context.namespace
@@ -480,13 +482,13 @@ class RayEngine:
         kwargs: Mapping[str, object],
         *,
         is_capped: bool,
-    ) -> Reading:
+    ) -> StreamReader:
         """Sends a call of a generator; see Engine."""
         del is_capped  # Ray counts what is unread
         self._check()
         label = self.context.class_name
         stream = self._calls.stream(self.actor(actor), method, args, kwargs, label)
-        return cast("Reading", stream)
+        return cast("StreamReader", stream)
 
     @from_anywhere
     def run(
@@ -507,12 +509,12 @@ class RayEngine:
         spec: FunctionSpec,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
-    ) -> Reading:
+    ) -> StreamReader:
         """Calls a function that yields; see Engine."""
         self._check()
         if self.heritage:
             spec = self.heritage.of(spec)
-        return cast("Reading", self._functions.run_stream(spec, args, kwargs))
+        return cast("StreamReader", self._functions.run_stream(spec, args, kwargs))
 
     @from_anywhere
     def put(self, value: object) -> ObjectRef[Any]:
@@ -594,7 +596,7 @@ class RayEngine:
 
     def ref_of(self, ray_ref: Any) -> ObjectRef[Any]:
         """A ref, by Ray's."""
-        return Task(self.home, ray_ref, "what a ref stands for").borrowed()
+        return RayTask(self.home, ray_ref, "what a ref stands for").borrowed()
 
     # Within.
 
@@ -607,8 +609,8 @@ class RayEngine:
             )
         return found
 
-    def _hold(self, key: ActorId, face: Interface, name: str | None) -> Hold:
-        return Hold(cast("Any", self), key, face, name)
+    def _hold(self, key: ActorId, face: Interface, name: str | None) -> HandlePin:
+        return HandlePin(cast("Any", self), key, face, name)
 
     def _check(self) -> None:
         if self._is_closed:

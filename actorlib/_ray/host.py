@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
     from actorlib._ray.messages import Birth, Sent
-    from actorlib._ray.sealed import Sealed
+    from actorlib._ray.sealed import SealedValue
 
 _END = object()
 
@@ -41,13 +41,13 @@ class _Hosting:
         *values: The values of the refs among them.
     """
 
-    def __init__(self, birth: Birth, sent: Sent | Sealed, *values: Any) -> None:
+    def __init__(self, birth: Birth, sent: Sent | SealedValue, *values: Any) -> None:
         self._label = birth.label
         self._numbers = itertools.count(1)
         self._instance = self._born(birth, sent, values)
 
     def _born(
-        self, birth: Birth, sent: Sent | Sealed, values: tuple[Any, ...]
+        self, birth: Birth, sent: Sent | SealedValue, values: tuple[Any, ...]
     ) -> object:
         try:
             make, self._home = birth.begin(birth, self)
@@ -127,7 +127,7 @@ class Host(_Hosting):
         """Which process it is, to whoever waits for it."""
         return _worker_id()
 
-    def call(self, sent: Sent | Sealed, *values: Any) -> Any:
+    def call(self, sent: Sent | SealedValue, *values: Any) -> Any:
         """Calls a method."""
         asked, args, kwargs = received(sent, values)
         return copy_context().run(self._call, asked, args, kwargs)
@@ -162,7 +162,7 @@ class Host(_Hosting):
 class AsyncHost(_Hosting):
     """An actor with ``async def`` methods: Ray's loop, and a thread beside it."""
 
-    def __init__(self, birth: Birth, sent: Sent | Sealed, *values: Any) -> None:
+    def __init__(self, birth: Birth, sent: Sent | SealedValue, *values: Any) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=birth.label)
         self._gates = {
             group: asyncio.Semaphore(limit) for group, limit in birth.limits.items()
@@ -173,7 +173,7 @@ class AsyncHost(_Hosting):
         super().__init__(birth, sent, *values)
 
     def _born(
-        self, birth: Birth, sent: Sent | Sealed, values: tuple[Any, ...]
+        self, birth: Birth, sent: Sent | SealedValue, values: tuple[Any, ...]
     ) -> object:
         born = super()._born
         return self._thread.submit(born, birth, sent, values).result()
@@ -186,7 +186,7 @@ class AsyncHost(_Hosting):
         """Which process it is, to whoever waits for it."""
         return _worker_id()
 
-    async def call(self, sent: Sent | Sealed, *values: Any) -> Any:
+    async def call(self, sent: Sent | SealedValue, *values: Any) -> Any:
         """Calls a method, when there is room for it."""
         self._move()
         asked, args, kwargs = received(sent, values)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from actorlib._core.runtime_env import RuntimeEnv
-    from actorlib._ray.sealed import Sealed
+    from actorlib._ray.sealed import SealedValue
 
 
 Retried: TypeAlias = bool | tuple[type[Exception], ...]
@@ -84,7 +84,7 @@ class Birth(NamedTuple):
         begin: Makes a process the actor's.
     """
 
-    source: Sealed
+    source: SealedValue
     label: str
     resources: Mapping[str, float]
     runtime_env: RuntimeEnv
@@ -93,11 +93,11 @@ class Birth(NamedTuple):
     groups: Mapping[str, str]
     group: Any
     captures: bool
-    house: House
+    house: RuntimeConfig
     begin: Callable[[Any, Any], tuple[Callable[..., object], Any]]
 
 
-class House(NamedTuple):
+class RuntimeConfig(NamedTuple):
     """What holds for the whole runtime, in every process.
 
     Attributes:
@@ -161,7 +161,7 @@ def enter(number: int, sent: Sent, label: str) -> None:
 
 
 def received(
-    sent: Sent | Sealed, values: tuple[Any, ...]
+    sent: Sent | SealedValue, values: tuple[Any, ...]
 ) -> tuple[Sent, tuple[Any, ...], Mapping[str, Any]]:
     """A call where it runs, and its arguments.
 

@@ -10,7 +10,7 @@ from actorlib._core.resources import counted
 from actorlib._core.snapshot import BundleInfo, GroupInfo
 from actorlib._ray.process import from_anywhere
 from actorlib._ray.ray_api import group_of, ray
-from actorlib._ray.refs import Failed, Task
+from actorlib._ray.refs import Failed, RayTask
 from actorlib.exceptions import (
     PlacementGroupAlreadyExistsError,
     PlacementGroupNotFoundError,
@@ -19,7 +19,7 @@ from actorlib.exceptions import (
 
 if TYPE_CHECKING:
     from actorlib._core.object_ref import ObjectRef
-    from actorlib._ray.process import Home
+    from actorlib._ray.process import ProcessState
 
 
 @final
@@ -33,7 +33,7 @@ class Groups:
         home: The same.
     """
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: ProcessState) -> None:
         self.home = home
 
     @from_anywhere
@@ -58,21 +58,21 @@ class Groups:
         self.home.check()
         state = self._states().get(group.hex())
         if state in (None, "REMOVED"):
-            task = Task(self.home, None, "placement group")
+            task = RayTask(self.home, None, "placement group")
             return task.filled(Failed(_removed(group)))
 
         def read(answer: Any) -> Any:
             return Failed(_removed(group)) if isinstance(answer, Exception) else value
 
         ray_ref = group_of(group).ready()
-        return Task(self.home, ray_ref, "placement group", read=read).ref()
+        return RayTask(self.home, ray_ref, "placement group", read=read).ref()
 
     @from_anywhere
     def remove(self, group: GroupId) -> ObjectRef[None]:
         """Removes a group; Ray ends the actors inside soon; see Reservations."""
         self.home.check()
         ray.util.remove_placement_group(group_of(group))
-        return Task(self.home, None, "placement group").filled(None)
+        return RayTask(self.home, None, "placement group").filled(None)
 
     @from_anywhere
     def find(self, name: str) -> GroupSpec:

@@ -61,11 +61,11 @@ class Arrivals(NamedTuple):
 
     actor: Callable[[Any, Any], Any]
     ref: Callable[[Any], Any]
-    host: Callable[[Any, Any], tuple[Callable[..., object], Home]]
+    host: Callable[[Any, Any], tuple[Callable[..., object], ProcessState]]
     function: Callable[[Any], None]
 
 
-class Home:
+class ProcessState:
     """The place of one process.
 
     Args:
@@ -187,7 +187,7 @@ class Home:
 class AtHome(Protocol):
     """What has verbs that any thread may call."""
 
-    home: Home
+    home: ProcessState
 
 
 H = TypeVar("H", bound=AtHome)

@@ -50,7 +50,7 @@ from actorlib._ray.ray_api import (
     ray,
 )
 from actorlib._ray.sealed import (
-    Sealed,
+    SealedValue,
     check_travelling,
     opened,
     seal,
@@ -76,7 +76,7 @@ if TYPE_CHECKING:
         Deadline,
     )
     from actorlib._ray.process import (
-        Home,
+        ProcessState,
     )
 
 
@@ -91,7 +91,7 @@ _WOULD_BLOCK = (
 _numbers = itertools.count(1)
 
 
-class Task:
+class RayTask:
     """A call, or a value that was put; the replier of its ref.
 
     It holds the ref strongly until a wait for it is cancelled, and weakly from then on:
@@ -113,7 +113,7 @@ class Task:
 
     def __init__(
         self,
-        home: Home,
+        home: ProcessState,
         ray_ref: Any,
         where: str,
         actor: Hearer | None = None,
@@ -196,7 +196,7 @@ class Task:
             answer = Failed(late_error(self._where, self._deadline))
         if ref is None:
             return
-        if type(answer) is Sealed:
+        if type(answer) is SealedValue:
             answer = _loaded(answer, self._where)
         with suppress(asyncio.InvalidStateError):  # it was cancelled
             if isinstance(answer, Failed):
@@ -352,7 +352,7 @@ class Task:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             pending = {_whole(ref): ref for ref in several.refs if not ref.done()}
             if None not in pending:
-                first = _first_of(cast("Iterable[Task]", pending), left)
+                first = _first_of(cast("Iterable[RayTask]", pending), left)
                 if not first:
                     raise GetTimeoutError(TOO_LATE)
                 for task in first:
@@ -403,14 +403,16 @@ class Task:
         return actor.heard_of(translated(error, self._where, actor.hex))
 
 
-def _whole(ref: ObjectRef[Any]) -> Task | None:
+def _whole(ref: ObjectRef[Any]) -> RayTask | None:
     """What a ref is the whole of, if Ray knows it."""
     task = replier_of(ref)
-    is_whole = isinstance(task, Task) and task.is_of(ref) and task.ray_ref is not None
-    return cast("Task", task) if is_whole else None
+    is_whole = (
+        isinstance(task, RayTask) and task.is_of(ref) and task.ray_ref is not None
+    )
+    return cast("RayTask", task) if is_whole else None
 
 
-def _first_of(tasks: Iterable[Task], timeout: float | None) -> list[Task]:
+def _first_of(tasks: Iterable[RayTask], timeout: float | None) -> list[RayTask]:
     """Those that are done first, or whose own time is over; none if it takes longer."""
     given = list(tasks)
     limits = [task.time_left(timeout) for task in given]
@@ -419,7 +421,7 @@ def _first_of(tasks: Iterable[Task], timeout: float | None) -> list[Task]:
     return ready or [task for task in given if task.time_left(None) == 0]
 
 
-def _ready_of(tasks: list[Task], timeout: float | None) -> list[Task]:
+def _ready_of(tasks: list[RayTask], timeout: float | None) -> list[RayTask]:
     """Which of them are done as soon as one is, as far as Ray is concerned.
 
     Raises:
@@ -451,7 +453,7 @@ class Failed:
         self.error = error
 
 
-class Force(Task):
+class Force(RayTask):
     """A call of a function, whose process may be ended."""
 
     def force(self, call: int, *, recursive: bool = True) -> None:
@@ -469,7 +471,7 @@ def ray_ref_of(ref: ObjectRef[Any]) -> Any:
         UnsupportedOptionError: It is a part of a result that is not there yet.
     """
     task = replier_of(ref)
-    if isinstance(task, Task) and task.is_of(ref) and task.ray_ref is not None:
+    if isinstance(task, RayTask) and task.is_of(ref) and task.ray_ref is not None:
         return task.ray_ref
     if ref.done():
         value = ref.result()
@@ -480,16 +482,16 @@ def ray_ref_of(ref: ObjectRef[Any]) -> Any:
     )
 
 
-def tasks_among(values: Iterable[object]) -> Iterator[Task]:
+def tasks_among(values: Iterable[object]) -> Iterator[RayTask]:
     """What refs among some values come from, as far as that is known here."""
     for value in values:
         if type(value) in REFS:
             task = replier_of(cast("ObjectRef[Any]", value))
-            if isinstance(task, Task):
+            if isinstance(task, RayTask):
                 yield task
 
 
-def _loaded(answer: Sealed, where: str) -> Any:
+def _loaded(answer: SealedValue, where: str) -> Any:
     try:
         return opened(answer)
     except Exception as error:  # noqa: BLE001  # the user's classes

@@ -23,7 +23,7 @@ sealing: ContextVar[bool] = ContextVar("actorlib_sealing", default=False)
 _Pickler: Any = ray.cloudpickle.CloudPickler
 
 
-class Sealed(NamedTuple):
+class SealedValue(NamedTuple):
     """A value on its way.
 
     Attributes:
@@ -35,7 +35,7 @@ class Sealed(NamedTuple):
     things: list[Any]
 
 
-def seal(value: object) -> Sealed:
+def seal(value: object) -> SealedValue:
     """Seals a value.
 
     Raises:
@@ -46,7 +46,7 @@ def seal(value: object) -> Sealed:
     try:
         with io.BytesIO() as file:
             _Sealer(file, things).dump(value)
-            return Sealed(file.getvalue(), things)
+            return SealedValue(file.getvalue(), things)
     finally:
         sealing.reset(token)
 
@@ -57,7 +57,7 @@ def opened(value: Any) -> Any:
     Raises:
         Exception: It cannot be loaded here.
     """
-    if type(value) is not Sealed:
+    if type(value) is not SealedValue:
         return value
     with io.BytesIO(value.payload) as file:
         return _Opener(file, value.things).load()
@@ -83,11 +83,11 @@ class Sources:
     """
 
     def __init__(self) -> None:
-        self._sealed: weakref.WeakKeyDictionary[object, Sealed] = (
+        self._sealed: weakref.WeakKeyDictionary[object, SealedValue] = (
             weakref.WeakKeyDictionary()
         )
 
-    def sealed(self, label: str, source: object) -> Sealed:
+    def sealed(self, label: str, source: object) -> SealedValue:
         """A function or a class as it is sent.
 
         Args:

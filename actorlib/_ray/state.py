@@ -39,7 +39,7 @@ from actorlib._ray.ray_api import (
     ray,
 )
 from actorlib._ray.refs import (
-    Task,
+    RayTask,
 )
 from actorlib.exceptions import (
     ActorNotFoundError,
@@ -321,7 +321,7 @@ def unanswered(pending: Iterable[object]) -> Iterator[CallInfo]:
     """
     held_up: set[str] = set()
     for task in pending:
-        if not isinstance(task, Task) or task.asked is None or task.actor is None:
+        if not isinstance(task, RayTask) or task.asked is None or task.actor is None:
             continue
         asked, actor = task.asked, task.actor
         waits = any(other in pending for other in asked.waits)

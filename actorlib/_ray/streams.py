@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from actorlib._core.object_ref import ObjectRef
 from actorlib._core.stream_reader import pass_on
 from actorlib._ray.ray_api import bring, error_class, peek, ray, read
-from actorlib._ray.refs import Failed, Task
+from actorlib._ray.refs import Failed, RayTask
 from actorlib.exceptions import DeadlineExceededError, TaskCancelledError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from actorlib._core.current_call import Deadline
     from actorlib._ray.actors import Actor
-    from actorlib._ray.process import Home
+    from actorlib._ray.process import ProcessState
     from actorlib._ray.refs import Asked
 
 _RAY_ERROR = error_class()
@@ -39,7 +39,7 @@ class Stream:
         generator: Ray's.
         where: What was called, for messages.
         actor: Whose method it is, if it is one's.
-        asked: What is known of the call; see Task.
+        asked: What is known of the call; see RayTask.
         is_detached: Whether the call goes on when nobody reads any more.
 
     Attributes:
@@ -49,7 +49,7 @@ class Stream:
 
     def __init__(
         self,
-        home: Home,
+        home: ProcessState,
         generator: Any,
         where: str,
         actor: Actor | None,
@@ -71,7 +71,7 @@ class Stream:
         self._is_over = False
         self._has_failed = False
         self._count = 0
-        self._whole = Task(
+        self._whole = RayTask(
             home, generator.completed(), where, actor, self._completed, asked
         )
         self.completed: ObjectRef[int] = self._whole.ref()
@@ -156,7 +156,7 @@ class Stream:
         self._give_up(TaskCancelledError("the call was cancelled"))
 
     def is_due(self, deadline: Deadline) -> None:
-        """Ends the call when its time is over; see Task."""
+        """Ends the call when its time is over; see RayTask."""
         self._whole.is_due(deadline)
         self.completed.add_done_callback(self._late)
 
@@ -240,7 +240,7 @@ class Stream:
     def _put(self, ray_ref: Any, answer: Any) -> None:
         if isinstance(answer, _RAY_ERROR):
             self._has_failed = True
-        item = Task(self._home, ray_ref, self._where, self._actor)
+        item = RayTask(self._home, ray_ref, self._where, self._actor)
         self._items.append(item.filled(answer))
 
     def _end(self) -> None:
@@ -267,7 +267,7 @@ class Stream:
             return self._count
 
     def _failed(self, error: BaseException) -> ObjectRef[Any]:
-        task = Task(self._home, self._whole.ray_ref, self._where)
+        task = RayTask(self._home, self._whole.ray_ref, self._where)
         ref = task.filled(Failed(error))
         ref.exception()  # the reader is told, or nobody wants to know
         return ref

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._api.actor_handle import ActorHandle
-from actorlib._core.engine import Hold, find_engine, set_engine
+from actorlib._core.engine import HandlePin, find_engine, set_engine
 from actorlib._core.interface import class_of
 from actorlib._core.runtime_context import RuntimeContext
 from actorlib._ray.engine import RayEngine
-from actorlib._ray.messages import House
-from actorlib._ray.process import Arrivals, Home
+from actorlib._ray.messages import RuntimeConfig
+from actorlib._ray.process import Arrivals, ProcessState
 from actorlib._ray.ray_api import (
     install_serializers,
     is_client,
@@ -54,7 +54,9 @@ def engine_here() -> RayEngine:
     """
     engine = find_engine()
     if engine is None and is_worker():
-        engine = RayEngine(Home(ARRIVALS, None), context_here(), House())
+        engine = RayEngine(
+            ProcessState(ARRIVALS, None), context_here(), RuntimeConfig()
+        )
         install_serializers()
         set_engine(cast("Any", engine))
     if not isinstance(engine, RayEngine):
@@ -82,7 +84,7 @@ def context_here(namespace: str = "default") -> RuntimeContext:
     )
 
 
-def begin(birth: Birth, process: Any) -> tuple[Callable[..., object], Home]:
+def begin(birth: Birth, process: Any) -> tuple[Callable[..., object], ProcessState]:
     """Makes this process the actor's, before any of the user's code is imported.
 
     Args:
@@ -104,7 +106,7 @@ def begin(birth: Birth, process: Any) -> tuple[Callable[..., object], Home]:
     return class_of(opened(birth.source)), engine.home
 
 
-def begin_function(house: House) -> None:
+def begin_function(house: RuntimeConfig) -> None:
     """Makes this process one of the runtime's, for a call of a function.
 
     Args:
@@ -146,7 +148,7 @@ def _own() -> ActorHandle[Any]:
     engine = engine_here()
     handle = ray.get_runtime_context().current_actor
     key = engine.key_of(handle, cast("Traits", engine.traits))
-    return ActorHandle(Hold(cast("Any", engine), key, engine.interface()))
+    return ActorHandle(HandlePin(cast("Any", engine), key, engine.interface()))
 
 
 def _hide() -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, final
 
 from actorlib._scheduler.explain import held_by, shortage, survey
 from actorlib._scheduler.long_waits import kept_by_shell
-from actorlib._scheduler.request import ANYWHERE, Where
-from actorlib._scheduler.wait_queue import Line, Priority, Waiter
+from actorlib._scheduler.request import ANYWHERE, DeviceConstraints
+from actorlib._scheduler.wait_queue import Priority, Waiter, WaitQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -50,7 +50,7 @@ class Admission:
     ) -> None:
         self._ledger = ledger
         self._loop = loop
-        self._line = Line(ledger)
+        self._line = WaitQueue(ledger)
         self._promised: dict[Waiter, asyncio.Future[Lease]] = {}
         self._places: dict[asyncio.Future[Lease], Waiter] = {}
         self.when_joined: Callable[[], None] | None = None
@@ -64,7 +64,7 @@ class Admission:
         self,
         label: str,
         request: Resources,
-        where: Where = ANYWHERE,
+        where: DeviceConstraints = ANYWHERE,
         priority: Priority = Priority.USUAL,
     ) -> asyncio.Future[Lease]:
         """Asks for a lease: granted at once if nobody has to wait for it, else in line.
@@ -107,7 +107,9 @@ class Admission:
         elif promise.done() and not promise.cancelled():
             self.release(promise.result())
 
-    def wish_anew(self, promise: asyncio.Future[Lease], where: Where) -> None:
+    def wish_anew(
+        self, promise: asyncio.Future[Lease], where: DeviceConstraints
+    ) -> None:
         """Wishes for other devices than before; the place in line stays the same.
 
         Args:
@@ -170,7 +172,9 @@ class Admission:
 
     def demands(self) -> list[tuple[Resources, int, bool]]:
         """What those who wait ask for alike, how many, and whether it can ever be."""
-        alike: dict[tuple[frozenset[tuple[str, int]], Where], list[Resources]] = {}
+        alike: dict[
+            tuple[frozenset[tuple[str, int]], DeviceConstraints], list[Resources]
+        ] = {}
         for waiter in self._line:
             shape = frozenset(waiter.request.amounts.items())
             alike.setdefault((shape, waiter.where), []).append(waiter.request)
@@ -183,7 +187,7 @@ class Admission:
         self,
         label: str,
         request: Resources,
-        where: Where = ANYWHERE,
+        where: DeviceConstraints = ANYWHERE,
         promise: asyncio.Future[Lease] | None = None,
     ) -> str:
         """Why a request is not granted now, and who is ahead of it in line.
@@ -198,7 +202,9 @@ class Admission:
         held = self.held_by(request, where)
         return f"{reason}{held}{self.ahead_of(request, where, promise)}"
 
-    def survey(self, label: str, request: Resources, where: Where = ANYWHERE) -> str:
+    def survey(
+        self, label: str, request: Resources, where: DeviceConstraints = ANYWHERE
+    ) -> str:
         """Where a newcomer's request would go, or what stands in its way.
 
         Args:
@@ -214,13 +220,16 @@ class Admission:
         held, ahead = self.held_by(request, where), self.ahead_of(request, where, None)
         return "\n".join([f"{head}{held}{ahead}", *lines])
 
-    def held_by(self, request: Resources, where: Where = ANYWHERE) -> str:
+    def held_by(self, request: Resources, where: DeviceConstraints = ANYWHERE) -> str:
         """Who holds what a request lacks now, to end a sentence."""
         held = held_by(self._ledger, request, where, self.titles())
         return f"{held}{kept_by_shell()}" if held else ""
 
     def ahead_of(
-        self, request: Resources, where: Where, promise: asyncio.Future[Lease] | None
+        self,
+        request: Resources,
+        where: DeviceConstraints,
+        promise: asyncio.Future[Lease] | None,
     ) -> str:
         """Who is ahead of a request in line and wants the same, to end a sentence."""
         if self._ledger.never(request, where):
@@ -234,7 +243,9 @@ class Admission:
         first = f"{ahead[0].label} ({ahead[0].request})"
         return f". Ahead of it in line: {first}{others}"
 
-    def _competes(self, waiter: Waiter, request: Resources, where: Where) -> bool:
+    def _competes(
+        self, waiter: Waiter, request: Resources, where: DeviceConstraints
+    ) -> bool:
         both = waiter.request.amounts.keys() & request.amounts.keys()
         overlaps = any(
             name not in self._ledger.pools

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from actorlib._core.kinds import Kind
-    from actorlib._scheduler.request import Make
+    from actorlib._scheduler.request import DeviceModel
     from actorlib.accelerators.base import Device
 
 TRIES = 2_000
@@ -60,7 +60,7 @@ class Pool(Protocol):
     kind: Kind
     devices: tuple[Device, ...]
 
-    def of_makes(self, makes: Collection[Make] | None) -> frozenset[int] | None:
+    def of_makes(self, makes: Collection[DeviceModel] | None) -> frozenset[int] | None:
         """The devices of some makes; None for every one."""
         ...
 
@@ -77,7 +77,7 @@ class Pool(Protocol):
         ...
 
 
-Mixture = Counter["Make"]
+Mixture = Counter["DeviceModel"]
 """How many devices of which makes."""
 
 _Found = dict[int, list[int]]
@@ -188,7 +188,7 @@ def _sets(pool: Pool, part: Part, free: Collection[int]) -> Iterator[list[int]]:
     for devices in pool.sets(count, usable):
         seen.append(_makes(pool, devices))
         yield devices
-    families: dict[str, dict[Make, list[Device]]] = {}
+    families: dict[str, dict[DeviceModel, list[Device]]] = {}
     for index in usable:
         device = pool.devices[index]
         makes = families.setdefault(device.family, {})

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, final
 from actorlib._core.group_spec import ANY_BUNDLE
 from actorlib._core.kinds import UNITS
 from actorlib._core.resources import add
-from actorlib._scheduler.request import ANYWHERE, Where
+from actorlib._scheduler.request import ANYWHERE, DeviceConstraints
 from actorlib._scheduler.wait_queue import Priority, delays_nobody
 from actorlib.accelerators.base import Lease, Share
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Seeker:
+class GroupWaiter:
     """Who seeks a place in a group; two are never the same one.
 
     Attributes:
@@ -52,7 +52,7 @@ class Seeker:
     holder: str
     label: str
     request: Resources
-    where: Where = ANYWHERE
+    where: DeviceConstraints = ANYWHERE
     index: int = ANY_BUNDLE
     priority: Priority = Priority.USUAL
 
@@ -111,7 +111,7 @@ class Bundles:
         """What no member holds of a bundle, by resource name."""
         return self._free[index]
 
-    def serve(self, seekers: Iterable[Seeker]) -> list[tuple[Seeker, Lease]]:
+    def serve(self, seekers: Iterable[GroupWaiter]) -> list[tuple[GroupWaiter, Lease]]:
         """Lets everyone in who may.
 
         Args:
@@ -121,7 +121,7 @@ class Bundles:
             Who got what, in order of arrival.
         """
         usual, nested = _Aside(self), _Aside(self)
-        granted: list[tuple[Seeker, Lease]] = []
+        granted: list[tuple[GroupWaiter, Lease]] = []
         for seeker in sorted(seekers, key=_has_not_begun):
             aside = usual if seeker.priority is Priority.USUAL else nested
             lease = self._grant(seeker, aside)
@@ -138,7 +138,7 @@ class Bundles:
         """In which bundle a member's lease is."""
         return self._held[id(lease)].index
 
-    def could_fit(self, seeker: Seeker) -> bool:
+    def could_fit(self, seeker: GroupWaiter) -> bool:
         """Whether it would be let in if nobody else were inside."""
         return any(self._fits(seeker, index) for index in self._open_to(seeker))
 
@@ -206,15 +206,15 @@ class Bundles:
             if there != dict(whole.amounts) or levels != _levels(whole):
                 raise AssertionError(f"bundle {index} does not add up: {there}")
 
-    def _fits(self, seeker: Seeker, index: int) -> bool:
+    def _fits(self, seeker: GroupWaiter, index: int) -> bool:
         whole = self.leases[index]
         return self._chosen(seeker, whole.amounts, _levels(whole)) is not None
 
-    def _open_to(self, seeker: Seeker) -> Iterable[int]:
+    def _open_to(self, seeker: GroupWaiter) -> Iterable[int]:
         every = range(len(self.leases))
         return every if seeker.index == ANY_BUNDLE else (seeker.index,)
 
-    def _grant(self, seeker: Seeker, aside: _Aside) -> Lease | None:
+    def _grant(self, seeker: GroupWaiter, aside: _Aside) -> Lease | None:
         """A lease of the bundle that is left with the least of what is asked."""
         names = seeker.request.amounts
         best: tuple[int, int, tuple[Share, ...]] | None = None
@@ -241,7 +241,7 @@ class Bundles:
 
     def _chosen(
         self,
-        seeker: Seeker,
+        seeker: GroupWaiter,
         free: Mapping[str, int],
         left: Mapping[tuple[str, int], int],
     ) -> tuple[Share, ...] | None:
@@ -317,7 +317,7 @@ class _Aside:
         return delays_nobody(total, held, self._waiting[key], amount)
 
 
-def _has_not_begun(seeker: Seeker) -> bool:
+def _has_not_begun(seeker: GroupWaiter) -> bool:
     return seeker.priority is not Priority.GOES_ON
 
 

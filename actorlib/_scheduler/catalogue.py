@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple, final
 from actorlib._core.resources import Resources, add
 from actorlib._core.validation import closest
 from actorlib._scheduler.explain import models
-from actorlib._scheduler.request import ANYWHERE, Gang, Make, Where, make_of
+from actorlib._scheduler.request import (
+    ANYWHERE,
+    DeviceConstraints,
+    DeviceModel,
+    Gang,
+    make_of,
+)
 from actorlib.accelerators.types import canonical, matcher
 from actorlib.exceptions import ActorUnschedulableError
 
@@ -38,7 +44,7 @@ class Demand(NamedTuple):
     """
 
     request: Resources
-    where: Where
+    where: DeviceConstraints
 
 
 def type_names(devices: Mapping[str, Sequence[Device]]) -> list[str]:
@@ -64,7 +70,7 @@ class Catalogue:
         self, devices: Mapping[str, Sequence[Device]], declared: Iterable[str]
     ) -> None:
         self._devices = devices
-        self._makes: dict[Make, Device] = {}
+        self._makes: dict[DeviceModel, Device] = {}
         for listed in devices.values():
             for device in listed:
                 self._makes.setdefault(make_of(device), device)
@@ -73,7 +79,7 @@ class Catalogue:
             for name in declared
             if name.startswith(TYPE_PREFIX)
         ]
-        self._meanings: dict[str, tuple[str, frozenset[Make]]] = {}
+        self._meanings: dict[str, tuple[str, frozenset[DeviceModel]]] = {}
 
     def demand(
         self,
@@ -100,7 +106,7 @@ class Catalogue:
         """
         if not options.has_wishes:
             return Demand(options.request, ANYWHERE)
-        request, makes = options.request, frozenset[Make]()
+        request, makes = options.request, frozenset[DeviceModel]()
         kinds = [kind for kind in request.amounts if kind in self._devices]
         if options.accelerator_type is not None:
             name, makes = self._meaning(options.accelerator_type)
@@ -121,7 +127,7 @@ class Catalogue:
                     f"{label} is to be near an actor that holds no "
                     f"{' or '.join(kinds) or 'device'}: leave near out"
                 )
-        where = Where(
+        where = DeviceConstraints(
             spread=options.placement == "spread",
             makes=makes or None,  # a type that is merely declared is of no device
             only=frozenset(only) or None,
@@ -140,9 +146,9 @@ class Catalogue:
             strategy: How they are to lie.
         """
         named: list[Resources] = []
-        makes: list[frozenset[Make] | None] = []
+        makes: list[frozenset[DeviceModel] | None] = []
         for bundle in bundles:
-            wished, amounts = frozenset[Make](), dict[str, int]()
+            wished, amounts = frozenset[DeviceModel](), dict[str, int]()
             for name, amount in bundle.amounts.items():
                 known = name
                 if name.startswith(TYPE_PREFIX):
@@ -154,7 +160,9 @@ class Catalogue:
         total: dict[str, int] = {}
         for bundle in named:
             total = add(total, bundle.amounts)
-        return Demand(Resources.of(total), Where(gang=Gang(named, strategy, makes)))
+        return Demand(
+            Resources.of(total), DeviceConstraints(gang=Gang(named, strategy, makes))
+        )
 
     def refusal(self, label: str, request: Resources) -> str | None:
         """Why no machine like this grants a request for a type that is not here.
@@ -202,7 +210,7 @@ class Catalogue:
         rest = request.amounts.items()
         return Resources.of({n: a for n, a in rest if not n.startswith(TYPE_PREFIX)})
 
-    def _meaning(self, asked: str) -> tuple[str, frozenset[Make]]:
+    def _meaning(self, asked: str) -> tuple[str, frozenset[DeviceModel]]:
         """The type that a user means, and the makes that are of it.
 
         What is merely declared is of no make; what is not here keeps its name.

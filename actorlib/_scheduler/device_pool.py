@@ -55,12 +55,12 @@ from actorlib._scheduler.bundle_arrangement import (
     arrange,
 )
 from actorlib._scheduler.free_levels import (
-    Levels,
+    FreeLevels,
 )
 from actorlib._scheduler.request import (
     ANYWHERE,
-    Make,
-    Where,
+    DeviceConstraints,
+    DeviceModel,
     make_of,
 )
 from actorlib._scheduler.topology import (
@@ -92,7 +92,7 @@ if TYPE_CHECKING:
     )
 
 
-class Reach(NamedTuple):
+class Candidates(NamedTuple):
     """Devices that a request may get: all of some makes, or single ones.
 
     Of a hundred thousand devices of four makes the makes are four.
@@ -102,12 +102,12 @@ class Reach(NamedTuple):
         indices: The indices of the others.
     """
 
-    makes: frozenset[Make]
+    makes: frozenset[DeviceModel]
     indices: frozenset[int]
 
 
 @final
-class Barred(Collection[int]):
+class Reserved(Collection[int]):
     """The indices of devices that are spoken for, kept by makes where it can be.
 
     Args:
@@ -122,12 +122,14 @@ class Barred(Collection[int]):
     __slots__ = ("_by_make", "_left", "_make_of", "indices", "makes")
 
     def __init__(
-        self, by_make: Mapping[Make, Sequence[int]], make_of: Mapping[int, Make]
+        self,
+        by_make: Mapping[DeviceModel, Sequence[int]],
+        make_of: Mapping[int, DeviceModel],
     ) -> None:
         self._by_make = by_make
         self._make_of = make_of
         self._left = {make: len(each) for make, each in by_make.items()}
-        self.makes: set[Make] = set()
+        self.makes: set[DeviceModel] = set()
         self.indices: set[int] = set()
 
     def __contains__(self, index: object) -> bool:
@@ -148,7 +150,7 @@ class Barred(Collection[int]):
         """Whether nothing is left."""
         return len(self.makes) == len(self._left)
 
-    def add(self, reach: Reach) -> None:
+    def add(self, reach: Candidates) -> None:
         """Bars what a request may get."""
         self.makes |= reach.makes
         for index in reach.indices - self.indices:
@@ -158,13 +160,13 @@ class Barred(Collection[int]):
             if not self._left[make]:
                 self.makes.add(make)
 
-    def covers(self, reach: Reach) -> bool:
+    def covers(self, reach: Candidates) -> bool:
         """Whether nothing is left of what a request may get."""
         return reach.makes <= self.makes and all(i in self for i in reach.indices)
 
 
 @final
-class Scopes:
+class ConstraintResolver:
     """What wishes leave of the devices of one kind.
 
     Args:
@@ -183,7 +185,7 @@ class Scopes:
         self._kind = kind
         self._devices = devices
         self._linked_to: dict[tuple[str, str], list[int]] = {}
-        self.by_make: dict[Make, list[int]] = {}
+        self.by_make: dict[DeviceModel, list[int]] = {}
         for device in devices:
             self.by_make.setdefault(make_of(device), []).append(device.index)
             for key in device.peers:
@@ -198,25 +200,25 @@ class Scopes:
         """Whether a device is one of these."""
         return device.kind == self._kind.name
 
-    def makes(self, where: Where) -> Collection[Make]:
+    def makes(self, where: DeviceConstraints) -> Collection[DeviceModel]:
         """The makes that are wished for; a wish for other kinds is none of ours."""
         wanted = where.makes
         if wanted is None or all(make.kind != self._kind.name for make in wanted):
             return self.by_make
         return [make for make in self.by_make if make in wanted]
 
-    def of_makes(self, makes: Collection[Make] | None) -> frozenset[int] | None:
+    def of_makes(self, makes: Collection[DeviceModel] | None) -> frozenset[int] | None:
         """The devices of some makes; None for every one, if they are of other kinds."""
         mine = [make for make in makes or () if make.kind == self._kind.name]
         if not mine:
             return None
         return frozenset(i for make in mine for i in self.by_make.get(make, ()))
 
-    def apart(self, where: Where) -> set[int]:
+    def apart(self, where: DeviceConstraints) -> set[int]:
         """The devices that it is to be apart from."""
         return {device.index for device in where.apart if self.has(device)}
 
-    def has_room(self, units: int, where: Where) -> bool:
+    def has_room(self, units: int, where: DeviceConstraints) -> bool:
         """Whether a request would find room if nothing were taken."""
         count = -(-units // UNITS)
         named = self.named(where)
@@ -231,17 +233,17 @@ class Scopes:
                 left[make.family] = left.get(make.family, 0) + there
         return max(left.values(), default=0) >= count
 
-    def reach(self, where: Where) -> Reach:
+    def reach(self, where: DeviceConstraints) -> Candidates:
         """The devices that a request may get at all, makes by makes where it can be."""
         if self.named(where) is None and not self.apart(where):
-            return Reach(frozenset(self.makes(where)), frozenset())
-        return Reach(frozenset(), self.scope(where) or frozenset())
+            return Candidates(frozenset(self.makes(where)), frozenset())
+        return Candidates(frozenset(), self.scope(where) or frozenset())
 
-    def barred(self) -> Barred:
+    def barred(self) -> Reserved:
         """A set of devices that are spoken for, with none in it."""
-        return Barred(self.by_make, self.make_of)
+        return Reserved(self.by_make, self.make_of)
 
-    def scope(self, where: Where) -> frozenset[int] | None:
+    def scope(self, where: DeviceConstraints) -> frozenset[int] | None:
         """The devices that a request may get at all; None for every one."""
         named = self.named(where)
         if named is not None:
@@ -252,7 +254,7 @@ class Scopes:
         wished = (index for make in makes for index in self.by_make[make])
         return frozenset(wished).difference(apart)
 
-    def named(self, where: Where) -> list[int] | None:
+    def named(self, where: DeviceConstraints) -> list[int] | None:
         """The devices that are wished for one by one, the best first; None for all."""
         ranks: dict[int, int] | None = None
         near = [device for device in where.near or () if self.has(device)]
@@ -277,7 +279,9 @@ class Scopes:
         ]
         return sorted(wished, key=ranks.__getitem__)
 
-    def joinable(self, count: int, named: Sequence[int], where: Where) -> list[int]:
+    def joinable(
+        self, count: int, named: Sequence[int], where: DeviceConstraints
+    ) -> list[int]:
         """Without the parts of cards, unless one is asked or they are named."""
         is_meant = any(self.has(device) for device in where.only or ())
         return [
@@ -346,11 +350,11 @@ class DevicePool:
         self._free = [UNITS] * len(devices)
         self._idle: dict[Gang, Arranged] = {}
         self._has_links = any(device.peers for device in devices)
-        self.scopes = Scopes(kind, self.devices)
-        self._levels: dict[Make, Levels] = {}
-        self._levels_of: list[Levels] = [Levels()] * len(devices)
+        self.scopes = ConstraintResolver(kind, self.devices)
+        self._levels: dict[DeviceModel, FreeLevels] = {}
+        self._levels_of: list[FreeLevels] = [FreeLevels()] * len(devices)
         for make, indices in self.scopes.by_make.items():
-            levels = self._levels[make] = Levels()
+            levels = self._levels[make] = FreeLevels()
             levels.fill(UNITS, indices)
             for index in indices:
                 self._levels_of[index] = levels
@@ -359,7 +363,10 @@ class DevicePool:
         self._sole = next(iter(self._levels.values())) if is_usual else None
 
     def choose(
-        self, units: int, where: Where = ANYWHERE, barred: Collection[int] = NOBODY
+        self,
+        units: int,
+        where: DeviceConstraints = ANYWHERE,
+        barred: Collection[int] = NOBODY,
     ) -> list[int] | None:
         """The devices that :meth:`take` would take now; nothing is taken.
 
@@ -380,7 +387,7 @@ class DevicePool:
         if named is not None:
             usable = [index for index in named if index not in barred]
             return self._of_named(units, usable, where, self._free)
-        if isinstance(barred, Barred) and barred.makes:
+        if isinstance(barred, Reserved) and barred.makes:
             left = frozenset(self.scopes.makes(where)).difference(barred.makes)
             if not left:
                 return None
@@ -391,7 +398,10 @@ class DevicePool:
             return self._of_makes(units, where)
 
     def take(
-        self, units: int, where: Where = ANYWHERE, barred: Collection[int] = NOBODY
+        self,
+        units: int,
+        where: DeviceConstraints = ANYWHERE,
+        barred: Collection[int] = NOBODY,
     ) -> tuple[Share, ...] | None:
         """Takes a share of one device, or several whole ones.
 
@@ -420,7 +430,7 @@ class DevicePool:
             self._move(index, self._free[index] - each)
         return tuple(Share(self.devices[index], each) for index in chosen)
 
-    def _take_share(self, levels: Levels, units: int) -> tuple[Share, ...] | None:
+    def _take_share(self, levels: FreeLevels, units: int) -> tuple[Share, ...] | None:
         level = levels.tightest(units)
         if level < 0:
             return None
@@ -443,13 +453,13 @@ class DevicePool:
                 raise ValueError(f"{share} was not taken: {self._free[index]} are free")
             self._move(index, level)
 
-    def could_fit(self, units: int, where: Where = ANYWHERE) -> bool:
+    def could_fit(self, units: int, where: DeviceConstraints = ANYWHERE) -> bool:
         """Whether :meth:`take` would find room if nothing were taken."""
         if where.gang is not None:
             return self.idle(where.gang).devices is not None
         return not self.kind.fault(units) and self.scopes.has_room(units, where)
 
-    def never_fits(self, units: int, where: Where = ANYWHERE) -> bool:
+    def never_fits(self, units: int, where: DeviceConstraints = ANYWHERE) -> bool:
         """Whether it is certain that :meth:`could_fit` is right in saying no."""
         if where.gang is not None:
             idle = self.idle(where.gang)
@@ -457,7 +467,7 @@ class DevicePool:
         return not self.could_fit(units, where)
 
     def choose_within(
-        self, units: int, free: Mapping[int, int], where: Where = ANYWHERE
+        self, units: int, free: Mapping[int, int], where: DeviceConstraints = ANYWHERE
     ) -> list[int] | None:
         """The devices that a request gets of some that are set apart from the rest.
 
@@ -480,7 +490,7 @@ class DevicePool:
         return self._of_named(units, usable, where, free)
 
     def could_fit_within(
-        self, units: int, free: Mapping[int, int], where: Where = ANYWHERE
+        self, units: int, free: Mapping[int, int], where: DeviceConstraints = ANYWHERE
     ) -> bool:
         """Whether a request finds room where so much is free, by index."""
         if where.gang is not None:
@@ -524,15 +534,15 @@ class DevicePool:
             return self.idle(gang).devices
         return arrange(self, gang, free).devices
 
-    def scope(self, where: Where) -> frozenset[int] | None:
+    def scope(self, where: DeviceConstraints) -> frozenset[int] | None:
         """The devices that a request may get at all; None for every one."""
         return self.scopes.scope(where)
 
-    def of_makes(self, makes: Collection[Make] | None) -> frozenset[int] | None:
+    def of_makes(self, makes: Collection[DeviceModel] | None) -> frozenset[int] | None:
         """The devices of some makes; None for every one, if they are of other kinds."""
         return self.scopes.of_makes(makes)
 
-    def could_meet(self, one: Where, other: Where) -> bool:
+    def could_meet(self, one: DeviceConstraints, other: DeviceConstraints) -> bool:
         """Whether there is a device that two requests may both get."""
         mine, theirs = self.scope(one), self.scope(other)
         return mine is None or theirs is None or not mine.isdisjoint(theirs)
@@ -566,7 +576,7 @@ class DevicePool:
 
     # Choosing among all devices, by make.
 
-    def _of_makes(self, units: int, where: Where) -> list[int] | None:
+    def _of_makes(self, units: int, where: DeviceConstraints) -> list[int] | None:
         if units > UNITS:
             return self._several(units, where)
         best: tuple[int, int] | None = None
@@ -584,7 +594,7 @@ class DevicePool:
             return self._together(1, self._wholly_free(where, LOOK))
         return [best[1]]
 
-    def _several(self, units: int, where: Where) -> list[int] | None:
+    def _several(self, units: int, where: DeviceConstraints) -> list[int] | None:
         count, part = divmod(units, UNITS)
         if part:
             return None
@@ -597,7 +607,7 @@ class DevicePool:
         return self._together(count, free)
 
     def _wholly_free(
-        self, where: Where, count: int, *, with_parts: bool = True
+        self, where: DeviceConstraints, count: int, *, with_parts: bool = True
     ) -> list[int]:
         """The first wholly free devices of every make, ascending."""
         return sorted(
@@ -646,7 +656,7 @@ class DevicePool:
         self,
         units: int,
         named: Sequence[int],
-        where: Where,
+        where: DeviceConstraints,
         levels: Sequence[int] | Mapping[int, int],
     ) -> list[int] | None:
         if units > UNITS:

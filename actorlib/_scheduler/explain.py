@@ -36,7 +36,7 @@ from actorlib._scheduler.device_pool import (
 )
 from actorlib._scheduler.request import (
     ANYWHERE,
-    Where,
+    DeviceConstraints,
 )
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from actorlib._scheduler.bundles import (
         Bundles,
-        Seeker,
+        GroupWaiter,
     )
     from actorlib._scheduler.device_pool import (
         DevicePool,
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 
 
 def refusal(
-    ledger: Ledger, label: str, request: Resources, where: Where = ANYWHERE
+    ledger: Ledger, label: str, request: Resources, where: DeviceConstraints = ANYWHERE
 ) -> str:
     """Why a request that is not feasible never will be, and what to do about it.
 
@@ -107,7 +107,7 @@ def refusal(
 
 
 def shortage(
-    ledger: Ledger, label: str, request: Resources, where: Where = ANYWHERE
+    ledger: Ledger, label: str, request: Resources, where: DeviceConstraints = ANYWHERE
 ) -> str:
     """Why a request is not granted now: what it lacks, and what is free.
 
@@ -127,7 +127,10 @@ def shortage(
 
 
 def held_by(
-    ledger: Ledger, request: Resources, where: Where, titles: Mapping[int, str]
+    ledger: Ledger,
+    request: Resources,
+    where: DeviceConstraints,
+    titles: Mapping[int, str],
 ) -> str:
     """Who holds what a request lacks now, to end a sentence; or nothing.
 
@@ -173,7 +176,7 @@ def survey(
     ledger: Ledger,
     label: str,
     request: Resources,
-    where: Where,
+    where: DeviceConstraints,
     lease: Lease | None,
 ) -> str:
     """Where a request would go now, or what stands in its way, device by device.
@@ -216,7 +219,9 @@ def models(devices: Collection[Device]) -> str:
     )
 
 
-def _unwished(ledger: Ledger, label: str, lacking: dict[str, int], where: Where) -> str:
+def _unwished(
+    ledger: Ledger, label: str, lacking: dict[str, int], where: DeviceConstraints
+) -> str:
     anyway = ledger.never(Resources(lacking))
     kind = next(name for name in lacking if name not in anyway)
     pool = ledger.pools[kind]
@@ -230,7 +235,7 @@ def _unwished(ledger: Ledger, label: str, lacking: dict[str, int], where: Where)
     )
 
 
-def _wish(where: Where) -> str:
+def _wish(where: DeviceConstraints) -> str:
     wishes: list[str] = []
     if where.makes is not None:
         types = sorted({make.type or make.model or make.family for make in where.makes})
@@ -257,7 +262,7 @@ def _inventory(ledger: Ledger, name: str) -> str:
     return f"no {name}" if name in OWN_KEYWORDS else f"no {name}, only {rest}"
 
 
-def _short(ledger: Ledger, name: str, amount: int, where: Where) -> str:
+def _short(ledger: Ledger, name: str, amount: int, where: DeviceConstraints) -> str:
     total = format_amount(name, ledger.capacity.amounts[name])
     pool, free = ledger.pools.get(name), ledger.free(name)
     if not free:
@@ -285,7 +290,7 @@ def _short(ledger: Ledger, name: str, amount: int, where: Where) -> str:
 
 
 def _verdicts(
-    pool: DevicePool, amount: int, where: Where, chosen: Collection[Device]
+    pool: DevicePool, amount: int, where: DeviceConstraints, chosen: Collection[Device]
 ) -> Iterator[str]:
     scope = pool.scope(where)
     need = min(amount, UNITS)
@@ -330,7 +335,7 @@ _INSTEAD = {STRICT_SPREAD: SPREAD}
 
 
 def group_refusal(
-    ledger: Ledger, label: str, request: Resources, where: Where
+    ledger: Ledger, label: str, request: Resources, where: DeviceConstraints
 ) -> str | None:
     """Why a group can never be reserved, and what to do about it.
 
@@ -366,7 +371,9 @@ def group_refusal(
     )
 
 
-def group_shortage(ledger: Ledger, label: str, request: Resources, where: Where) -> str:
+def group_shortage(
+    ledger: Ledger, label: str, request: Resources, where: DeviceConstraints
+) -> str:
     """Why a group is not reserved now: what it lacks, and what is free."""
     never = group_refusal(ledger, label, request, where)
     if never is not None or where.gang is None:
@@ -388,7 +395,7 @@ def group_shortage(ledger: Ledger, label: str, request: Resources, where: Where)
 
 
 def member_shortage(
-    label: str, bundles: Bundles, seeker: Seeker, titles: Mapping[int, str]
+    label: str, bundles: Bundles, seeker: GroupWaiter, titles: Mapping[int, str]
 ) -> str:
     """Why an actor is not let into its group now, and who has what it asks.
 
@@ -420,7 +427,7 @@ def member_shortage(
     )
 
 
-def member_refusal(label: str, seeker: Seeker) -> str:
+def member_refusal(label: str, seeker: GroupWaiter) -> str:
     """Why an actor can never be let into its group.
 
     Args:

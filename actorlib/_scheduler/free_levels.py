@@ -23,7 +23,7 @@ _SPARE = 16
 
 
 @final
-class Levels:
+class FreeLevels:
     """A set of device indices, each on a level."""
 
     __slots__ = ("_at", "_in_use")

@@ -21,7 +21,7 @@ from actorlib._core.resources import (
     format_named,
 )
 from actorlib._scheduler.device_pool import NOBODY, DevicePool
-from actorlib._scheduler.request import ANYWHERE, Where
+from actorlib._scheduler.request import ANYWHERE, DeviceConstraints
 from actorlib.accelerators.base import Lease, Share
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Ledger:
     def try_acquire(
         self,
         request: Resources,
-        where: Where = ANYWHERE,
+        where: DeviceConstraints = ANYWHERE,
         barred: Mapping[str, Collection[int]] | None = None,
     ) -> Lease | None:
         """Grants a request if all of it is free, and nothing of it otherwise.
@@ -141,7 +141,9 @@ class Ledger:
         """Notes that a lease comes back by itself: a function that runs holds it."""
         self._passing.add(id(lease))
 
-    def could_come(self, request: Resources, where: Where = ANYWHERE) -> bool:
+    def could_come(
+        self, request: Resources, where: DeviceConstraints = ANYWHERE
+    ) -> bool:
         """Whether a request can be granted as soon as the functions that run are done.
 
         What actors hold, and functions that wait for others, may never come back.
@@ -195,7 +197,7 @@ class Ledger:
             raise LookupError(f"the lease on {Resources(lease.amounts)} is not held")
         self._passing.discard(id(lease))
 
-    def feasible(self, request: Resources, where: Where = ANYWHERE) -> bool:
+    def feasible(self, request: Resources, where: DeviceConstraints = ANYWHERE) -> bool:
         """Whether it is certain that a request could be granted if nothing else were.
 
         The bundles of a gang may fit where no way to pack them was found: then this is
@@ -208,7 +210,9 @@ class Ledger:
             for name, amount in request.amounts.items()
         )
 
-    def never(self, request: Resources, where: Where = ANYWHERE) -> dict[str, int]:
+    def never(
+        self, request: Resources, where: DeviceConstraints = ANYWHERE
+    ) -> dict[str, int]:
         """What of a request surely could not be granted, even if nothing else were."""
         has = self.capacity.amounts
         return {
@@ -221,7 +225,9 @@ class Ledger:
             )
         }
 
-    def lacking(self, request: Resources, where: Where = ANYWHERE) -> dict[str, int]:
+    def lacking(
+        self, request: Resources, where: DeviceConstraints = ANYWHERE
+    ) -> dict[str, int]:
         """What of a request is not free now."""
         return {
             name: amount

@@ -26,7 +26,7 @@ from actorlib._core.kinds import (
     UNITS,
 )
 from actorlib._core.notifier import (
-    Moment,
+    Notifier,
 )
 from actorlib._core.resources import (
     counted,
@@ -37,7 +37,7 @@ from actorlib._core.snapshot import (
 )
 from actorlib._scheduler.bundles import (
     Bundles,
-    Seeker,
+    GroupWaiter,
     divided,
 )
 from actorlib._scheduler.explain import (
@@ -78,7 +78,7 @@ if TYPE_CHECKING:
         LongWaits,
     )
     from actorlib._scheduler.request import (
-        Where,
+        DeviceConstraints,
     )
     from actorlib._scheduler.scheduler import (
         Scheduler,
@@ -140,9 +140,9 @@ class Group:
         self._scheduler = scheduler
         self._loop = loop
         self._home = home
-        self._ready = Moment(loop)
-        self._gone = Moment(loop)
-        self._seekers: dict[asyncio.Future[Lease], Seeker] = {}
+        self._ready = Notifier(loop)
+        self._gone = Notifier(loop)
+        self._seekers: dict[asyncio.Future[Lease], GroupWaiter] = {}
         self._bundles: Bundles | None = None
         self._promise: asyncio.Future[Lease] | None = None
         self._demand = scheduler.catalogue.demand_of_group(spec.amounts, spec.strategy)
@@ -223,7 +223,7 @@ class Group:
 
     # Those inside.
 
-    def enter(self, seeker: Seeker) -> asyncio.Future[Lease]:
+    def enter(self, seeker: GroupWaiter) -> asyncio.Future[Lease]:
         """Asks for a part of a bundle: done at once, or when its turn has come."""
         promise: asyncio.Future[Lease] = self._loop.create_future()
         if self.infeasible:
@@ -242,7 +242,9 @@ class Group:
         """How many wait for a place inside."""
         return len(self._seekers)
 
-    def wish_anew(self, promise: asyncio.Future[Lease], where: Where) -> None:
+    def wish_anew(
+        self, promise: asyncio.Future[Lease], where: DeviceConstraints
+    ) -> None:
         """Lets someone who waits wish for other devices; its turn stays the same."""
         if promise in self._seekers and self._bundles is not None:
             self._seekers[promise] = replace(self._seekers[promise], where=where)
@@ -294,15 +296,17 @@ class Group:
         self.members.pop(actor, None)
         self._give_back()
 
-    def survey(self, label: str, request: Resources, where: Where, index: int) -> str:
+    def survey(
+        self, label: str, request: Resources, where: DeviceConstraints, index: int
+    ) -> str:
         """Whether an actor would be let in now, or what stands in its way."""
-        asked = Seeker(
+        asked = GroupWaiter(
             holder="", label=label, request=request, where=where, index=index
         )
         reason = self.explain_member(asked)
         return self.refusal_of(asked) or reason
 
-    def explain_member(self, seeker: Seeker) -> str:
+    def explain_member(self, seeker: GroupWaiter) -> str:
         """Why an actor is not let in now."""
         if self._bundles is None:
             return f"{seeker.label} waits for its group: {self.explain()}"
@@ -317,7 +321,7 @@ class Group:
         others = f" and {len(ahead) - 1} more" if ahead[1:] else ""
         return f"{reason}. Waiting there too: {ahead[0]}{others}" if ahead else reason
 
-    def refusal_of(self, seeker: Seeker) -> str:
+    def refusal_of(self, seeker: GroupWaiter) -> str:
         """Why someone can never be let in, as far as that is known; else nothing."""
         if self._bundles is None or self._bundles.could_fit(seeker):
             return ""

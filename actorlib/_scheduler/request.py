@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from actorlib.accelerators.base import Device
 
 
-class Make(NamedTuple):
+class DeviceModel(NamedTuple):
     """What devices are alike in.
 
     Attributes:
@@ -41,9 +41,9 @@ class Make(NamedTuple):
     size: int | None = None
 
 
-def make_of(device: Device) -> Make:
+def make_of(device: Device) -> DeviceModel:
     """The make of a device."""
-    return Make(
+    return DeviceModel(
         device.kind,
         device.family,
         device.type,
@@ -74,7 +74,7 @@ class Gang:
         self,
         bundles: Sequence[Resources],
         strategy: str,
-        makes: Sequence[frozenset[Make] | None] | None = None,
+        makes: Sequence[frozenset[DeviceModel] | None] | None = None,
     ) -> None:
         self.bundles = tuple(bundles)
         self.strategy = strategy
@@ -98,7 +98,7 @@ class Gang:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Where:
+class DeviceConstraints:
     """Which of the devices with room a request wishes for.
 
     Attributes:
@@ -112,11 +112,11 @@ class Where:
     """
 
     spread: bool = False
-    makes: frozenset[Make] | None = None
+    makes: frozenset[DeviceModel] | None = None
     only: frozenset[Device] | None = None
     near: frozenset[Device] | None = None
     apart: frozenset[Device] = frozenset()
     gang: Gang | None = None
 
 
-ANYWHERE = Where()
+ANYWHERE = DeviceConstraints()

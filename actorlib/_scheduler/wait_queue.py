@@ -83,7 +83,7 @@ from typing import (
 
 from actorlib._scheduler.request import (
     ANYWHERE,
-    Where,
+    DeviceConstraints,
 )
 
 if TYPE_CHECKING:
@@ -98,8 +98,8 @@ if TYPE_CHECKING:
         Resources,
     )
     from actorlib._scheduler.device_pool import (
-        Barred,
-        Reach,
+        Candidates,
+        Reserved,
     )
     from actorlib._scheduler.ledger import (
         Ledger,
@@ -193,12 +193,12 @@ class Waiter:
     number: int
     label: str
     request: Resources
-    where: Where = ANYWHERE
+    where: DeviceConstraints = ANYWHERE
     priority: Priority = Priority.USUAL
 
 
 @final
-class Line:
+class WaitQueue:
     """Those who wait for one ledger, in order of arrival.
 
     Args:
@@ -210,8 +210,10 @@ class Line:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._numbers = itertools.count()
-        self._lanes: dict[tuple[Asked, Where, Priority], _Lane] = {}
-        self._wishes: dict[tuple[frozenset[str], Where, Priority], _Wish] = {}
+        self._lanes: dict[tuple[Asked, DeviceConstraints, Priority], _Lane] = {}
+        self._wishes: dict[
+            tuple[frozenset[str], DeviceConstraints, Priority], _Wish
+        ] = {}
         # Who came first in each lane, in order; apart, those of functions that go on.
         self._heads: dict[bool, list[tuple[int, _Lane]]] = {True: [], False: []}
         self._beside: OrderedDict[int, Waiter] = OrderedDict()
@@ -224,7 +226,7 @@ class Line:
     def pass_by(
         self,
         request: Resources,
-        where: Where = ANYWHERE,
+        where: DeviceConstraints = ANYWHERE,
         priority: Priority = Priority.USUAL,
     ) -> Lease | None:
         """Grants a newcomer's request, if it need not stand in line.
@@ -250,7 +252,7 @@ class Line:
         self,
         label: str,
         request: Resources,
-        where: Where = ANYWHERE,
+        where: DeviceConstraints = ANYWHERE,
         priority: Priority = Priority.USUAL,
     ) -> Waiter:
         """Puts a request at the end: one that :meth:`pass_by` has just not granted."""
@@ -264,7 +266,7 @@ class Line:
         self._stand(waiter)
         return waiter
 
-    def wish_anew(self, waiter: Waiter, where: Where) -> Waiter:
+    def wish_anew(self, waiter: Waiter, where: DeviceConstraints) -> Waiter:
         """Lets someone wish for other devices; the order of arrival is the same.
 
         Raises:
@@ -329,7 +331,11 @@ class Line:
             insort(heads, (lane.head, lane))
 
     def _lane(
-        self, asked: Asked, where: Where, priority: Priority, request: Resources
+        self,
+        asked: Asked,
+        where: DeviceConstraints,
+        priority: Priority,
+        request: Resources,
     ) -> _Lane:
         key = frozenset(request.amounts), where, priority
         wish = self._wishes.get(key)
@@ -409,7 +415,7 @@ class _Wish:
         self,
         ledger: Ledger,
         names: frozenset[str],
-        where: Where,
+        where: DeviceConstraints,
         priority: Priority,
         *,
         is_sure: bool,
@@ -513,14 +519,14 @@ class _Ahead:
         self.asked: Counter[str] = Counter()
         self.some: dict[str, list[_Some]] = {}
         self.closed: set[str] = set()
-        self.barred: dict[str, Barred] = {}
+        self.barred: dict[str, Reserved] = {}
 
     def grant(self, waiter: Waiter) -> Lease | None:
         """A lease on what those who came before someone leave, or None."""
         return self.lease(waiter.request, waiter.where, waiter.number)
 
     def lease(
-        self, request: Resources, where: Where, number: int | None = None
+        self, request: Resources, where: DeviceConstraints, number: int | None = None
     ) -> Lease | None:
         """A lease on what is left, or None.
 
@@ -612,7 +618,7 @@ class _Ahead:
         total = self._ledger.capacity.amounts[name]
         return delays_nobody(total, held, +waiting, amount)
 
-    def _covers(self, name: str, reach: Reach) -> bool:
+    def _covers(self, name: str, reach: Candidates) -> bool:
         barred = self.barred.get(name)
         return barred is not None and barred.covers(reach)
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 
-class Spare:
+class FdReserve:
     """A descriptor in reserve, for a process that may open no more of them.
 
     It is given up for as long as it takes to do something with another one.

@@ -16,10 +16,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from actorlib._shm.allocator import PAGE
-from actorlib._shm.fd_reserve import Spare
+from actorlib._shm.fd_reserve import FdReserve
 from actorlib._shm.payload import Shared, aligned, block_id
 from actorlib._shm.segments import Budget, Segment, Shown
-from actorlib._shm.store import Store
+from actorlib._shm.store import SegmentStore
 from actorlib._shm.views import telling
 from actorlib.exceptions import ObjectStoreFullError, ProtocolError
 
@@ -77,12 +77,12 @@ class Memory:
         self.sizes: dict[bytes, int] | None = None
         self.settings = Settings()
         self.budget: Budget | None = None
-        self.spare = Spare()
+        self.spare = FdReserve()
         self._prefix = b""
         self._holder: Holder
         self._process = 0
         self._is_counted = False
-        self._store: Store | None = None
+        self._store: SegmentStore | None = None
         self._shown: dict[bytes, Shown] = {}
         self._last = telling(self._unhold)
         self._has_warned = False
@@ -110,7 +110,9 @@ class Memory:
         if self.budget is not None:
             self.spare.reserve()
             # The owner takes nothing from others that could be cut while it is read.
-            self._store = Store(prefix, self.budget, tidy, only_sealed=not is_counted)
+            self._store = SegmentStore(
+                prefix, self.budget, tidy, only_sealed=not is_counted
+            )
 
     # What this process sends.
 

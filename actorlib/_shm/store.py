@@ -28,7 +28,7 @@ _AMPLE = 2
 """The part of the budget above which nobody keeps anything warm: others may need it."""
 
 
-class Store:
+class SegmentStore:
     """The segments of this process, and the blocks in them.
 
     Args:

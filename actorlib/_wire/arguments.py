@@ -27,7 +27,7 @@ from typing import (
 
 from actorlib._core.engine import (
     Engine,
-    Hold,
+    HandlePin,
     collecting,
     current_engine,
     traveller,
@@ -110,8 +110,8 @@ class Lent(NamedTuple):
         return _borrow, tuple(self)
 
 
-def _borrow(actor_id: ActorId, interface: Interface, name: str | None) -> Hold:
-    return Hold(current_engine(), actor_id, interface, name)
+def _borrow(actor_id: ActorId, interface: Interface, name: str | None) -> HandlePin:
+    return HandlePin(current_engine(), actor_id, interface, name)
 
 
 class Sharing(Engine, Protocol):

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from actorlib._shm.payload import Buffer
-    from actorlib._wire.fd_passing import Showing
+    from actorlib._wire.fd_passing import SegmentSharing
     from actorlib._wire.messages import Frame
 
 S = TypeVar("S")
@@ -71,7 +71,7 @@ class Channel:
         receive: Callable[[list[Frame]], None],
         lost: Callable[[Exception | None], None],
         *,
-        showing: Showing | None = None,
+        showing: SegmentSharing | None = None,
         decoder: FrameDecoder | None = None,
         pause_above: int | None = None,
     ) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from actorlib._shm.payload import Buffer
-    from actorlib._wire.fd_passing import Showing
+    from actorlib._wire.fd_passing import SegmentSharing
     from actorlib._wire.messages import Frame
 
 _timeval = struct.Struct("ll")
@@ -46,7 +46,7 @@ class Pipe:
     def __init__(
         self,
         sock: socket.socket,
-        showing: Showing | None = None,
+        showing: SegmentSharing | None = None,
         decoder: FrameDecoder | None = None,
     ) -> None:
         sock.setblocking(True)  # noqa: FBT003  # the socket API

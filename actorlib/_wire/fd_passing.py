@@ -64,7 +64,7 @@ _CLOSED_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 """Has the kernel keep what comes from programs that are started here."""
 
 
-class Side:
+class FdSocket:
     """One end of that socket.
 
     Args:
@@ -124,7 +124,7 @@ def put(sock: socket.socket, data: bytes, fd: int) -> int:
     return sock.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
 
 
-def first(sock: socket.socket, nbytes: int) -> tuple[bytes, Side | None]:
+def first(sock: socket.socket, nbytes: int) -> tuple[bytes, FdSocket | None]:
     """Reads the first bytes of a pipe, and the side socket that may come with them.
 
     Raises:
@@ -134,7 +134,7 @@ def first(sock: socket.socket, nbytes: int) -> tuple[bytes, Side | None]:
     data, fds, _ = _received(sock, nbytes)
     if not fds:
         return data, None
-    return data, Side(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fds[0]))
+    return data, FdSocket(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fds[0]))
 
 
 def _received(
@@ -156,7 +156,7 @@ def _received(
     return data, fds, bool(flags & _CUT_SHORT)
 
 
-class Showing:
+class SegmentSharing:
     """Shared memory as it is spoken of on one pipe.
 
     Args:
@@ -176,7 +176,7 @@ class Showing:
         self.known: set[bytes] = set()
         self.links: dict[int, int] = {}
         self._maker = maker
-        self._side: Side | None = None
+        self._side: FdSocket | None = None
 
     def begin(self, sock: socket.socket, slot: int) -> None:
         """Tells a worker how much it may touch, and gives it its side socket.
@@ -195,7 +195,7 @@ class Showing:
             ours, theirs = socket.socketpair()
         except OSError:  # no more files
             return
-        self._side = Side(ours)
+        self._side = FdSocket(ours)
         table = {"slot": slot, "limit": budget.limit, "settings": tuple(settings)}
         told = cast("bytes", encode((table,)))
         try:
@@ -354,13 +354,13 @@ class Showing:
             side.skip()
         return fd
 
-    def _known_side(self) -> Side:
+    def _known_side(self) -> FdSocket:
         if self._side is None:
             raise ProtocolError("a segment was told of, and there is no side socket")
         return self._side
 
 
-def _put_for_readers(side: Side, fd: int) -> bool:
+def _put_for_readers(side: FdSocket, fd: int) -> bool:
     """Sends it, if there is room for it on its way.
 
     Raises:

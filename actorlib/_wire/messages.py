@@ -18,142 +18,167 @@ memory.
 
 Owner to worker, worker to owner, or both:
 
-=========  ====  ===========================================================
-START      down  environment, context, arguments of the interpreter; class;
-                 loans; the constructor's arguments
-READY      up    what the actor calls itself, or nothing: it is there, calls may come
-CALL       down  id, method, loans, arguments
-ASK        up    id, asking, actor, method, loans, arguments: a call to another
-                 actor; asking is the number of the call that makes it, or 0
-CALL_WITH  down  id, method, loans, options of this call by name, arguments
-ASK_WITH   up    id, asking, actor, method, loans, options of this call, arguments
-HELD       up    id, asking, actor, deadline, method: a call that waits for its
-                 arguments; its ASK follows, unless it is cancelled
-WAITS      up    id, thread, method: a thread of the actor waits for a call and does
-                 nothing else; the id is 0 if it does not any more
-STUCK      up    id, methods, method: that method awaits a call, and holds the only
-                 place which calls of those methods wait for
-RESULT     both  id, loans, value
-FAILURE    both  id, kind of failure, text, traceback, where, loans, exception
-CANCEL     both  id: nobody wants the answer any more; up also whether the calls that
-                 it made are not wanted either
-CREATE     up    id, actor, loans, class, options and interface: an actor is made; if
-                 id is not 0, answer with nothing, or with the one that has its name
-GIVE       up    actor, whether they are good, loans, its arguments or the error
-AWAIT      up    id, actor: answer when it is ready, or why it never will be
-END        up    id, actor, in which manner: answer when it is gone
-RETURN     up    actor, how many loans of it are given back
-FIND       up    id, name, namespace: answer with the actor of that name
-LOOK       up    id, what is looked at: answer with all actors, with their names, or
-                 with what there is of everything, or what nobody has of it
-LEAVE      up    id: the actor ends by its own will; if id is not 0, that call gets no
-                 answer
-EXPECT     up    object, call: a ref of this worker, the result of that call (0: of
-                 none), is about to be sent inside of a value
-KEEP       up    object, whether it is good, loans, its value or the error
-FETCH      up    id, object: answer with it
-REVOKE     up    object: cancel the call that it is the result of
-GROUP      up    id, verb, about what: a question about placement groups
-TEACH      up    a number for it, label, loans, a function: it is about to be called
-RUN        up    id, whose call it is, a function's number, options, options of
-                 this call alone, loans, arguments
-FORCE      up    id, whether the calls that it made are not wanted either: cancel that
-                 call of a function, and end the process it runs in
-PACE       up    function, how long it takes of late
-BLOCKED    up    number, calls, how many: the function that runs waits, usually until
-                 so many of those calls are answered; others may have its CPUs
-RESUMED    up    number: it has what it waited for, and waits for its CPUs
-GO_ON      down  number: it has them back
-RECALL     down  give back the calls that have not begun
-STOP       down  finish what was sent before, then leave
-ITEM       both  id, index, loans, value: the next of a stream; RESULT ends it, with
-                 how many there were, or FAILURE
-TAKEN      both  id, how many items of a stream its reader has taken in all; -1: nobody
-                 reads it any more
-CUT        down  the streams of which nothing was taken since the last CUT end
-MEET       both  up: actor: this worker calls it often; may there be a link to it?
-                 down: session of the caller: a link from it is here
-MET        down  actor, the session that the link goes to; 0: not now, -1: never
-BEGIN      both  session at the other end. What was sent on the link behind a PAUSE was
-                 sent after what came before this
-FENCE      both  session at the other end, number: so many messages on the link were
-                 sent before what follows this
-DROP       both  up: session, call there, whether the link had no room to say so: nobody
-                 wants what that call has asked for, nor that call; down: call
-UNMAKE     down  session, call: nobody wants what that call has asked for over links;
-                 session is the caller's, or 0 if the call runs here
-GONE       down  session, text, error: it has ended, and answers nothing any more
-WENT       up    id, asking, actor, method: a call that went over a link; about to be
-                 waited for
-PART       down  take nothing over links from now on
-PARTED     up    everything that came over links is answered
-=========  ====  ===========================================================
+=================  ====  ===============================================================
+START              down  environment, context, arguments of the interpreter; class;
+                         loans; the constructor's arguments
+READY              up    what the actor calls itself, or nothing: it is there, calls may
+                         come
+STOP               down  finish what was sent before, then leave
+LEAVE              up    id: the actor ends by its own will; if id is not 0, that call
+                         gets no answer
+CALL               down  id, method, loans, arguments
+CALL_WITH          down  id, method, loans, options of this call by name, arguments
+CALL_ACTOR         up    id, asking, actor, method, loans, arguments: a call to another
+                         actor; asking is the number of the call that makes it, or 0
+CALL_ACTOR_WITH    up    id, asking, actor, method, loans, options,
+
+Arguments:
+CALL_DEFERRED      up    id, asking, actor, deadline, method: a call that waits for its
+                         arguments; its CALL_ACTOR follows, unless it is cancelled
+RESULT             both  id, loans, value
+FAILURE            both  id, kind of failure, text, traceback, where, loans, exception
+CANCEL             both  id: nobody wants the answer any more; up also whether the calls
+                         that it made are not wanted either
+CANCEL_MADE        down  session, call: nobody wants what that call has asked for over
+                         links; session is the caller's, or 0 if the call runs here
+WAITS              up    id, thread, method: a thread of the actor waits for a call and
+                         does nothing else; the id is 0 if it does not any more
+STUCK              up    id, methods, method: that method awaits a call, and holds the
+                         only place which calls of those methods wait for
+BLOCKED            up    number, calls, how many: the function that runs waits, usually
+                         until so many of those calls are answered; others may have its
+                         CPUs
+RESUMED            up    number: it has what it waited for, and waits for its CPUs
+GO_ON              down  number: it has them back
+CREATE             up    id, actor, loans, class, options and interface: an actor is
+                         made; if id is not 0, answer with nothing, or with the one that
+                         has its name
+GIVE               up    actor, whether they are good, loans, its arguments or the error
+AWAIT              up    id, actor: answer when it is ready, or why it never will be
+END                up    id, actor, in which manner: answer when it is gone
+RELEASE_REFS       up    actor, how many loans of it are given back
+FIND               up    id, name, namespace: answer with the actor of that name
+LIST               up    id, what is looked at: answer with all actors, with their
+                         names, or with what there is of everything, or what nobody has
+                         of it
+GROUP              up    id, verb, about what: a question about placement groups
+OBJECT_ANNOUNCE    up    object, call: a ref of this worker, the result of that call (0:
+                         of none), is about to be sent inside of a value
+OBJECT_PUT         up    object, whether it is good, loans, its value or the error
+OBJECT_GET         up    id, object: answer with it
+OBJECT_CANCEL      up    object: cancel the call that it is the result of
+ITEM               both  id, index, loans, value: the next of a stream; RESULT ends it,
+                         with how many there were, or FAILURE
+STREAM_ACK         both  id, how many items of a stream its reader has taken in all; -1:
+                         nobody reads it any more
+STREAM_EXPIRE      down  the streams of which nothing was taken since the last
+                         STREAM_EXPIRE end
+REGISTER_FUNCTION  up    a number for it, label, loans, a function: it is about to be
+                         called
+RUN                up    id, whose call it is, a function's number, options, options of
+                         this call alone, loans, arguments
+FORCE              up    id, whether the calls that it made are not wanted either:
+                         cancel that call of a function, and end the process it runs in
+PACE               up    function, how long it takes of late
+RETURN_UNSTARTED   down  give back the calls that have not begun
+LINK_OPEN          both  up: actor: this worker calls it often; may there be a link to
+                         it? down: session of the caller: a link from it is here
+LINK_OPENED        down  actor, the session that the link goes to; 0: not now, -1: never
+LINK_BEGIN         both  session at the other end. What was sent on the link behind a
+                         LINK_PAUSE was sent after what came before this
+LINK_FENCE         both  session at the other end, number: so many messages on the link
+                         were sent before what follows this
+LINK_CALL_SENT     up    id, asking, actor, method: a call that went over a link; about
+                         to be waited for
+LINK_CANCEL        both  up: session, call there, whether the link had no room to say
+                         so: nobody wants what that call has asked for, nor that call;
+                         down: call
+LINK_CLOSE         down  take nothing over links from now on
+LINK_CLOSED        up    everything that came over links is answered
+LINK_LOST          down  session, text, error: it has ended, and answers nothing any
+                         more
+=================  ====  ===============================================================
 
 Between two workers, over a link (``link``):
 
-========  =============  ======================================================
-CALLED    to the callee  id, asking, method, options of this call or None, arguments
-PAUSE     to the callee  what follows was sent behind a BEGIN that is on its way
-MET       to the caller  the callee has its end
-CANCEL    to the callee  id: nobody wants the answer any more
-RESULT    to the caller  as above, without loans
-FAILURE   to the caller  likewise
-========  =============  ======================================================
+===========  =============  ============================================================
+RESULT       to the caller  as above, without loans
+FAILURE      to the caller  likewise
+CANCEL       to the callee  id: nobody wants the answer any more
+LINK_OPENED  to the caller  the callee has its end
+LINK_PAUSE   to the callee  what follows was sent behind a LINK_BEGIN that is on its way
+LINK_CALL    to the callee  id, asking, method, options of this call or None, arguments
+===========  =============  ============================================================
 """
 
 from __future__ import annotations
 
 from typing import Any, Final, TypeAlias
 
+# Life of a worker.
 START: Final = 0
 READY: Final = 1
-CALL: Final = 2
-ASK: Final = 3
-RESULT: Final = 4
-FAILURE: Final = 5
-CANCEL: Final = 6
-CREATE: Final = 7
-AWAIT: Final = 8
-END: Final = 9
-RETURN: Final = 10
-STOP: Final = 11
-GIVE: Final = 12
-CALL_WITH: Final = 13
-ASK_WITH: Final = 14
-FIND: Final = 15
-LOOK: Final = 16
-LEAVE: Final = 17
-EXPECT: Final = 21
-KEEP: Final = 22
-FETCH: Final = 23
-REVOKE: Final = 24
-GROUP: Final = 18
-HELD: Final = 19
-WAITS: Final = 20
-ITEM: Final = 25
-TAKEN: Final = 26
-CUT: Final = 27
-MEET: Final = 28
-MET: Final = 29
-BEGIN: Final = 30
-FENCE: Final = 31
-DROP: Final = 32
-UNMAKE: Final = 33
-GONE: Final = 34
-WENT: Final = 35
-PART: Final = 36
-PARTED: Final = 37
-CALLED: Final = 38
-PAUSE: Final = 39
-TEACH: Final = 40
-RUN: Final = 41
-FORCE: Final = 42
-PACE: Final = 43
-BLOCKED: Final = 44
-RESUMED: Final = 45
-RECALL: Final = 46
-STUCK: Final = 47
-GO_ON: Final = 48
+STOP: Final = 2
+LEAVE: Final = 3
+
+# Calls.
+CALL: Final = 4
+CALL_WITH: Final = 5
+CALL_ACTOR: Final = 6
+CALL_ACTOR_WITH: Final = 7
+CALL_DEFERRED: Final = 8
+RESULT: Final = 9
+FAILURE: Final = 10
+CANCEL: Final = 11
+CANCEL_MADE: Final = 12
+
+# Waiting.
+WAITS: Final = 13
+STUCK: Final = 14
+BLOCKED: Final = 15
+RESUMED: Final = 16
+GO_ON: Final = 17
+
+# Actors and their handles.
+CREATE: Final = 18
+GIVE: Final = 19
+AWAIT: Final = 20
+END: Final = 21
+RELEASE_REFS: Final = 22
+FIND: Final = 23
+LIST: Final = 24
+GROUP: Final = 25
+
+# Objects.
+OBJECT_ANNOUNCE: Final = 26
+OBJECT_PUT: Final = 27
+OBJECT_GET: Final = 28
+OBJECT_CANCEL: Final = 29
+
+# Streams.
+ITEM: Final = 30
+STREAM_ACK: Final = 31
+STREAM_EXPIRE: Final = 32
+
+# Functions.
+REGISTER_FUNCTION: Final = 33
+RUN: Final = 34
+FORCE: Final = 35
+PACE: Final = 36
+RETURN_UNSTARTED: Final = 37
+
+# Links.
+LINK_OPEN: Final = 38
+LINK_OPENED: Final = 39
+LINK_BEGIN: Final = 40
+LINK_PAUSE: Final = 41
+LINK_FENCE: Final = 42
+LINK_CALL: Final = 43
+LINK_CALL_SENT: Final = 44
+LINK_CANCEL: Final = 45
+LINK_CLOSE: Final = 46
+LINK_CLOSED: Final = 47
+LINK_LOST: Final = 48
 
 BEHIND_CALLS: Final = 0
 """An END behind what the actor was sent."""
@@ -184,3 +209,10 @@ UNBEGUN: Final = 3
 """A FAILURE of nobody: the worker gives the call back as it came."""
 
 Frame: TypeAlias = tuple[Any, ...]
+
+
+def name_of(kind: int) -> str:
+    """The name of a kind of frame, such as ``CALL_ACTOR``, for messages to people."""
+    # The kinds stand first among the numbers above.
+    named = (n for n, value in globals().items() if n.isupper() and value == kind)
+    return next(named, f"frames of kind {kind}")

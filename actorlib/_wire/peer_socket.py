@@ -46,7 +46,7 @@ def mark_of(method: str) -> int:
     return zlib.crc32(method.encode()) + 1
 
 
-class Link:
+class PeerSocket:
     """One end.
 
     One thread at a time reads and gathers; any thread sends.

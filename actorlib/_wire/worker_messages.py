@@ -12,8 +12,8 @@ to fit in 64 bits.
 
 Calls between workers pass here, two frames for each, so the check of a kind is compiled
 from its row when the first such frame comes, as ``namedtuple`` compiles its classes. A
-function for each field took 1.05 us of an ASK, and one expression takes 0.35 (CPython
-3.11).
+function for each field took 1.05 us of a CALL_ACTOR, and one expression takes 0.35
+(CPython 3.11).
 """
 
 from __future__ import annotations
@@ -23,54 +23,55 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from actorlib._shm.payload import Shared, block_id
 from actorlib._wire.messages import (
-    ASK,
-    ASK_WITH,
     AT_ONCE,
     AWAIT,
-    BEGIN,
     BEHIND_CALLS,
     BLOCKED,
+    CALL_ACTOR,
+    CALL_ACTOR_WITH,
+    CALL_DEFERRED,
     CANCEL,
     CANCELLED,
     CREATE,
     DIED,
-    DROP,
     END,
-    EXPECT,
     FAILURE,
-    FENCE,
-    FETCH,
     FIND,
     FORCE,
     GIVE,
     GROUP,
-    HELD,
     ITEM,
-    KEEP,
     LEAVE,
+    LINK_BEGIN,
+    LINK_CALL_SENT,
+    LINK_CANCEL,
+    LINK_CLOSED,
+    LINK_FENCE,
+    LINK_OPEN,
     LINKED,
+    LIST,
     LONGEST_NAME,
-    LOOK,
     LOOP,
     MAIN,
-    MEET,
+    OBJECT_ANNOUNCE,
+    OBJECT_CANCEL,
+    OBJECT_GET,
+    OBJECT_PUT,
     PACE,
-    PARTED,
     RAISED,
     READY,
+    REGISTER_FUNCTION,
+    RELEASE_REFS,
     RESULT,
     RESUMED,
-    RETURN,
-    REVOKE,
     RUN,
+    STREAM_ACK,
     STUCK,
-    TAKEN,
-    TEACH,
     TO_RESTART,
     UNBEGUN,
     WAITS,
-    WENT,
     Frame,
+    name_of,
 )
 from actorlib.exceptions import ProtocolError
 
@@ -124,10 +125,11 @@ def _refusal(frame: Frame, prefix: bytes) -> ProtocolError:
     kind, *values = frame
     fields = FRAMES.get(kind) if type(kind) is int else None
     if fields is None:
-        return ProtocolError(f"no worker sends frames of kind {_short(kind)}")
+        named = name_of(kind) if type(kind) is int else f"frames of kind {_short(kind)}"
+        return ProtocolError(f"no worker sends {named}")
     if len(values) != len(fields):
         return ProtocolError(
-            f"a frame of kind {kind} has {len(fields)} fields "
+            f"{name_of(kind)} has {len(fields)} fields "
             f"({', '.join(fields) or 'none'}), not {len(values)}"
         )
     name, what, value = next(
@@ -135,9 +137,7 @@ def _refusal(frame: Frame, prefix: bytes) -> ProtocolError:
         for (name, field), value in zip(fields.items(), values, strict=True)
         if not _compiled(f"lambda value, prefix: {field.test}")(value, prefix)
     )
-    return ProtocolError(
-        f"{name!r} in a frame of kind {kind} is {what}, not {_short(value)}"
-    )
+    return ProtocolError(f"{name!r} in {name_of(kind)} is {what}, not {_short(value)}")
 
 
 class _Tests(dict[int, "Callable[..., tuple[bytes, ...] | None]"]):
@@ -331,7 +331,7 @@ FRAMES: Final[dict[int, dict[str, Type]]] = {
         "exception": _PAYLOAD,
     },
     ITEM: {"call": _RUNS, "index": _COUNT, "loans": _LENT, "value": _PAYLOAD},
-    ASK: {
+    CALL_ACTOR: {
         "call": _CALL,
         "asking": _RUNS_IF_ANY,
         "actor": _ACTOR,
@@ -339,7 +339,7 @@ FRAMES: Final[dict[int, dict[str, Type]]] = {
         "loans": _LENT,
         "arguments": _PAYLOAD,
     },
-    ASK_WITH: {
+    CALL_ACTOR_WITH: {
         "call": _CALL,
         "asking": _RUNS_IF_ANY,
         "actor": _ACTOR,
@@ -348,7 +348,7 @@ FRAMES: Final[dict[int, dict[str, Type]]] = {
         "said": _SAYS,
         "arguments": _PAYLOAD,
     },
-    HELD: {
+    CALL_DEFERRED: {
         "call": _CALL,
         "asking": _RUNS_IF_ANY,
         "actor": Type(
@@ -388,7 +388,7 @@ FRAMES: Final[dict[int, dict[str, Type]]] = {
         "actor": _ACTOR,
         "manner": _one_of("a manner of ending", BEHIND_CALLS, AT_ONCE, TO_RESTART),
     },
-    RETURN: {
+    RELEASE_REFS: {
         "loan": Type("the id of what was lent", "_is_id(value)"),
         "count": _number(1, _MOST),
     },
@@ -397,20 +397,20 @@ FRAMES: Final[dict[int, dict[str, Type]]] = {
         "name": _TEXT,
         "namespace": Type("a text, or None", "value is None or type(value) is str"),
     },
-    LOOK: {
+    LIST: {
         "call": _CALL,
         "what": _one_of("what is looked at", "actors", "available", "names", "total"),
     },
     LEAVE: {"call": _RUNS_IF_ANY},
-    EXPECT: {"object": _OWN_OBJECT, "call": _CALL_IF_ANY},
-    KEEP: {
+    OBJECT_ANNOUNCE: {"object": _OWN_OBJECT, "call": _CALL_IF_ANY},
+    OBJECT_PUT: {
         "object": _OWN_OBJECT,
         "is_good": _FLAG,
         "loans": _LENT,
         "value": _PAYLOAD,
     },
-    FETCH: {"call": _CALL, "object": _OBJECT},
-    REVOKE: {"object": _OBJECT},
+    OBJECT_GET: {"call": _CALL, "object": _OBJECT},
+    OBJECT_CANCEL: {"object": _OBJECT},
     GROUP: {
         "call": _CALL,
         "verb": _one_of(
@@ -418,7 +418,7 @@ FRAMES: Final[dict[int, dict[str, Type]]] = {
         ),
         "about": _BYTES,
     },
-    TEACH: {
+    REGISTER_FUNCTION: {
         "function": _COUNT,
         "label": _TEXT,
         "loans": _LENT,
@@ -444,17 +444,17 @@ FRAMES: Final[dict[int, dict[str, Type]]] = {
         "count": _COUNT,
     },
     RESUMED: {"number": _RUNS},
-    TAKEN: {"call": _CALL, "count": _number(-1, _MOST)},
-    MEET: {"actor": _ACTOR},
-    BEGIN: {"session": _SESSION},
-    FENCE: {"session": _SESSION, "sent": _COUNT},
-    DROP: {"session": _SESSION, "call": _RUNS_IF_ANY, "is_unread": _FLAG},
-    WENT: {
+    STREAM_ACK: {"call": _CALL, "count": _number(-1, _MOST)},
+    LINK_OPEN: {"actor": _ACTOR},
+    LINK_BEGIN: {"session": _SESSION},
+    LINK_FENCE: {"session": _SESSION, "sent": _COUNT},
+    LINK_CANCEL: {"session": _SESSION, "call": _RUNS_IF_ANY, "is_unread": _FLAG},
+    LINK_CALL_SENT: {
         "call": _CALL,
         "asking": _RUNS_IF_ANY,
         "actor": _ACTOR,
         "method": _TEXT,
     },
-    PARTED: {"nothing": _number(0, 1)},
+    LINK_CLOSED: {"nothing": _number(0, 1)},
 }
 """The frames that rise, by kind: their fields in order, behind the kind itself."""

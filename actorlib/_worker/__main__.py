@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NoReturn
 from actorlib._shm.memory import Memory
 from actorlib._wire.blocking_channel import Pipe
 from actorlib._wire.codec import FrameDecoder
-from actorlib._wire.fd_passing import Showing
+from actorlib._wire.fd_passing import SegmentSharing
 from actorlib._worker.os_process import code_of, leave
 from actorlib._worker.startup import prepare, read_start
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class Cradle:
+class WarmWorker:
     """What every worker begins with; the template makes it once, for all its forks."""
 
     def __init__(self) -> None:
-        self.showing = Showing(Memory())
+        self.showing = SegmentSharing(Memory())
         self.decoder = FrameDecoder(self.showing)
 
 
-def live(sock: socket.socket, cradle: Cradle) -> NoReturn:
+def live(sock: socket.socket, cradle: WarmWorker) -> NoReturn:
     """Serves one actor to its end and leaves the process.
 
     Args:
@@ -72,7 +72,7 @@ def speak_in_lines() -> None:
         faulthandler.enable()
 
 
-def serve(sock: socket.socket, cradle: Cradle) -> None:
+def serve(sock: socket.socket, cradle: WarmWorker) -> None:
     """Serves one actor to its end.
 
     Args:
@@ -121,4 +121,4 @@ def _live_on(pipe: Pipe) -> None:
 if __name__ == "__main__":
     speak_in_lines()
     os.set_inheritable(int(sys.argv[1]), False)  # noqa: FBT003  # the os API
-    live(socket.socket(fileno=int(sys.argv[1])), Cradle())
+    live(socket.socket(fileno=int(sys.argv[1])), WarmWorker())

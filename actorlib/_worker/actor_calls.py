@@ -7,10 +7,16 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from actorlib._core.current_call import running
 from actorlib._core.flow_control import bounds_of
 from actorlib._core.propagation import MARKED
-from actorlib._core.stream_reader import Feed, Reading
+from actorlib._core.stream_reader import Feed, StreamReader
 from actorlib._wire.arguments import Arguments, Sharing
 from actorlib._wire.call_headers import tell
-from actorlib._wire.messages import ASK, ASK_WITH, CANCEL, HELD, Frame
+from actorlib._wire.messages import (
+    CALL_ACTOR,
+    CALL_ACTOR_WITH,
+    CALL_DEFERRED,
+    CANCEL,
+    Frame,
+)
 from actorlib._worker.invoke import packed
 
 if TYPE_CHECKING:
@@ -19,9 +25,9 @@ if TYPE_CHECKING:
 
     from actorlib._core.ids import ActorId
     from actorlib._core.interface import Method
-    from actorlib._core.object_ref import Replier
-    from actorlib._worker.outgoing_links import Peers
-    from actorlib._worker.pending import Outbox, Refs
+    from actorlib._core.object_ref import ResultOwner
+    from actorlib._worker.outgoing_links import OutgoingLinks
+    from actorlib._worker.pending import OrderedSender, PendingResults
 
 
 class Numbered(Protocol):
@@ -37,7 +43,7 @@ N = TypeVar("N", bound=Numbered)
 class Asker(Sharing, Feed, Protocol):
     """The engine of the worker."""
 
-    outbox: Outbox
+    outbox: OrderedSender
 
     def where(self, method: str) -> str:
         """Names a method of the actor that asks, for messages."""
@@ -52,7 +58,7 @@ class Lasting:
         stop: Cancels a call; True if it is answered when it has ended.
     """
 
-    def __init__(self, engine: Replier, stop: Callable[..., bool]) -> None:
+    def __init__(self, engine: ResultOwner, stop: Callable[..., bool]) -> None:
         self._stop = stop
         self.loosen = engine.loosen
         self.watch = engine.watch
@@ -61,11 +67,11 @@ class Lasting:
         self.travel = engine.travel
 
     def cancel(self, call: int, *, recursive: bool = True) -> bool:
-        """Stops a call; see Replier."""
+        """Stops a call; see ResultOwner."""
         return self._stop(call, recursive=recursive)
 
 
-class Asking:
+class ActorCalls:
     """Makes the frames of calls, and chooses which way they go.
 
     Args:
@@ -79,7 +85,11 @@ class Asking:
     """
 
     def __init__(
-        self, engine: Asker, refs: Refs, peers: Peers, loop: asyncio.AbstractEventLoop
+        self,
+        engine: Asker,
+        refs: PendingResults,
+        peers: OutgoingLinks,
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
         self.held: set[int] = set()
         self._loop = loop
@@ -122,12 +132,12 @@ class Asking:
         kwargs: Mapping[str, object],
         *,
         is_capped: bool,
-    ) -> Reading:
+    ) -> StreamReader:
         """Sends a call of a generator; see Engine."""
 
-        def new() -> Reading:
+        def new() -> StreamReader:
             bounds = bounds_of(method.options.backpressure or 0)
-            reading = Reading(
+            reading = StreamReader(
                 self._loop,
                 self._engine,
                 bounds,
@@ -162,7 +172,14 @@ class Asking:
             nonlocal was_told_of
             was_told_of = True
             self.held.add(call)
-            return (HELD, call, asker, actor, told and told.get("deadline"), name)
+            return (
+                CALL_DEFERRED,
+                call,
+                asker,
+                actor,
+                told and told.get("deadline"),
+                name,
+            )
 
         def frame() -> Frame | None:
             if was_told_of:
@@ -179,8 +196,8 @@ class Asking:
             elif self._peers.goes(call, asker, actor, name, told, payload):
                 return None
             if told:
-                return (ASK_WITH, call, asker, actor, name, loans, told, payload)
-            return (ASK, call, asker, actor, name, loans, payload)
+                return (CALL_ACTOR_WITH, call, asker, actor, name, loans, told, payload)
+            return (CALL_ACTOR, call, asker, actor, name, loans, payload)
 
         passes = not method.keeps_order
         self._engine.outbox.post(actor, frame, arguments, passes=passes, held=held)

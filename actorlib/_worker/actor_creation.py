@@ -16,9 +16,9 @@ from actorlib._wire.serialization import dump
 
 if TYPE_CHECKING:
     from actorlib._core.actor_options import ActorOptions
-    from actorlib._core.engine import ActorSpec, Hold
-    from actorlib._worker.pending import Outbox
-    from actorlib._worker.refcount import LoanBook
+    from actorlib._core.engine import ActorSpec, HandlePin
+    from actorlib._worker.pending import OrderedSender
+    from actorlib._worker.refcount import LocalRefCount
     from actorlib._worker.startup import Start
 
 _count = struct.Struct(">I")
@@ -27,8 +27,8 @@ _count = struct.Struct(">I")
 class Link(Sharing, Protocol):
     """The engine of the worker."""
 
-    loans: LoanBook
-    outbox: Outbox
+    loans: LocalRefCount
+    outbox: OrderedSender
 
     def post(self, frame: Frame) -> None:
         """Sends a frame to the owner."""
@@ -39,7 +39,7 @@ class Link(Sharing, Protocol):
         ...
 
 
-class Making:
+class ActorCreation:
     """Makes actors.
 
     Args:
@@ -58,7 +58,7 @@ class Making:
         """An id for something that this worker makes: an actor, or a group."""
         return self._prefix + _count.pack(next(self._ids))
 
-    def make(self, spec: ActorSpec) -> tuple[ActorId, Hold | None]:
+    def make(self, spec: ActorSpec) -> tuple[ActorId, HandlePin | None]:
         """Starts an actor, or finds who has its name: its id, or theirs."""
         link, options = self._link, spec.options
         if self._is_shared:
@@ -81,7 +81,7 @@ class Making:
         if options.name is None:
             link.post((CREATE, 0, actor, captured, source, face))
         else:
-            taken: Hold | None = link.asked(CREATE, actor, captured, source, face)
+            taken: HandlePin | None = link.asked(CREATE, actor, captured, source, face)
             if taken is not None:
                 return taken.actor_id, taken
         link.loans.arrived((actor,))

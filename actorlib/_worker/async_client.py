@@ -34,7 +34,7 @@ from actorlib._wire.messages import (
 from actorlib._worker.client import (
     MOMENT,
     TOO_LATE,
-    Uplink,
+    OwnerClient,
 )
 from actorlib._worker.os_process import (
     leave_fork,
@@ -126,7 +126,7 @@ class LoopReader:
 _log = logging.getLogger("actorlib")
 
 
-class LoopedUplink(Uplink):
+class AsyncOwnerClient(OwnerClient):
     """The engine of a worker with an event loop in another thread."""
 
     def __init__(
@@ -158,7 +158,7 @@ class LoopedUplink(Uplink):
         super().leave()
 
     def forsake(self) -> None:
-        """Refuses everything from now on; see Uplink.
+        """Refuses everything from now on; see OwnerClient.
 
         A fork of the loop's own thread comes back to the loop when its code waits.
         """
@@ -169,7 +169,7 @@ class LoopedUplink(Uplink):
             self._loop.call_soon(leave_fork, None)
 
     def wait_here(self, ref: ObjectRef[Any]) -> None:
-        """Blocks also the loop's thread, which then reads for itself; see Uplink."""
+        """Blocks also the loop's thread, which then reads for itself."""
         if threading.get_ident() == self.thread:
             self.channel.read_until(ref.done)
         else:
@@ -189,11 +189,11 @@ class LoopedUplink(Uplink):
         self._return_loans()
 
     def return_loans_soon(self) -> None:
-        """Gives loans back from the loop's thread; see Uplink."""
+        """Gives loans back from the loop's thread; see OwnerClient."""
         self.later(self._return_loans)
 
     def later(self, callback: Callable[[], object]) -> None:
-        """Calls back from the loop's thread; see Uplink."""
+        """Calls back from the loop's thread; see OwnerClient."""
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(callback)
 
@@ -230,7 +230,7 @@ class LoopedUplink(Uplink):
             self._loop.call_soon_threadsafe(called)
 
     def settle(self, frame: Frame) -> None:
-        """Fills the ref that a frame answers; see Uplink."""
+        """Fills the ref that a frame answers; see OwnerClient."""
         self._is_settling = True
         try:
             super().settle(frame)
@@ -238,7 +238,7 @@ class LoopedUplink(Uplink):
             self._is_settling = False
 
     def item(self, frame: Frame) -> None:
-        """Takes an item of a stream; see Uplink."""
+        """Takes an item of a stream; see OwnerClient."""
         self._is_settling = True
         try:
             super().item(frame)

@@ -44,7 +44,6 @@ from actorlib._wire.messages import (
     CALL,
     CALL_WITH,
     CANCEL,
-    CUT,
     FAILURE,
     ITEM,
     LEAVE,
@@ -52,14 +51,15 @@ from actorlib._wire.messages import (
     READY,
     RESULT,
     STOP,
-    TAKEN,
+    STREAM_ACK,
+    STREAM_EXPIRE,
     Frame,
 )
 from actorlib._worker import (
     invoke,
 )
 from actorlib._worker.async_client import (
-    LoopedUplink,
+    AsyncOwnerClient,
 )
 from actorlib._worker.concurrency_groups import (
     Gate,
@@ -120,7 +120,7 @@ class AsyncStreams:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        uplink: LoopedUplink,
+        uplink: AsyncOwnerClient,
         streams: Streams,
         leave: Callable[[Gate], None],
         give_up: Callable[[int], Frame | None],
@@ -232,7 +232,7 @@ def serve(start: Start, pipe: Pipe, loop: asyncio.AbstractEventLoop) -> None:
         BaseException: What ends the process, as for a serial actor.
         EOFError: The owner is gone.
     """
-    uplink = LoopedUplink(start, loop, pipe)
+    uplink = AsyncOwnerClient(start, loop, pipe)
     set_engine(uplink)
     looped = _Looped(start, loop, uplink, pipe)
     uplink.left = partial(looped.leave, start.grace)
@@ -265,7 +265,7 @@ class _Looped:
         self,
         start: Start,
         loop: asyncio.AbstractEventLoop,
-        uplink: LoopedUplink,
+        uplink: AsyncOwnerClient,
         pipe: Pipe,
     ) -> None:
         self._loop = loop
@@ -352,7 +352,7 @@ class _Looped:
             elif kind == STOP and not self._uplink.is_leaving:
                 self._receive(self._uplink.guests.part())
                 self._stopping = self._loop.create_task(self._stop())
-            elif kind >= ITEM:
+            elif kind != STOP:
                 self._receive_of_streams(frame)
 
     def _receive_straight(self, frames: list[Frame]) -> None:
@@ -365,9 +365,9 @@ class _Looped:
     def _receive_of_streams(self, frame: Frame) -> None:
         if frame[0] == ITEM:
             self._uplink.item(frame)
-        elif frame[0] == TAKEN:
+        elif frame[0] == STREAM_ACK:
             self._streams.told(frame[1], frame[2])
-        elif frame[0] == CUT:
+        elif frame[0] == STREAM_EXPIRE:
             for call in self._streams.stand_still():
                 self._streams.cancel(call, CUT_OFF)
                 self._cancel(call)
@@ -421,7 +421,7 @@ class _Looped:
         return is_async, gate
 
     def _begin(self, frame: Frame, gate: Gate | None, is_async: bool) -> None:  # noqa: FBT001  # the hot path
-        if is_async and frame[0] == TAKEN:
+        if is_async and frame[0] == STREAM_ACK:
             self._items.go_on(frame[1])
             return
         if is_async and gate is not None:

@@ -13,38 +13,38 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from actorlib._core.current_call import running
-from actorlib._core.engine import ActorExit, ActorSpec, Hold, PendingCalls
+from actorlib._core.engine import ActorExit, ActorSpec, HandlePin, PendingCalls
 from actorlib._wire.messages import (
     AT_ONCE,
     AWAIT,
     BEHIND_CALLS,
     CANCEL,
+    CANCEL_MADE,
     END,
     FIND,
-    GONE,
     LEAVE,
+    LINK_LOST,
+    LINK_OPENED,
     LINKED,
-    LOOK,
-    MET,
-    RETURN,
-    TAKEN,
+    LIST,
+    RELEASE_REFS,
+    STREAM_ACK,
     TO_RESTART,
-    UNMAKE,
     WAITS,
     Frame,
 )
 from actorlib._wire.serialization import decode_call
-from actorlib._worker.actor_calls import Asking, Lasting
-from actorlib._worker.actor_creation import Making
-from actorlib._worker.incoming_links import Guests
+from actorlib._worker.actor_calls import ActorCalls, Lasting
+from actorlib._worker.actor_creation import ActorCreation
+from actorlib._worker.incoming_links import IncomingLinks
 from actorlib._worker.objects import Objects
 from actorlib._worker.os_process import leave_fork
-from actorlib._worker.outgoing_links import Peers
-from actorlib._worker.pending import Outbox, Refs
+from actorlib._worker.outgoing_links import OutgoingLinks
+from actorlib._worker.pending import OrderedSender, PendingResults
 from actorlib._worker.placement_groups import GroupQuestions
-from actorlib._worker.refcount import LoanBook
+from actorlib._worker.refcount import LocalRefCount
 from actorlib._worker.startup import own_name
-from actorlib._worker.task_calls import Calling
+from actorlib._worker.task_calls import TaskCalls
 
 if TYPE_CHECKING:
     import asyncio
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from actorlib._core.interface import Interface, Method
     from actorlib._core.object_ref import ObjectRef
     from actorlib._core.snapshot import ActorInfo
-    from actorlib._core.stream_reader import Reading
+    from actorlib._core.stream_reader import StreamReader
     from actorlib._shm.payload import Payload
     from actorlib._wire.blocking_channel import Pipe
     from actorlib._worker.incoming_links import Host
@@ -65,7 +65,7 @@ MOMENT = 0.1
 """Seconds after which a wait is told of, as it may be for ever."""
 
 
-class Uplink(ABC):
+class OwnerClient(ABC):
     """The engine of one worker.
 
     Args:
@@ -93,18 +93,18 @@ class Uplink(ABC):
         self._prefix = start.prefix
         self._face: Callable[[], Interface]
         self._loop = loop
-        self._refs = Refs(loop, self)
-        self.outbox = Outbox(self)
-        self.loans = LoanBook()
+        self._refs = PendingResults(loop, self)
+        self.outbox = OrderedSender(self)
+        self.loans = LocalRefCount()
         session, showing = int.from_bytes(start.prefix[4:]), pipe.showing
         showing = None if start.is_of_functions else showing
-        self.peers = Peers(self, host, session, showing)
-        self.guests = Guests(self, host, session, showing)
-        self._asking = Asking(self, self._refs, self.peers, loop)
+        self.peers = OutgoingLinks(self, host, session, showing)
+        self.guests = IncomingLinks(self, host, session, showing)
+        self._asking = ActorCalls(self, self._refs, self.peers, loop)
         self._lasting = Lasting(self, self.stop)
         self._objects = Objects(self, start.prefix, self._refs.unasked)
-        self._making = Making(self, start)
-        calling = Calling(
+        self._making = ActorCreation(self, start)
+        calling = TaskCalls(
             self, self._refs, loop, self.check_parent, is_inline=start.is_shared
         )
         self.run, self.run_stream = calling.run, calling.run_stream
@@ -187,7 +187,7 @@ class Uplink(ABC):
         returned = self.loans.returns(wait=wait)
         for actor, _ in returned:
             self.peers.forget(actor)
-        return [(RETURN, actor, count) for actor, count in returned]
+        return [(RELEASE_REFS, actor, count) for actor, count in returned]
 
     # The verbs.
 
@@ -197,35 +197,35 @@ class Uplink(ABC):
         actor, _ = self._making.make(spec)
         return actor
 
-    def obtain(self, spec: ActorSpec) -> Hold:
+    def obtain(self, spec: ActorSpec) -> HandlePin:
         """The actor that has a name, or a new one; see Engine."""
         self.check_parent()
         actor, taken = self._making.make(spec)
-        return taken or Hold(self, actor, spec.interface, spec.options.name)
+        return taken or HandlePin(self, actor, spec.interface, spec.options.name)
 
-    def find(self, name: str, namespace: str | None) -> Hold:
+    def find(self, name: str, namespace: str | None) -> HandlePin:
         """The actor of a name; see Engine."""
-        found: Hold = self.asked(FIND, name, namespace)
+        found: HandlePin = self.asked(FIND, name, namespace)
         return found
 
     def names(self) -> list[tuple[str, str]]:
         """Who answers to a name; see Engine."""
-        names: list[tuple[str, str]] = self.asked(LOOK, "names")
+        names: list[tuple[str, str]] = self.asked(LIST, "names")
         return names
 
     def actors(self) -> list[ActorInfo]:
         """What is known of each actor; see Engine."""
-        infos: list[ActorInfo] = self.asked(LOOK, "actors")
+        infos: list[ActorInfo] = self.asked(LIST, "actors")
         return infos
 
     def available(self) -> dict[str, float]:
         """What nobody holds; see Engine."""
-        amounts: dict[str, float] = self.asked(LOOK, "available")
+        amounts: dict[str, float] = self.asked(LIST, "available")
         return amounts
 
     def total(self) -> dict[str, float]:
         """Everything that may be granted; see Engine."""
-        amounts: dict[str, float] = self.asked(LOOK, "total")
+        amounts: dict[str, float] = self.asked(LIST, "total")
         return amounts
 
     def defined(self, face: Callable[[], Interface]) -> None:
@@ -287,7 +287,7 @@ class Uplink(ABC):
         kwargs: Mapping[str, object],
         *,
         is_capped: bool,
-    ) -> Reading:
+    ) -> StreamReader:
         """Sends a call of another actor's generator; see Engine."""
         self.check_parent()
         return self._asking.stream(actor, method, args, kwargs, is_capped=is_capped)
@@ -420,7 +420,9 @@ class Uplink(ABC):
 
     def heed(self, frame: Frame) -> list[Frame]:
         """What follows from a frame about links, to be received in its place."""
-        is_of_peers = frame[0] in (MET, GONE) or (frame[0] == UNMAKE and not frame[1])
+        is_of_peers = frame[0] in (LINK_OPENED, LINK_LOST) or (
+            frame[0] == CANCEL_MADE and not frame[1]
+        )
         return (self.peers if is_of_peers else self.guests).take(frame)
 
     def item(self, frame: Frame) -> None:
@@ -431,7 +433,7 @@ class Uplink(ABC):
     def taken(self, number: int, count: int) -> None:
         """Tells how many items of a stream were taken; see Feed."""
         if not self._is_forsaken:
-            self.post((TAKEN, number, count))
+            self.post((STREAM_ACK, number, count))
 
     def fail_all(self, error: Exception) -> None:
         """The owner is gone: nothing that was or will be asked is answered."""

@@ -75,7 +75,7 @@ from actorlib._worker.os_process import (
     write_mark,
 )
 from actorlib._worker.prefork import (
-    Spare,
+    PreforkedChild,
     rehearse,
     script,
     wait_for_work,
@@ -193,8 +193,8 @@ class Template:
         self._wakeup.setblocking(False)  # noqa: FBT003
         self._wakeup_in = wakeup
         self._owner_is_there = True
-        self._spare: Spare | None = None
-        self._became: Spare | None = None  # the last that did
+        self._spare: PreforkedChild | None = None
+        self._became: PreforkedChild | None = None  # the last that did
         self._wants_spare = False
         self._script: list[bytes] = []
         self._live: Callable[[socket.socket], NoReturn]
@@ -298,7 +298,7 @@ class Template:
             pid = self._fork(lambda: self._become_spare(theirs, ours))
             unused.pop_all()
             theirs.close()
-            self._spare = Spare(pid, ours)
+            self._spare = PreforkedChild(pid, ours)
 
     def _fork(self, child: Callable[[], NoReturn]) -> int:
         """The process id of a fork that does something else, and never comes back.

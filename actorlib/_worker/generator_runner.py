@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from actorlib._core.current_call import running
-from actorlib._wire.messages import RESULT, TAKEN, Frame
+from actorlib._wire.messages import RESULT, STREAM_ACK, Frame
 from actorlib._wire.serialization import encode
 from actorlib._worker import invoke
 from actorlib._worker.generators import size_of
@@ -21,7 +21,7 @@ from actorlib._worker.invoke import stepper
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actorlib._worker.client import Uplink
+    from actorlib._worker.client import OwnerClient
     from actorlib._worker.generators import Stream, Streams
 
 _QUICK = 100e-6
@@ -31,7 +31,7 @@ _SELDOM = 0x3F
 def _nothing() -> None: ...
 
 
-class Producer:
+class GeneratorRunner:
     """Makes the items of plain generators: of an actor, or of functions.
 
     Args:
@@ -51,7 +51,7 @@ class Producer:
         self,
         find: Callable[[str], Callable[..., Any]],
         where: Callable[[str], str],
-        uplink: Uplink,
+        uplink: OwnerClient,
         streams: Streams,
         send: Callable[[Frame], None],
         answer: Callable[[Frame], None],
@@ -84,7 +84,7 @@ class Producer:
             BaseException: What ends the actor.
         """
         _, call, name, _, told, _ = frame
-        is_new = frame[0] != TAKEN
+        is_new = frame[0] != STREAM_ACK
         # A function has its number before its name, which nobody else knows.
         running.set((call, name.rpartition(":")[2], told))
         stream = self._streams.begin(frame) if is_new else self._streams.of(call)

@@ -11,9 +11,9 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from actorlib._core.flow_control import Ahead, bounds_of
+from actorlib._core.flow_control import SendWindow, bounds_of
 from actorlib._shm.payload import Shared
-from actorlib._wire.messages import TAKEN, Frame
+from actorlib._wire.messages import STREAM_ACK, Frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -51,8 +51,8 @@ class Stream:
 
     def __init__(self, call: int, name: str, told: Mapping[str, Any]) -> None:
         self.call = call
-        self.wake: Frame = (TAKEN, call, name, None, told, b"")
-        self.ahead = Ahead(bounds_of(told["stream"]))
+        self.wake: Frame = (STREAM_ACK, call, name, None, told, b"")
+        self.ahead = SendWindow(bounds_of(told["stream"]))
         self.source: Any = None
         self.step: Callable[[], Any]
         self.made = 0

@@ -8,7 +8,18 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
-from actorlib._wire.messages import CANCEL, CUT, FAILURE, ITEM, RESULT, TAKEN, Frame
+from actorlib._wire.messages import (
+    CALL,
+    CALL_WITH,
+    CANCEL,
+    FAILURE,
+    ITEM,
+    RESULT,
+    STOP,
+    STREAM_ACK,
+    STREAM_EXPIRE,
+    Frame,
+)
 from actorlib._worker.client import TOO_LATE
 from actorlib._worker.generators import CUT_OFF, Streams
 from actorlib.exceptions import GetTimeoutError
@@ -188,13 +199,13 @@ class Inbox:
         elif kind == CANCEL:
             if not self.streams.cancel(frame[1]):
                 self.cancelled.add(frame[1])
-        elif kind < ITEM:
+        elif kind in (CALL, CALL_WITH, STOP):
             self.calls.append(frame)
         elif kind == ITEM:
             self.item(frame)
-        elif kind == TAKEN:
+        elif kind == STREAM_ACK:
             self.streams.told(frame[1], frame[2])
-        elif kind == CUT:
+        elif kind == STREAM_EXPIRE:
             for call in self.streams.stand_still():
                 self.streams.cancel(call, CUT_OFF)
         else:

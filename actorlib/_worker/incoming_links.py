@@ -13,24 +13,24 @@ from typing import (
 )
 
 from actorlib._wire.messages import (
-    BEGIN,
     CALL,
     CALL_WITH,
-    CALLED,
     CANCEL,
-    DROP,
-    FENCE,
+    CANCEL_MADE,
+    LINK_BEGIN,
+    LINK_CALL,
+    LINK_CANCEL,
+    LINK_CLOSE,
+    LINK_CLOSED,
+    LINK_FENCE,
+    LINK_OPEN,
+    LINK_OPENED,
+    LINK_PAUSE,
     LINKED,
-    MEET,
-    MET,
-    PART,
-    PARTED,
-    PAUSE,
-    UNMAKE,
     Frame,
 )
 from actorlib._wire.peer_socket import (
-    Link,
+    PeerSocket,
     mark_of,
 )
 from actorlib.exceptions import (
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
     )
 
     from actorlib._wire.fd_passing import (
-        Showing,
+        SegmentSharing,
     )
     from actorlib._worker.pending import (
-        Outbox,
+        OrderedSender,
     )
     from actorlib._worker.refcount import (
-        LoanBook,
+        LocalRefCount,
     )
 
 
@@ -57,7 +57,7 @@ _READS = 64
 _ALWAYS = 1 << 62
 
 
-class Guest:
+class IncomingLink:
     """One caller.
 
     Attributes:
@@ -71,7 +71,10 @@ class Guest:
     __slots__ = ("_read", "begins", "link", "parked", "pauses", "session")
 
     def __init__(
-        self, link: Link, session: int, read: Callable[[Guest], list[Frame]]
+        self,
+        link: PeerSocket,
+        session: int,
+        read: Callable[[IncomingLink], list[Frame]],
     ) -> None:
         self.link = link
         self.session = session
@@ -94,7 +97,7 @@ class Guest:
         return self._read(self)
 
 
-class Guests:
+class IncomingLinks:
     """All of them.
 
     Args:
@@ -109,7 +112,7 @@ class Guests:
     """
 
     def __init__(
-        self, engine: Engine, host: Host, session: int, showing: Showing | None
+        self, engine: Engine, host: Host, session: int, showing: SegmentSharing | None
     ) -> None:
         self.runs_one = False
         self._post = engine.post
@@ -117,17 +120,17 @@ class Guests:
         self._session = session
         self._showing = showing
         self._marker: memoryview | list[int] = [0]
-        self._guests: dict[int, Guest] = {}
+        self._guests: dict[int, IncomingLink] = {}
         self._open: dict[int, tuple[int, str]] = {}
         self._running = 0
-        self.gathered: set[Link] = set()
+        self.gathered: set[PeerSocket] = set()
         self._parts = False
         self._gathers = False
         self._marks: dict[str, int] = {}
 
     # Calls.
 
-    def _receive(self, guest: Guest) -> list[Frame]:
+    def _receive(self, guest: IncomingLink) -> list[Frame]:
         found: list[Frame] = []
         try:
             for _ in range(_READS):
@@ -141,14 +144,16 @@ class Guests:
             self._lose(guest)
         return found
 
-    def _sort(self, guest: Guest, frames: list[Frame], found: list[Frame]) -> None:
+    def _sort(
+        self, guest: IncomingLink, frames: list[Frame], found: list[Frame]
+    ) -> None:
         """Sorts what came over a link, which is closed where it makes no sense.
 
         The caller is another worker, whose nonsense must not end this one.
         """
         for place, frame in enumerate(frames):
             kind = frame[0]
-            if kind == CALLED and len(frame) == 6:
+            if kind == LINK_CALL and len(frame) == 6:
                 _, number, asking, method, told, payload = frame
                 if (
                     type(method) is not str
@@ -167,7 +172,7 @@ class Guests:
             elif kind == CANCEL and len(frame) == 2 and type(frame[1]) is int:
                 if frame[1] in self._open:
                     found.append((CANCEL, frame[1]))
-            elif kind != PAUSE:
+            elif kind != LINK_PAUSE:
                 self._lose(guest)
                 return
             else:
@@ -230,7 +235,7 @@ class Guests:
             mark = self._marks[method] = mark_of(method)
         self._marker[0] = mark
 
-    def _guest_of(self, frame: Frame) -> Guest | None:
+    def _guest_of(self, frame: Frame) -> IncomingLink | None:
         # What has loans goes by way of the owner, who counts them.
         if frame[-2] is not None:
             return None
@@ -241,18 +246,18 @@ class Guests:
     def take(self, frame: Frame) -> list[Frame]:
         """Heeds a frame about links; gives what follows from it, to be received."""
         kind = frame[0]
-        if kind == MEET:
+        if kind == LINK_OPEN:
             self._meet(frame[1])
             return []
-        if kind == BEGIN:
+        if kind == LINK_BEGIN:
             return self._begin(frame[1])
-        if kind == FENCE:
+        if kind == LINK_FENCE:
             return self._read_up_to(self._guests.get(frame[1]), frame[2])
-        if kind == DROP:
+        if kind == LINK_CANCEL:
             return [(CANCEL, frame[1])] if frame[1] in self._open else []
-        if kind == UNMAKE:
+        if kind == CANCEL_MADE:
             return self._unmake(*frame[1:])
-        assert kind == PART
+        assert kind == LINK_CLOSE
         found = self.part()
         self._parts = True
         if not (self._open or found):
@@ -281,10 +286,12 @@ class Guests:
         former = self._guests.get(session)
         if former is not None:  # its other end is closed, or nobody speaks there
             self._lose(former)
-        guest = self._guests[session] = Guest(Link(fd), session, self._receive)
-        guest.link.send((MET, 0))
+        guest = self._guests[session] = IncomingLink(
+            PeerSocket(fd), session, self._receive
+        )
+        guest.link.send((LINK_OPENED, 0))
 
-    def _read_up_to(self, guest: Guest | None, messages: int) -> list[Frame]:
+    def _read_up_to(self, guest: IncomingLink | None, messages: int) -> list[Frame]:
         found: list[Frame] = []
         before = -1
         while guest is not None and before < guest.link.received < messages:
@@ -300,7 +307,7 @@ class Guests:
             if asker == asking and number // LINKED == session
         ]
         for number in made:
-            self._post((DROP, self._session, number, False))
+            self._post((LINK_CANCEL, self._session, number, False))
         return [(CANCEL, number) for number in made]
 
     def part(self) -> list[Frame]:
@@ -326,9 +333,9 @@ class Guests:
         self.flush()
         for guest in [*self._guests.values()]:
             self._lose(guest)
-        self._post((PARTED, 0))
+        self._post((LINK_CLOSED, 0))
 
-    def _lose(self, guest: Guest) -> None:
+    def _lose(self, guest: IncomingLink) -> None:
         for session, other in [*self._guests.items()]:
             if other is guest:
                 del self._guests[session]
@@ -378,8 +385,8 @@ class Host(Protocol):
 class Engine(Protocol):
     """That of a worker."""
 
-    loans: LoanBook
-    outbox: Outbox
+    loans: LocalRefCount
+    outbox: OrderedSender
 
     def post(self, frame: Frame) -> None:
         """Sends a frame to the owner."""

@@ -12,7 +12,7 @@ _QUICK = 100e-6
 _FORGIVEN = 0.98
 
 
-class Pace:
+class MethodTiming:
     """The longest that each method has taken of late, in seconds."""
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ _FORGIVEN_A_FUNCTION = 0.8
 _CHANGE = 2.0
 
 
-class Tempo:
+class FunctionTiming:
     """How long each function has taken of late, in seconds.
 
     A function is as slow as its slowest run, but that is forgiven bit by bit, as what

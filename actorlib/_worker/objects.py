@@ -20,13 +20,19 @@ from actorlib._wire.arguments import (
     travelling,
 )
 from actorlib._wire.errors import dumped
-from actorlib._wire.messages import EXPECT, FETCH, KEEP, REVOKE, Frame
+from actorlib._wire.messages import (
+    OBJECT_ANNOUNCE,
+    OBJECT_CANCEL,
+    OBJECT_GET,
+    OBJECT_PUT,
+    Frame,
+)
 from actorlib.exceptions import TaskCancelledError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from actorlib._worker.refcount import LoanBook
+    from actorlib._worker.refcount import LocalRefCount
 
 _count = struct.Struct(">Q")
 
@@ -34,7 +40,7 @@ _count = struct.Struct(">Q")
 class Link(Sharing, Protocol):
     """The engine of the worker."""
 
-    loans: LoanBook
+    loans: LocalRefCount
 
     def post(self, frame: Frame) -> None:
         """Sends a frame to the owner."""
@@ -84,7 +90,7 @@ class Objects:
         object_id = ObjectId(ref.named())
         reduced = travelling(object_id)
         if object_id.startswith(self._prefix) and object_id not in self._spoken_of:
-            self._link.post((EXPECT, object_id, ref.call))
+            self._link.post((OBJECT_ANNOUNCE, object_id, ref.call))
             self._hold(ref, object_id)
             self._link.watch(ref, partial(self._keep, ref, object_id))
         return reduced
@@ -95,9 +101,9 @@ class Objects:
         payload, loans = encoded(link, value)
         ref = self._new(ObjectRef)
         object_id = ObjectId(ref.named())
-        link.post((EXPECT, object_id, 0))
+        link.post((OBJECT_ANNOUNCE, object_id, 0))
         self._hold(ref, object_id)
-        link.post((KEEP, object_id, True, loans or None, payload))
+        link.post((OBJECT_PUT, object_id, True, loans or None, payload))
         fill_kept(ref, payload, loans)
         return ref
 
@@ -109,7 +115,7 @@ class Objects:
         ref = self._new(BorrowedRef)
         assert isinstance(ref, BorrowedRef)
         want = partial(self._fetch, weakref.ref(ref), object_id)
-        revoke = partial(self._link.post, (REVOKE, object_id))
+        revoke = partial(self._link.post, (OBJECT_CANCEL, object_id))
         self._borrowed.add(ref, object_id, want, revoke)
         return ref
 
@@ -129,7 +135,7 @@ class Objects:
         ref = made()
         if ref is not None:
             self._link.adopt(ref)
-            self._link.post((FETCH, ref.call, object_id))
+            self._link.post((OBJECT_GET, ref.call, object_id))
 
     def _keep(self, ref: ObjectRef[Any], object_id: ObjectId) -> None:
         """Passes on what a ref was filled with."""
@@ -146,11 +152,11 @@ class Objects:
                 error = trouble
             else:
                 listed = [*(loans or ())] or None
-                self._link.post((KEEP, object_id, True, listed, payload))
+                self._link.post((OBJECT_PUT, object_id, True, listed, payload))
                 return
         else:
             # It was looked at: said once more, as a future without a loop tells its
             # callbacks before it takes note that nobody has.
             self._link.later(ref.exception)
         payload, loans = encoded_error(self._link, error)
-        self._link.post((KEEP, object_id, False, loans, payload or dumped(error)))
+        self._link.post((OBJECT_PUT, object_id, False, loans, payload or dumped(error)))

@@ -27,27 +27,27 @@ from typing import (
 )
 
 from actorlib._wire.messages import (
-    ASK,
-    ASK_WITH,
-    BEGIN,
-    CALLED,
+    CALL_ACTOR,
+    CALL_ACTOR_WITH,
     CANCEL,
+    CANCEL_MADE,
     CANCELLED,
     DIED,
-    DROP,
     FAILURE,
-    FENCE,
+    LINK_BEGIN,
+    LINK_CALL,
+    LINK_CALL_SENT,
+    LINK_CANCEL,
+    LINK_FENCE,
+    LINK_OPEN,
+    LINK_OPENED,
+    LINK_PAUSE,
     LINKED,
-    MEET,
-    MET,
-    PAUSE,
     RESULT,
-    UNMAKE,
-    WENT,
     Frame,
 )
 from actorlib._wire.peer_socket import (
-    Link,
+    PeerSocket,
 )
 from actorlib.exceptions import (
     ProtocolError,
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
         Payload,
     )
     from actorlib._wire.fd_passing import (
-        Showing,
+        SegmentSharing,
     )
     from actorlib._worker.incoming_links import (
         Engine,
@@ -83,7 +83,7 @@ _MOST = 1024
 """Of either, where the owner says no or the link is full again and again."""
 
 
-class Step(Enum):
+class Route(Enum):
     """What is done for one call."""
 
     OWNER = auto()
@@ -95,10 +95,10 @@ class Step(Enum):
     STRAIGHT = auto()
     """It goes over the link."""
     FENCE = auto()
-    """It goes by way of the owner, behind a FENCE."""
+    """It goes by way of the owner, behind a LINK_FENCE."""
 
 
-class Way:
+class RoutePolicy:
     """The way of one caller's calls to one actor.
 
     Attributes:
@@ -120,33 +120,33 @@ class Way:
         state = "straight" if self.is_straight else "by the owner"
         return f"<Way {state}, {link}, {self._calls} of {self._wanted} calls>"
 
-    def plain(self) -> Step:
+    def plain(self) -> Route:
         """A plain call is made."""
         if self.is_straight:
-            return Step.STRAIGHT
+            return Route.STRAIGHT
         self._calls += 1
         if self._calls <= self._wanted:
-            return Step.OWNER
+            return Route.OWNER
         if self.has_link:
             self._calls, self._wanted = 0, max(self._wanted, PATIENCE)
             self.is_straight = True
-            return Step.BEGIN
+            return Route.BEGIN
         if self._may_ask:
             self._may_ask = False
-            return Step.MEET
-        return Step.OWNER
+            return Route.MEET
+        return Route.OWNER
 
-    def other(self) -> Step:
+    def other(self) -> Route:
         """Something else is sent."""
         if not self.has_link:
-            return Step.OWNER
+            return Route.OWNER
         self._calls = 0
         if not self.is_straight:
-            return Step.OWNER
+            return Route.OWNER
         self.is_straight = False
-        return Step.FENCE
+        return Route.FENCE
 
-    def full(self, step: Step) -> Step:
+    def full(self, step: Route) -> Route:
         """The link had no room for a call; says what is done instead.
 
         Args:
@@ -154,7 +154,7 @@ class Way:
         """
         self.is_straight = False
         self._put_off()
-        return Step.FENCE if step is Step.STRAIGHT else Step.OWNER
+        return Route.FENCE if step is Route.STRAIGHT else Route.OWNER
 
     def met(self) -> None:
         """There is a link now."""
@@ -177,7 +177,7 @@ _LARGEST = 60_000
 _READS = 64
 
 
-class Peer:
+class OutgoingLink:
     """One actor that this worker calls.
 
     Attributes:
@@ -190,11 +190,11 @@ class Peer:
 
     __slots__ = ("_lost", "actor", "gathers", "link", "session", "way")
 
-    def __init__(self, actor: ActorId, lost: Callable[[Peer], None]) -> None:
+    def __init__(self, actor: ActorId, lost: Callable[[OutgoingLink], None]) -> None:
         self.actor = actor
         self.session = 0
-        self.link: Link | None = None
-        self.way = Way()
+        self.link: PeerSocket | None = None
+        self.way = RoutePolicy()
         self.gathers = False
         self._lost = lost
 
@@ -211,7 +211,7 @@ class Peer:
                 frames = link.receive() if link is not None else []
                 if not frames:
                     break
-                if frames[0][0] == MET:
+                if frames[0][0] == LINK_OPENED:
                     self.way.met()
                     continue
                 for frame in frames:
@@ -231,14 +231,14 @@ class Peer:
         return found
 
 
-Straight: TypeAlias = tuple[Peer, int, str]
+Straight: TypeAlias = tuple[OutgoingLink, int, str]
 """A call that went over a link: whom to, which call has made it or 0, and its method.
 
 A plain tuple, as it is made for each call.
 """
 
 
-class Peers:
+class OutgoingLinks:
     """All of them.
 
     Args:
@@ -249,14 +249,14 @@ class Peers:
     """
 
     def __init__(
-        self, engine: Engine, host: Host, session: int, showing: Showing | None
+        self, engine: Engine, host: Host, session: int, showing: SegmentSharing | None
     ) -> None:
         self._engine = engine
         self._post = engine.post
         self._host = host
         self._base = session * LINKED
         self._showing = showing
-        self._peers: dict[LoanId, Peer] = {}
+        self._peers: dict[LoanId, OutgoingLink] = {}
         self._open: dict[int, Straight] = {}
         engine.loans.owes = self.owes
 
@@ -276,7 +276,7 @@ class Peers:
             return False
         peer = self._peers.get(actor)
         if peer is None:
-            peer = self._peers[actor] = Peer(actor, self._lost)
+            peer = self._peers[actor] = OutgoingLink(actor, self._lost)
         if (
             type(payload) is not bytes
             or len(payload) > _LARGEST
@@ -288,12 +288,12 @@ class Peers:
         if peer.link is None or step in _BY_THE_OWNER:
             self._do(peer, step)
             return False
-        frame = (CALLED, self._base + call, asking, method, told, payload)
+        frame = (LINK_CALL, self._base + call, asking, method, told, payload)
         self._open[call] = peer, asking, method
-        if step is Step.STRAIGHT:
+        if step is Route.STRAIGHT:
             left = self._put(peer, peer.link, frame)
-        elif peer.link.send((PAUSE, 0), frame):
-            self._post((BEGIN, peer.session))
+        elif peer.link.send((LINK_PAUSE, 0), frame):
+            self._post((LINK_BEGIN, peer.session))
             return True
         else:
             left = [frame]
@@ -301,7 +301,7 @@ class Peers:
             self._no_room(peer, step, left)
         return True
 
-    def _put(self, peer: Peer, link: Link, frame: Frame) -> list[Frame]:
+    def _put(self, peer: OutgoingLink, link: PeerSocket, frame: Frame) -> list[Frame]:
         """Sends a call; gives what has no room."""
         if peer.gathers:
             return link.gather(frame)
@@ -310,15 +310,15 @@ class Peers:
         peer.gathers = self._host.soon(partial(self._end_turn, peer))
         return []
 
-    def _end_turn(self, peer: Peer) -> None:
+    def _end_turn(self, peer: OutgoingLink) -> None:
         with self._engine.outbox.ordering:
             peer.gathers = False
             self._flush(peer)
 
-    def _flush(self, peer: Peer) -> None:
+    def _flush(self, peer: OutgoingLink) -> None:
         left = peer.link.flush() if peer.link is not None else []
         if left:
-            self._no_room(peer, Step.STRAIGHT, left)
+            self._no_room(peer, Route.STRAIGHT, left)
 
     def fence(self, actor: ActorId) -> None:
         """The owner gets next what has to be behind the calls to an actor."""
@@ -326,18 +326,18 @@ class Peers:
         if peer is not None:
             self._do(peer, peer.way.other())
 
-    def _do(self, peer: Peer, step: Step) -> None:
-        if step is Step.MEET:
-            self._post((MEET, peer.actor))
-        elif step is Step.FENCE:
+    def _do(self, peer: OutgoingLink, step: Route) -> None:
+        if step is Route.MEET:
+            self._post((LINK_OPEN, peer.actor))
+        elif step is Route.FENCE:
             self._put_fence(peer)
 
-    def _put_fence(self, peer: Peer) -> None:
+    def _put_fence(self, peer: OutgoingLink) -> None:
         self._flush(peer)
         if peer.link is not None:
-            self._post((FENCE, peer.session, peer.link.sent))
+            self._post((LINK_FENCE, peer.session, peer.link.sent))
 
-    def _no_room(self, peer: Peer, step: Step, calls: list[Frame]) -> None:
+    def _no_room(self, peer: OutgoingLink, step: Route, calls: list[Frame]) -> None:
         """Sends by way of the owner what the link does not take."""
         if peer.link is not None and peer.link.is_open:
             self._do(peer, peer.way.full(step))
@@ -350,9 +350,9 @@ class Peers:
                 continue  # cancelled meanwhile
             asked = (call, asking, peer.actor, method, None)
             if told is None:
-                self._post((ASK, *asked, payload))
+                self._post((CALL_ACTOR, *asked, payload))
             else:
-                self._post((ASK_WITH, *asked, told, payload))
+                self._post((CALL_ACTOR_WITH, *asked, told, payload))
 
     # Answers, and calls that nobody wants.
 
@@ -391,7 +391,7 @@ class Peers:
             self._cancel(call, straight[0], recursive=recursive)
         return True
 
-    def _cancel(self, call: int, peer: Peer, *, recursive: bool) -> None:
+    def _cancel(self, call: int, peer: OutgoingLink, *, recursive: bool) -> None:
         number = self._base + call
         with self._engine.outbox.ordering:
             self._flush(peer)
@@ -399,7 +399,7 @@ class Peers:
             if not went:
                 self._put_fence(peer)
             if recursive or not went:
-                self._post((DROP, peer.session, number, not went))
+                self._post((LINK_CANCEL, peer.session, number, not went))
 
     def waited(self, call: int) -> Frame | None:
         """What the owner has to know of a call before it hears who waits for it."""
@@ -407,7 +407,7 @@ class Peers:
         if straight is None:
             return None
         peer, asking, method = straight
-        return (WENT, call, asking, peer.actor, method)
+        return (LINK_CALL_SENT, call, asking, peer.actor, method)
 
     def owes(self, actor: LoanId) -> bool:
         """Whether an actor has to answer a call that went over a link."""
@@ -424,9 +424,9 @@ class Peers:
 
     def take(self, frame: Frame) -> list[Frame]:
         """Heeds a frame about links; gives what follows from it, to be received."""
-        if frame[0] == MET:
+        if frame[0] == LINK_OPENED:
             self._met(*frame[1:])
-        elif frame[0] == UNMAKE:
+        elif frame[0] == CANCEL_MADE:
             return self._unmake(frame[2])
         else:
             return self._gone(*frame[1:])
@@ -439,7 +439,7 @@ class Peers:
             if peer is not None:
                 peer.way.refused(for_ever=session < 0)
             return
-        link = Link(fd)
+        link = PeerSocket(fd)
         if peer is None or peer.link is not None:
             link.close()
             return
@@ -488,7 +488,7 @@ class Peers:
         if peer is not None:
             self._lose(peer)
 
-    def _lost(self, peer: Peer) -> None:
+    def _lost(self, peer: OutgoingLink) -> None:
         """An actor has closed its end of a link, or never had it."""
         with self._engine.outbox.ordering:
             self._flush(peer)
@@ -498,17 +498,17 @@ class Peers:
                 self._close(peer)
                 peer.way.refused(for_ever=False)
 
-    def _lose(self, peer: Peer) -> None:
+    def _lose(self, peer: OutgoingLink) -> None:
         """There is no link to an actor any more: what comes next begins anew."""
         if self._peers.get(peer.actor) is peer:
             del self._peers[peer.actor]
         self._close(peer)
 
-    def _close(self, peer: Peer) -> None:
+    def _close(self, peer: OutgoingLink) -> None:
         if peer.link is not None:
             self._host.unwatch(peer)
             peer.link.close()
             peer.link = None
 
 
-_BY_THE_OWNER = frozenset({Step.OWNER, Step.MEET})
+_BY_THE_OWNER = frozenset({Route.OWNER, Route.MEET})

@@ -26,7 +26,7 @@ from actorlib._core.object_ref import (
     ObjectRef,
 )
 from actorlib._core.stream_reader import (
-    Reading,
+    StreamReader,
 )
 from actorlib._wire.arguments import (
     Arguments,
@@ -56,14 +56,14 @@ if TYPE_CHECKING:
         LoanId,
     )
     from actorlib._core.object_ref import (
-        Replier,
+        ResultOwner,
     )
 
 
-_Entry = ObjectRef[Any] | weakref.ref[ObjectRef[Any]] | Reading
+_Entry = ObjectRef[Any] | weakref.ref[ObjectRef[Any]] | StreamReader
 
 
-class Refs:
+class PendingResults:
     """Refs and streams without an answer.
 
     Args:
@@ -71,7 +71,7 @@ class Refs:
         replier: Who fills them.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, replier: Replier) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, replier: ResultOwner) -> None:
         self._loop = loop
         self._replier = replier
         self._numbers = itertools.count(1)
@@ -82,7 +82,7 @@ class Refs:
         """Whether somebody waits for a call."""
         return call in self._entries
 
-    def new(self, replier: Replier | None = None) -> ObjectRef[Any]:
+    def new(self, replier: ResultOwner | None = None) -> ObjectRef[Any]:
         """A ref with the number under which its answer will come.
 
         Args:
@@ -107,7 +107,7 @@ class Refs:
         if self._lost is not None:
             self.fail(ref.call, self._lost)
 
-    def add(self, reading: Reading) -> None:
+    def add(self, reading: StreamReader) -> None:
         """Gives a stream the number under which its items will come."""
         reading.bind(self._replier, next(self._numbers))
         self._entries[reading.call] = reading
@@ -137,7 +137,7 @@ class Refs:
     def item(self, frame: Frame) -> None:
         """Gives an item to the stream that it is of."""
         reading = self._entries.get(frame[1])
-        if isinstance(reading, Reading):
+        if isinstance(reading, StreamReader):
             reading.put(frame[1], frame[2], frame[4], partial(load, loans=frame[3]))
 
     def fail(self, call: int, error: BaseException) -> None:
@@ -152,7 +152,7 @@ class Refs:
         for call in list(self._entries):
             self.fail(call, error)
 
-    def _taken(self, call: int) -> ObjectRef[Any] | Reading | None:
+    def _taken(self, call: int) -> ObjectRef[Any] | StreamReader | None:
         entry = self._entries.pop(call, None)
         return entry() if isinstance(entry, weakref.ref) else entry
 
@@ -173,7 +173,7 @@ class Sender(Protocol):
         ...
 
 
-class Outbox:
+class OrderedSender:
     """Frames about actors that wait for their arguments, or behind one that does.
 
     Args:

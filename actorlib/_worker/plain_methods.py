@@ -18,17 +18,17 @@ from actorlib._core.current_call import is_late, running
 from actorlib._core.engine import ActorExit
 from actorlib._wire.messages import CALL, LEAVE, Frame
 from actorlib._worker import invoke
-from actorlib._worker.generator_runner import Producer
+from actorlib._worker.generator_runner import GeneratorRunner
 from actorlib._worker.generators import is_stream
 from actorlib._worker.invoke import call_with
-from actorlib._worker.method_timing import Pace
+from actorlib._worker.method_timing import MethodTiming
 from actorlib._worker.startup import GroupThreads
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Mapping
 
-    from actorlib._worker.async_client import LoopedUplink
+    from actorlib._worker.async_client import AsyncOwnerClient
     from actorlib._worker.concurrency_groups import Gate
     from actorlib._worker.generators import Streams
     from actorlib._worker.loop_watchdog import LoopWatch
@@ -63,13 +63,13 @@ class PlainMethods:
     """
 
     watch: LoopWatch
-    _producer: Producer
+    _producer: GeneratorRunner
 
     def __init__(
         self,
         start: Start,
         loop: asyncio.AbstractEventLoop,
-        uplink: LoopedUplink,
+        uplink: AsyncOwnerClient,
         answered: Callable[[Frame], None],
         streams: Streams,
         set_aside: Callable[[int], None],
@@ -89,7 +89,7 @@ class PlainMethods:
         self._queued = 0
         self._unanswered = _Unanswered()
         self._cancelled: set[int] = set()
-        self._pace = Pace()
+        self._pace = MethodTiming()
         # Only groups that somebody has named: all else is the main thread's.
         self._threads = {
             gate: GroupThreads(start.crew, f"{start.name}-{group}", self._serve_apart)
@@ -199,7 +199,7 @@ class PlainMethods:
         """
         self._instance = instance
         jobs = self._jobs
-        self._producer = Producer(
+        self._producer = GeneratorRunner(
             partial(getattr, instance),
             self._where,
             self._uplink,

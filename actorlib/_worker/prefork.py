@@ -46,7 +46,7 @@ from actorlib._wire.serialization import (
     encode_call,
 )
 from actorlib._worker.__main__ import (
-    Cradle,
+    WarmWorker,
     serve,
 )
 from actorlib._worker.os_process import (
@@ -57,7 +57,7 @@ _NUMBER = struct.Struct("<Q")
 _DESCRIPTORS = 3
 
 
-class Spare:
+class PreforkedChild:
     """The template's end of one.
 
     Args:
@@ -178,7 +178,7 @@ def rehearse(frames: list[bytes]) -> list[bytes]:
         for frame in frames:
             far.send(frame)
         try:
-            serve(near, Cradle())
+            serve(near, WarmWorker())
         finally:
             set_engine(None)
         near.close()

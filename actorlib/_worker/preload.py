@@ -98,13 +98,13 @@ def warm_up() -> Callable[[socket.socket], NoReturn]:
     with contextlib.suppress(ImportError):
         importlib.import_module("uvloop")
     from actorlib._worker.__main__ import (  # noqa: PLC0415  # warm now
-        Cradle,
+        WarmWorker,
         live,
         speak_in_lines,
     )
 
     speak_in_lines()
-    cradle = Cradle()
+    cradle = WarmWorker()
     # Pool threads of numerical libraries survive a fork by handlers of their own.
     warnings.filterwarnings(
         "ignore", "This process.*multi-threaded", DeprecationWarning

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from actorlib._core.ids import LoanId
 
 
-class LoanBook:
+class LocalRefCount:
     """Holds and loans by actor.
 
     Attributes:

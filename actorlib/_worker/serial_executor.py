@@ -23,16 +23,16 @@ from actorlib._wire.messages import (
     MAIN,
     READY,
     STOP,
-    TAKEN,
+    STREAM_ACK,
     Frame,
 )
 from actorlib._worker import invoke
-from actorlib._worker.client import MOMENT, Uplink
-from actorlib._worker.generator_runner import Producer
+from actorlib._worker.client import MOMENT, OwnerClient
+from actorlib._worker.generator_runner import GeneratorRunner
 from actorlib._worker.generators import is_stream
 from actorlib._worker.inbox import Inbox
 from actorlib._worker.invoke import call_with
-from actorlib._worker.method_timing import Pace
+from actorlib._worker.method_timing import MethodTiming
 from actorlib._worker.startup import construct, shutting_down
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from actorlib._worker.startup import Start
 
 
-class SerialUplink(Uplink):
+class SerialOwnerClient(OwnerClient):
     """The engine of a worker without an event loop."""
 
     def __init__(self, start: Start, pipe: Pipe, inbox: Inbox) -> None:
@@ -60,11 +60,11 @@ class SerialUplink(Uplink):
         self._pipe.send(frame)
 
     def return_loans_soon(self) -> None:
-        """Gives loans back now, or when the pipe is free again; see Uplink."""
+        """Gives loans back now, or when the pipe is free again; see OwnerClient."""
         self._pipe.try_send(partial(self.returns, wait=False))
 
     def tidy(self) -> None:
-        """Reads what has come; see Uplink."""
+        """Reads what has come; see OwnerClient."""
         self._inbox.read_what_is_there(self.settle)
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
@@ -72,7 +72,7 @@ class SerialUplink(Uplink):
         ref.add_done_callback(lambda _: then())
 
     def later(self, callback: Callable[[], object]) -> None:
-        """Calls back when the worker reads next; see Uplink."""
+        """Calls back when the worker reads next; see OwnerClient."""
         self._inbox.callbacks.append(callback)
 
     def over(self, call: int, error: BaseException | None = None) -> None:
@@ -134,14 +134,14 @@ def serve(start: Start, pipe: Pipe) -> None:
             raise
 
 
-def be_born(start: Start, pipe: Pipe) -> tuple[object, Inbox, SerialUplink]:
+def be_born(start: Start, pipe: Pipe) -> tuple[object, Inbox, SerialOwnerClient]:
     """Makes the object on this thread, and what the process speaks through.
 
     Raises:
         SystemExit: The constructor raised, and the owner was told what.
     """
     inbox = Inbox(pipe, start.unread)
-    uplink = SerialUplink(start, pipe, inbox)
+    uplink = SerialOwnerClient(start, pipe, inbox)
     set_engine(uplink)
     try:
         with uplink.borrowing(start.loans):
@@ -163,7 +163,7 @@ class _Serial:
         instance: object,
         pipe: Pipe,
         inbox: Inbox,
-        uplink: SerialUplink,
+        uplink: SerialOwnerClient,
     ) -> None:
         self._instance = instance
         self._pipe = pipe
@@ -171,8 +171,8 @@ class _Serial:
         self._uplink = uplink
         self._guests = uplink.guests
         self._guests.runs_one = True
-        self._pace = Pace()
-        self._producer = Producer(
+        self._pace = MethodTiming()
+        self._producer = GeneratorRunner(
             partial(getattr, instance),
             self._where,
             uplink,
@@ -206,7 +206,7 @@ class _Serial:
                     self._serve_stream(frame)
                 else:
                     self._serve_call(frame)
-            elif frame[0] == TAKEN:
+            elif frame[0] == STREAM_ACK:
                 self._serve_stream(frame)
             elif frame[0] == STOP:
                 if self._uplink.part():

@@ -159,7 +159,7 @@ def _run(
         asyncio.run_coroutine_threadsafe(work, loop).result()
 
 
-class Crew:
+class ExecutorThreads:
     """Threads of one actor; they belong to it, also where several share a process.
 
     Nothing waits for them at the end of the process.
@@ -209,7 +209,7 @@ class GroupThreads:
     """
 
     def __init__(
-        self, crew: Crew, name: str, serve: Callable[[Frame], Frame | None]
+        self, crew: ExecutorThreads, name: str, serve: Callable[[Frame], Frame | None]
     ) -> None:
         self._crew = crew
         self._name = name
@@ -290,7 +290,7 @@ class Start:
     grace: float
     context: partial[RuntimeContext]
     is_shared: bool
-    crew: Crew
+    crew: ExecutorThreads
     source: bytes
     loans: tuple[ActorId, ...] | None
     arguments: Payload
@@ -339,7 +339,7 @@ def read_start(frame: Frame) -> Start:
         grace=told["grace"],
         context=context,
         is_shared=told["shared"],
-        crew=Crew(),
+        crew=ExecutorThreads(),
         source=source,
         loans=loans,
         arguments=arguments,

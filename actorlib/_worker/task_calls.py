@@ -10,11 +10,18 @@ from actorlib._core.current_call import running
 from actorlib._core.flow_control import bounds_of
 from actorlib._core.ids import ActorId
 from actorlib._core.runtime_env import inherited, refuse_own
-from actorlib._core.stream_reader import Feed, Reading
+from actorlib._core.stream_reader import Feed, StreamReader
 from actorlib._wire.arguments import Arguments, Sharing
 from actorlib._wire.call_headers import tell
 from actorlib._wire.function_code import pickled
-from actorlib._wire.messages import CANCEL, FORCE, HELD, RUN, TEACH, Frame
+from actorlib._wire.messages import (
+    CALL_DEFERRED,
+    CANCEL,
+    FORCE,
+    REGISTER_FUNCTION,
+    RUN,
+    Frame,
+)
 from actorlib._wire.serialization import dump
 
 if TYPE_CHECKING:
@@ -24,7 +31,7 @@ if TYPE_CHECKING:
     from actorlib._core.function_options import FunctionSpec
     from actorlib._core.ids import LoanId
     from actorlib._core.object_ref import ObjectRef
-    from actorlib._worker.pending import Outbox, Refs
+    from actorlib._worker.pending import OrderedSender, PendingResults
 
 _Face: TypeAlias = tuple[int, bytes]
 """The number of a function here, and what its calls have in common."""
@@ -35,7 +42,7 @@ _NOBODY = ActorId(b"")
 class Link(Sharing, Feed, Protocol):
     """The engine of the worker."""
 
-    outbox: Outbox
+    outbox: OrderedSender
 
     def where(self, method: str) -> str:
         """Names a method of the actor that asks, for messages."""
@@ -50,7 +57,7 @@ class Link(Sharing, Feed, Protocol):
         ...
 
 
-class Calling:
+class TaskCalls:
     """Calls of functions; the replier of their refs.
 
     Args:
@@ -64,7 +71,7 @@ class Calling:
     def __init__(
         self,
         link: Link,
-        refs: Refs,
+        refs: PendingResults,
         loop: asyncio.AbstractEventLoop,
         check: Callable[[], None],
         *,
@@ -114,12 +121,12 @@ class Calling:
         spec: FunctionSpec,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
-    ) -> Reading:
+    ) -> StreamReader:
         """Calls a function that yields; see Engine."""
         face, arguments, told = self._prepared(spec, args, kwargs)
         bounds = bounds_of(spec.options.backpressure or 0)
         is_detached = bool(spec.options.detach)
-        reading = Reading(self._loop, self._link, bounds, is_detached=is_detached)
+        reading = StreamReader(self._loop, self._link, bounds, is_detached=is_detached)
         reading.may_force(self.force)
         self._refs.add(reading)
         reading.asked = spec.label
@@ -167,7 +174,7 @@ class Calling:
 
         def held() -> Frame:
             deadline = told and told.get("deadline")
-            return (HELD, call, asker, _NOBODY, deadline, spec.label)
+            return (CALL_DEFERRED, call, asker, _NOBODY, deadline, spec.label)
 
         self._link.outbox.post(_NOBODY, frame, arguments, passes=True, held=held)
 
@@ -185,7 +192,9 @@ class Calling:
         if number is None:
             source, loans = pickled(self._link, spec.label, spec.source)
             number = self._taught[spec.source] = next(self._numbers)
-            self._link.post((TEACH, number, spec.label, loans or None, source))
+            self._link.post(
+                (REGISTER_FUNCTION, number, spec.label, loans or None, source)
+            )
         options = spec.options
         # Apart from the rest, as the owner may not have the modules they are of.
         listed = dump(options.retry_exceptions)

@@ -53,8 +53,8 @@ from actorlib._wire.messages import (
     GO_ON,
     PACE,
     READY,
-    RECALL,
     RESUMED,
+    RETURN_UNSTARTED,
     STOP,
     UNBEGUN,
     Frame,
@@ -66,7 +66,7 @@ from actorlib._worker.client import (
     MOMENT,
 )
 from actorlib._worker.generator_runner import (
-    Producer,
+    GeneratorRunner,
 )
 from actorlib._worker.generators import (
     is_stream,
@@ -78,11 +78,11 @@ from actorlib._worker.invoke import (
     within,
 )
 from actorlib._worker.method_timing import (
-    Pace,
-    Tempo,
+    FunctionTiming,
+    MethodTiming,
 )
 from actorlib._worker.serial_executor import (
-    SerialUplink,
+    SerialOwnerClient,
 )
 from actorlib._worker.startup import (
     settle_down,
@@ -113,7 +113,7 @@ if TYPE_CHECKING:
         Pipe,
     )
     from actorlib._worker.client import (
-        Uplink,
+        OwnerClient,
     )
     from actorlib._worker.startup import (
         Start,
@@ -124,7 +124,7 @@ _AGAIN = 0.001
 _OWN = "actorlib."
 
 
-class Attention:
+class InterruptSignal:
     """Looks when the signal comes, but never in the middle of actorlib's own work.
 
     Args:
@@ -190,7 +190,7 @@ class Inattention:
     is_wanted = False
 
     def again(self) -> None:
-        """Nothing; see Attention."""
+        """Nothing; see InterruptSignal."""
 
 
 class Runner(Protocol):
@@ -239,7 +239,7 @@ class Steps:
             self._runner.current = 0
 
 
-class Yielding:
+class TaskGenerators:
     """Serves calls of functions that yield.
 
     Args:
@@ -250,13 +250,13 @@ class Yielding:
     """
 
     def __init__(
-        self, runner: Runner, uplink: Uplink, pipe: Pipe, inbox: Inbox
+        self, runner: Runner, uplink: OwnerClient, pipe: Pipe, inbox: Inbox
     ) -> None:
         self._runner = runner
         self._inbox = inbox
         self._settle = uplink.settle
         self._send = pipe.send
-        self._producer = Producer(
+        self._producer = GeneratorRunner(
             self._find,
             runner.where,
             uplink,
@@ -318,7 +318,7 @@ def serve(start: Start, pipe: Pipe) -> None:
     """
     settle_down(start)
     inbox = _Inbox(pipe)
-    uplink = FunctionUplink(start, pipe, inbox)
+    uplink = TaskOwnerClient(start, pipe, inbox)
     set_engine(uplink)
     functions = _Functions(pipe, inbox, uplink, is_inline=start.is_shared)
     try:
@@ -350,7 +350,7 @@ class _Inbox(Inbox):
 
     def _sort(self, frame: Frame, settle: Callable[[Frame], None]) -> None:
         kind = frame[0]
-        if kind == RECALL:
+        if kind == RETURN_UNSTARTED:
             self.is_recalled = True
         elif kind == GO_ON:
             self.went_on = frame[1]
@@ -363,7 +363,7 @@ class _Inbox(Inbox):
                 self.cancelling(frame[1])
 
 
-class FunctionUplink(SerialUplink):
+class TaskOwnerClient(SerialOwnerClient):
     """The engine of a worker of functions: who waits in one gives its CPUs back."""
 
     _waiter: _Functions
@@ -449,7 +449,7 @@ class FunctionUplink(SerialUplink):
         return self._waiter.function_name(method)
 
     def wait_here(self, ref: ObjectRef[Any]) -> None:
-        """Blocks any thread until the owner has answered; see Uplink."""
+        """Blocks any thread until the owner has answered; see OwnerClient."""
         super().wait(ref, None)
 
     def leave(self) -> NoReturn:
@@ -459,13 +459,13 @@ class FunctionUplink(SerialUplink):
 
 class _Functions:
     def __init__(
-        self, pipe: Pipe, inbox: _Inbox, uplink: FunctionUplink, *, is_inline: bool
+        self, pipe: Pipe, inbox: _Inbox, uplink: TaskOwnerClient, *, is_inline: bool
     ) -> None:
         self._pipe = pipe
         self._inbox = inbox
         self._uplink = uplink
-        self._pace = Pace()
-        self._tempo = Tempo()
+        self._pace = MethodTiming()
+        self._tempo = FunctionTiming()
         self.functions: dict[str, Callable[..., Any]] = {LEARN: self._learn}
         self.current = 0
         self._gathered = 0
@@ -475,11 +475,11 @@ class _Functions:
         inbox.cancelling = self._cancelling
         uplink.serves(self, inbox)
         self.lending = uplink.lending
-        self._yielding = Yielding(self, uplink, pipe, inbox)
-        self._attention: Attention | Inattention = Inattention()
+        self._yielding = TaskGenerators(self, uplink, pipe, inbox)
+        self._attention: InterruptSignal | Inattention = Inattention()
         if not is_inline:
             outermost = (self._run_one.__code__, Steps.__next__.__code__)
-            self._attention = Attention(
+            self._attention = InterruptSignal(
                 lambda: bool(self.current), self._look, outermost
             )
 

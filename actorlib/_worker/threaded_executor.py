@@ -16,10 +16,10 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from actorlib._core.current_call import is_late, running
-from actorlib._wire.messages import CALL, CALL_WITH, LINKED, STOP, TAKEN, Frame
+from actorlib._wire.messages import CALL, CALL_WITH, LINKED, STOP, STREAM_ACK, Frame
 from actorlib._worker import invoke
 from actorlib._worker.concurrency_groups import Gate, Gates
-from actorlib._worker.generator_runner import Producer
+from actorlib._worker.generator_runner import GeneratorRunner
 from actorlib._worker.generators import is_stream
 from actorlib._worker.invoke import call_with
 from actorlib._worker.serial_executor import be_born
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from actorlib._wire.blocking_channel import Pipe
     from actorlib._worker.inbox import Inbox
-    from actorlib._worker.serial_executor import SerialUplink
+    from actorlib._worker.serial_executor import SerialOwnerClient
     from actorlib._worker.startup import Start
 
 
@@ -53,7 +53,7 @@ class _Threaded:
         instance: object,
         pipe: Pipe,
         inbox: Inbox,
-        uplink: SerialUplink,
+        uplink: SerialOwnerClient,
     ) -> None:
         self._instance = instance
         self._pipe = pipe
@@ -72,7 +72,7 @@ class _Threaded:
         self._begun: set[int] = set()
         self._is_stopping = False
         self._fatal: BaseException | None = None
-        self._producer = Producer(
+        self._producer = GeneratorRunner(
             partial(getattr, instance),
             self._where,
             uplink,
@@ -94,7 +94,7 @@ class _Threaded:
                     self._forget_cancelled()
                     inbox.read(has_calls, self._uplink.settle)
                 frame = calls.popleft()
-                if frame[0] in (CALL, CALL_WITH, TAKEN):
+                if frame[0] in (CALL, CALL_WITH, STREAM_ACK):
                     self._accept(frame)
                 elif frame[0] == STOP:
                     if self._uplink.part():

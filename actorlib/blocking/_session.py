@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from actorlib import _runtime
 from actorlib._core.engine import find_engine
-from actorlib._core.loop_thread import Apart, new_loop
+from actorlib._core.loop_thread import LoopThread, new_loop
 from actorlib._core.stdio import fill_standard_streams
 from actorlib._runtime import ENGINE_VARIABLE
 from actorlib.exceptions import InitError, RuntimeNotStartedError
@@ -43,7 +43,7 @@ class _Home:
     """A thread, its loop, and the runtime on it."""
 
     def __init__(self) -> None:
-        self.loop = cast("Apart", new_loop())
+        self.loop = cast("LoopThread", new_loop())
         self.runtime: Runtime
         self._begun = threading.Event()
         # A daemon: what waits for all other threads would wait for this one too, and

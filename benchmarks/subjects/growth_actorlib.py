@@ -20,9 +20,9 @@ from actorlib._owner.actor_record import ActorRecord, Registry
 from actorlib._owner.deadlines import Deadlines
 from actorlib._owner.mailbox import Mailbox
 from actorlib._owner.names import Names
-from actorlib._owner.refcount import OWNER, Holders
+from actorlib._owner.refcount import OWNER, RefCount
 from actorlib._scheduler.ledger import Ledger
-from actorlib._scheduler.wait_queue import Line
+from actorlib._scheduler.wait_queue import WaitQueue
 from actorlib.accelerators.base import Device
 from benchmarks.subjects._decisions import Block, churn, rate
 from benchmarks.subjects._report import arguments, report
@@ -58,7 +58,7 @@ def devices(count: int) -> Block:
 def waiting(count: int) -> Block:
     """A full machine, and so many in line: one is served, and one more comes."""
     ledger = _machine(1000)
-    one, line = request(num_gpus=1), Line(ledger)
+    one, line = request(num_gpus=1), WaitQueue(ledger)
     held: list[Any] = [ledger.try_acquire(one) for _ in range(1000)]
     for _ in range(count):
         line.join("waiter", one)
@@ -76,7 +76,7 @@ def waiting(count: int) -> Block:
 
 def records(count: int) -> Block:
     """Records, names and holders: an actor is made, named and found, and one goes."""
-    registry, names, holders = Registry(b"grow"), Names(), Holders()
+    registry, names, holders = Registry(b"grow"), Names(), RefCount()
     interface, options = interface_of(_Actor), ActorOptions()
     known: list[ActorId] = []
     pick = random.Random(1).randrange

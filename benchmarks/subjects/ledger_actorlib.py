@@ -13,8 +13,8 @@ from typing import Final
 from actorlib._core.kinds import UNITS
 from actorlib._core.resources import Resources, request, totals
 from actorlib._scheduler.ledger import Ledger
-from actorlib._scheduler.request import ANYWHERE, Where, make_of
-from actorlib._scheduler.wait_queue import Line
+from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, make_of
+from actorlib._scheduler.wait_queue import WaitQueue
 from actorlib.accelerators.base import Device, Lease
 from benchmarks.subjects._decisions import (
     SHARES,
@@ -34,7 +34,7 @@ _WAITERS: Final = 1000
 _TIMED: Final = 500
 """How many acquires are made between two looks at the clock, at the least."""
 
-_Ask = tuple[Resources, Where]
+_Ask = tuple[Resources, DeviceConstraints]
 _Figures = Iterator[tuple[str, float]]
 
 
@@ -43,7 +43,10 @@ def plain(machine: "_Machine") -> _Figures:
     asks = machine.drawn(SHARES)
     yield "acquires", _acquires(machine, asks)
     yield "shares", machine.churned(asks)
-    yield "spread", machine.churned(machine.drawn(SPREAD, Where(spread=True)))
+    yield (
+        "spread",
+        machine.churned(machine.drawn(SPREAD, DeviceConstraints(spread=True))),
+    )
 
 
 def whole(machine: "_Machine") -> _Figures:
@@ -56,7 +59,7 @@ def whole(machine: "_Machine") -> _Figures:
 def typed(machine: "_Machine") -> _Figures:
     """Devices of four models in turn, each asked for by its type."""
     some = machine.devices[: len(_TYPES)]
-    wheres = [Where(makes=frozenset({make_of(device)})) for device in some]
+    wheres = [DeviceConstraints(makes=frozenset({make_of(device)})) for device in some]
     yield "types", machine.churned(machine.drawn((0.25, 0.5, 1.0), *wheres))
     yield "line of types", machine.rate(_queued(machine, wheres))
 
@@ -68,18 +71,20 @@ def linked(machine: "_Machine") -> _Figures:
     ledger, half = machine.ledger, request(num_gpus=0.5)
     # One on a device, so that each has room for a neighbour.
     count = -(-len(machine.devices) // 4)
-    mates = [granted(ledger, (half, Where(spread=True))) for _ in range(count)]
+    mates = [
+        granted(ledger, (half, DeviceConstraints(spread=True))) for _ in range(count)
+    ]
     pick = random.Random(2).choice
 
     def beside(count: int) -> None:
         for _ in range(count):
             mate = pick(mates).devices(_GPU)
-            lease = granted(ledger, (half, Where(near=frozenset(mate))))
+            lease = granted(ledger, (half, DeviceConstraints(near=frozenset(mate))))
             ledger.release(lease)
 
     def away(asked: Resources) -> Lease | None:
         mate = pick(mates).devices(_GPU)
-        return ledger.try_acquire(asked, Where(apart=frozenset(mate)))
+        return ledger.try_acquire(asked, DeviceConstraints(apart=frozenset(mate)))
 
     yield "near", machine.rate(beside)
     yield "apart", machine.rate(churn(away, ledger.release, mates, [(half,)]))
@@ -121,7 +126,7 @@ class _Machine:
         )
         return Ledger(capacity, {_GPU: self.devices})
 
-    def drawn(self, amounts: Sequence[float], *wheres: Where) -> list[_Ask]:
+    def drawn(self, amounts: Sequence[float], *wheres: DeviceConstraints) -> list[_Ask]:
         """Requests for random ones of the amounts, with each of the wishes in turn."""
         kinds: list[dict[float, _Ask]] = [
             {amount: (request(num_gpus=amount), where) for amount in amounts}
@@ -180,12 +185,12 @@ def _acquires(machine: _Machine, drawn: Sequence[_Ask]) -> float:
     return made / spent
 
 
-def _queued(machine: _Machine, wheres: Sequence[Where]) -> Block:
+def _queued(machine: _Machine, wheres: Sequence[DeviceConstraints]) -> Block:
     """Releases on a full machine: each serves one, and one more waits."""
     machine.empty()
     ledger = machine.ledger
-    one, line = request(num_gpus=1), Line(ledger)
-    held: dict[Where, list[Lease]] = {where: [] for where in wheres}
+    one, line = request(num_gpus=1), WaitQueue(ledger)
+    held: dict[DeviceConstraints, list[Lease]] = {where: [] for where in wheres}
     for where in wheres:
         while (lease := ledger.try_acquire(one, where)) is not None:
             held[where].append(lease)

@@ -11,7 +11,7 @@ import pytest
 from helpers.engine import FakeEngine, Sent
 
 from actorlib import ActorHandle, ActorMethod, ObjectRef
-from actorlib._api.actor_handle import Hold, hold_of
+from actorlib._api.actor_handle import HandlePin, hold_of
 from actorlib._core.actor_options import ActorOptions
 from actorlib._core.engine import collecting, set_engine
 from actorlib._core.ids import ActorId
@@ -68,7 +68,7 @@ def no_collector() -> Iterator[None]:
 
 
 def handle_of(engine: FakeEngine, actor: ActorId = ONE) -> ActorHandle[Model]:
-    return ActorHandle(Hold(engine, actor, FACE))
+    return ActorHandle(HandlePin(engine, actor, FACE))
 
 
 # Calling.
@@ -147,7 +147,7 @@ async def test_attribute_when_it_is_a_method_then_an_actor_method(
 
 
 async def test_attribute_when_it_is_set_then_refused(engine: FakeEngine) -> None:
-    handle: Any = ActorHandle(Hold(engine, ActorId(b"it"), FACE))
+    handle: Any = ActorHandle(HandlePin(engine, ActorId(b"it"), FACE))
 
     with pytest.raises(
         AttributeError, match=r"cannot be set on a handle.*of Model are"
@@ -506,7 +506,7 @@ async def test_method_when_looked_at_then_it_is_as_it_was_written(
     engine: FakeEngine, options: Any
 ) -> None:
     face = interface_of(Documented).under(ActorOptions(**options))
-    handle: Any = ActorHandle(Hold(engine, ONE, face))
+    handle: Any = ActorHandle(HandlePin(engine, ONE, face))
     own = "(data: 'list[int]', /, top: 'int' = 3, *, raw: 'bool' = False) -> 'str'"
 
     assert str(inspect.signature(handle.predict.remote)) == own
@@ -529,6 +529,6 @@ async def test_method_when_its_handle_has_travelled_then_it_is_any_method(
     engine: FakeEngine,
 ) -> None:
     face = pickle.loads(pickle.dumps(interface_of(Documented)))
-    handle: Any = ActorHandle(Hold(engine, ONE, face))
+    handle: Any = ActorHandle(HandlePin(engine, ONE, face))
 
     assert type(handle.predict) is ActorMethod

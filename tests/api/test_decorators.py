@@ -10,10 +10,9 @@ from helpers.engine import FakeEngine
 
 import actorlib
 from actorlib import ActorClass, ActorHandle
-from actorlib._api.actor_handle import Hold
 from actorlib._api.decorators import plan_of
 from actorlib._core.actor_options import ActorOptions
-from actorlib._core.engine import set_engine
+from actorlib._core.engine import HandlePin, set_engine
 from actorlib._core.ids import ActorId
 from actorlib._core.interface import class_of
 
@@ -229,7 +228,7 @@ def test_options_when_chained_then_what_was_given_before_stays() -> None:
 
 def handle(engine: FakeEngine, number: int) -> ActorHandle[Any]:
     interface, _ = plan_of(Model)
-    return ActorHandle(Hold(engine, ActorId(bytes([number]) * 12), interface))
+    return ActorHandle(HandlePin(engine, ActorId(bytes([number]) * 12), interface))
 
 
 FIRST, SECOND = bytes([1]) * 12, bytes([2]) * 12

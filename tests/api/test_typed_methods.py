@@ -8,10 +8,9 @@ from helpers.engine import FakeEngine
 
 import actorlib
 from actorlib import ActorMethod
-from actorlib._api.actor_handle import Hold
 from actorlib._core.actor_options import ActorOptions
 from actorlib._core.call_options import CallOptions
-from actorlib._core.engine import PendingCalls, set_engine
+from actorlib._core.engine import HandlePin, PendingCalls, set_engine
 from actorlib._core.ids import ActorId
 from actorlib._core.interface import interface_of
 from actorlib.exceptions import PendingCallsLimitExceeded
@@ -144,7 +143,7 @@ async def test_typed_when_given_a_handle_then_it_is_that(engine: FakeEngine) -> 
 def test_opt_020_an_unknown_option_of_a_call_is_refused_at_once() -> None:
     face = interface_of(Model)
     ping: Any = ActorMethod(
-        Hold(FakeEngine(loopless()), ONE, face), face.methods["bare"]
+        HandlePin(FakeEngine(loopless()), ONE, face), face.methods["bare"]
     )
 
     with pytest.raises(TypeError, match="num_cpus=1 is no option of a method"):
@@ -276,7 +275,7 @@ async def test_bpr_002_handles_of_one_process_count_together(
 ) -> None:
     actor = handle(max_pending_calls=1)
     face = interface_of(Plain).under(ActorOptions(max_pending_calls=1))
-    copy: Any = actorlib.ActorHandle(Hold(engine, ActorId(b"\x01"), face))
+    copy: Any = actorlib.ActorHandle(HandlePin(engine, ActorId(b"\x01"), face))
     ref = actor.ping.remote()
     with pytest.raises(PendingCallsLimitExceeded):
         copy.ping.remote()

@@ -13,7 +13,7 @@ from helpers.turns import in_time, next_turn
 import actorlib
 from actorlib import ObjectRefGenerator
 from actorlib._core.flow_control import bounds_of
-from actorlib._core.stream_reader import Reading
+from actorlib._core.stream_reader import StreamReader
 from actorlib._wire.errors import load
 from actorlib._wire.serialization import encode
 from actorlib.exceptions import TaskCancelledError
@@ -369,7 +369,7 @@ class Feeding:
 
     def __init__(self, engine: FakeEngine) -> None:
         loop = asyncio.get_running_loop()
-        self.reading = Reading(loop, engine, bounds_of(0))
+        self.reading = StreamReader(loop, engine, bounds_of(0))
         self.generator: ObjectRefGenerator[Any] = ObjectRefGenerator(self.reading)
         self._count = 0
 

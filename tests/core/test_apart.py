@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from actorlib._core.loop_thread import Apart, block, new_loop
+from actorlib._core.loop_thread import LoopThread, block, new_loop
 from actorlib.exceptions import GetTimeoutError
 
 if TYPE_CHECKING:
@@ -162,4 +162,4 @@ def test_executor_when_it_takes_nothing_more_then_the_loop_does_it(home: Home) -
 
 
 def test_loop_when_made_then_it_is_apart(home: Home) -> None:
-    assert isinstance(cast("object", home.loop), Apart)
+    assert isinstance(cast("object", home.loop), LoopThread)

@@ -7,9 +7,9 @@ from actorlib._core.flow_control import (
     DEFAULT,
     UNLIMITED,
     UNREAD,
-    Ahead,
     Bounds,
-    Tally,
+    ReceiveWindow,
+    SendWindow,
     bounds_of,
 )
 
@@ -21,7 +21,7 @@ def test_bounds_when_nothing_is_said_then_items_and_bytes_are_bounded() -> None:
 
 
 def test_ahead_when_as_many_items_are_unread_then_no_room() -> None:
-    ahead = Ahead(Bounds(2, UNLIMITED))
+    ahead = SendWindow(Bounds(2, UNLIMITED))
 
     ahead.put(1)
     assert ahead.has_room
@@ -33,7 +33,7 @@ def test_ahead_when_as_many_items_are_unread_then_no_room() -> None:
 
 
 def test_ahead_when_an_item_is_larger_than_the_bound_then_one_may_go() -> None:
-    ahead = Ahead(Bounds(10, 100))
+    ahead = SendWindow(Bounds(10, 100))
 
     assert ahead.has_room
     ahead.put(1_000)
@@ -43,7 +43,7 @@ def test_ahead_when_an_item_is_larger_than_the_bound_then_one_may_go() -> None:
 
 
 def test_ahead_when_nobody_reads_then_nothing_is_unread() -> None:
-    ahead = Ahead(Bounds(1, UNLIMITED))
+    ahead = SendWindow(Bounds(1, UNLIMITED))
     ahead.put(1)
 
     ahead.took(UNREAD)
@@ -54,7 +54,7 @@ def test_ahead_when_nobody_reads_then_nothing_is_unread() -> None:
 
 
 def test_ahead_when_a_reader_has_taken_what_is_sent_again_then_there_is_room() -> None:
-    ahead = Ahead(Bounds(2, 10))
+    ahead = SendWindow(Bounds(2, 10))
     ahead.put(5)
 
     ahead.took(7)  # of the call's first run
@@ -65,21 +65,21 @@ def test_ahead_when_a_reader_has_taken_what_is_sent_again_then_there_is_room() -
 
 
 def test_tally_when_half_was_taken_then_it_tells() -> None:
-    tally = Tally(Bounds(4, UNLIMITED))
+    tally = ReceiveWindow(Bounds(4, UNLIMITED))
 
     assert [tally.took(1) for _ in range(4)] == [False, True, False, True]
     assert tally.count == 4
 
 
 def test_tally_when_others_wait_then_it_tells_each() -> None:
-    tally = Tally(Bounds(UNLIMITED, UNLIMITED), tells_each=True)
+    tally = ReceiveWindow(Bounds(UNLIMITED, UNLIMITED), tells_each=True)
 
     assert tally.took(1)
     assert tally.took(1)
 
 
 def test_tally_when_unlimited_then_it_tells_nothing() -> None:
-    tally = Tally(Bounds(UNLIMITED, UNLIMITED))
+    tally = ReceiveWindow(Bounds(UNLIMITED, UNLIMITED))
 
     assert not any(tally.took(1) for _ in range(1_000))
 
@@ -92,7 +92,7 @@ def test_tally_when_unlimited_then_it_tells_nothing() -> None:
 def test_window_when_everything_was_taken_then_the_producer_has_room(
     bounds: Bounds, sizes: list[int], reads: list[bool]
 ) -> None:
-    ahead, tally = Ahead(bounds), Tally(bounds)
+    ahead, tally = SendWindow(bounds), ReceiveWindow(bounds)
     sent: list[int] = []
 
     def take() -> None:

@@ -4,15 +4,15 @@ import asyncio
 
 import pytest
 
-from actorlib._core.notifier import Moment
+from actorlib._core.notifier import Notifier
 
 
 @pytest.fixture
-async def moment() -> Moment:
-    return Moment(asyncio.get_running_loop())
+async def moment() -> Notifier:
+    return Notifier(asyncio.get_running_loop())
 
 
-async def test_happens_when_several_wait_then_all_are_told(moment: Moment) -> None:
+async def test_happens_when_several_wait_then_all_are_told(moment: Notifier) -> None:
     waiters = [moment.wait(), moment.wait()]
 
     moment.happens()
@@ -21,7 +21,7 @@ async def test_happens_when_several_wait_then_all_are_told(moment: Moment) -> No
 
 
 async def test_happens_when_it_never_will_then_each_gets_an_error_of_its_own(
-    moment: Moment,
+    moment: Notifier,
 ) -> None:
     waiters = [moment.wait(), moment.wait()]
 
@@ -33,7 +33,7 @@ async def test_happens_when_it_never_will_then_each_gets_an_error_of_its_own(
 
 
 async def test_happens_when_a_wait_was_cancelled_then_the_others_are_told(
-    moment: Moment,
+    moment: Notifier,
 ) -> None:
     cancelled, waiter = moment.wait(), moment.wait()
     cancelled.cancel()
@@ -44,7 +44,7 @@ async def test_happens_when_a_wait_was_cancelled_then_the_others_are_told(
 
 
 async def test_wait_when_it_has_happened_before_then_for_the_next_time(
-    moment: Moment,
+    moment: Notifier,
 ) -> None:
     moment.happens()
     waiter = moment.wait()

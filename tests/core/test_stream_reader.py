@@ -10,7 +10,7 @@ import pytest
 from helpers.engine import FakeEngine
 
 from actorlib._core.flow_control import bounds_of
-from actorlib._core.stream_reader import Reading
+from actorlib._core.stream_reader import StreamReader
 from actorlib._wire.errors import load
 from actorlib._wire.serialization import encode
 from actorlib.exceptions import ProtocolError
@@ -19,13 +19,13 @@ put_in = partial(load, loans=None)
 
 
 @pytest.fixture
-async def reading() -> Reading:
-    made = Reading(asyncio.get_running_loop(), FakeEngine(), bounds_of(0))
+async def reading() -> StreamReader:
+    made = StreamReader(asyncio.get_running_loop(), FakeEngine(), bounds_of(0))
     made.bind(None, 1)
     return made
 
 
-async def taken(reading: Reading) -> list[Any]:
+async def taken(reading: StreamReader) -> list[Any]:
     """What can be taken now: values, and the names of errors."""
     found: list[Any] = []
     while (ref := reading.take()) is not None:
@@ -35,7 +35,7 @@ async def taken(reading: Reading) -> list[Any]:
 
 
 async def test_end_when_fewer_items_have_come_then_the_reader_is_told(
-    reading: Reading,
+    reading: StreamReader,
 ) -> None:
     reading.put(1, 0, encode("first"), put_in)
     reading.set_result(2)
@@ -46,7 +46,7 @@ async def test_end_when_fewer_items_have_come_then_the_reader_is_told(
 
 
 async def test_item_when_one_before_it_is_missing_then_the_reader_is_told(
-    reading: Reading,
+    reading: StreamReader,
 ) -> None:
     reading.put(1, 0, encode("first"), put_in)
     reading.put(1, 2, encode("third"), put_in)
@@ -57,7 +57,7 @@ async def test_item_when_one_before_it_is_missing_then_the_reader_is_told(
 
 
 async def test_end_when_a_second_run_made_fewer_items_then_nothing_is_missing(
-    reading: Reading,
+    reading: StreamReader,
 ) -> None:
     for index in (0, 1, 0):
         reading.put(1, index, encode(index), put_in)
@@ -67,7 +67,9 @@ async def test_end_when_a_second_run_made_fewer_items_then_nothing_is_missing(
     assert await reading.completed == 1
 
 
-async def test_end_when_nobody_reads_then_nothing_is_missing(reading: Reading) -> None:
+async def test_end_when_nobody_reads_then_nothing_is_missing(
+    reading: StreamReader,
+) -> None:
     reading.is_detached = True
     reading.drop()
     reading.put(1, 0, encode("first"), put_in)
@@ -77,7 +79,7 @@ async def test_end_when_nobody_reads_then_nothing_is_missing(reading: Reading) -
 
 
 async def test_item_when_loading_it_is_interrupted_then_it_is_there_all_the_same(
-    reading: Reading,
+    reading: StreamReader,
 ) -> None:
     def interrupted(ref: Any, _: Any) -> None:
         ref.set_exception(ValueError("interrupted"))

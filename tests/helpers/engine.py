@@ -9,12 +9,12 @@ import weakref
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, final
 
-from actorlib._core.engine import Hold, PendingCalls
+from actorlib._core.engine import HandlePin, PendingCalls
 from actorlib._core.flow_control import bounds_of
 from actorlib._core.ids import ActorId, LoanId, ObjectId
 from actorlib._core.object_ref import ObjectRef
 from actorlib._core.runtime_context import RuntimeContext
-from actorlib._core.stream_reader import Reading
+from actorlib._core.stream_reader import StreamReader
 from actorlib._shm.memory import Memory
 from actorlib._wire.arguments import travelling
 from actorlib.exceptions import ActorNotFoundError
@@ -140,11 +140,11 @@ class FakeEngine:
         kwargs: Mapping[str, object],
         *,
         is_capped: bool,
-    ) -> Reading:
+    ) -> StreamReader:
         """Writes the call down; its items come when the test puts them in."""
         self.sent.append(Sent(actor, method.name, args, dict(kwargs)))
         bounds = bounds_of(method.options.backpressure or 0)
-        return Reading(self._loop, self, bounds, is_capped=is_capped)
+        return StreamReader(self._loop, self, bounds, is_capped=is_capped)
 
     def taken(self, number: int, count: int) -> None:
         """Writes down what was told of a stream."""
@@ -154,16 +154,16 @@ class FakeEngine:
         """Done at once, or when the test says so."""
         return self.readiness.get(actor) or self._done()
 
-    def obtain(self, spec: ActorSpec) -> Hold:
+    def obtain(self, spec: ActorSpec) -> HandlePin:
         """Gives the actor of that name, or makes one."""
         name = spec.options.name
         made = [found.options.name for found in self.created]
         if name in made:
             actor = ActorId(bytes([1 + made.index(name)]))
-            return Hold(self, actor, self.created[made.index(name)].interface)
-        return Hold(self, self.create(spec), spec.interface)
+            return HandlePin(self, actor, self.created[made.index(name)].interface)
+        return HandlePin(self, self.create(spec), spec.interface)
 
-    def find(self, name: str, namespace: str | None) -> Hold:
+    def find(self, name: str, namespace: str | None) -> HandlePin:
         """Gives the actor of that name, in any namespace."""
         del namespace
         made = [found.options.name for found in self.created]
@@ -171,7 +171,7 @@ class FakeEngine:
             raise ActorNotFoundError(f"no actor is called {name!r}")
         place = made.index(name)
         actor = ActorId(bytes([1 + place]))
-        return Hold(self, actor, self.created[place].interface)
+        return HandlePin(self, actor, self.created[place].interface)
 
     def names(self) -> list[tuple[str, str]]:
         """The names of the actors that were made."""
@@ -277,11 +277,11 @@ class FakeEngine:
         spec: FunctionSpec,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
-    ) -> Reading:
+    ) -> StreamReader:
         """Writes the call down; its items come when the test puts them in."""
         self.runs.append((spec, args, dict(kwargs)))
         bounds = bounds_of(spec.options.backpressure or 0)
-        return Reading(self._loop, self, bounds)
+        return StreamReader(self._loop, self, bounds)
 
     def put(self, value: object) -> ObjectRef[Any]:
         """A ref with a value; see Engine."""

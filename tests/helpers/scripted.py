@@ -19,15 +19,15 @@ from actorlib._processes.launcher import ProcessExit
 from actorlib._shm.memory import Memory
 from actorlib._wire.async_channel import Channel
 from actorlib._wire.codec import FrameDecoder
-from actorlib._wire.fd_passing import Showing
+from actorlib._wire.fd_passing import SegmentSharing
 from actorlib._wire.messages import (
     CALL,
     CALL_WITH,
     FAILURE,
     ITEM,
     READY,
+    RELEASE_REFS,
     RESULT,
-    RETURN,
     START,
     STOP,
     Frame,
@@ -71,7 +71,7 @@ class ScriptedWorker:
         self.sock, self._theirs = socket.socketpair()
         self.frames: list[Frame] = []
         self.setup: dict[str, Any] = {}
-        self.showing = Showing(Memory())
+        self.showing = SegmentSharing(Memory())
         self.error: Exception | None = None
         self._behave = behave
         self._loop = loop
@@ -208,7 +208,7 @@ def be_polite(worker: ScriptedWorker, frame: Frame) -> None:
         worker.leave(ProcessExit(code=0))
     if kind in _LOANS_AT:
         loans = frame[_LOANS_AT[kind]] or ()
-        worker.send(*((RETURN, loan, 1) for loan in loans))
+        worker.send(*((RELEASE_REFS, loan, 1) for loan in loans))
 
 
 def be_silent(worker: ScriptedWorker, frame: Frame) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from actorlib._owner.call_tree import Book
+from actorlib._owner.call_tree import CallTree
 
 
 class Asked(NamedTuple):
@@ -13,7 +13,7 @@ class Asked(NamedTuple):
 def test_made_when_a_call_has_made_others_then_those_without_an_answer_in_order() -> (
     None
 ):
-    book: Book[Asked] = Book()
+    book: CallTree[Asked] = CallTree()
     for call, asking in [(3, 7), (1, 7), (2, 8), (4, 0)]:
         book.put(5, call, Asked(asking))
     book.put(6, 9, Asked(7))
@@ -26,7 +26,7 @@ def test_made_when_a_call_has_made_others_then_those_without_an_answer_in_order(
 
 
 def test_pop_when_all_are_answered_then_nothing_is_kept() -> None:
-    book: Book[Asked] = Book()
+    book: CallTree[Asked] = CallTree()
     for call in range(4):
         book.put(1, call, Asked(call % 2))
     for call in range(4):
@@ -38,7 +38,7 @@ def test_pop_when_all_are_answered_then_nothing_is_kept() -> None:
 
 
 def test_put_when_its_arguments_have_come_then_it_is_known_by_its_number() -> None:
-    book: Book[Asked] = Book()
+    book: CallTree[Asked] = CallTree()
     book.put(1, 2, Asked(7, number=0))
     book.put(1, 2, Asked(7, number=3))
 
@@ -50,7 +50,7 @@ def test_put_when_its_arguments_have_come_then_it_is_known_by_its_number() -> No
 
 
 def test_of_when_a_worker_has_calls_without_an_answer_then_those_alone() -> None:
-    book: Book[Asked] = Book()
+    book: CallTree[Asked] = CallTree()
     book.put(1, 2, Asked())
     book.put(1, 3, Asked())
     book.put(2, 4, Asked())

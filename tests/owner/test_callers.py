@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from actorlib._owner.objects import Debts
+from actorlib._owner.objects import UnsentResults
 from actorlib._owner.refcount import OWNER
 from actorlib._owner.router import Callers
-from actorlib._wire.messages import GONE, LINKED, PART, RESULT
+from actorlib._wire.messages import LINK_CLOSE, LINK_LOST, LINKED, RESULT
 from actorlib._wire.peer_socket import mark_of
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Actor:
     def __init__(self) -> None:
         self.told: list[Frame] = []
         self.loans = Counted()
-        self.debts = Debts(lambda: None)
+        self.debts = UnsentResults(lambda: None)
         self.callers = Callers(self.loans, self.debts, self.told.append)
 
 
@@ -86,7 +86,7 @@ def test_parting_when_there_are_callers_then_the_actor_is_asked_once() -> None:
 
     assert not actor.callers.have_parted()
     assert not actor.callers.have_parted()
-    assert actor.told == [(PART, 0)]
+    assert actor.told == [(LINK_CLOSE, 0)]
     assert actor.debts
 
     actor.callers.parted()
@@ -110,7 +110,9 @@ def test_end_when_there_are_callers_then_each_is_told_and_nothing_is_owed() -> N
     actor.callers.lost(lambda: ValueError("it died"))
     actor.callers.lost(lambda: ValueError("again"))
 
-    assert [frame[:3] for frame in caller.sent] == [(GONE, 5, "ValueError: it died")]
+    assert [frame[:3] for frame in caller.sent] == [
+        (LINK_LOST, 5, "ValueError: it died")
+    ]
     assert not actor.debts
 
 

@@ -8,7 +8,13 @@ from actorlib._core.actor_options import ActorOptions
 from actorlib._core.ids import ActorId
 from actorlib._core.interface import interface_of
 from actorlib._owner.actor_record import ActorRecord
-from actorlib._owner.exit_reason import Remains, died, exit_of, unavailable, under_way
+from actorlib._owner.exit_reason import (
+    ExitEvidence,
+    died,
+    exit_of,
+    unavailable,
+    under_way,
+)
 from actorlib._processes.last_words import last_words
 from actorlib._processes.launcher import ProcessExit
 from actorlib.exceptions import ActorDiedError, ActorUnschedulableError, Exit
@@ -17,7 +23,7 @@ LEFT = ProcessExit(code=0)
 FAILED = ProcessExit(code=3)
 SEGFAULT = ProcessExit(signal=11)
 KILLED = ProcessExit(signal=9, peak=5 * 1024**2)
-RAN = Remains(
+RAN = ExitEvidence(
     process=LEFT, was_ready=True, under_way=("ping",), log_tail="last words", pid=123
 )
 
@@ -25,25 +31,25 @@ RAN = Remains(
 @pytest.mark.parametrize(
     ("remains", "cause"),
     [
-        (Remains(process=LEFT), "exited"),
-        (Remains(process=FAILED), "exited"),
-        (Remains(process=SEGFAULT), "crashed"),
-        (Remains(process=KILLED), "crashed"),
-        (Remains(process=KILLED, is_memory_short=True), "out of memory"),
-        (Remains(process=SEGFAULT, is_memory_short=True), "crashed"),
-        (Remains(process=FAILED, is_memory_short=True), "exited"),
-        (Remains(process=KILLED, asked="it was killed"), "asked"),
-        (Remains(process=KILLED, interrupted="to be restarted"), "restarted"),
-        (Remains(process=KILLED, asked="killed", interrupted="before"), "asked"),
-        (Remains(process=ProcessExit(trouble="fork failed")), "failed to start"),
-        (Remains(process=ProcessExit(trouble="gone"), was_ready=True), "lost"),
-        (Remains(process=ProcessExit(trouble="gone"), pid=123), "failed to start"),
-        (Remains(process=FAILED, constructor="ValueError: no"), "failed to start"),
-        (Remains(process=KILLED, protocol="no frame"), "crashed"),
+        (ExitEvidence(process=LEFT), "exited"),
+        (ExitEvidence(process=FAILED), "exited"),
+        (ExitEvidence(process=SEGFAULT), "crashed"),
+        (ExitEvidence(process=KILLED), "crashed"),
+        (ExitEvidence(process=KILLED, is_memory_short=True), "out of memory"),
+        (ExitEvidence(process=SEGFAULT, is_memory_short=True), "crashed"),
+        (ExitEvidence(process=FAILED, is_memory_short=True), "exited"),
+        (ExitEvidence(process=KILLED, asked="it was killed"), "asked"),
+        (ExitEvidence(process=KILLED, interrupted="to be restarted"), "restarted"),
+        (ExitEvidence(process=KILLED, asked="killed", interrupted="before"), "asked"),
+        (ExitEvidence(process=ProcessExit(trouble="fork failed")), "failed to start"),
+        (ExitEvidence(process=ProcessExit(trouble="gone"), was_ready=True), "lost"),
+        (ExitEvidence(process=ProcessExit(trouble="gone"), pid=123), "failed to start"),
+        (ExitEvidence(process=FAILED, constructor="ValueError: no"), "failed to start"),
+        (ExitEvidence(process=KILLED, protocol="no frame"), "crashed"),
     ],
 )
 def test_exit_of_when_something_is_known_then_the_cause(
-    remains: Remains, cause: str
+    remains: ExitEvidence, cause: str
 ) -> None:
     assert exit_of(remains).cause == cause
 
@@ -74,23 +80,23 @@ def test_exit_of_when_two_things_are_known_then_the_stronger_one_is_the_cause(
 @pytest.mark.parametrize(
     ("remains", "text"),
     [
-        (Remains(process=KILLED, asked="it was killed"), "it was killed"),
-        (Remains(process=FAILED, constructor="ValueError: no"), "ValueError: no"),
-        (Remains(process=ProcessExit(trouble="fork failed")), "fork failed"),
-        (Remains(process=KILLED, protocol="no frame"), "no frame"),
-        (Remains(process=KILLED, is_memory_short=True), "5 MiB at its peak"),
-        (Remains(process=FAILED), "its own code ended its process"),
-        (Remains(process=SEGFAULT), "a signal ended its process"),
+        (ExitEvidence(process=KILLED, asked="it was killed"), "it was killed"),
+        (ExitEvidence(process=FAILED, constructor="ValueError: no"), "ValueError: no"),
+        (ExitEvidence(process=ProcessExit(trouble="fork failed")), "fork failed"),
+        (ExitEvidence(process=KILLED, protocol="no frame"), "no frame"),
+        (ExitEvidence(process=KILLED, is_memory_short=True), "5 MiB at its peak"),
+        (ExitEvidence(process=FAILED), "its own code ended its process"),
+        (ExitEvidence(process=SEGFAULT), "a signal ended its process"),
     ],
 )
 def test_exit_of_when_something_is_known_then_the_reason_says_it(
-    remains: Remains, text: str
+    remains: ExitEvidence, text: str
 ) -> None:
     assert text in exit_of(remains).reason
 
 
 def test_exit_of_when_the_constructor_raised_then_its_traceback_is_told() -> None:
-    raised = Remains(
+    raised = ExitEvidence(
         process=FAILED, constructor="ValueError: no", traceback="Trace\nValueError: no"
     )
     how = exit_of(raised)
@@ -107,7 +113,7 @@ def test_exit_of_when_the_constructor_raised_then_its_traceback_is_told() -> Non
 def test_exit_of_when_it_was_never_ready_then_the_reason_says_so(
     process: ProcessExit, *, was_ready: bool
 ) -> None:
-    remains = Remains(process=process, was_ready=was_ready, is_memory_short=True)
+    remains = ExitEvidence(process=process, was_ready=was_ready, is_memory_short=True)
 
     said = "before it was ready" in exit_of(remains).reason
 
@@ -250,12 +256,12 @@ def test_under_way_when_calls_had_come_then_those_that_may_run_at_once(
 def test_exit_of_when_a_signal_ended_it_then_what_ran(
     ran: tuple[str, ...] | None, told: str
 ) -> None:
-    remains = Remains(process=SEGFAULT, was_ready=True, under_way=ran)
+    remains = ExitEvidence(process=SEGFAULT, was_ready=True, under_way=ran)
     assert str(exit_of(remains)) == told
 
 
 def test_exit_of_when_it_was_not_ready_then_it_was_not_idle() -> None:
-    remains = Remains(process=SEGFAULT, under_way=())
+    remains = ExitEvidence(process=SEGFAULT, under_way=())
     assert str(exit_of(remains)) == (
         "a signal ended its process before it was ready (SIGSEGV)"
     )
@@ -320,7 +326,7 @@ def test_last_words_when_there_are_many_then_the_last() -> None:
 
 def test_exit_of_when_python_says_where_it_was_then_that_method_is_named() -> None:
     tail = last_words(FAULT, "/ours/")
-    remains = Remains(
+    remains = ExitEvidence(
         process=SEGFAULT, was_ready=True, under_way=("ping", "crash"), log_tail=tail
     )
     found = exit_of(remains)

@@ -8,23 +8,23 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from actorlib._core.ids import ActorId
-from actorlib._owner.refcount import OWNER, Holders
+from actorlib._owner.refcount import OWNER, RefCount
 
 ONE, TWO, THREE = (ActorId(bytes([n])) for n in (1, 2, 3))
 
 
 @pytest.fixture
-def holders() -> Holders:
-    return Holders()
+def holders() -> RefCount:
+    return RefCount()
 
 
-def test_add_when_the_first_then_the_actor_is_held(holders: Holders) -> None:
+def test_add_when_the_first_then_the_actor_is_held(holders: RefCount) -> None:
     holders.add(ONE, OWNER)
 
     assert (holders.is_held(ONE), holders.is_held(TWO)) == (True, False)
 
 
-def test_remove_when_the_last_then_nobody_holds_it(holders: Holders) -> None:
+def test_remove_when_the_last_then_nobody_holds_it(holders: RefCount) -> None:
     holders.add(ONE, 5)
 
     assert holders.remove(ONE, 5)
@@ -32,7 +32,7 @@ def test_remove_when_the_last_then_nobody_holds_it(holders: Holders) -> None:
 
 
 def test_remove_when_the_same_holder_has_more_then_it_is_held(
-    holders: Holders,
+    holders: RefCount,
 ) -> None:
     holders.add(ONE, 5)
     holders.add(ONE, 5)
@@ -42,7 +42,7 @@ def test_remove_when_the_same_holder_has_more_then_it_is_held(
 
 
 def test_remove_when_another_holder_is_there_then_it_is_held(
-    holders: Holders,
+    holders: RefCount,
 ) -> None:
     holders.add(ONE, 5)
     holders.add(ONE, OWNER)
@@ -52,7 +52,7 @@ def test_remove_when_another_holder_is_there_then_it_is_held(
 
 
 def test_remove_when_several_are_given_back_at_once_then_all_count(
-    holders: Holders,
+    holders: RefCount,
 ) -> None:
     for _ in range(3):
         holders.add(ONE, 5)
@@ -62,14 +62,14 @@ def test_remove_when_several_are_given_back_at_once_then_all_count(
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_remove_when_nothing_was_lent_then_lookup_error(
-    holders: Holders, count: int
+    holders: RefCount, count: int
 ) -> None:
     with pytest.raises(LookupError, match=f"gives back {count} loans of 01, and had 0"):
         holders.remove(ONE, 5, count)
 
 
 def test_remove_when_more_is_given_back_than_lent_then_lookup_error_and_no_change(
-    holders: Holders,
+    holders: RefCount,
 ) -> None:
     holders.add(ONE, 5)
 
@@ -80,7 +80,7 @@ def test_remove_when_more_is_given_back_than_lent_then_lookup_error_and_no_chang
 
 
 def test_move_when_the_owner_kept_them_then_the_worker_holds_them(
-    holders: Holders,
+    holders: RefCount,
 ) -> None:
     holders.add(ONE, OWNER)
     holders.add(TWO, OWNER)
@@ -90,7 +90,7 @@ def test_move_when_the_owner_kept_them_then_the_worker_holds_them(
     assert sorted(holders.forget(5)) == [ONE, TWO]
 
 
-def test_move_when_the_owner_has_more_then_it_keeps_the_rest(holders: Holders) -> None:
+def test_move_when_the_owner_has_more_then_it_keeps_the_rest(holders: RefCount) -> None:
     holders.add(ONE, OWNER)
     holders.add(ONE, OWNER)
 
@@ -101,7 +101,7 @@ def test_move_when_the_owner_has_more_then_it_keeps_the_rest(holders: Holders) -
 
 
 def test_forget_when_a_holder_is_gone_then_those_that_it_alone_held(
-    holders: Holders,
+    holders: RefCount,
 ) -> None:
     holders.add(ONE, 5)
     holders.add(ONE, 5)
@@ -117,11 +117,11 @@ def test_forget_when_a_holder_is_gone_then_those_that_it_alone_held(
     ]
 
 
-def test_forget_when_it_held_nothing_then_empty(holders: Holders) -> None:
+def test_forget_when_it_held_nothing_then_empty(holders: RefCount) -> None:
     assert holders.forget(5) == []
 
 
-def test_repr_when_shown_then_how_many_actors_are_held(holders: Holders) -> None:
+def test_repr_when_shown_then_how_many_actors_are_held(holders: RefCount) -> None:
     holders.add(ONE, 5)
     holders.add(ONE, 6)
     holders.add(TWO, 5)
@@ -138,7 +138,7 @@ class HoldersMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.holders = Holders()
+        self.holders = RefCount()
         self.model: Counter[tuple[ActorId, int]] = Counter()
 
     def held(self) -> set[ActorId]:
@@ -202,7 +202,7 @@ HoldersMachine.TestCase.settings = settings(
 TestHolders = HoldersMachine.TestCase
 
 
-def test_add_when_it_holds_itself_then_nobody_holds_it(holders: Holders) -> None:
+def test_add_when_it_holds_itself_then_nobody_holds_it(holders: RefCount) -> None:
     holders.enter(5, ONE)
 
     holders.add(ONE, OWNER)
@@ -213,7 +213,7 @@ def test_add_when_it_holds_itself_then_nobody_holds_it(holders: Holders) -> None
 
 
 def test_remove_when_only_itself_is_left_then_nobody_holds_it(
-    holders: Holders,
+    holders: RefCount,
 ) -> None:
     holders.enter(5, ONE)
     holders.add(ONE, 5)
@@ -225,7 +225,7 @@ def test_remove_when_only_itself_is_left_then_nobody_holds_it(
 
 
 def test_forget_when_a_worker_is_gone_then_its_number_is_nobody(
-    holders: Holders,
+    holders: RefCount,
 ) -> None:
     holders.enter(5, ONE)
     holders.add(ONE, 5)

@@ -9,9 +9,9 @@ import pytest
 
 from actorlib._core.actor_options import ActorOptions
 from actorlib._core.object_ref import ObjectRef
-from actorlib._owner.call_policy import Terms
+from actorlib._owner.call_policy import CallPolicy
 from actorlib._owner.deadlines import Clock
-from actorlib._owner.router import Dispatch
+from actorlib._owner.router import CallRouter
 from actorlib._wire.messages import DIED, FAILURE, RAISED, RESULT
 from actorlib._wire.serialization import dump, encode
 from actorlib.exceptions import (
@@ -74,12 +74,12 @@ class Called:
         self.loans: Any = Strict()
         clock = Clock(loop)
         self.idle: list[bool] = []
-        self.dispatch = Dispatch(
+        self.dispatch = CallRouter(
             self.loans,
             died,
             died,
             lambda: self.idle.append(True),
-            Terms(clock, "A", ActorOptions(), lambda _: False, lambda *_: None),
+            CallPolicy(clock, "A", ActorOptions(), lambda _: False, lambda *_: None),
         )
         channel: Any = Sent()
         self.dispatch.opened(channel, 1)

@@ -31,18 +31,18 @@ from actorlib._shm.payload import block_id
 from actorlib._wire import worker_messages
 from actorlib._wire.codec import encode
 from actorlib._wire.messages import (
-    ASK,
     CALL,
+    CALL_ACTOR,
     CALL_WITH,
     CREATE,
     END,
-    EXPECT,
     GROUP,
     LINKED,
+    OBJECT_ANNOUNCE,
+    REGISTER_FUNCTION,
     RESULT,
     RUN,
     START,
-    TEACH,
     Frame,
 )
 from actorlib._wire.serialization import dump
@@ -169,8 +169,8 @@ _BY_NAME: dict[tuple[int, str], st.SearchStrategy[Any]] = {
     (CREATE, "face"): _ids("face", "named face", "bad face"),
     (RUN, "face"): _ids("function", "bad function"),
     (RUN, "function"): st.just(1),
-    (TEACH, "function"): st.just(1),
-    (TEACH, "source"): st.just(dump(abs)),
+    (REGISTER_FUNCTION, "function"): st.just(1),
+    (REGISTER_FUNCTION, "source"): st.just(dump(abs)),
     (GROUP, "about"): _ids("group", "group id", "group name", "group question"),
     # What it ends by name is ended: that is no harm that it does by nonsense.
     (END, "actor"): _ids("own actor", "itself", "nobody"),
@@ -279,7 +279,7 @@ class Street:
         self.beside = self.launcher.workers[-1]
         # One object of the neighbour's, and a call of its that nobody answers.
         name = self.beside.prefix + bytes(8)
-        self.beside.send((EXPECT, name, 0))
+        self.beside.send((OBJECT_ANNOUNCE, name, 0))
         await self.neighbour.work.remote(1)
 
     async def try_actor(self, case: list[Any]) -> None:
@@ -348,7 +348,9 @@ class Street:
         elif actor is None:
             return
         elif move == "ask":
-            self.beside.send((ASK, 900 + len(self.refs), 0, target, "work", None, b""))
+            self.beside.send(
+                (CALL_ACTOR, 900 + len(self.refs), 0, target, "work", None, b"")
+            )
         elif life.record.exit is None:
             ref = actor.work.remote() if move == "call" else actor.count.remote()
             self.refs.append(ref if move == "call" else ref.completed())

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from actorlib._owner.deadlocks import Link, Need, Wait, Waits, circle_in_words
+from actorlib._owner.deadlocks import Need, Wait, WaitEdge, Waits, circle_in_words
 
 A, B, C = ("A", 0), ("B", 0), ("C", 0)
 NEEDS: dict[int, Need[str]] = {
@@ -13,7 +13,7 @@ NEEDS: dict[int, Need[str]] = {
 }
 
 
-def begun(*waits: tuple[tuple[str, int], str, int]) -> list[list[Link]]:
+def begun(*waits: tuple[tuple[str, int], str, int]) -> list[list[WaitEdge]]:
     """The circle that each wait closes."""
     known: Waits[str, int] = Waits()
     return [
@@ -22,14 +22,14 @@ def begun(*waits: tuple[tuple[str, int], str, int]) -> list[list[Link]]:
 
 
 def test_begin_when_a_thread_waits_for_what_it_alone_can_run_then_a_circle() -> None:
-    assert begun((A, "A.f", 1)) == [[Link("A.f", "A.g")]]
+    assert begun((A, "A.f", 1)) == [[WaitEdge("A.f", "A.g")]]
 
 
 def test_begin_when_two_wait_for_one_another_then_the_second_closes_it() -> None:
     first, second = begun((A, "A.f", 2), (B, "B.f", 1))
 
     assert first == []
-    assert second == [Link("B.f", "A.g"), Link("A.f", "B.f")]
+    assert second == [WaitEdge("B.f", "A.g"), WaitEdge("A.f", "B.f")]
 
 
 def test_begin_when_three_are_in_a_row_then_the_last_closes_it() -> None:
@@ -83,19 +83,19 @@ def test_forget_when_a_process_is_gone_then_its_threads_wait_no_more() -> None:
     ("links", "told"),
     [
         (
-            [Link("A.f", "A.g")],
+            [WaitEdge("A.f", "A.g")],
             "A.f waits for A.g of the same actor, which cannot begin before A.f has",
         ),
         (
-            [Link("B.f", "A.g"), Link("A.f", "B.f")],
+            [WaitEdge("B.f", "A.g"), WaitEdge("A.f", "B.f")],
             "B.f waits for A.g, which is behind A.f, which waits for B.f, which cannot "
             "begin before B.f has ended",
         ),
         (
-            [Link("B.f", "A.g"), Link("A.g", "B.h")],
+            [WaitEdge("B.f", "A.g"), WaitEdge("A.g", "B.h")],
             "B.f waits for A.g, which waits for B.h, which cannot begin before B.f",
         ),
     ],
 )
-def test_circle_when_told_then_it_names_each(links: list[Link], told: str) -> None:
+def test_circle_when_told_then_it_names_each(links: list[WaitEdge], told: str) -> None:
     assert circle_in_words(links).startswith(told)

@@ -22,28 +22,29 @@ from actorlib._processes.launcher import ProcessExit
 from actorlib._shm.payload import block_id
 from actorlib._wire.codec import pack
 from actorlib._wire.messages import (
-    ASK,
-    ASK_WITH,
-    BEGIN,
+    CALL,
+    CALL_ACTOR,
+    CALL_ACTOR_WITH,
+    CALL_DEFERRED,
     CREATE,
     DIED,
-    DROP,
-    EXPECT,
     FAILURE,
-    FENCE,
     GIVE,
     GROUP,
-    HELD,
     ITEM,
-    KEEP,
+    LINK_BEGIN,
+    LINK_CANCEL,
+    LINK_FENCE,
     LINKED,
+    OBJECT_ANNOUNCE,
+    OBJECT_PUT,
     RAISED,
     READY,
+    REGISTER_FUNCTION,
+    RELEASE_REFS,
     RESULT,
-    RETURN,
     RUN,
     START,
-    TEACH,
     Frame,
 )
 from actorlib._wire.serialization import dump, encode
@@ -146,7 +147,7 @@ async def street() -> AsyncGenerator[Street]:
     ("frame", "what"),
     [
         ((), "what is no frame"),
-        ((START, 1), "no worker sends frames of kind 0"),
+        ((START, 1), "no worker sends START"),
         ((RESULT, 1), "not enough values"),
         ((RESULT, "1", None, b""), "'call'"),
         ((RESULT, 1, (b"?",), b""), "'loans'"),
@@ -154,14 +155,14 @@ async def street() -> AsyncGenerator[Street]:
         ((FAILURE, 1, RAISED, "", 5, "", None, b""), "'traceback'"),
         ((ITEM, 1, -1, None, b""), "'index'"),
         ((ITEM, 1, 0, None, b""), "an item of call 1, which is no stream"),
-        ((EXPECT, 5, 0), "'object'"),
-        ((KEEP, bytes(16), True, None, b""), "'object'"),
-        ((HELD, 1, 0, b"", (1.0, 2.0), "f"), "'deadline'"),
-        ((RETURN, bytes(12), 1), "gives back 1 loans"),
+        ((OBJECT_ANNOUNCE, 5, 0), "'object'"),
+        ((OBJECT_PUT, bytes(16), True, None, b""), "'object'"),
+        ((CALL_DEFERRED, 1, 0, b"", (1.0, 2.0), "f"), "'deadline'"),
+        ((RELEASE_REFS, bytes(12), 1), "gives back 1 loans"),
         ((RUN, 1, 0, 7, b"", None, None, b""), "function 7 .* was never told of"),
         ((GROUP, 1, "reserve", b"?"), "in the place of GroupSpec"),
         ((GROUP, 1, "reserve", b"\x80\x05c"), "cannot be loaded"),
-        ((DROP, 1, 5, False), "it drops call 5 of session 1"),
+        ((LINK_CANCEL, 1, 5, False), "it drops call 5 of session 1"),
     ],
 )
 async def test_frame_when_it_makes_no_sense_then_its_session_ends_and_says_why(
@@ -178,7 +179,7 @@ async def test_announced_object_when_it_is_no_id_then_others_restart_as_ever(
 ) -> None:
     steady = Hostile.options(max_restarts=-1).remote()
     await steady
-    await street.refuses((EXPECT, 5, 0))
+    await street.refuses((OBJECT_ANNOUNCE, 5, 0))
     called = steady.work.remote()
     street.launcher.workers[2].kill()
     await raised(called)
@@ -205,16 +206,18 @@ async def test_constructor_when_it_fails_with_no_exception_then_the_share_is_bac
 async def test_method_when_its_name_is_no_text_then_its_target_lives(
     street: Street,
 ) -> None:
-    told = await street.refuses((ASK, 1, 0, street.target, b"work", None, NOTHING))
-    assert "'method' in a frame of kind 3 is a text, not b'work' (bytes)" in told
+    told = await street.refuses(
+        (CALL_ACTOR, 1, 0, street.target, b"work", None, NOTHING)
+    )
+    assert "'method' in CALL_ACTOR is a text, not b'work' (bytes)" in told
 
 
 @pytest.mark.parametrize("said", [{"deadline": (1.0,)}, {"batch": 1}, {"x": 1}])
 async def test_said_of_a_call_when_it_makes_no_sense_then_its_target_lives(
     street: Street, said: dict[str, Any]
 ) -> None:
-    ask = (ASK_WITH, 1, 0, street.target, "work", None, said, NOTHING)
-    assert "'said' in a frame of kind 14" in await street.refuses(ask)
+    ask = (CALL_ACTOR_WITH, 1, 0, street.target, "work", None, said, NOTHING)
+    assert "'said' in CALL_ACTOR_WITH" in await street.refuses(ask)
 
 
 async def test_block_when_it_is_anothers_and_was_not_lent_then_its_maker_keeps_it(
@@ -223,10 +226,10 @@ async def test_block_when_it_is_anothers_and_was_not_lent_then_its_maker_keeps_i
     segment = street.beside.prefix + bytes(4)
     before = len(street.beside.frames)
     told = await street.refuses(
-        (ASK, 1, 0, street.target, "work", (block_id.pack(segment, 0),), NOTHING)
+        (CALL_ACTOR, 1, 0, street.target, "work", (block_id.pack(segment, 0),), NOTHING)
     )
     assert "it lends block" in told
-    assert {frame[0] for frame in street.beside.frames[before:]} <= {2}
+    assert {frame[0] for frame in street.beside.frames[before:]} <= {CALL}
 
 
 async def test_link_when_there_is_none_then_nobody_is_told_of_it(
@@ -236,11 +239,13 @@ async def test_link_when_there_is_none_then_nobody_is_told_of_it(
     session = street.beside.session
     call = street.worker.session * LINKED + 1
     street.worker.send(
-        (BEGIN, session), (FENCE, session, 9), (DROP, session, call, True)
+        (LINK_BEGIN, session),
+        (LINK_FENCE, session, 9),
+        (LINK_CANCEL, session, call, True),
     )
     await street.round()
     assert not street.worker.exited.done()
-    assert {frame[0] for frame in street.beside.frames[before:]} <= {2}
+    assert {frame[0] for frame in street.beside.frames[before:]} <= {CALL}
 
 
 @pytest.mark.parametrize("error", [5, "unloadable"])
@@ -248,12 +253,12 @@ async def test_object_when_its_error_is_none_that_loads_then_who_waits_is_told(
     street: Street, error: Any
 ) -> None:
     mine = street.worker.prefix + bytes(8)
-    street.worker.send((EXPECT, mine, 0))
+    street.worker.send((OBJECT_ANNOUNCE, mine, 0))
     await street.round()
     wanted = street.engine.lives.objects.borrow(cast("Any", mine))
     waiting = asyncio.ensure_future(_awaited(wanted))
     told = dump(_UnloadableError() if error == "unloadable" else error)
-    street.worker.send((KEEP, mine, False, None, told))
+    street.worker.send((OBJECT_PUT, mine, False, None, told))
     assert isinstance(await raised(waiting), TaskError)
     assert not street.worker.exited.done()
 
@@ -315,7 +320,7 @@ async def test_function_when_its_face_makes_no_sense_then_nobody_is_hired(
     street: Street,
 ) -> None:
     told = await street.refuses(
-        (TEACH, 1, "f", None, b""),
+        (REGISTER_FUNCTION, 1, "f", None, b""),
         (RUN, 1, 0, 1, dump(("f", None, b"", False)), None, None, NOTHING),
     )
     assert "in the place of str, FunctionOptions, bytes, bool" in told

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from actorlib._processes.worker_output import Line, LogStyle, style_of
+from actorlib._processes.worker_output import LogStyle, OutputLine, style_of
 
-LINE = Line("stdout", "A", 7, "grüße".encode())
+LINE = OutputLine("stdout", "A", 7, "grüße".encode())
 
 
 def test_style_when_nothing_is_said_then_merged_and_prefixed_without_colours() -> None:

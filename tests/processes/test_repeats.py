@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from actorlib._processes.worker_output import Line, Repeats
+from actorlib._processes.worker_output import OutputLine, Repeats
 
 
-def line(text: str, pid: int = 1, stream: str = "stdout") -> Line:
-    return Line(stream, "A", pid, text.encode())
+def line(text: str, pid: int = 1, stream: str = "stdout") -> OutputLine:
+    return OutputLine(stream, "A", pid, text.encode())
 
 
-def admits(repeats: Repeats, *printed: Line | float) -> bool:
+def admits(repeats: Repeats, *printed: OutputLine | float) -> bool:
     """Whether lines that came at once are shown, and nothing else is."""
     *lines, now = printed
     shown = repeats.admit(lines, now)  # type: ignore[arg-type]  # the last is the time
@@ -127,7 +127,7 @@ def test_lines_when_nobody_will_ask_later_then_all_that_was_held_back() -> None:
 # What one process prints in one go.
 
 
-def lines(*texts: str, pid: int, stream: str = "stdout") -> list[Line]:
+def lines(*texts: str, pid: int, stream: str = "stdout") -> list[OutputLine]:
     return [line(text, pid, stream) for text in texts]
 
 

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from actorlib._core.resources import Resources, request, totals
 from actorlib._scheduler.admission import Admission
 from actorlib._scheduler.ledger import Ledger
-from actorlib._scheduler.request import ANYWHERE, Where
+from actorlib._scheduler.request import ANYWHERE, DeviceConstraints
 from actorlib.accelerators.base import Device, Lease
 
 if TYPE_CHECKING:
@@ -32,7 +32,10 @@ CPU = request(num_cpus=1)
 
 
 async def acquire(
-    admission: Admission, label: str, asked: Resources, where: Where = ANYWHERE
+    admission: Admission,
+    label: str,
+    asked: Resources,
+    where: DeviceConstraints = ANYWHERE,
 ) -> Lease:
     """Waits for a lease; cancelled, it leaves the line or gives the lease back."""
     promise = admission.enter(label, asked, where)
@@ -320,7 +323,9 @@ async def test_enter_when_wished_then_only_those_who_compete_wait() -> None:
     admission = Admission(machine(gpus=2))
     ledger = admission._ledger
     first, second = ledger.pools["GPU"].devices
-    on_first, on_second = (Where(only=frozenset({one})) for one in (first, second))
+    on_first, on_second = (
+        DeviceConstraints(only=frozenset({one})) for one in (first, second)
+    )
     lease = admission.enter("A", GPU, on_first).result()
 
     waits = admission.enter("B", GPU, on_first)
@@ -340,7 +345,9 @@ async def test_explain_when_those_ahead_wish_for_others_then_they_are_not_named(
 ):
     admission = Admission(machine(gpus=2))
     first, second = admission._ledger.pools["GPU"].devices
-    on_first, on_second = (Where(only=frozenset({one})) for one in (first, second))
+    on_first, on_second = (
+        DeviceConstraints(only=frozenset({one})) for one in (first, second)
+    )
     for where in (on_first, on_second, on_first):
         admission.enter("A", GPU, where)
 
@@ -352,7 +359,7 @@ async def test_explain_when_those_ahead_wish_for_others_then_they_are_not_named(
 async def test_survey_when_it_would_go_then_nothing_is_taken() -> None:
     admission = Admission(machine(gpus=2))
 
-    text = admission.survey("A", request(num_gpus=0.5), Where(spread=True))
+    text = admission.survey("A", request(num_gpus=0.5), DeviceConstraints(spread=True))
 
     assert text.startswith("A asks GPU=0.5; it would go to GPU 0\n  GPU 0 (nvidia): 1")
     assert admission._ledger.available() == admission._ledger.total()
@@ -429,7 +436,7 @@ class AdmissionMachine(RuleBasedStateMachine):
     def ask(self, asked: Resources, places: str) -> None:
         devices = self.ledger.pools["GPU"].devices
         only = frozenset(device for device in devices if device.id in places)
-        where = Where(only=only) if only else ANYWHERE
+        where = DeviceConstraints(only=only) if only else ANYWHERE
         asking = acquire(self.admission, "A", asked, where)
         self.asking.append(self.loop.create_task(asking))
 
@@ -484,7 +491,7 @@ async def test_wish_anew_when_its_devices_are_free_then_granted_at_once() -> Non
     admission = Admission(machine(gpus=2))
     zero, one = admission._ledger.pools["GPU"].devices
     admission.enter("holder", GPU)
-    promise = admission.enter("A", GPU, Where(apart=frozenset({one})))
+    promise = admission.enter("A", GPU, DeviceConstraints(apart=frozenset({one})))
     assert not promise.done()
 
     admission.wish_anew(promise, ANYWHERE)
@@ -497,7 +504,7 @@ async def test_wish_anew_when_its_turn_has_come_then_nothing_changes() -> None:
     admission = Admission(machine(gpus=2))
     promise = admission.enter("A", GPU)
 
-    admission.wish_anew(promise, Where(spread=True))
+    admission.wish_anew(promise, DeviceConstraints(spread=True))
 
     assert promise.result().shares[0].device.index == 0
     assert admission.waiting() == []

@@ -15,8 +15,8 @@ from actorlib._scheduler.bundle_spreading import apart
 from actorlib._scheduler.catalogue import Catalogue
 from actorlib._scheduler.explain import group_refusal, group_shortage
 from actorlib._scheduler.ledger import Ledger
-from actorlib._scheduler.request import Gang, Where
-from actorlib._scheduler.wait_queue import Line
+from actorlib._scheduler.request import DeviceConstraints, Gang
+from actorlib._scheduler.wait_queue import WaitQueue
 from actorlib.accelerators.base import Device
 
 if TYPE_CHECKING:
@@ -52,12 +52,12 @@ def machine(count: int, links: Links = (), kind: str = "GPU") -> Ledger:
 
 def asked(
     sizes: Sequence[float], strategy: str, kind: str = "GPU"
-) -> tuple[Resources, Where]:
+) -> tuple[Resources, DeviceConstraints]:
     bundles = [Resources.of({kind: round(size * UNITS)}) for size in sizes]
     total: dict[str, int] = {}
     for bundle in bundles:
         total = add(total, bundle.amounts)
-    return Resources.of(total), Where(gang=Gang(bundles, strategy))
+    return Resources.of(total), DeviceConstraints(gang=Gang(bundles, strategy))
 
 
 def placed(lease: Lease | None) -> list[int] | None:
@@ -106,7 +106,9 @@ def test_pack_when_devices_are_linked_then_linked_ones() -> None:
 def test_pack_when_the_kind_goes_by_number_then_neighbours() -> None:
     ledger = machine(8, kind="neuron_cores")
     only = frozenset({cards(8, kind="neuron_cores")[1]})
-    ledger.try_acquire(Resources.of({"neuron_cores": UNITS}), Where(only=only))
+    ledger.try_acquire(
+        Resources.of({"neuron_cores": UNITS}), DeviceConstraints(only=only)
+    )
 
     found = arranged(ledger, [1, 1, 1], "PACK", "neuron_cores")
 
@@ -141,7 +143,7 @@ def test_strict_pack_when_one_device_is_enough_then_on_one() -> None:
 def test_strict_pack_when_no_device_has_all_that_now_then_it_waits() -> None:
     ledger = machine(2)
     for _ in range(2):
-        ledger.try_acquire(request(num_gpus=0.5), Where(spread=True))
+        ledger.try_acquire(request(num_gpus=0.5), DeviceConstraints(spread=True))
 
     assert arranged(ledger, [0.5, 0.25], "STRICT_PACK") is None
     assert ledger.feasible(*asked([0.5, 0.25], "STRICT_PACK"))
@@ -250,7 +252,7 @@ def test_bundle_when_it_names_a_type_then_on_devices_of_it() -> None:
 
 def test_line_when_a_group_waits_then_nobody_takes_its_devices_before_it() -> None:
     ledger, total = machine(2), asked([1, 1], "PACK")
-    line = Line(ledger)
+    line = WaitQueue(ledger)
     first = ledger.try_acquire(request(num_gpus=0.5))
     assert first is not None
     line.join("group", *total)
@@ -264,7 +266,7 @@ def test_line_when_a_group_waits_then_nobody_takes_its_devices_before_it() -> No
 
 def test_line_when_a_group_can_never_be_then_it_holds_nobody_up() -> None:
     ledger = machine(2)
-    line = Line(ledger)
+    line = WaitQueue(ledger)
     line.join("group", *asked([0.5] * 3, "STRICT_SPREAD"))
 
     assert line.pass_by(request(num_gpus=1)) is not None
@@ -272,10 +274,12 @@ def test_line_when_a_group_can_never_be_then_it_holds_nobody_up() -> None:
 
 def test_line_when_a_group_waits_for_cpus_then_devices_are_free_for_others() -> None:
     ledger = machine(2)
-    line = Line(ledger)
+    line = WaitQueue(ledger)
     ledger.try_acquire(request(num_cpus=4))
     line.join(
-        "group", request(num_cpus=2), Where(gang=Gang([request(num_cpus=2)], "PACK"))
+        "group",
+        request(num_cpus=2),
+        DeviceConstraints(gang=Gang([request(num_cpus=2)], "PACK")),
     )
 
     assert line.pass_by(request(num_gpus=1)) is not None
@@ -314,7 +318,7 @@ def test_gang_when_compared_with_every_way_then_it_finds_the_best(
         for index, size in enumerate(taken):
             if size:
                 only = frozenset({cards(3)[index]})
-                ledger.try_acquire(request(num_gpus=size), Where(only=only))
+                ledger.try_acquire(request(num_gpus=size), DeviceConstraints(only=only))
         return ledger
 
     free = tuple(UNITS - round(size * UNITS) for size in taken)
@@ -352,9 +356,13 @@ def cut(seed: int, devices: int, pieces: int, step: int = 100) -> list[int]:
     return sizes
 
 
-def units_asked(units: Sequence[int], strategy: str) -> tuple[Resources, Where]:
+def units_asked(
+    units: Sequence[int], strategy: str
+) -> tuple[Resources, DeviceConstraints]:
     bundles = [Resources.of({"GPU": each}) for each in units]
-    return Resources.of({"GPU": sum(units)}), Where(gang=Gang(bundles, strategy))
+    return Resources.of({"GPU": sum(units)}), DeviceConstraints(
+        gang=Gang(bundles, strategy)
+    )
 
 
 @pytest.mark.parametrize("strategy", ["PACK", "SPREAD", "STRICT_PACK"])
@@ -411,7 +419,7 @@ def test_gang_when_no_way_was_found_then_it_is_neither_feasible_nor_never() -> N
 
 def test_line_when_it_is_not_known_whether_a_group_fits_then_it_delays_nobody() -> None:
     ledger = machine(16)
-    line = Line(ledger)
+    line = WaitQueue(ledger)
     line.join("group", *units_asked(hard(), "PACK"))
     line.join("group", *units_asked(hard(), "PACK"))
 

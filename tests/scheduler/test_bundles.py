@@ -13,7 +13,7 @@ from hypothesis.stateful import (
 )
 
 from actorlib._core.resources import Resources, add, request, totals
-from actorlib._scheduler.bundles import Bundles, Seeker, divided
+from actorlib._scheduler.bundles import Bundles, GroupWaiter, divided
 from actorlib._scheduler.explain import (
     group_refusal,
     group_shortage,
@@ -21,7 +21,7 @@ from actorlib._scheduler.explain import (
     member_shortage,
 )
 from actorlib._scheduler.ledger import Ledger
-from actorlib._scheduler.request import ANYWHERE, Gang, Where
+from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, Gang
 from actorlib.accelerators.base import Device, Lease
 
 STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
@@ -50,7 +50,7 @@ def reserved(
     ledger: Ledger, bundles: list[Resources], strategy: str = "PACK"
 ) -> tuple[Lease, Bundles] | None:
     gang = Gang(bundles, strategy)
-    lease = ledger.try_acquire(total_of(bundles), Where(gang=gang))
+    lease = ledger.try_acquire(total_of(bundles), DeviceConstraints(gang=gang))
     return lease and (lease, Bundles(divided(gang, lease), ledger.pools))
 
 
@@ -60,13 +60,15 @@ def group(*bundles: Resources) -> Bundles:
     return found[1]
 
 
-def seeker(index: int = -1, where: Where = ANYWHERE, **asked: float) -> Seeker:
-    return Seeker(
+def seeker(
+    index: int = -1, where: DeviceConstraints = ANYWHERE, **asked: float
+) -> GroupWaiter:
+    return GroupWaiter(
         holder="a", label="A", request=request(**asked), where=where, index=index
     )
 
 
-def let_in(bundles: Bundles, *seekers: Seeker) -> list[Seeker]:
+def let_in(bundles: Bundles, *seekers: GroupWaiter) -> list[GroupWaiter]:
     granted = bundles.serve(seekers)
     bundles.check()
     return [seeker for seeker, _ in granted]
@@ -202,7 +204,7 @@ def test_give_when_a_member_ends_then_its_part_is_free_inside_alone() -> None:
 
 def test_could_fit_when_it_wishes_for_other_devices_then_false() -> None:
     bundles = group(request(num_gpus=1))
-    elsewhere = seeker(where=Where(only=frozenset(gpus(3)[2:])), num_gpus=1)
+    elsewhere = seeker(where=DeviceConstraints(only=frozenset(gpus(3)[2:])), num_gpus=1)
 
     assert not bundles.could_fit(elsewhere)
     assert bundles.could_fit(seeker(num_gpus=1))
@@ -231,7 +233,7 @@ def test_refusal_when_a_group_can_never_be_then_it_says_why(
     bundles: list[dict[str, float]], strategy: str, says: str
 ) -> None:
     asked = [request(**bundle) for bundle in bundles]
-    where = Where(gang=Gang(asked, strategy))
+    where = DeviceConstraints(gang=Gang(asked, strategy))
 
     told = group_refusal(machine(), "group 'g'", total_of(asked), where)
 
@@ -243,7 +245,7 @@ def test_refusal_when_a_group_can_never_be_then_it_says_why(
 def test_shortage_when_a_group_or_a_member_waits_then_it_says_what_is_free() -> None:
     ledger = machine()
     asked = [request(num_gpus=1)] * 3
-    where = Where(gang=Gang(asked, "PACK"))
+    where = DeviceConstraints(gang=Gang(asked, "PACK"))
     assert group_shortage(ledger, "G", total_of(asked), where).endswith("that is free")
     ledger.try_acquire(request(num_gpus=0.5))
 
@@ -308,7 +310,7 @@ class GroupMachine(RuleBasedStateMachine):
         if made is None:
             assert self.ledger.available() == before
             return multiple()
-        where = Where(gang=Gang(asked, strategy))
+        where = DeviceConstraints(gang=Gang(asked, strategy))
         assert self.ledger.feasible(total_of(asked), where)
         assert [lease.amounts for lease in made[1].leases] == [a.amounts for a in asked]
         of = [{s.device.index for s in lease.shares} for lease in made[1].leases]
@@ -331,7 +333,7 @@ class GroupMachine(RuleBasedStateMachine):
     def enter(
         self, made: tuple[Lease, Bundles], asked: Resources, index: int
     ) -> object:
-        who = Seeker(holder="a", label="A", request=asked, index=index)
+        who = GroupWaiter(holder="a", label="A", request=asked, index=index)
         granted = made[1].serve([who])
         if not granted:
             return multiple()

@@ -16,7 +16,7 @@ from hypothesis.stateful import (
 
 from actorlib._core.kinds import GPU, HPU, NEURON_CORES, TPU, UNITS, Kind
 from actorlib._scheduler.device_pool import DevicePool
-from actorlib._scheduler.request import ANYWHERE, Where, make_of
+from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, make_of
 from actorlib.accelerators.base import Device, Share
 
 HALF = UNITS // 2
@@ -62,19 +62,19 @@ def some(pool: DevicePool, *indices: int) -> frozenset[Device]:
     return frozenset(pool.devices[index] for index in indices)
 
 
-def of(pool: DevicePool, *models: str) -> Where:
+def of(pool: DevicePool, *models: str) -> DeviceConstraints:
     """The wish for some models."""
     makes = frozenset(
         make for make in map(make_of, pool.devices) if make.model in models
     )
-    return Where(makes=makes)
+    return DeviceConstraints(makes=makes)
 
 
 def occupy(pool: DevicePool, free: dict[int, int]) -> None:
     """Leaves that much free of some devices, and all of the others."""
     for index, units in free.items():
         if units < UNITS:
-            pool.take(UNITS - units, Where(only=some(pool, index)))
+            pool.take(UNITS - units, DeviceConstraints(only=some(pool, index)))
 
 
 def places(shares: tuple[Share, ...] | None) -> list[int] | None:
@@ -190,10 +190,10 @@ def test_choose_when_some_are_barred_then_others_and_all_stay_findable() -> None
     pool.check()
 
 
-@pytest.mark.parametrize("where", [ANYWHERE, Where(spread=True)])
+@pytest.mark.parametrize("where", [ANYWHERE, DeviceConstraints(spread=True)])
 @pytest.mark.parametrize("units", [HALF, 3 * UNITS, UNITS + HALF])
 def test_choose_when_its_kind_never_gives_that_then_refused(
-    units: int, where: Where
+    units: int, where: DeviceConstraints
 ) -> None:
     kind = Kind("X", divisible=False, counts=(1, 2, 4))
     pool = DevicePool(kind, gpus(4, kind="X"))
@@ -205,7 +205,7 @@ def test_choose_when_its_kind_never_gives_that_then_refused(
 def test_take_when_spread_then_the_emptiest_first() -> None:
     pool = DevicePool(GPU, gpus(3))
 
-    taken = [places(pool.take(4_000, Where(spread=True))) for _ in range(7)]
+    taken = [places(pool.take(4_000, DeviceConstraints(spread=True))) for _ in range(7)]
 
     assert taken == [[0], [1], [2], [0], [1], [2], None]
 
@@ -265,8 +265,8 @@ def test_choose_when_the_type_is_of_another_kind_then_any() -> None:
     pool = DevicePool(GPU, gpus(2))
     chips = frozenset({make_of(gpu(0, kind="TPU"))})
 
-    assert pool.choose(UNITS, Where(makes=chips)) == [0]
-    assert pool.scope(Where(makes=chips)) in (None, {0, 1})
+    assert pool.choose(UNITS, DeviceConstraints(makes=chips)) == [0]
+    assert pool.scope(DeviceConstraints(makes=chips)) in (None, {0, 1})
 
 
 # Devices that are named.
@@ -291,7 +291,7 @@ def test_choose_when_devices_are_named_or_left_out_then_only_the_rest(
     units: int, named: tuple[int, ...], apart: tuple[int, ...], chosen: object
 ) -> None:
     pool = DevicePool(GPU, gpus(4))
-    where = Where(only=some(pool, *named) or None, apart=some(pool, *apart))
+    where = DeviceConstraints(only=some(pool, *named) or None, apart=some(pool, *apart))
 
     assert pool.choose(units, where) == chosen
     assert pool.could_fit(units, where) == (chosen is not None)
@@ -300,12 +300,12 @@ def test_choose_when_devices_are_named_or_left_out_then_only_the_rest(
 def test_choose_when_parts_are_named_then_several_of_them() -> None:
     pool = mixed("part", "part", "H100")
 
-    assert pool.choose(2 * UNITS, Where(only=some(pool, 0, 1))) == [0, 1]
+    assert pool.choose(2 * UNITS, DeviceConstraints(only=some(pool, 0, 1))) == [0, 1]
 
 
 def test_choose_when_named_ones_are_of_two_vendors_then_never() -> None:
     pool = mixed("H100", "MI300X")
-    where = Where(only=some(pool, 0, 1))
+    where = DeviceConstraints(only=some(pool, 0, 1))
 
     assert pool.choose(2 * UNITS, where) is None
     assert not pool.could_fit(2 * UNITS, where)
@@ -314,10 +314,12 @@ def test_choose_when_named_ones_are_of_two_vendors_then_never() -> None:
 def test_choose_when_what_is_named_is_of_another_kind_then_any() -> None:
     pool = DevicePool(GPU, gpus(2))
     chip = gpu(1, kind="TPU")
-    where = Where(only=frozenset({chip}), near=frozenset({chip}))
+    where = DeviceConstraints(only=frozenset({chip}), near=frozenset({chip}))
 
     assert pool.choose(2 * UNITS, where) == [0, 1]
-    assert pool.choose(HALF, Where(apart=frozenset({gpu(0, kind="TPU")}))) == [0]
+    assert pool.choose(
+        HALF, DeviceConstraints(apart=frozenset({gpu(0, kind="TPU")}))
+    ) == [0]
 
 
 # Near an actor: GPU 0 and 1 are linked, and 2 and 3.
@@ -352,7 +354,7 @@ def test_choose_when_near_then_the_same_device_or_a_linked_one(
 ) -> None:
     pool = joined(5, (0, 1), (2, 3))
     occupy(pool, free)
-    wished = Where(
+    wished = DeviceConstraints(
         near=some(pool, *near),
         spread=bool(where.get("spread")),
         apart=some(pool, *where.get("apart", ())),
@@ -364,7 +366,7 @@ def test_choose_when_near_then_the_same_device_or_a_linked_one(
 
 def test_choose_when_near_parts_of_a_card_then_one_at_most() -> None:
     pool = mixed("part", "part")
-    where = Where(near=some(pool, 0, 1))
+    where = DeviceConstraints(near=some(pool, 0, 1))
 
     assert pool.choose(2 * UNITS, where) is None
     assert not pool.could_fit(2 * UNITS, where)
@@ -380,7 +382,7 @@ def test_scope_when_near_a_device_without_uuid_then_not_another_vendors() -> Non
         ],
     )
 
-    assert pool.scope(Where(near=some(pool, 0))) == {0}
+    assert pool.scope(DeviceConstraints(near=some(pool, 0))) == {0}
 
 
 # Devices that belong together.
@@ -412,8 +414,8 @@ def test_choose_when_numbers_share_and_some_are_barred_then_a_run_of_the_rest() 
     pool = DevicePool(TPU, gpus(8, kind="TPU"))
 
     assert pool.choose(4 * UNITS, barred={1}) == [4, 5, 6, 7]
-    assert pool.choose(2 * UNITS, Where(apart=some(pool, 1))) == [2, 3]
-    assert pool.choose(2 * UNITS, Where(only=some(pool, 1, 2, 3))) == [2, 3]
+    assert pool.choose(2 * UNITS, DeviceConstraints(apart=some(pool, 1))) == [2, 3]
+    assert pool.choose(2 * UNITS, DeviceConstraints(only=some(pool, 1, 2, 3))) == [2, 3]
 
 
 @pytest.mark.parametrize(
@@ -427,7 +429,7 @@ def test_choose_when_devices_are_linked_then_a_linked_pair(
     occupy(pool, {0: 0})
     wished = {name: some(pool, *indices) for name, indices in where.items()}
 
-    assert pool.choose(2 * UNITS, Where(**wished)) == chosen
+    assert pool.choose(2 * UNITS, DeviceConstraints(**wished)) == chosen
 
 
 @pytest.mark.parametrize(
@@ -451,7 +453,7 @@ def test_scope_when_wished_then_all_that_may_be_got(
         for name, value in where.items()
     }
 
-    assert pool.scope(Where(**wished)) == scope
+    assert pool.scope(DeviceConstraints(**wished)) == scope
 
 
 MODELS = ("H100", "A100", "A100", "H100", "MI300X", "MI300X", "A100", "part", "part")
@@ -469,7 +471,7 @@ MIXED = fresh()
 
 
 @st.composite
-def wishes(draw: st.DrawFn) -> Where:
+def wishes(draw: st.DrawFn) -> DeviceConstraints:
     devices = MIXED.devices
     makes = st.frozensets(
         st.sampled_from(sorted(set(map(make_of, MIXED.devices)), key=str)), min_size=1
@@ -477,7 +479,7 @@ def wishes(draw: st.DrawFn) -> Where:
     named = st.frozensets(st.sampled_from(devices), min_size=1, max_size=5)
     # A part is near nobody: that is another test's.
     near = st.frozensets(st.sampled_from(devices[:7]), min_size=1, max_size=3)
-    return Where(
+    return DeviceConstraints(
         spread=draw(st.booleans()),
         makes=draw(st.none() | makes),
         only=draw(st.none() | named),
@@ -497,7 +499,7 @@ class PoolMachine(RuleBasedStateMachine):
         self.pool = fresh(self.models)
         self.free = [UNITS] * len(MODELS)
 
-    def here(self, where: Where) -> Where:
+    def here(self, where: DeviceConstraints) -> DeviceConstraints:
         """A wish for some of the mixed devices, for those in their places here."""
         if where is ANYWHERE or self.models is MODELS:
             return where
@@ -507,7 +509,7 @@ class PoolMachine(RuleBasedStateMachine):
         )
         return replace(where, makes=None, only=only, near=near, apart=apart)
 
-    def allowed(self, where: Where) -> list[Device]:
+    def allowed(self, where: DeviceConstraints) -> list[Device]:
         near = where.near or frozenset()
         keys = {device.key for device in near}
         return [
@@ -519,7 +521,9 @@ class PoolMachine(RuleBasedStateMachine):
             and device not in where.apart
         ]
 
-    def best(self, units: int, where: Where, barred: set[int]) -> list[int] | None:
+    def best(
+        self, units: int, where: DeviceConstraints, barred: set[int]
+    ) -> list[int] | None:
         """The one best device for a share, or for one whole."""
         sign = -1 if where.spread else 1
         near = where.near or frozenset()
@@ -530,7 +534,7 @@ class PoolMachine(RuleBasedStateMachine):
         ]
         return [min(found)[2]] if found else None
 
-    def eligible(self, where: Where, barred: set[int]) -> list[Device]:
+    def eligible(self, where: DeviceConstraints, barred: set[int]) -> list[Device]:
         """Those of which several whole ones may be chosen."""
         return [
             device
@@ -541,7 +545,11 @@ class PoolMachine(RuleBasedStateMachine):
         ]
 
     def check_several(
-        self, count: int, where: Where, barred: set[int], chosen: list[int] | None
+        self,
+        count: int,
+        where: DeviceConstraints,
+        barred: set[int],
+        chosen: list[int] | None,
     ) -> None:
         there = self.eligible(where, barred)
         families = [device.family for device in there]
@@ -567,7 +575,7 @@ class PoolMachine(RuleBasedStateMachine):
         where=st.just(ANYWHERE) | wishes(),
         barred=st.just(frozenset[int]()) | st.sets(st.integers(0, len(MODELS) - 1)),
     )
-    def take(self, units: int, where: Where, barred: set[int]) -> object:
+    def take(self, units: int, where: DeviceConstraints, barred: set[int]) -> object:
         where = self.here(where)
         chosen = self.pool.choose(units, where, barred)
 
@@ -592,7 +600,7 @@ class PoolMachine(RuleBasedStateMachine):
             self.free[share.device.index] += share.units
 
     @rule(units=st.integers(1, 3).map(lambda n: n * UNITS), where=wishes())
-    def foresee(self, units: int, where: Where) -> None:
+    def foresee(self, units: int, where: DeviceConstraints) -> None:
         where = self.here(where)
         scope = self.pool.scope(where)
 
@@ -605,7 +613,7 @@ class PoolMachine(RuleBasedStateMachine):
         ]
 
     @rule(units=st.sampled_from([1, HALF, UNITS, 2 * UNITS]), where=wishes())
-    def repeat(self, units: int, where: Where) -> None:
+    def repeat(self, units: int, where: DeviceConstraints) -> None:
         """How it came about that this is free makes no difference."""
         where = self.here(where)
         other = fresh(self.models)

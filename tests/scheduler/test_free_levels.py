@@ -7,18 +7,18 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from actorlib._scheduler.free_levels import Levels, _Indices
+from actorlib._scheduler.free_levels import FreeLevels, _Indices
 
 
-def levels_of(**there: tuple[int, ...]) -> Levels:
-    levels = Levels()
+def levels_of(**there: tuple[int, ...]) -> FreeLevels:
+    levels = FreeLevels()
     for level, indices in there.items():
         levels.fill(int(level.removeprefix("at_")), indices)
     return levels
 
 
 def test_levels_when_nothing_is_here_then_there_is_none() -> None:
-    levels = Levels()
+    levels = FreeLevels()
 
     assert (levels.highest, levels.tightest(0), len(levels)) == (-1, -1, 0)
     assert levels.first(1, 3) == []
@@ -88,7 +88,7 @@ class LevelsMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.levels = Levels()
+        self.levels = FreeLevels()
         self.at: dict[int, int] = {}
 
     @rule(index=st.integers(0, 40), level=st.sampled_from([0, 1, 2, 63, 64, 10_000]))

@@ -18,7 +18,7 @@ from actorlib._core.kinds import Kind
 from actorlib._core.resources import Resources, request, totals
 from actorlib._scheduler.explain import shortage
 from actorlib._scheduler.ledger import Ledger
-from actorlib._scheduler.request import Where
+from actorlib._scheduler.request import DeviceConstraints
 from actorlib.accelerators.base import Device, Lease
 
 GIB = 1024**3
@@ -229,7 +229,7 @@ def test_acquire_when_two_kinds_and_one_is_taken_then_the_other_stays_free() -> 
 
 def test_acquire_when_wished_or_barred_then_the_placement_follows() -> None:
     ledger = machine(devices=gpus(3))
-    apart = Where(apart=frozenset(gpus(1)))
+    apart = DeviceConstraints(apart=frozenset(gpus(1)))
 
     lease = ledger.try_acquire(request(num_gpus=1), apart, {"GPU": {1}})
 
@@ -241,7 +241,7 @@ def test_acquire_when_wished_or_barred_then_the_placement_follows() -> None:
 
 def test_feasible_when_wished_then_only_of_what_is_left() -> None:
     ledger = machine(devices=gpus(3))
-    apart = Where(apart=frozenset(gpus(1)))
+    apart = DeviceConstraints(apart=frozenset(gpus(1)))
 
     assert ledger.feasible(request(num_gpus=2, num_cpus=2), apart)
     assert not ledger.feasible(request(num_gpus=3), apart)
@@ -253,7 +253,7 @@ def test_feasible_when_wished_then_only_of_what_is_left() -> None:
 
 def test_lacking_when_wished_then_what_is_taken_of_that() -> None:
     ledger = machine()
-    only = Where(only=frozenset(gpus(1)))
+    only = DeviceConstraints(only=frozenset(gpus(1)))
     granted(ledger, request(num_gpus=0.5))
 
     assert ledger.lacking(request(num_gpus=1, num_cpus=1)) == {}

@@ -17,14 +17,14 @@ from actorlib._core.kinds import UNITS
 from actorlib._core.resources import Resources, add, request, totals
 from actorlib._scheduler.bundles import divided
 from actorlib._scheduler.ledger import Ledger
-from actorlib._scheduler.request import ANYWHERE, Gang, Where, make_of
-from actorlib._scheduler.wait_queue import Line
+from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, Gang, make_of
+from actorlib._scheduler.wait_queue import WaitQueue
 from actorlib.accelerators.base import Device
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from actorlib._scheduler.request import Make
+    from actorlib._scheduler.request import DeviceModel
     from actorlib._scheduler.wait_queue import Waiter
     from actorlib.accelerators.base import Lease
 
@@ -69,14 +69,14 @@ class Machine:
             resources={"x": has["x"]},
         )
         self.ledger = Ledger(capacity, {"GPU": self.devices})
-        self.line = Line(self.ledger)
-        self.asked: list[tuple[Resources, Where]] = []
+        self.line = WaitQueue(self.ledger)
+        self.asked: list[tuple[Resources, DeviceConstraints]] = []
         self.leases: dict[int, Lease] = {}
         self.waiting: dict[int, Waiter] = {}
 
     # What happens.
 
-    def arrive(self, asked: Resources, where: Where) -> None:
+    def arrive(self, asked: Resources, where: DeviceConstraints) -> None:
         fits, has_room = (
             self.has_room(asked, where, is_idle=idle) for idle in (True, False)
         )
@@ -115,7 +115,7 @@ class Machine:
         for units, makes, part in zip(
             gang.units("GPU"), gang.makes, divided(gang, lease), strict=True
         ):
-            self.check_part(units, part, self.wished(Where(makes=makes)))
+            self.check_part(units, part, self.wished(DeviceConstraints(makes=makes)))
             on.update(share.device.index for share in part.shares)
         if gang.strategy == "STRICT_SPREAD":
             assert max(on.values(), default=0) <= 1
@@ -158,7 +158,7 @@ class Machine:
                 free[share.device.index] -= share.units
         return free
 
-    def wished(self, where: Where) -> set[int]:
+    def wished(self, where: DeviceConstraints) -> set[int]:
         keys = {device.key for device in where.near or ()}
         return {
             device.index
@@ -170,7 +170,7 @@ class Machine:
         }
 
     def has_room(
-        self, asked: Resources, where: Where, *, is_idle: bool = False
+        self, asked: Resources, where: DeviceConstraints, *, is_idle: bool = False
     ) -> bool:
         for name, has in self.has.items():
             if asked.amounts.get(name, 0) > (has if is_idle else self.free(name)):
@@ -187,14 +187,14 @@ class Machine:
 
     def packs(
         self,
-        parts: list[tuple[int, frozenset[Make] | None]],
+        parts: list[tuple[int, frozenset[DeviceModel] | None]],
         free: Mapping[int, int],
         strategy: str,
     ) -> bool:
         if not parts:
             return True
         (units, makes), *rest = parts
-        wished = self.wished(Where(makes=makes))
+        wished = self.wished(DeviceConstraints(makes=makes))
         apart = strategy == "STRICT_SPREAD"
         for chosen in self.ways(units, free, wished):
             left = {
@@ -216,7 +216,9 @@ class Machine:
                 yield chosen
 
 
-def some_request(rng: random.Random, machine: Machine) -> tuple[Resources, Where]:
+def some_request(
+    rng: random.Random, machine: Machine
+) -> tuple[Resources, DeviceConstraints]:
     shares = rng.choice(GRIDS)
     if rng.random() < 0.3:
         return some_group(rng, machine, shares)
@@ -229,18 +231,18 @@ def some_request(rng: random.Random, machine: Machine) -> tuple[Resources, Where
         return asked, ANYWHERE
     some = rng.sample(machine.devices, rng.randint(1, len(machine.devices)))
     wishes = [
-        Where(makes=frozenset({make_of(some[0])})),
-        Where(only=frozenset(some)),
-        Where(near=frozenset(some[:1])),
-        Where(apart=frozenset(some[:1])),
-        Where(spread=True),
+        DeviceConstraints(makes=frozenset({make_of(some[0])})),
+        DeviceConstraints(only=frozenset(some)),
+        DeviceConstraints(near=frozenset(some[:1])),
+        DeviceConstraints(apart=frozenset(some[:1])),
+        DeviceConstraints(spread=True),
     ]
     return asked, rng.choice(wishes)
 
 
 def some_group(
     rng: random.Random, machine: Machine, shares: list[float]
-) -> tuple[Resources, Where]:
+) -> tuple[Resources, DeviceConstraints]:
     bundles = [
         request(
             num_gpus=rng.choice([0, *shares, *shares, 2]),
@@ -258,7 +260,7 @@ def some_group(
         for bundle in bundles
     ]
     strategy = rng.choice(["PACK", "SPREAD", "STRICT_SPREAD"])
-    return Resources.of(total), Where(gang=Gang(bundles, strategy, makes))
+    return Resources.of(total), DeviceConstraints(gang=Gang(bundles, strategy, makes))
 
 
 @pytest.mark.parametrize("seed", range(40))

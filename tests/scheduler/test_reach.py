@@ -2,17 +2,17 @@ from __future__ import annotations
 
 import pytest
 
-from actorlib._scheduler.device_pool import Barred, Reach
-from actorlib._scheduler.request import Make
+from actorlib._scheduler.device_pool import Candidates, Reserved
+from actorlib._scheduler.request import DeviceModel
 
-A, B = (Make("GPU", "nvidia", name, None, False) for name in ("A100", "H100"))  # noqa: FBT003  # no part of a card
+A, B = (DeviceModel("GPU", "nvidia", name, None, False) for name in ("A100", "H100"))  # noqa: FBT003  # no part of a card
 BY_MAKE = {A: [0, 1, 4], B: [2, 3]}
 MAKE_OF = {index: make for make, indices in BY_MAKE.items() for index in indices}
 
 
-def reach(*of: Make | int) -> Reach:
-    makes = frozenset(each for each in of if isinstance(each, Make))
-    return Reach(makes, frozenset(each for each in of if isinstance(each, int)))
+def reach(*of: DeviceModel | int) -> Candidates:
+    makes = frozenset(each for each in of if isinstance(each, DeviceModel))
+    return Candidates(makes, frozenset(each for each in of if isinstance(each, int)))
 
 
 @pytest.mark.parametrize(
@@ -29,9 +29,9 @@ def reach(*of: Make | int) -> Reach:
     ],
 )
 def test_barred_when_reaches_are_added_then_it_is_the_set_of_their_devices(
-    added: list[Reach], barred: set[int]
+    added: list[Candidates], barred: set[int]
 ) -> None:
-    them = Barred(BY_MAKE, MAKE_OF)
+    them = Reserved(BY_MAKE, MAKE_OF)
     for each in added:
         them.add(each)
 

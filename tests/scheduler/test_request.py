@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from actorlib._scheduler.request import Make, Where, make_of
+from actorlib._scheduler.request import DeviceConstraints, DeviceModel, make_of
 from actorlib.accelerators.base import Device
 
 CARD = Device(
@@ -14,21 +14,21 @@ PART = Device(family="nvidia", kind="GPU", index=1, id="MIG-1", parent="GPU-0")
 @pytest.mark.parametrize(
     ("device", "make"),
     [
-        (CARD, Make("GPU", "nvidia", "H100", "NVIDIA H100", is_part=False)),
-        (PART, Make("GPU", "nvidia", None, None, is_part=True)),
+        (CARD, DeviceModel("GPU", "nvidia", "H100", "NVIDIA H100", is_part=False)),
+        (PART, DeviceModel("GPU", "nvidia", None, None, is_part=True)),
     ],
     ids=["card", "part"],
 )
 def test_make_when_of_a_device_then_what_it_is_alike_in(
-    device: Device, make: Make
+    device: Device, make: DeviceModel
 ) -> None:
     assert make_of(device) == make
 
 
 def test_where_when_it_wishes_the_same_then_the_same_place_in_line() -> None:
     wishes = [
-        Where(only=frozenset({CARD, PART}), apart=frozenset({CARD})),
-        Where(only=frozenset({PART, CARD}), apart=frozenset({CARD})),
+        DeviceConstraints(only=frozenset({CARD, PART}), apart=frozenset({CARD})),
+        DeviceConstraints(only=frozenset({PART, CARD}), apart=frozenset({CARD})),
     ]
 
     assert len(set(wishes)) == 1

@@ -6,7 +6,7 @@ from actorlib._core.kinds import Kind
 from actorlib._core.resources import Resources, request, totals
 from actorlib._scheduler.explain import named, refusal, shortage, survey
 from actorlib._scheduler.ledger import Ledger
-from actorlib._scheduler.request import ANYWHERE, Where, make_of
+from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, make_of
 from actorlib.accelerators.base import Device, Lease
 
 GIB = 1024**3
@@ -34,7 +34,9 @@ def machine(
     return Ledger(capacity, {"GPU": devices})
 
 
-def granted(ledger: Ledger, asked: Resources, where: Where = ANYWHERE) -> Lease:
+def granted(
+    ledger: Ledger, asked: Resources, where: DeviceConstraints = ANYWHERE
+) -> Lease:
     lease = ledger.try_acquire(asked, where)
     assert lease is not None
     return lease
@@ -50,8 +52,8 @@ def types() -> Ledger:
     return machine(devices=(H100, A100, OTHER))
 
 
-def of(*devices: Device) -> Where:
-    return Where(makes=frozenset(map(make_of, devices)))
+def of(*devices: Device) -> DeviceConstraints:
+    return DeviceConstraints(makes=frozenset(map(make_of, devices)))
 
 
 @pytest.mark.parametrize(
@@ -177,16 +179,26 @@ def test_refusal_when_a_share_is_above_one_then_says_what_to_ask() -> None:
     ("where", "asked", "said", "left"),
     [
         (of(H100), 2, "GPU=2 of type H100", "0: NVIDIA H100"),
-        (Where(only=frozenset({A100})), 2, "GPU=2 on GPU 1", "1: NVIDIA A100"),
-        (Where(near=frozenset({A100})), 2, "GPU=2 near GPU 1", "1: NVIDIA A100"),
         (
-            Where(apart=frozenset({H100, A100})),
+            DeviceConstraints(only=frozenset({A100})),
+            2,
+            "GPU=2 on GPU 1",
+            "1: NVIDIA A100",
+        ),
+        (
+            DeviceConstraints(near=frozenset({A100})),
+            2,
+            "GPU=2 near GPU 1",
+            "1: NVIDIA A100",
+        ),
+        (
+            DeviceConstraints(apart=frozenset({H100, A100})),
             2,
             "GPU=2 apart from GPU 0 and GPU 1",
             "2: NVIDIA A100",
         ),
         (
-            Where(apart=frozenset({H100}), makes=of(H100).makes),
+            DeviceConstraints(apart=frozenset({H100}), makes=of(H100).makes),
             1,
             "GPU=1 of type H100, apart from GPU 0",
             "no device",
@@ -194,7 +206,7 @@ def test_refusal_when_a_share_is_above_one_then_says_what_to_ask() -> None:
     ],
 )
 def test_refusal_when_the_wish_is_what_fails_then_says_what_it_leaves(
-    where: Where, asked: int, said: str, left: str
+    where: DeviceConstraints, asked: int, said: str, left: str
 ) -> None:
     text = refusal(types(), "Model", request(num_gpus=asked), where)
 
@@ -216,7 +228,7 @@ def test_refusal_when_one_kind_is_missing_and_the_wish_fails_too_then_of_each() 
     ledger = Ledger(request(num_cpus=2), {"TPU": (), "GPU": (H100,)})
     asked = Resources.of({"TPU": 10_000, "GPU": 10_000})
 
-    text = refusal(ledger, "Model", asked, Where(apart=frozenset({H100})))
+    text = refusal(ledger, "Model", asked, DeviceConstraints(apart=frozenset({H100})))
 
     assert "of this machine's GPU=1 (0: NVIDIA H100) that leaves no device" in text
 
@@ -264,7 +276,11 @@ def test_shortage_when_no_vendor_has_enough_free_then_counts_those_of_one() -> N
     devices = tuple(gpu(i, family=family) for i, family in enumerate(families))
     ledger = machine(devices=devices)
     for index in (0, 2):
-        granted(ledger, request(num_gpus=1), Where(only=frozenset({devices[index]})))
+        granted(
+            ledger,
+            request(num_gpus=1),
+            DeviceConstraints(only=frozenset({devices[index]})),
+        )
 
     text = shortage(ledger, "Model", request(num_gpus=2))
 

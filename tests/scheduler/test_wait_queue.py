@@ -13,8 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from actorlib._core.kinds import UNITS
 from actorlib._core.resources import Resources, request, totals
 from actorlib._scheduler.ledger import Ledger
-from actorlib._scheduler.request import ANYWHERE, Where, make_of
-from actorlib._scheduler.wait_queue import Line, Waiter, delays_nobody
+from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, make_of
+from actorlib._scheduler.wait_queue import Waiter, WaitQueue, delays_nobody
 from actorlib.accelerators.base import Device, Lease
 
 if TYPE_CHECKING:
@@ -47,22 +47,24 @@ def machine(
     return Ledger(capacity, {"GPU": devices})
 
 
-def granted(ledger: Ledger, asked: Resources, where: Where = ANYWHERE) -> Lease:
+def granted(
+    ledger: Ledger, asked: Resources, where: DeviceConstraints = ANYWHERE
+) -> Lease:
     lease = ledger.try_acquire(asked, where)
     assert lease is not None
     return lease
 
 
-def served(line: Line) -> list[str]:
+def served(line: WaitQueue) -> list[str]:
     return [waiter.label for waiter, _ in line.serve()]
 
 
-def labels(line: Line) -> list[str]:
+def labels(line: WaitQueue) -> list[str]:
     return [waiter.label for waiter in line]
 
 
 def test_pass_by_when_nobody_waits_then_granted() -> None:
-    line = Line(machine())
+    line = WaitQueue(machine())
 
     assert line.pass_by(request(num_gpus=2, num_cpus=4)) is not None
 
@@ -71,12 +73,12 @@ def test_pass_by_when_too_little_is_free_then_refused() -> None:
     ledger = machine()
     granted(ledger, request(num_gpus=0.6))
 
-    assert Line(ledger).pass_by(request(num_gpus=2)) is None
+    assert WaitQueue(ledger).pass_by(request(num_gpus=2)) is None
 
 
 def test_pass_by_when_an_earlier_one_wants_devices_then_refused() -> None:
     ledger = machine()
-    line = Line(ledger)
+    line = WaitQueue(ledger)
     granted(ledger, request(num_gpus=0.6))
     line.join("Big", request(num_gpus=2))
 
@@ -85,7 +87,7 @@ def test_pass_by_when_an_earlier_one_wants_devices_then_refused() -> None:
 
 def test_pass_by_when_it_wants_nothing_of_the_earlier_one_then_granted() -> None:
     ledger = machine()
-    line = Line(ledger)
+    line = WaitQueue(ledger)
     granted(ledger, request(num_gpus=0.6))
     line.join("Big", request(num_gpus=2))
 
@@ -94,7 +96,7 @@ def test_pass_by_when_it_wants_nothing_of_the_earlier_one_then_granted() -> None
 
 def test_pass_by_when_it_is_enough_for_both_then_granted() -> None:
     ledger = machine(cpus=4)
-    line = Line(ledger)
+    line = WaitQueue(ledger)
     granted(ledger, request(num_gpus=2))
     line.join("Big", request(num_gpus=1, num_cpus=3))
 
@@ -103,7 +105,7 @@ def test_pass_by_when_it_is_enough_for_both_then_granted() -> None:
 
 def test_pass_by_when_it_would_take_what_the_earlier_one_needs_then_refused() -> None:
     ledger = machine(cpus=4)
-    line = Line(ledger)
+    line = WaitQueue(ledger)
     granted(ledger, request(num_gpus=2))
     line.join("Big", request(num_gpus=1, num_cpus=3))
 
@@ -112,7 +114,7 @@ def test_pass_by_when_it_would_take_what_the_earlier_one_needs_then_refused() ->
 
 def test_pass_by_when_several_wait_then_sets_aside_for_all_of_them() -> None:
     ledger = machine(cpus=4)
-    line = Line(ledger)
+    line = WaitQueue(ledger)
     granted(ledger, request(num_gpus=2))
     line.join("A", request(num_gpus=1, num_cpus=2))
     line.join("B", request(num_gpus=1, num_cpus=1.5))
@@ -123,7 +125,7 @@ def test_pass_by_when_several_wait_then_sets_aside_for_all_of_them() -> None:
 
 def test_pass_by_when_the_earlier_one_can_never_be_granted_then_granted() -> None:
     ledger = machine()
-    line = Line(ledger)
+    line = WaitQueue(ledger)
     line.join("Giant", request(num_gpus=3, num_cpus=80))
 
     assert line.pass_by(request(num_gpus=2, num_cpus=4)) is not None
@@ -131,7 +133,7 @@ def test_pass_by_when_the_earlier_one_can_never_be_granted_then_granted() -> Non
 
 def test_pass_by_when_the_earlier_one_has_left_then_granted() -> None:
     ledger = machine()
-    line = Line(ledger)
+    line = WaitQueue(ledger)
     granted(ledger, request(num_gpus=0.6))
     line.leave(line.join("Big", request(num_gpus=2)))
 
@@ -140,7 +142,7 @@ def test_pass_by_when_the_earlier_one_has_left_then_granted() -> None:
 
 def test_serve_when_nothing_is_free_then_nobody_goes() -> None:
     ledger = machine()
-    line = Line(ledger)
+    line = WaitQueue(ledger)
     granted(ledger, request(num_gpus=2))
     line.join("A", request(num_gpus=1))
 
@@ -150,7 +152,7 @@ def test_serve_when_nothing_is_free_then_nobody_goes() -> None:
 
 def test_serve_when_one_is_given_back_then_the_first_goes() -> None:
     ledger = machine(gpus=1)
-    line = Line(ledger)
+    line = WaitQueue(ledger)
     lease = granted(ledger, request(num_gpus=1))
     line.join("A", request(num_gpus=1))
     line.join("B", request(num_gpus=1))
@@ -163,7 +165,7 @@ def test_serve_when_one_is_given_back_then_the_first_goes() -> None:
 
 def test_serve_when_several_may_go_then_in_order_of_arrival() -> None:
     ledger = machine()
-    line = Line(ledger)
+    line = WaitQueue(ledger)
     lease = granted(ledger, request(num_gpus=2, num_cpus=4))
     line.join("A", request(num_cpus=1))
     line.join("B", request(num_gpus=1))
@@ -177,7 +179,7 @@ def test_serve_when_several_may_go_then_in_order_of_arrival() -> None:
 
 def test_serve_when_the_first_lacks_devices_then_no_later_one_takes_any() -> None:
     ledger = machine()
-    line = Line(ledger)
+    line = WaitQueue(ledger)
     first = granted(ledger, request(num_gpus=1))
     granted(ledger, request(num_gpus=1))
     line.join("Big", request(num_gpus=2))
@@ -190,7 +192,7 @@ def test_serve_when_the_first_lacks_devices_then_no_later_one_takes_any() -> Non
 
 def test_serve_when_one_waits_only_for_its_turn_then_its_needs_are_set_aside() -> None:
     ledger = machine(cpus=4)
-    line = Line(ledger)
+    line = WaitQueue(ledger)
     granted(ledger, request(num_gpus=0.1))
     lease = granted(ledger, request(num_cpus=4))
     line.join("Big", request(num_gpus=2))
@@ -209,7 +211,7 @@ def test_serve_when_those_before_can_never_be_together_then_what_is_left_is_free
 ):
     """With either of the two there is room for one more, and never for both."""
     ledger = machine(cpus=4)
-    line = Line(ledger)
+    line = WaitQueue(ledger)
     granted(ledger, request(num_gpus=0.1))
     lease = granted(ledger, request(num_cpus=4))
     line.join("Big", request(num_gpus=2))
@@ -232,7 +234,7 @@ def lane(amount: float) -> Resources:
 
 def test_pass_by_when_every_release_lets_the_earlier_in_anyway_then_granted() -> None:
     ledger = machine(x=3)
-    line = Line(ledger)
+    line = WaitQueue(ledger)
     large = granted(ledger, lane(2.7))
     line.join("A", lane(0.7))
 
@@ -243,7 +245,7 @@ def test_pass_by_when_every_release_lets_the_earlier_in_anyway_then_granted() ->
 
 def test_serve_when_a_smaller_one_stands_behind_then_it_need_not_wait() -> None:
     ledger = machine(x=3)
-    line = Line(ledger)
+    line = WaitQueue(ledger)
     granted(ledger, lane(2.5))
     small = granted(ledger, lane(0.5))
     line.join("A", lane(0.7))
@@ -256,7 +258,7 @@ def test_serve_when_a_smaller_one_stands_behind_then_it_need_not_wait() -> None:
 
 def test_pass_by_when_a_release_would_then_be_too_little_then_refused() -> None:
     ledger = machine(x=3)
-    line = Line(ledger)
+    line = WaitQueue(ledger)
     for amount in (2.2, 0.5):
         granted(ledger, lane(amount))
     line.join("A", lane(0.7))
@@ -266,7 +268,7 @@ def test_pass_by_when_a_release_would_then_be_too_little_then_refused() -> None:
 
 def test_pass_by_when_shares_of_an_only_device_then_they_are_counted_alike() -> None:
     ledger = machine(gpus=1)
-    line = Line(ledger)
+    line = WaitQueue(ledger)
     granted(ledger, request(num_gpus=0.5))
     line.join("A", request(num_gpus=0.6))
 
@@ -277,9 +279,9 @@ def test_pass_by_when_shares_of_an_only_device_then_they_are_counted_alike() -> 
 def test_pass_by_when_the_device_is_one_of_several_then_refused() -> None:
     """Which of them is free first is not known, nor what is best then."""
     ledger = machine(gpus=2)
-    line = Line(ledger)
+    line = WaitQueue(ledger)
     for _ in range(2):
-        granted(ledger, request(num_gpus=0.5), Where(spread=True))
+        granted(ledger, request(num_gpus=0.5), DeviceConstraints(spread=True))
     line.join("A", request(num_gpus=0.6))
 
     assert line.pass_by(request(num_gpus=0.4)) is None
@@ -287,7 +289,7 @@ def test_pass_by_when_the_device_is_one_of_several_then_refused() -> None:
 
 def test_pass_by_when_too_many_amounts_are_in_play_then_refused() -> None:
     ledger = machine(x=100)
-    line = Line(ledger)
+    line = WaitQueue(ledger)
     for number in range(40):
         granted(ledger, lane(2 + number / 100))
     line.join("A", lane(50))
@@ -328,7 +330,7 @@ def test_delays_nobody_when_compared_with_every_future_then_it_is_right(
 
 def test_serve_when_a_lane_is_closed_then_those_of_other_lanes_still_go() -> None:
     ledger = machine(cpus=4)
-    line = Line(ledger)
+    line = WaitQueue(ledger)
     granted(ledger, request(num_gpus=2))
     lease = granted(ledger, request(num_cpus=4))
     for label in "AB":
@@ -343,7 +345,7 @@ def test_serve_when_a_lane_is_closed_then_those_of_other_lanes_still_go() -> Non
 
 def test_serve_when_a_lane_is_closed_then_all_of_it_is_set_aside() -> None:
     ledger = machine(cpus=4)
-    line = Line(ledger)
+    line = WaitQueue(ledger)
     granted(ledger, request(num_gpus=2))
     lease = granted(ledger, request(num_cpus=4))
     for label in "AB":
@@ -357,7 +359,7 @@ def test_serve_when_a_lane_is_closed_then_all_of_it_is_set_aside() -> None:
 
 def test_leave_when_the_first_goes_away_then_those_behind_may_go() -> None:
     ledger = machine()
-    line = Line(ledger)
+    line = WaitQueue(ledger)
     granted(ledger, request(num_gpus=0.6))
     big = line.join("Big", request(num_gpus=2))
     line.join("Small", request(num_gpus=0.1))
@@ -368,7 +370,7 @@ def test_leave_when_the_first_goes_away_then_those_behind_may_go() -> None:
 
 
 def test_leave_when_it_could_never_be_granted_then_it_is_gone() -> None:
-    line = Line(machine())
+    line = WaitQueue(machine())
     giant = line.join("Giant", request(num_gpus=80))
 
     line.leave(giant)
@@ -378,7 +380,7 @@ def test_leave_when_it_could_never_be_granted_then_it_is_gone() -> None:
 
 @pytest.mark.parametrize("gpus", [1, 80], ids=["feasible", "infeasible"])
 def test_leave_when_it_has_left_then_refused(gpus: int) -> None:
-    line = Line(machine())
+    line = WaitQueue(machine())
     waiter = line.join("A", request(num_gpus=gpus))
     line.join("B", request(num_gpus=gpus))
     line.leave(waiter)
@@ -389,7 +391,7 @@ def test_leave_when_it_has_left_then_refused(gpus: int) -> None:
 
 
 def test_iteration_when_many_wait_then_in_order_of_arrival() -> None:
-    line = Line(machine())
+    line = WaitQueue(machine())
     line.join("A", request(num_gpus=1))
     line.join("B", request(num_gpus=80))
     line.join("C", request(num_cpus=1))
@@ -401,21 +403,21 @@ def test_iteration_when_many_wait_then_in_order_of_arrival() -> None:
 # Wishes: an H100, two A100s that are linked, and an L4.
 
 FOUR = cards("H100", "A100", "A100", "L4", links=[(1, 2)])
-H100 = Where(makes=frozenset({make_of(FOUR[0])}))
-A100 = Where(makes=frozenset({make_of(FOUR[1])}))
+H100 = DeviceConstraints(makes=frozenset({make_of(FOUR[0])}))
+A100 = DeviceConstraints(makes=frozenset({make_of(FOUR[1])}))
 WHOLE, PART = request(num_gpus=1), request(num_gpus=0.5)
 
 
-def on(*indices: int) -> Where:
-    return Where(only=frozenset(FOUR[index] for index in indices))
+def on(*indices: int) -> DeviceConstraints:
+    return DeviceConstraints(only=frozenset(FOUR[index] for index in indices))
 
 
-def near(*indices: int) -> Where:
-    return Where(near=frozenset(FOUR[index] for index in indices))
+def near(*indices: int) -> DeviceConstraints:
+    return DeviceConstraints(near=frozenset(FOUR[index] for index in indices))
 
 
-def apart(*indices: int) -> Where:
-    return Where(apart=frozenset(FOUR[index] for index in indices))
+def apart(*indices: int) -> DeviceConstraints:
+    return DeviceConstraints(apart=frozenset(FOUR[index] for index in indices))
 
 
 def got(lease: Lease | None) -> list[int] | None:
@@ -439,15 +441,18 @@ def got(lease: Lease | None) -> list[int] | None:
         (near(1), A100, PART, None),
         (near(1), ANYWHERE, PART, [0]),
         (near(0), near(1), PART, [1]),
-        (Where(spread=True), H100, PART, None),
+        (DeviceConstraints(spread=True), H100, PART, None),
         (ANYWHERE, H100, PART, None),
     ],
 )
 def test_pass_by_when_an_earlier_one_wishes_then_only_what_that_one_never_gets(
-    waits: Where, comes: Where, asked: Resources, chosen: list[int] | None
+    waits: DeviceConstraints,
+    comes: DeviceConstraints,
+    asked: Resources,
+    chosen: list[int] | None,
 ) -> None:
     ledger = machine(devices=FOUR)
-    line = Line(ledger)
+    line = WaitQueue(ledger)
     line.join("A", request(num_gpus=1, num_cpus=4), waits)
 
     assert got(line.pass_by(asked, comes)) == chosen
@@ -455,7 +460,7 @@ def test_pass_by_when_an_earlier_one_wishes_then_only_what_that_one_never_gets(
 
 def test_serve_when_one_waits_for_a_type_then_those_behind_have_the_others() -> None:
     ledger = machine(devices=FOUR)
-    line = Line(ledger)
+    line = WaitQueue(ledger)
     h100 = granted(ledger, PART, H100)
     rest = granted(ledger, request(num_gpus=3))
     line.join("H", WHOLE, H100)
@@ -473,7 +478,7 @@ def test_serve_when_one_waits_for_a_type_then_those_behind_have_the_others() -> 
 
 def test_serve_when_others_would_do_with_its_type_then_it_does_not_starve() -> None:
     ledger = machine(devices=FOUR[:2])
-    line = Line(ledger)
+    line = WaitQueue(ledger)
     halves = [granted(ledger, PART, H100), granted(ledger, PART, H100)]
     granted(ledger, WHOLE)
     line.join("H", WHOLE, H100)
@@ -489,7 +494,7 @@ def test_serve_when_others_would_do_with_its_type_then_it_does_not_starve() -> N
 
 def test_serve_when_all_devices_are_barred_piece_by_piece_then_nobody_passes() -> None:
     ledger = machine(devices=FOUR)
-    line = Line(ledger)
+    line = WaitQueue(ledger)
     line.join("cpus", request(num_cpus=5))
     granted(ledger, request(num_cpus=1))
     for name, where in (("H", H100), ("A", A100), ("L", on(3))):
@@ -501,22 +506,22 @@ def test_serve_when_all_devices_are_barred_piece_by_piece_then_nobody_passes() -
 
 
 def test_serve_when_the_wish_can_never_be_granted_then_it_holds_nobody_up() -> None:
-    line = Line(machine(devices=FOUR))
+    line = WaitQueue(machine(devices=FOUR))
     line.join("two", request(num_gpus=2), H100)
-    line.join("none", PART, Where(makes=H100.makes, apart=apart(0).apart))
+    line.join("none", PART, DeviceConstraints(makes=H100.makes, apart=apart(0).apart))
 
     assert got(line.pass_by(PART, H100)) == [0]
     assert labels(line) == ["two", "none"]
 
 
 def test_pass_by_when_its_kind_never_gives_that_then_refused() -> None:
-    line = Line(machine())
+    line = WaitQueue(machine())
 
     assert line.pass_by(Resources.of({"GPU": UNITS + 1})) is None
 
 
 def test_leave_when_of_many_wishes_then_lanes_go_with_the_last_of_them() -> None:
-    line = Line(machine(devices=FOUR))
+    line = WaitQueue(machine(devices=FOUR))
     waiters = [
         line.join(str(number), request(num_gpus=1), on(number % 2))
         for number in range(6)
@@ -536,10 +541,12 @@ class CountingLedger:
     ledger: Ledger
     asked: int = field(default=0)
 
-    def feasible(self, asked: Resources, where: Where = ANYWHERE) -> bool:
+    def feasible(self, asked: Resources, where: DeviceConstraints = ANYWHERE) -> bool:
         return self.ledger.feasible(asked, where)
 
-    def never(self, asked: Resources, where: Where = ANYWHERE) -> dict[str, int]:
+    def never(
+        self, asked: Resources, where: DeviceConstraints = ANYWHERE
+    ) -> dict[str, int]:
         return self.ledger.never(asked, where)
 
     @property
@@ -559,7 +566,10 @@ class CountingLedger:
         return self.ledger.free(name)
 
     def try_acquire(
-        self, asked: Resources, where: Where, barred: Mapping[str, Collection[int]]
+        self,
+        asked: Resources,
+        where: DeviceConstraints,
+        barred: Mapping[str, Collection[int]],
     ) -> Lease | None:
         self.asked += 1
         return self.ledger.try_acquire(asked, where, barred)
@@ -579,7 +589,7 @@ def test_serve_when_thousands_wait_then_only_the_heads_are_looked_at(
     asked: list[Resources],
 ) -> None:
     ledger = CountingLedger(machine(gpus=1, cpus=1))
-    line = Line(ledger)
+    line = WaitQueue(ledger)
     lease = granted(ledger.ledger, request(num_gpus=1, num_cpus=1))
     for number in range(2_000):
         line.join(str(number), asked[number % len(asked)])
@@ -595,16 +605,16 @@ def test_serve_when_thousands_wait_then_only_the_heads_are_looked_at(
     [
         [H100, A100, on(3)],
         [H100, ANYWHERE],
-        [apart(0), near(1), on(1, 3), Where(spread=True)],
+        [apart(0), near(1), on(1, 3), DeviceConstraints(spread=True)],
     ],
     ids=["disjoint", "one and all", "overlapping"],
 )
 @pytest.mark.parametrize("asked", [WHOLE, request(num_gpus=1, num_cpus=0.1)], ids=str)
 def test_serve_when_ten_thousand_wish_then_only_the_heads_are_looked_at(
-    asked: Resources, wishes: list[Where]
+    asked: Resources, wishes: list[DeviceConstraints]
 ) -> None:
     ledger = CountingLedger(machine(devices=FOUR))
-    line = Line(ledger)
+    line = WaitQueue(ledger)
     leases = [granted(ledger.ledger, WHOLE) for _ in FOUR]
     for number in range(10_000):
         line.join(str(number), asked, wishes[number % len(wishes)])
@@ -635,8 +645,8 @@ WISHES = [
     apart(1, 3),
     near(1),
     near(0, 3),
-    Where(spread=True),
-    Where(makes=A100.makes, apart=apart(1).apart),
+    DeviceConstraints(spread=True),
+    DeviceConstraints(makes=A100.makes, apart=apart(1).apart),
 ]
 wishes = st.just(ANYWHERE) | st.sampled_from(WISHES)
 """Everybody's wish, of devices that are not there save by index."""
@@ -647,11 +657,11 @@ class World:
 
     def __init__(self) -> None:
         self.ledger = machine(cpus=4, devices=FOUR, x=2)
-        self.line = Line(self.ledger)
+        self.line = WaitQueue(self.ledger)
         self.waiting: dict[int, Waiter] = {}
         self.leases: dict[int, Lease] = {}
 
-    def arrive(self, number: int, asked: Resources, where: Where) -> None:
+    def arrive(self, number: int, asked: Resources, where: DeviceConstraints) -> None:
         lease = self.line.pass_by(asked, where)
         if lease is None:
             self.waiting[number] = self.line.join(str(number), asked, where)
@@ -670,7 +680,7 @@ class World:
         return [int(waiter.label) for waiter, _ in served]
 
 
-def allowed(where: Where) -> set[int]:
+def allowed(where: DeviceConstraints) -> set[int]:
     """What a wish leaves of the four."""
     near = where.near or frozenset()
     keys = {device.key for device in near}
@@ -691,7 +701,7 @@ class LineMachine(RuleBasedStateMachine):
         super().__init__()
         self.world = World()
         self.ledger = World().ledger
-        self.arrivals: list[tuple[Resources, Where]] = []
+        self.arrivals: list[tuple[Resources, DeviceConstraints]] = []
         self.waiting: list[int] = []
         self.leases: dict[int, Lease] = {}
 
@@ -733,7 +743,7 @@ class LineMachine(RuleBasedStateMachine):
         return amount <= self.ledger.free(name)
 
     @rule(asked=requests(), where=wishes)
-    def arrive(self, asked: Resources, where: Where) -> None:
+    def arrive(self, asked: Resources, where: DeviceConstraints) -> None:
         number = len(self.arrivals)
         self.arrivals.append((asked, where))
         self.world.arrive(number, asked, where)
@@ -773,7 +783,10 @@ TestLineAgainstANaiveOne = LineMachine.TestCase
 
 
 def play(
-    script: list[tuple[Resources, Where] | int], *, coming: int, watched: int
+    script: list[tuple[Resources, DeviceConstraints] | int],
+    *,
+    coming: int,
+    watched: int,
 ) -> list[dict[int, Lease | None]]:
     """Plays arrivals and ends as if only the first ``coming`` of them had come.
 
@@ -804,7 +817,7 @@ def play(
     first=st.integers(1, 8),
 )
 def test_line_when_others_come_later_then_nobody_before_them_notices(
-    script: list[tuple[Resources, Where] | int], first: int
+    script: list[tuple[Resources, DeviceConstraints] | int], first: int
 ) -> None:
     alone = play(script, coming=first, watched=first)
 
@@ -814,8 +827,10 @@ def test_line_when_others_come_later_then_nobody_before_them_notices(
 def test_wish_anew_when_others_wait_then_the_place_in_line_is_kept() -> None:
     ledger = machine(gpus=2)
     granted(ledger, request(num_gpus=2))
-    line = Line(ledger)
-    zero, one = (Where(only=frozenset({d})) for d in ledger.pools["GPU"].devices)
+    line = WaitQueue(ledger)
+    zero, one = (
+        DeviceConstraints(only=frozenset({d})) for d in ledger.pools["GPU"].devices
+    )
     first = line.join("first", request(num_gpus=1), zero)
     line.join("second", request(num_gpus=1), one)
     line.join("third", request(num_gpus=1), one)
@@ -828,9 +843,11 @@ def test_wish_anew_when_others_wait_then_the_place_in_line_is_kept() -> None:
 def test_wish_anew_when_it_can_be_now_then_it_is_served() -> None:
     ledger = machine(gpus=2)
     granted(ledger, request(num_gpus=1))
-    line = Line(ledger)
+    line = WaitQueue(ledger)
     zero, one = ledger.pools["GPU"].devices
-    waiter = line.join("a", request(num_gpus=1), Where(apart=frozenset({one})))
+    waiter = line.join(
+        "a", request(num_gpus=1), DeviceConstraints(apart=frozenset({one}))
+    )
 
     line.wish_anew(waiter, ANYWHERE)
 
@@ -840,7 +857,7 @@ def test_wish_anew_when_it_can_be_now_then_it_is_served() -> None:
 
 
 def test_wish_anew_when_it_is_not_in_line_then_refused() -> None:
-    line = Line(machine())
+    line = WaitQueue(machine())
     stranger = Waiter(number=7, label="x", request=request(num_gpus=1))
 
     with pytest.raises(LookupError):

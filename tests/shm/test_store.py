@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from actorlib._shm.allocator import PAGE, whole_pages
 from actorlib._shm.payload import block_id
 from actorlib._shm.segments import Budget
-from actorlib._shm.store import Store
+from actorlib._shm.store import SegmentStore
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
@@ -23,10 +23,10 @@ PREFIX = b"prefix.."
 
 @contextmanager
 def opened(
-    limit: int, tidy: Callable[[Store], None] = lambda _: None
-) -> Generator[Store]:
+    limit: int, tidy: Callable[[SegmentStore], None] = lambda _: None
+) -> Generator[SegmentStore]:
     budget = Budget(limit)
-    store = Store(PREFIX, budget, lambda: tidy(store))
+    store = SegmentStore(PREFIX, budget, lambda: tidy(store))
     yield store
     if not store._is_closed:
         assert budget.used() == store.touched <= limit
@@ -36,7 +36,7 @@ def opened(
     budget.close()
 
 
-def taken(store: Store, nbytes: int) -> bytes:
+def taken(store: SegmentStore, nbytes: int) -> bytes:
     """The id of a new block; it must have room."""
     found = store.take(nbytes)
     assert found is not None
@@ -44,7 +44,7 @@ def taken(store: Store, nbytes: int) -> bytes:
     return block_id.pack(segment.name, start)
 
 
-def used(store: Store) -> int:
+def used(store: SegmentStore) -> int:
     return sum(segment.blocks.used for segment in store._segments.values())
 
 
@@ -87,7 +87,7 @@ def test_take_when_a_value_is_larger_than_a_segment_then_it_has_its_own(
 def test_take_when_room_is_missing_then_what_became_free_is_looked_at_first() -> None:
     held: list[bytes] = []
 
-    def tidy(store: Store) -> None:
+    def tidy(store: SegmentStore) -> None:
         while held:
             store.free(held.pop())
 
@@ -97,7 +97,7 @@ def test_take_when_room_is_missing_then_what_became_free_is_looked_at_first() ->
 
 
 def test_take_when_tidying_needs_another_thread_then_it_is_not_locked_out() -> None:
-    def tidy(store: Store) -> None:
+    def tidy(store: SegmentStore) -> None:
         # As a value that is loaded meanwhile may wait for one that shares another.
         other = threading.Thread(target=store.viewed, args=(b"x",))
         other.start()
@@ -108,9 +108,9 @@ def test_take_when_tidying_needs_another_thread_then_it_is_not_locked_out() -> N
         taken(store, 2 * MIB)
 
 
-@pytest.mark.parametrize("ends", [Store.free, Store.dropped])
+@pytest.mark.parametrize("ends", [SegmentStore.free, SegmentStore.dropped])
 def test_block_when_this_process_looks_at_it_then_it_is_not_used_again(
-    ends: Callable[[Store, bytes], None],
+    ends: Callable[[SegmentStore, bytes], None],
 ) -> None:
     with opened(64 * MIB) as store:
         block = taken(store, MIB)

@@ -9,8 +9,7 @@ from helpers.engine import FakeEngine
 from helpers.turns import next_turn
 
 from actorlib import ActorHandle
-from actorlib._api.actor_handle import Hold
-from actorlib._core.engine import set_engine
+from actorlib._core.engine import HandlePin, set_engine
 from actorlib._core.ids import ActorId
 from actorlib._core.interface import interface_of
 from actorlib._core.runtime_context import RuntimeContext
@@ -51,7 +50,7 @@ def sent(arguments: Arguments) -> tuple[list[Any], dict[str, Any]]:
 
 
 def handle_of(engine: FakeEngine, actor: bytes) -> ActorHandle[Any]:
-    return ActorHandle(Hold(engine, ActorId(actor), interface_of(object)))
+    return ActorHandle(HandlePin(engine, ActorId(actor), interface_of(object)))
 
 
 # Which are refs.

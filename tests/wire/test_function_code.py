@@ -10,7 +10,7 @@ import pytest
 from helpers.engine import FakeEngine
 
 from actorlib._api.actor_handle import ActorHandle
-from actorlib._core.engine import Hold
+from actorlib._core.engine import HandlePin
 from actorlib._core.ids import ActorId
 from actorlib._core.interface import READY, Interface
 from actorlib._wire.function_code import Definition, Definitions
@@ -31,7 +31,7 @@ async def engine() -> FakeEngine:
 
 
 def handle_of(engine: FakeEngine) -> ActorHandle[Any]:
-    return ActorHandle(Hold(engine, ActorId(b"it"), Interface("It", READY, {})))
+    return ActorHandle(HandlePin(engine, ActorId(b"it"), Interface("It", READY, {})))
 
 
 async def test_definition_when_asked_for_then_the_class_can_be_loaded(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from actorlib._wire.codec import decode_whole
-from actorlib._wire.messages import CALLED, PAUSE, RESULT
-from actorlib._wire.peer_socket import Link, mark_of, pair
+from actorlib._wire.messages import LINK_CALL, LINK_PAUSE, RESULT
+from actorlib._wire.peer_socket import PeerSocket, mark_of, pair
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def linked() -> Iterator[tuple[Link, Link]]:
-    ours, theirs = (Link(end.detach()) for end in pair())
+def linked() -> Iterator[tuple[PeerSocket, PeerSocket]]:
+    ours, theirs = (PeerSocket(end.detach()) for end in pair())
     with closing(ours), closing(theirs):
         yield ours, theirs
 
 
 def test_message_when_it_has_several_frames_then_all_arrive_together() -> None:
     with linked() as (ours, theirs):
-        assert ours.send((PAUSE, 0), (CALLED, 1, 0, "m", None, b"x"))
+        assert ours.send((LINK_PAUSE, 0), (LINK_CALL, 1, 0, "m", None, b"x"))
 
-        assert theirs.receive() == [(PAUSE, 0), (CALLED, 1, 0, "m", None, b"x")]
+        assert theirs.receive() == [(LINK_PAUSE, 0), (LINK_CALL, 1, 0, "m", None, b"x")]
         assert theirs.receive() == []
         assert (ours.sent, theirs.received) == (1, 1)
 

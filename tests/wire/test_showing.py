@@ -19,7 +19,7 @@ from actorlib._wire.async_channel import Channel
 from actorlib._wire.blocking_channel import Pipe
 from actorlib._wire.codec import FrameDecoder
 from actorlib._wire.codec import encode as to_bytes
-from actorlib._wire.fd_passing import Showing
+from actorlib._wire.fd_passing import SegmentSharing
 from actorlib._wire.messages import RESULT
 from actorlib._wire.serialization import decode, encode
 from actorlib.exceptions import ProtocolError
@@ -56,8 +56,8 @@ class Two:
     def __init__(self) -> None:
         self.near, self.far = socket.socketpair()
         self.near.setblocking(False)  # noqa: FBT003  # the socket API
-        self.owner = Showing(memory(OWNER), WORKER)
-        self.worker = Showing(Memory())
+        self.owner = SegmentSharing(memory(OWNER), WORKER)
+        self.worker = SegmentSharing(Memory())
         self.frames: list[Any] = []
         self.lost: asyncio.Future[Exception | None] = asyncio.Future()
         self.came = asyncio.Event()
@@ -315,7 +315,7 @@ async def test_allowance_when_the_worker_is_gone_then_nothing_is_left(two: Two) 
 async def test_allowance_when_there_is_no_shared_memory_then_no_side_socket() -> None:
     near, far = socket.socketpair()
     with near, far:
-        Showing(Memory(), WORKER).begin(near, 1)
+        SegmentSharing(Memory(), WORKER).begin(near, 1)
         far.setblocking(False)  # noqa: FBT003  # the socket API
         with pytest.raises(BlockingIOError):
             far.recv(1)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from actorlib._worker.prefork import Spare
+from actorlib._worker.prefork import PreforkedChild
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,19 +32,19 @@ os._exit(7)
 
 
 @pytest.fixture
-def waiting() -> Iterator[tuple[Spare, subprocess.Popen[bytes]]]:
+def waiting() -> Iterator[tuple[PreforkedChild, subprocess.Popen[bytes]]]:
     ours, theirs = socket.socketpair()
     command = [sys.executable, "-c", PROGRAM, str(theirs.fileno())]
     with theirs:
         process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
-    spare = Spare(process.pid, ours)
+    spare = PreforkedChild(process.pid, ours)
     with process:
         yield spare, process
         spare.close()
 
 
 def test_spare_when_it_is_told_whose_it_is_goes_on_with_what_came(
-    waiting: tuple[Spare, subprocess.Popen[bytes]],
+    waiting: tuple[PreforkedChild, subprocess.Popen[bytes]],
 ) -> None:
     spare, process = waiting
     read, write = os.pipe()
@@ -56,7 +56,7 @@ def test_spare_when_it_is_told_whose_it_is_goes_on_with_what_came(
 
 
 def test_spare_when_the_template_is_gone_ends_by_itself(
-    waiting: tuple[Spare, subprocess.Popen[bytes]],
+    waiting: tuple[PreforkedChild, subprocess.Popen[bytes]],
 ) -> None:
     spare, process = waiting
     spare.close()
@@ -64,7 +64,7 @@ def test_spare_when_the_template_is_gone_ends_by_itself(
 
 
 def test_spare_when_it_has_died_is_of_no_use(
-    waiting: tuple[Spare, subprocess.Popen[bytes]],
+    waiting: tuple[PreforkedChild, subprocess.Popen[bytes]],
 ) -> None:
     spare, process = waiting
     process.kill()
@@ -74,7 +74,7 @@ def test_spare_when_it_has_died_is_of_no_use(
 
 @pytest.mark.parametrize("reads", [False, True])
 def test_spare_when_it_ends_then_it_is_known_whether_it_was_told(
-    waiting: tuple[Spare, subprocess.Popen[bytes]], *, reads: bool
+    waiting: tuple[PreforkedChild, subprocess.Popen[bytes]], *, reads: bool
 ) -> None:
     spare, process = waiting
     if not reads:
@@ -90,7 +90,7 @@ def test_spare_when_it_ends_then_it_is_known_whether_it_was_told(
 
 
 def test_spare_when_it_is_stopped_is_of_no_use_and_ends(
-    waiting: tuple[Spare, subprocess.Popen[bytes]],
+    waiting: tuple[PreforkedChild, subprocess.Popen[bytes]],
 ) -> None:
     spare, process = waiting
     process.send_signal(signal.SIGSTOP)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actorlib._core.flow_control import UNREAD
-from actorlib._wire.messages import CALL_WITH, TAKEN
+from actorlib._wire.messages import CALL_WITH, STREAM_ACK
 from actorlib._worker.generators import CUT_OFF, Stream, Streams, is_stream
 
 
@@ -45,7 +45,7 @@ def test_stream_when_its_reader_takes_then_it_is_woken_once(woken: list[int]) ->
     streams.told(1, 1)
 
     assert woken == [1]
-    assert stream.wake[0] == TAKEN
+    assert stream.wake[0] == STREAM_ACK
     assert streams.of(1) is stream
 
 

@@ -1,26 +1,26 @@
 from __future__ import annotations
 
-from actorlib._worker.method_timing import Tempo
+from actorlib._worker.method_timing import FunctionTiming
 
 
 def test_tempo_when_a_function_runs_for_the_first_time_then_it_is_news() -> None:
-    assert Tempo().ran("f", 0.5) == 0.5
+    assert FunctionTiming().ran("f", 0.5) == 0.5
 
 
 def test_tempo_when_it_takes_about_as_long_as_before_then_no_news() -> None:
-    tempo = Tempo()
+    tempo = FunctionTiming()
     tempo.ran("f", 0.5)
     assert tempo.ran("f", 0.6) is None
 
 
 def test_tempo_when_it_takes_longer_then_news_at_once() -> None:
-    tempo = Tempo()
+    tempo = FunctionTiming()
     tempo.ran("f", 0.001)
     assert tempo.ran("f", 0.5) == 0.5
 
 
 def test_tempo_when_it_is_quicker_then_the_slow_run_is_forgiven_bit_by_bit() -> None:
-    tempo = Tempo()
+    tempo = FunctionTiming()
     tempo.ran("f", 1.0)
     news = [tempo.ran("f", 0.001) for _ in range(40)]
     told = [seconds for seconds in news if seconds is not None]
@@ -30,6 +30,6 @@ def test_tempo_when_it_is_quicker_then_the_slow_run_is_forgiven_bit_by_bit() -> 
 
 
 def test_tempo_when_two_functions_run_then_each_has_its_own() -> None:
-    tempo = Tempo()
+    tempo = FunctionTiming()
     tempo.ran("slow", 1.0)
     assert tempo.ran("quick", 0.001) == 0.001

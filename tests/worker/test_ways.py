@@ -17,29 +17,35 @@ from hypothesis import strategies as st
 from actorlib._core.ids import ActorId
 from actorlib._shm.memory import Memory
 from actorlib._wire.codec import pack
-from actorlib._wire.fd_passing import Showing
+from actorlib._wire.fd_passing import SegmentSharing
 from actorlib._wire.messages import (
-    ASK,
-    BEGIN,
     CALL,
-    CALLED,
+    CALL_ACTOR,
     CANCEL,
-    DROP,
+    CANCEL_MADE,
     FAILURE,
-    FENCE,
-    GONE,
+    LINK_BEGIN,
+    LINK_CALL,
+    LINK_CANCEL,
+    LINK_CLOSE,
+    LINK_CLOSED,
+    LINK_FENCE,
+    LINK_LOST,
+    LINK_OPEN,
+    LINK_OPENED,
     LINKED,
-    MEET,
-    MET,
-    PART,
-    PARTED,
     RESULT,
-    UNMAKE,
 )
 from actorlib._wire.peer_socket import pair
-from actorlib._worker.incoming_links import Guests
-from actorlib._worker.outgoing_links import CALLS, PATIENCE, Peers, Step, Way
-from actorlib._worker.refcount import LoanBook
+from actorlib._worker.incoming_links import IncomingLinks
+from actorlib._worker.outgoing_links import (
+    CALLS,
+    PATIENCE,
+    OutgoingLinks,
+    Route,
+    RoutePolicy,
+)
+from actorlib._worker.refcount import LocalRefCount
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,7 +90,7 @@ class Engine:
         ordering = threading.RLock()
 
     def __init__(self) -> None:
-        self.loans = LoanBook()
+        self.loans = LocalRefCount()
         self.posted: deque[Frame] = deque()
         self.returns = 0
 
@@ -99,11 +105,15 @@ class Two:
     """A caller and whom it calls, with an owner between them."""
 
     def __init__(self) -> None:
-        self.showings = Showing(Memory()), Showing(Memory())
+        self.showings = SegmentSharing(Memory()), SegmentSharing(Memory())
         self.engines: Any = (Engine(), Engine())
         self.readers = Reading(), Reading()
-        self.peers = Peers(self.engines[0], self.readers[0], CALLER, self.showings[0])
-        self.guests = Guests(self.engines[1], self.readers[1], CALLEE, self.showings[1])
+        self.peers = OutgoingLinks(
+            self.engines[0], self.readers[0], CALLER, self.showings[0]
+        )
+        self.guests = IncomingLinks(
+            self.engines[1], self.readers[1], CALLEE, self.showings[1]
+        )
         self.received: list[Frame] = []
         self.answers: list[Frame] = []
         self._down: deque[Frame] = deque()
@@ -122,11 +132,11 @@ class Two:
 
     def call(self, number: int, payload: bytes = b"") -> None:
         if not self.peers.goes(number, 0, ACTOR, "m", None, payload):
-            self.engines[0].post((ASK, number, 0, ACTOR, "m", None, payload))
+            self.engines[0].post((CALL_ACTOR, number, 0, ACTOR, "m", None, payload))
 
     def other(self, number: int) -> None:
         self.peers.fence(ACTOR)
-        self.engines[0].post((ASK, number, 0, ACTOR, "m", ("loan",), b""))
+        self.engines[0].post((CALL_ACTOR, number, 0, ACTOR, "m", ("loan",), b""))
 
     def meet(self, number: int = 1) -> int:
         """Calls until there is a link; gives the number of the next call."""
@@ -142,19 +152,19 @@ class Two:
             if not self.engines[0].posted:
                 return
             frame = self.engines[0].posted.popleft()
-            if frame[0] == MEET:
+            if frame[0] == LINK_OPEN:
                 self.introduce()
-            elif frame[0] in (BEGIN, FENCE):
+            elif frame[0] in (LINK_BEGIN, LINK_FENCE):
                 self._down.append((frame[0], CALLER, *frame[2:]))
-            elif frame[0] == ASK:
+            elif frame[0] == CALL_ACTOR:
                 self._down.append((CALL, *frame[1:2], "m", None, b""))
 
     def introduce(self) -> None:
         ours, theirs = pair()
         self.showings[0].links[-CALLEE] = ours.detach()
         self.showings[1].links[CALLER] = theirs.detach()
-        self.peers.take((MET, ACTOR, CALLEE))
-        self.guests.take((MEET, CALLER))
+        self.peers.take((LINK_OPENED, ACTOR, CALLEE))
+        self.guests.take((LINK_OPEN, CALLER))
         self.read_answers()
 
     def read_pipe(self, most: int = 1000) -> None:
@@ -190,52 +200,58 @@ class Two:
 
 
 def test_way_when_calls_are_few_then_nobody_asks_for_a_link() -> None:
-    way = Way()
+    way = RoutePolicy()
 
-    assert [way.plain() for _ in range(CALLS)] == [Step.OWNER] * CALLS
-    assert way.plain() is Step.MEET
-    assert way.plain() is Step.OWNER
+    assert [way.plain() for _ in range(CALLS)] == [Route.OWNER] * CALLS
+    assert way.plain() is Route.MEET
+    assert way.plain() is Route.OWNER
 
 
 def test_way_when_there_is_a_link_then_it_begins_once() -> None:
-    way = Way()
+    way = RoutePolicy()
     way.met()
 
-    assert [way.plain() for _ in range(3)] == [Step.BEGIN, Step.STRAIGHT, Step.STRAIGHT]
+    assert [way.plain() for _ in range(3)] == [
+        Route.BEGIN,
+        Route.STRAIGHT,
+        Route.STRAIGHT,
+    ]
 
 
 def test_way_when_something_else_is_sent_then_it_comes_back_later() -> None:
-    way = Way()
+    way = RoutePolicy()
     way.met()
     way.plain()
 
-    assert way.other() is Step.FENCE
-    assert way.other() is Step.OWNER
+    assert way.other() is Route.FENCE
+    assert way.other() is Route.OWNER
     steps = [way.plain() for _ in range(PATIENCE + 1)]
-    assert steps == [Step.OWNER] * PATIENCE + [Step.BEGIN]
+    assert steps == [Route.OWNER] * PATIENCE + [Route.BEGIN]
 
 
 def test_way_when_the_link_is_full_again_and_again_then_it_is_left_for_longer() -> None:
-    way = Way()
+    way = RoutePolicy()
     way.met()
     away: list[int] = []
     for _ in range(3):
-        while way.plain() is Step.OWNER:
+        while way.plain() is Route.OWNER:
             pass
-        assert way.full(Step.STRAIGHT) is Step.FENCE
+        assert way.full(Route.STRAIGHT) is Route.FENCE
         away.append(0)
-        while way.plain() is Step.OWNER:
+        while way.plain() is Route.OWNER:
             away[-1] += 1
 
     assert away == sorted(set(away))
 
 
-@pytest.mark.parametrize(("for_ever", "last"), [(True, Step.OWNER), (False, Step.MEET)])
+@pytest.mark.parametrize(
+    ("for_ever", "last"), [(True, Route.OWNER), (False, Route.MEET)]
+)
 def test_way_when_the_owner_refuses_then_it_is_asked_again_unless_never(
-    *, for_ever: bool, last: Step
+    *, for_ever: bool, last: Route
 ) -> None:
-    way = Way()
-    while way.plain() is not Step.MEET:
+    way = RoutePolicy()
+    while way.plain() is not Route.MEET:
         pass
     way.refused(for_ever=for_ever)
 
@@ -347,7 +363,7 @@ def test_end_when_the_callee_is_gone_then_answers_come_before_the_error() -> Non
         two.settle()
         two.guests.answer((RESULT, two.received[-2][1], None, b"7"))
 
-        frames = two.peers.take((GONE, CALLEE, "it died", b"error"))
+        frames = two.peers.take((LINK_LOST, CALLEE, "it died", b"error"))
 
         assert frames[0][0] == RESULT
         assert {frame[1] % LINKED for frame in frames if frame[0] == FAILURE} >= {
@@ -362,13 +378,13 @@ def test_parting_when_calls_are_there_then_they_are_answered_first() -> None:
         two.pass_on()
         two.read_pipe()
 
-        (call,) = two.guests.take((PART, 0))
-        assert (PARTED, 0) not in two.engines[1].posted
+        (call,) = two.guests.take((LINK_CLOSE, 0))
+        assert (LINK_CLOSED, 0) not in two.engines[1].posted
         two.call(number + 1)
         two.guests.answer((RESULT, call[1], None, b""))
 
-        assert (PARTED, 0) in two.engines[1].posted
-        assert two.engines[0].posted[-1][:2] == (ASK, number + 1)
+        assert (LINK_CLOSED, 0) in two.engines[1].posted
+        assert two.engines[0].posted[-1][:2] == (CALL_ACTOR, number + 1)
 
 
 def test_cancelling_when_a_call_is_on_the_link_then_it_follows_it() -> None:
@@ -386,13 +402,13 @@ def test_cancelling_when_the_link_is_full_then_it_goes_by_way_of_the_owner() -> 
     with Two() as two:
         number = first = two.meet()
         while two.peers.goes(number, 0, ACTOR, "m", None, b"x" * 1_000):
-            if two.engines[0].posted and two.engines[0].posted[-1][0] == ASK:
+            if two.engines[0].posted and two.engines[0].posted[-1][0] == CALL_ACTOR:
                 break
             number += 1
         two.peers.cancel(first, recursive=False)
 
         assert two.engines[0].posted[-1] == (
-            DROP,
+            LINK_CANCEL,
             CALLEE,
             CALLER * LINKED + first,
             True,
@@ -407,7 +423,7 @@ def test_cancelling_when_the_caller_is_busy_then_the_callee_knows_what_it_made()
         two.peers.goes(number, 9, ACTOR, "m", None, b"")
         two.settle()
 
-        frames = two.guests.take((UNMAKE, CALLER, 9))
+        frames = two.guests.take((CANCEL_MADE, CALLER, 9))
 
         assert frames == [(CANCEL, CALLER * LINKED + number)]
 
@@ -433,7 +449,7 @@ def test_loans_when_an_actor_has_to_answer_then_they_are_given_back_later() -> N
 
 def test_descriptors_when_nobody_takes_an_end_then_it_is_closed() -> None:
     ours, theirs = pair()
-    showing = Showing(Memory())
+    showing = SegmentSharing(Memory())
     showing.links[CALLER] = theirs.detach()
 
     showing.close()
@@ -446,13 +462,13 @@ def test_link_when_the_callee_never_had_its_end_then_calls_go_by_the_owner() -> 
     with Two() as two:
         ours, theirs = pair()
         two.showings[0].links[-CALLEE] = ours.detach()
-        two.peers.take((MET, ACTOR, CALLEE))
+        two.peers.take((LINK_OPENED, ACTOR, CALLEE))
         theirs.close()
         two.read_answers()
 
         two.call(1)
 
-        assert [frame[0] for frame in two.engines[0].posted] == [ASK]
+        assert [frame[0] for frame in two.engines[0].posted] == [CALL_ACTOR]
 
 
 # Nonsense of the worker at the other end.
@@ -464,12 +480,12 @@ def test_link_when_the_callee_never_had_its_end_then_calls_go_by_the_owner() -> 
         b"\xc1",
         b"\x90",
         b"\x01",
-        pack((CALLED, CALLER * LINKED + 1)),
-        pack((CALLED, CALLER * LINKED + 1, 0, b"m", None, b"")),
-        pack((CALLED, CALLEE * LINKED + 1, 0, "m", None, b"")),
-        pack((CALLED, "1", 0, "m", None, b"")),
-        pack((CALLED, CALLER * LINKED + 1, 0, "m", {"deadline": 1}, b"")),
-        pack((CALLED, CALLER * LINKED + 1, 0, "m", None, None)),
+        pack((LINK_CALL, CALLER * LINKED + 1)),
+        pack((LINK_CALL, CALLER * LINKED + 1, 0, b"m", None, b"")),
+        pack((LINK_CALL, CALLEE * LINKED + 1, 0, "m", None, b"")),
+        pack((LINK_CALL, "1", 0, "m", None, b"")),
+        pack((LINK_CALL, CALLER * LINKED + 1, 0, "m", {"deadline": 1}, b"")),
+        pack((LINK_CALL, CALLER * LINKED + 1, 0, "m", None, None)),
         pack((CANCEL, [])),
         pack((RESULT, 1, None, b"")),
         pack(([],)),
