@@ -1,9 +1,8 @@
-"""Starting and ending a runtime, and the verbs that need no method of a handle.
+"""Starts and ends a runtime, and has the verbs that need no method of a handle.
 
-Which engine, and where: by an argument, else by the environment.
-
-The one file that names an engine, and late: ``import actorlib`` loads none, and
-``init()`` loads no other than the one that was chosen.
+The one file that names engines, and late: ``import actorlib`` loads none, and
+``init()`` loads no other than the one that was chosen, by an argument or by the
+environment.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Handles: names become calls.
+"""Handles of actors, and the methods that they offer: ``handle.method.remote(...)``.
 
 A handle knows the interface of its class, so a misspelt method or a missing argument
 fails here, in the line that wrote it. It also keeps its actor alive: when the last
 handle is gone, in whatever process, and what the actor was sent is done, it ends.
-
-Methods of remote actors: ``handle.method.remote(...)``, and its kin.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""A pool: values are shared out among actors, each of which has one at a time.
-
-Who of a pool is busy with what: the bookkeeping behind ``ActorPool``.
+"""A pool of actors that share out values: each actor has one value at a time.
 
 Nothing happens behind the caller's back: actors that are done are given more whenever
 the pool is asked for something, so the functions it is given run in the caller's own

@@ -1,10 +1,8 @@
-"""Calls that are begun as there is room for them: values may be endless, or come late.
+"""Calls that begin as there is room for them: values may be endless, or come late.
 
-A flow takes a value only when its crew can begin the work on it, so an endless iterable
-costs no more memory than the work under way. What there is room for begins when the
-flow is made, and more when a result is asked for: nothing runs behind the user's back.
-
-Where values come from: an iterable, or one that has to be awaited.
+A pipeline takes a value only when a call of it can begin, so an endless iterable costs
+no more memory than the calls under way. What there is room for begins when the pipeline
+is made, and more when a result is asked for: nothing runs behind the user's back.
 """
 
 from __future__ import annotations

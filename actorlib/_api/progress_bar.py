@@ -1,4 +1,4 @@
-"""A bar on the standard error; only who asks for one loads this room, and rich."""
+"""A progress bar on the standard error; only who asks for one loads rich."""
 
 from __future__ import annotations
 

@@ -3,9 +3,7 @@
 What every method gives is an ObjectRef: ``await q.get()`` where a loop runs,
 ``q.get().get()`` in plain methods of actors. The item of a get is the ref's alone, so
 one that nobody can take any more, because the wait was cancelled or given up, goes back
-to where it stood.
-
-One process's end of a queue: what it asks the queue's actor, and what it is told.
+to where it stood: ``QueueClient`` is each process's end of the queue, and sees to that.
 """
 
 from __future__ import annotations

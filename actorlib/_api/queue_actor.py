@@ -1,12 +1,9 @@
-"""The actor behind a ``Queue``: it keeps items as bytes, and whoever asks waiting.
+"""The actor behind a ``Queue``: it keeps items as bytes, and who waits for one.
 
-A worker that runs it loads this room and none of the user's modules: what is in an
-item is loaded by whoever takes it.
-
-What is in a queue, and who waits for it: every decision of ``Queue``, as values.
-
-Items keep their places: one that is put back stands where it stood, before everything
-that came later. Whoever asks is known by a token, and each method says who is answered.
+A worker that runs it loads this file and none of the user's modules: what is in an item
+is loaded by whoever takes it. Every decision is that of ``Buffer``, in plain values:
+items keep their places, so one that is put back stands where it stood, before
+everything that came later.
 """
 
 from __future__ import annotations

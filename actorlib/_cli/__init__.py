@@ -2,8 +2,7 @@
 
 In reading order:
 
-* ``demo``: ``actorlib demo``, as it is shown.
-* ``demo_figures``: what ``actorlib demo`` measures, and the actor that it places.
-* ``devices``: what ``actorlib devices`` shows: every accelerator of this machine, and
-  why not more.
+* ``demo``: shows placement and speed on this machine in half a minute.
+* ``demo_figures``: the actor and the measurements behind it.
+* ``devices``: shows every accelerator of this machine, and why not more.
 """

@@ -1,6 +1,6 @@
-"""``actorlib demo``, as it is shown.
+"""What ``actorlib demo`` shows.
 
-Only the command line loads this room, which imports rich.
+Only the command line loads this file, as it imports rich.
 """
 
 from __future__ import annotations

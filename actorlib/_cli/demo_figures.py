@@ -1,7 +1,7 @@
 """What ``actorlib demo`` measures, and the actor that it places.
 
-The room that shows it is ``_cli``. Workers import this one for its actor, so it loads
-nothing that they have not loaded already.
+Workers import this file for its actor, so it loads nothing that they have not loaded
+already; ``demo`` shows the figures.
 """
 
 from __future__ import annotations

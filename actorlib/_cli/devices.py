@@ -1,10 +1,7 @@
 """What ``actorlib devices`` shows: every accelerator of this machine, and why not more.
 
-Only the command line loads this room, as it imports rich.
-
-What is known of the accelerators of a machine, in plain values for machines.
-
-This is the document that ``actorlib devices --json`` prints: its names are promises.
+``Summary`` is the document that ``actorlib devices --json`` prints: its names are
+promises. Only the command line loads this file, as it imports rich.
 """
 
 from __future__ import annotations
