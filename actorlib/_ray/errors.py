@@ -19,6 +19,7 @@ _METHOD = re.compile(r"while it ran (\w+)")
 _PID = re.compile(r"\bpid: (\d+)")
 _ASKED = (
     "INTENDED",
+    "requested to exit",
     "killed by `ray.kill`",
     "out of scope",
     "references to the actor were removed",
@@ -79,6 +80,9 @@ def exit_of(text: str, *, ran: bool = True) -> Exit:
 
 def _reason(text: str) -> str:
     """What Ray says of an end, without the list of facts in front of it."""
+    if "requested to exit" in text or "exit_actor() is called" in text:
+        # Ray says either of one end: what the worker told, or what the node saw.
+        return "its own code called exit_actor()"
     lines = [line for line in text.splitlines() if line and not line.startswith("\t")]
     told = [line for line in lines if "unexpectedly before finishing" not in line]
     return " ".join(told or lines)

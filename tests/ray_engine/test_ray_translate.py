@@ -174,3 +174,16 @@ def test_refusal_when_the_server_of_this_client_died_then_it_is_tried_again(
     said: str, tries: str
 ) -> None:
     assert is_passing(ConnectionAbortedError(said)) is (tries == "again")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "exit type: INTENDED_USER_EXIT ... exit_actor() is called.",
+        "The actor is dead because User requested to exit the actor.",
+    ],
+)
+def test_exit_when_the_actors_own_code_asked_for_it_then_it_says_so(told: str) -> None:
+    how = exit_of(told)
+
+    assert (how.cause, how.reason) == ("asked", "its own code called exit_actor()")
