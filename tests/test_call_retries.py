@@ -271,13 +271,13 @@ def test_opt_020_what_cannot_be_is_refused_where_it_is_written(
 
 
 def test_told_when_nothing_is_said_then_nothing() -> None:
-    assert CallOptions().told == {}
-    assert CallOptions(concurrency_group="io").told == {}
+    assert CallOptions().headers == {}
+    assert CallOptions(concurrency_group="io").headers == {}
 
 
 def test_told_when_something_is_said_then_that_alone() -> None:
-    assert CallOptions(timeout=2).told == {"timeout": 2.0}
-    assert CallOptions(max_task_retries=0).told == {"retries": (0, None)}
-    assert CallOptions(retry_exceptions=[KeyError]).told == {
+    assert CallOptions(timeout=2).headers == {"timeout": 2.0}
+    assert CallOptions(max_task_retries=0).headers == {"retries": (0, None)}
+    assert CallOptions(retry_exceptions=[KeyError]).headers == {
         "retries": (None, (KeyError,))
     }

@@ -74,9 +74,9 @@ def test_interface_when_methods_are_generators_then_calls_are_streams() -> None:
         "bounded",
     }
     assert methods["later"].is_async
-    assert methods["plain"].told == {"stream": 0}
-    assert methods["bounded"].told == {"stream": 8}
-    assert methods["no_stream"].told is None
+    assert methods["plain"].headers == {"stream": 0}
+    assert methods["bounded"].headers == {"stream": 8}
+    assert methods["no_stream"].headers is None
 
 
 def test_interface_when_a_generator_is_async_then_the_actor_has_a_loop() -> None:
@@ -92,8 +92,8 @@ def test_options_of_a_call_when_given_then_they_go_before_the_class() -> None:
         face.methods["plain"], {"_generator_backpressure_num_objects": -1}
     )
 
-    assert moved.told == {"stream": 2}
-    assert rays.told == {"stream": -1}
+    assert moved.headers == {"stream": 2}
+    assert rays.headers == {"stream": -1}
 
 
 def test_opt_013_streaming_is_for_generators_alone() -> None:
@@ -144,7 +144,7 @@ def test_options_when_a_stream_is_detached_then_its_call_says_so(
 ) -> None:
     face = interface_of(Source)
 
-    said = face.with_options(face.methods["bounded"], {"detach": detach}).told
+    said = face.with_options(face.methods["bounded"], {"detach": detach}).headers
 
     assert said == {"stream": 8, **told}
     with pytest.raises(ValueError, match="no_stream is no generator: detach="):

@@ -169,8 +169,8 @@ class ActorMethod(Generic[P, R]):
         refs: list[ObjectRef[list[R]]] = []
         try:
             for start, args in chunks_of(iterables, chunksize):
-                told = {**(method.told or {}), "batch": (width, start)}
-                refs.append(self._call_chunk(method._replace(told=told), args))
+                headers = {**(method.headers or {}), "batch": (width, start)}
+                refs.append(self._call_chunk(method._replace(headers=headers), args))
         except BaseException:
             Batch(refs).cancel()
             raise

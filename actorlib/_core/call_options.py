@@ -121,24 +121,24 @@ class CallOptions:
         return self.num_returns if isinstance(self.num_returns, int) else 1
 
     @property
-    def told(self) -> dict[str, object]:
-        """What has to be told with each call, besides its group."""
-        told: dict[str, object] = {}
+    def headers(self) -> dict[str, object]:
+        """What is said of each call besides its arguments; its group is not in it."""
+        headers: dict[str, object] = {}
         if self.timeout is not None:
-            told["timeout"] = self.timeout
+            headers["timeout"] = self.timeout
         if self.name is not None:
-            told["name"] = self.name
+            headers["name"] = self.name
         if self.max_task_retries is not None or self.retry_exceptions is not None:
-            told["retries"] = (self.max_task_retries, self.retry_exceptions)
-        return told
+            headers["retries"] = (self.max_task_retries, self.retry_exceptions)
+        return headers
 
     @property
     def of_stream(self) -> dict[str, object]:
-        """What has to be told besides with each call of a generator."""
-        told: dict[str, object] = {"stream": self.backpressure or 0}
+        """What is said besides of each call of a generator."""
+        headers: dict[str, object] = {"stream": self.backpressure or 0}
         if self.detach:
-            told["detach"] = True
-        return told
+            headers["detach"] = True
+        return headers
 
     def check(self, method: str, *, is_stream: bool) -> None:
         """Refuses what a method cannot be, generator or not.

@@ -28,12 +28,12 @@ running: ContextVar[Running | None] = ContextVar("actorlib_running", default=Non
 """None outside of calls."""
 
 
-def deadline_of(told: Mapping[str, Any] | None) -> Deadline | None:
+def deadline_of(headers: Mapping[str, Any] | None) -> Deadline | None:
     """When the time of a call is over, from what was said of it; None for never."""
-    return None if told is None else told.get("deadline")
+    return None if headers is None else headers.get("deadline")
 
 
-def is_late(told: Mapping[str, Any] | None) -> bool:
+def is_late(headers: Mapping[str, Any] | None) -> bool:
     """Whether the time of a call is over."""
-    deadline = deadline_of(told)
+    deadline = deadline_of(headers)
     return deadline is not None and deadline[0] <= time.monotonic()

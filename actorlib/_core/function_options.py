@@ -235,7 +235,7 @@ class FunctionSpec:
         label: What its calls are called in messages.
         options: What each call asks for.
         is_stream: Whether it is a generator: a call gives items, one after the other.
-        told: What has to be said of each call besides its arguments, or None.
+        headers: What is said of each call besides its arguments, or None.
     """
 
     source: object
@@ -243,13 +243,13 @@ class FunctionSpec:
     options: FunctionOptions
     may_change: bool = False
     is_stream: bool = False
-    told: dict[str, object] | None = field(init=False)
+    headers: dict[str, object] | None = field(init=False)
 
     def __post_init__(self) -> None:
-        told = self.options.calling.told
+        headers = self.options.calling.headers
         if self.is_stream:  # the worker has to know how far each may be ahead
-            told |= self.options.calling.of_stream
-        object.__setattr__(self, "told", told or None)
+            headers |= self.options.calling.of_stream
+        object.__setattr__(self, "headers", headers or None)
 
 
 OF_ACTORS: Mapping[str, str] = {

@@ -72,7 +72,7 @@ class Method(NamedTuple):
         any_keyword: Whether it takes ``**kwargs``.
         takes_nothing: Whether it is the constructor of a class that has none.
         options: What the class says about calls of it, and then the caller.
-        told: What the worker has to be told about one call, or None.
+        headers: What is said of every call of it besides its arguments, or None.
         keeps_order: Whether a call behind one whose argument is not there waits.
         is_stream: Whether it is a generator: a call gives items, one after the other.
         of: The class and the name of the actor that a handle calls it on.
@@ -91,7 +91,7 @@ class Method(NamedTuple):
     any_keyword: bool
     takes_nothing: bool = False
     options: CallOptions = _PLAIN
-    told: dict[str, object] | None = None
+    headers: dict[str, object] | None = None
     keeps_order: bool = True
     is_stream: bool = False
     of: tuple[str, str | None] | None = None
@@ -233,12 +233,12 @@ class Interface(NamedTuple):
         options = method.options.updated(given)
         self.check_group(method.name, options)
         options.check(f"{self.class_name}.{method.name}", is_stream=method.is_stream)
-        told = _told(options, is_stream=method.is_stream)
+        headers = _headers(options, is_stream=method.is_stream)
         if options.concurrency_group != method.options.concurrency_group:
-            told["group"] = options.concurrency_group
-        elif method.told is not None and "group" in method.told:
-            told["group"] = method.told["group"]
-        return method._replace(options=options, told=told or None)
+            headers["group"] = options.concurrency_group
+        elif method.headers is not None and "group" in method.headers:
+            headers["group"] = method.headers["group"]
+        return method._replace(options=options, headers=headers or None)
 
     def batched(self, method: Method, width: int) -> Method:
         """A method that is to be called many times in one call.
@@ -279,8 +279,8 @@ class Interface(NamedTuple):
         for name, exceptions in listed.items():
             method = methods[name]
             options = replace(method.options, retry_exceptions=cast("bool", exceptions))
-            told = _told(options, is_stream=method.is_stream)
-            methods[name] = method._replace(options=options, told=told or None)
+            headers = _headers(options, is_stream=method.is_stream)
+            methods[name] = method._replace(options=options, headers=headers or None)
         return self._replace(methods=methods)
 
     def check_group(self, method: str, options: CallOptions) -> None:
@@ -339,16 +339,16 @@ def _method(cls: type, name: str) -> Method:
     is_own = isinstance(found, (staticmethod, classmethod))
     method = _read(name, function, skip_self=is_bound and not is_own)
     options = cast("CallOptions", getattr(function, OPTIONS, _PLAIN))
-    told = _told(options, is_stream=method.is_stream)
-    return method._replace(options=options, told=told or None)
+    headers = _headers(options, is_stream=method.is_stream)
+    return method._replace(options=options, headers=headers or None)
 
 
-def _told(options: CallOptions, *, is_stream: bool) -> dict[str, object]:
-    """What has to be said of each call of a method."""
-    told = options.told
+def _headers(options: CallOptions, *, is_stream: bool) -> dict[str, object]:
+    """What is said of each call of a method."""
+    headers = options.headers
     if is_stream:  # the worker has to know which are, and how far each may be ahead
-        told |= options.of_stream
-    return told
+        headers |= options.of_stream
+    return headers
 
 
 def is_generator(function: object) -> bool:

@@ -91,7 +91,7 @@ from actorlib._processes.signal_wakeup import (
     Wakeup,
 )
 from actorlib._wire.call_headers import (
-    tell,
+    headers_of,
 )
 from actorlib._wire.function_code import (
     Definitions,
@@ -258,15 +258,15 @@ class LocalEngine(ABC):
         life = self._living.get(actor)
         if life is None or self._is_closed or threading.get_ident() != self._thread:
             return self._call_else(actor, method, args, kwargs)
-        told = method.told
-        if told is not None or MARKED:
-            told = tell(method)
+        headers = method.headers
+        if headers is not None or MARKED:
+            headers = headers_of(method)
         ref: ObjectRef[Any] = ObjectRef(loop=self.loop)
         payload = None if kwargs or self._lanes else encode_plain_call(args)
         if payload is not None:  # the usual case: everything else is the long way
-            life.dispatch.call(ref, method.name, payload, told)
+            life.dispatch.call(ref, method.name, payload, headers)
             return ref
-        self._sending.send(life, ref, method, args, kwargs, told)
+        self._sending.send(life, ref, method, args, kwargs, headers)
         return ref
 
     def run(
@@ -349,8 +349,8 @@ class LocalEngine(ABC):
         reading = StreamReader(
             self.loop, feed, bounds, is_capped=is_capped, is_detached=is_detached
         )
-        told = tell(method)
-        self._sending.send(life, reading, method, args, kwargs, told)
+        headers = headers_of(method)
+        self._sending.send(life, reading, method, args, kwargs, headers)
         return reading
 
     def obtain(self, spec: ActorSpec) -> HandlePin:

@@ -34,7 +34,7 @@ from actorlib._wire.arguments import (
     when_done,
 )
 from actorlib._wire.call_headers import (
-    tell,
+    headers_of,
 )
 from actorlib._wire.messages import (
     BLOCKED,
@@ -158,7 +158,7 @@ class Sending:
         method: Method,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
-        told: dict[str, object] | None,
+        headers: dict[str, object] | None,
     ) -> None:
         """Sends a call, now or behind those to the actor that wait.
 
@@ -168,7 +168,7 @@ class Sending:
             method: The method.
             args: Its positional arguments.
             kwargs: Its keyword arguments.
-            told: What the caller says of the call.
+            headers: What the caller says of the call.
 
         Raises:
             SerializationError: An argument cannot be sent.
@@ -176,10 +176,10 @@ class Sending:
         where = life.record.called.method(method.name)
         arguments = self.arguments(where, args, kwargs)
         if arguments.refs or self.lanes:
-            self._send_in_order(life, ref, method, arguments, told)
+            self._send_in_order(life, ref, method, arguments, headers)
         else:
             sealed, loans = arguments.payload()
-            sent = life.dispatch.send(ref, method.name, loans, sealed, told)
+            sent = life.dispatch.send(ref, method.name, loans, sealed, headers)
             ref.bind(life.dispatch, sent)
 
     def _send_in_order(
@@ -188,11 +188,11 @@ class Sending:
         ref: ObjectRef[Any] | StreamReader,
         method: Method,
         arguments: Arguments,
-        told: dict[str, object] | None,
+        headers: dict[str, object] | None,
     ) -> None:
         """Sends a call when its arguments are there and those before it have gone."""
         dispatch, lane = life.dispatch, life.record.id
-        number = dispatch.hold_back(ref, method.name, told)
+        number = dispatch.hold_back(ref, method.name, headers)
         ref.bind(dispatch, number)
         del ref  # from here on it may be abandoned
 
@@ -206,7 +206,7 @@ class Sending:
                 self._loans.returned(completed.loans or (), OWNER)
             else:
                 payload, loans = completed
-                sent = dispatch.send(waiting, method.name, loans, payload, told)
+                sent = dispatch.send(waiting, method.name, loans, payload, headers)
                 waiting.bind(dispatch, sent)
             life.idle()
 
@@ -286,26 +286,26 @@ class Runs:
         """
         pool = self._pool
         plan = pool.plans.of(self._engine, spec)
-        told = spec.told
-        if told is not None or MARKED:
-            told = tell(spec)
+        headers = spec.headers
+        if headers is not None or MARKED:
+            headers = headers_of(spec)
         payload = None if kwargs else encode_plain_call(args)
         if payload is not None:  # the usual case: everything else is the long way
-            ref.bind(pool, pool.post(ref, plan, None, payload, told))
+            ref.bind(pool, pool.post(ref, plan, None, payload, headers))
             return
         arguments = self._sending.arguments(spec.label, args, kwargs)
-        self._post_when_ready(ref, plan, arguments, told)
+        self._post_when_ready(ref, plan, arguments, headers)
 
     def _post_when_ready(
         self,
         ref: Answered,
         plan: FunctionEntry,
         arguments: Arguments,
-        told: Mapping[str, object] | None,
+        headers: Mapping[str, object] | None,
     ) -> None:
         """Posts a call when the refs among its arguments are done."""
         pool = self._pool
-        number = pool.hold_back(ref, plan, told)
+        number = pool.hold_back(ref, plan, headers)
         ref.bind(pool, number)
         del ref  # from here on it may be abandoned
 
@@ -319,7 +319,7 @@ class Runs:
                 pool.loans.returned(completed.loans or (), OWNER)
             else:
                 posted = pool.post(
-                    waiting, plan, completed.loans, completed.payload, told
+                    waiting, plan, completed.loans, completed.payload, headers
                 )
                 waiting.bind(pool, posted)
 
@@ -377,7 +377,7 @@ def ask(
     read: Callable[..., Reader],
     number: int,
     face: bytes,
-    told: dict[str, Any] | None,
+    headers: dict[str, Any] | None,
     loans: tuple[LoanId, ...] | None,
     payload: Payload,
 ) -> int:
@@ -391,17 +391,17 @@ def ask(
             call is detached.
         number: The function's number there.
         face: What is known of it; see Plans.
-        told: What the caller says of this call alone.
+        headers: What the caller says of this call alone.
         loans: What is in the arguments and counted.
         payload: The arguments.
     """
     plan = pool.plans.asked(session, number, face)
     asker.method = plan.label
-    asker.has_end = told is not None and "deadline" in told
+    asker.has_end = headers is not None and "deadline" in headers
     if loans:
         # The worker still holds them; this process does too, until it is answered.
         pool.loans.arrived(loans, OWNER)
     reply: WorkerCall | Reader = asker
     if plan.is_stream:
-        reply = read(is_detached=bool(told and "detach" in told))
-    return pool.post(reply, plan, loans, payload, told, is_nested=True)
+        reply = read(is_detached=bool(headers and "detach" in headers))
+    return pool.post(reply, plan, loans, payload, headers, is_nested=True)

@@ -21,7 +21,7 @@ from actorlib._core.owner_thread import OwnerThread
 from actorlib._core.propagation import MARKED
 from actorlib._owner.engine import LocalEngine
 from actorlib._owner.placement_groups import GroupVerbs
-from actorlib._wire.call_headers import tell
+from actorlib._wire.call_headers import headers_of
 from actorlib._wire.serialization import decode_call, encode_plain_call
 
 if TYPE_CHECKING:
@@ -74,12 +74,12 @@ class CrossingEngine(LocalEngine):
         payload = None if kwargs else encode_plain_call(args)
         if payload is None or life is None or self._is_closed:
             return self._about(actor, partial(call, actor, method, args, kwargs))
-        told = method.told
-        if told is not None or MARKED:
-            told = tell(method)
+        headers = method.headers
+        if headers is not None or MARKED:
+            headers = headers_of(method)
         ref = self._new_ref()
         ref.asked = method  # until it has crossed
-        self._home.post(self._send, life, ref, method, payload, told)
+        self._home.post(self._send, life, ref, method, payload, headers)
         return ref
 
     def _send(
@@ -88,14 +88,14 @@ class CrossingEngine(LocalEngine):
         ref: ObjectRef[Any],
         method: Method,
         payload: bytes,
-        told: dict[str, object] | None,
+        headers: dict[str, object] | None,
     ) -> None:
         dispatch = life.dispatch
         if self._lanes:  # others wait for their arguments, perhaps to the same actor
             args, kwargs = decode_call(payload)
-            self._sending.send(life, ref, method, tuple(args), kwargs, told)
+            self._sending.send(life, ref, method, tuple(args), kwargs, headers)
         else:
-            dispatch.call(ref, method.name, payload, told)
+            dispatch.call(ref, method.name, payload, headers)
 
     def _run_else(
         self,
@@ -111,12 +111,12 @@ class CrossingEngine(LocalEngine):
         payload = None if kwargs else encode_plain_call(args)
         if payload is None or plan is None:
             return self._across(partial(run, spec, args, kwargs))
-        told = spec.told
-        if told is not None or MARKED:
-            told = tell(spec)
+        headers = spec.headers
+        if headers is not None or MARKED:
+            headers = headers_of(spec)
         ref = self._new_ref()
         ref.asked = spec.label  # until it has crossed
-        self._home.post(self._post, ref, plan, payload, told)
+        self._home.post(self._post, ref, plan, payload, headers)
         return ref
 
     def _post(
@@ -124,10 +124,10 @@ class CrossingEngine(LocalEngine):
         ref: ObjectRef[Any],
         plan: FunctionEntry,
         payload: Payload,
-        told: dict[str, object] | None,
+        headers: dict[str, object] | None,
     ) -> None:
         pool = self.lives.pool
-        ref.bind(pool, pool.post(ref, plan, None, payload, told))
+        ref.bind(pool, pool.post(ref, plan, None, payload, headers))
 
     def _new_ref(self) -> ObjectRef[Any]:
         """A ref that nobody fills yet; until it is sent it is that of any object."""

@@ -76,7 +76,7 @@ from actorlib._ray.streams import (
     Stream,
 )
 from actorlib._wire.call_headers import (
-    tell,
+    headers_of,
 )
 from actorlib.exceptions import (
     ActorlibError,
@@ -127,7 +127,7 @@ def packed(
     name: str,
     args: tuple[object, ...],
     kwargs: Mapping[str, object],
-    told: Mapping[str, Any] | None = None,
+    headers: Mapping[str, Any] | None = None,
     retried: Retried = False,  # noqa: FBT002  # as in the options
 ) -> tuple[Sent, list[Any]]:
     """The arguments of a call, and apart from them the refs, whose values Ray gives.
@@ -136,7 +136,7 @@ def packed(
         name: What is called.
         args: The positional arguments.
         kwargs: The keyword arguments.
-        told: What is said of this call alone.
+        headers: What is said of this call alone.
         retried: The exceptions after which it is made again.
 
     Raises:
@@ -145,7 +145,7 @@ def packed(
     holes: dict[int | str, object] = dict(enumerate(args))
     holes.update(kwargs)
     if REFS.isdisjoint(map(type, holes.values())):
-        return Sent(name, args, kwargs, (), told, retried), []
+        return Sent(name, args, kwargs, (), headers, retried), []
     places: list[int | str] = []
     given: list[Any] = []
     for place, value in holes.items():
@@ -155,7 +155,7 @@ def packed(
             holes[place] = None
     rest = tuple(holes[place] for place in range(len(args)))
     named = {key: holes[key] for key in kwargs}
-    return Sent(name, rest, named, tuple(places), told, retried), given
+    return Sent(name, rest, named, tuple(places), headers, retried), given
 
 
 def said(method: Called, label: str) -> dict[str, Any] | None:
@@ -165,13 +165,13 @@ def said(method: Called, label: str) -> dict[str, Any] | None:
         method: The method or the function that is called.
         label: The class of the actor that calls, if one does.
     """
-    asking = running.get()
-    is_silent = method.told is None and not MARKED
-    if is_silent and (asking is None or deadline_of(asking[2]) is None):
+    parent_call = running.get()
+    is_silent = method.headers is None and not MARKED
+    if is_silent and (parent_call is None or deadline_of(parent_call[2]) is None):
         return None
     where = Label(label).method if label else str
-    told = tell(method, asking, where) or {}
-    return {name: told[name] for name in _SAID if name in told} or None
+    headers = headers_of(method, parent_call, where) or {}
+    return {name: headers[name] for name in _SAID if name in headers} or None
 
 
 def on_its_way(sent: Sent, *, is_far: bool) -> Sent | SealedValue:
@@ -184,9 +184,9 @@ def on_its_way(sent: Sent, *, is_far: bool) -> Sent | SealedValue:
     Raises:
         Exception: An argument cannot be sent.
     """
-    if sent.told is not None:
-        told = leaving(sent.told, time.monotonic(), time.time())
-        sent = sent._replace(told=told)
+    if sent.headers is not None:
+        headers = leaving(sent.headers, time.monotonic(), time.time())
+        sent = sent._replace(headers=headers)
     return seal(sent._replace(is_far=True)) if is_far else sent
 
 
@@ -317,10 +317,10 @@ class Calls:
     ) -> Going | None:
         """None for an actor that was never made."""
         where = f"{actor.label}.{method.name}"
-        told = said(method, label)
+        headers = said(method, label)
         listed = method.options.retry_exceptions
         retried = cast("Retried", actor.traits.retried if listed is None else listed)
-        sent, given = packed(method.name, args, kwargs, told, retried)
+        sent, given = packed(method.name, args, kwargs, headers, retried)
         if actor.why is not None:
             return None
         call = actor.call_of(method)
@@ -334,7 +334,7 @@ class Calls:
         waits = tuple(tasks_among((*args, *kwargs.values()))) if given else ()
         ends_later = method.is_async and not method.is_stream
         asked = Asked(method.name, sent_at, waits, ends_later)
-        return Going(result, where, asked, deadline_of(told))
+        return Going(result, where, asked, deadline_of(headers))
 
 
 _numbers = itertools.count(1)
@@ -418,8 +418,8 @@ class Functions:
     ) -> tuple[Any, Deadline | None]:
         """What Ray gives for a call, and when its time is over."""
         label = spec.label
-        told = said(spec, label)
-        sent, given = packed(label, args, kwargs, told, spec.options.retried)
+        headers = said(spec, label)
+        sent, given = packed(label, args, kwargs, headers, spec.options.retried)
         call = self._runs.get(spec)
         if call is None:
             call = self._runs[spec] = _made(spec, label)
@@ -430,7 +430,7 @@ class Functions:
             called = call.remote(begin, self._house(), source, going, *given)
         except Exception as error:
             raise unsendable(label, sent, error) from error
-        return called, deadline_of(told)
+        return called, deadline_of(headers)
 
 
 def _made(spec: FunctionSpec, label: str) -> Any:

@@ -228,7 +228,7 @@ class AsyncHost(_Hosting):
 
     def _gate(self, sent: Sent) -> asyncio.Semaphore | None:
         """What a call has to pass; plain methods only pass what was asked for."""
-        group = (sent.told or {}).get("group") or self._groups.get(sent.name, "")
+        group = (sent.headers or {}).get("group") or self._groups.get(sent.name, "")
         return self._gates.get(group)
 
     async def _call(

@@ -34,7 +34,7 @@ class Sent(NamedTuple):
         kwargs: The keyword arguments likewise.
         places: Where the holes are: positions, and names of keyword arguments. Ray
             gives the values in this order.
-        told: What the caller says of this call alone, or None; see ``_telling``.
+        headers: What the caller says of this call alone, or None; see ``call_headers``.
         retried: The exceptions after which it is to be made again.
         is_far: Whether its answer is sealed, as it came from a client.
     """
@@ -43,14 +43,14 @@ class Sent(NamedTuple):
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     places: tuple[int | str, ...] = ()
-    told: Mapping[str, Any] | None = None
+    headers: Mapping[str, Any] | None = None
     retried: Retried = False
     is_far: bool = False
 
     @property
     def batch(self) -> tuple[int, int] | None:
         """That it is many calls; see ``_telling``."""
-        return None if self.told is None else self.told.get("batch")
+        return None if self.headers is None else self.headers.get("batch")
 
     def filled(
         self, values: tuple[Any, ...]
@@ -154,10 +154,10 @@ def enter(number: int, sent: Sent, label: str) -> None:
     Raises:
         DeadlineExceededError: Its time was over before it was its turn.
     """
-    running.set((number, sent.name, sent.told))
-    if sent.told is not None:
+    running.set((number, sent.name, sent.headers))
+    if sent.headers is not None:
         refuse_late(sent, label)
-        enter_variables(sent.told)
+        enter_variables(sent.headers)
 
 
 def received(
@@ -172,9 +172,9 @@ def received(
     from actorlib._ray.sealed import opened  # noqa: PLC0415  # errors are told without Ray
 
     asked: Sent = opened(sent)
-    if asked.told is not None:
-        told = arriving(asked.told, time.monotonic(), time.time())
-        asked = asked._replace(told=told)
+    if asked.headers is not None:
+        headers = arriving(asked.headers, time.monotonic(), time.time())
+        asked = asked._replace(headers=headers)
     args, kwargs = asked.filled(tuple(map(opened, values)))
     return asked, args, kwargs
 
@@ -192,8 +192,8 @@ def refuse_late(sent: Sent, label: str) -> None:
     Raises:
         DeadlineExceededError: It is.
     """
-    deadline = deadline_of(sent.told)
-    if deadline is not None and is_late(sent.told):
+    deadline = deadline_of(sent.headers)
+    if deadline is not None and is_late(sent.headers):
         raise late_error(label, deadline)
 
 

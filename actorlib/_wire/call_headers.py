@@ -1,12 +1,13 @@
 """What a caller says of one call besides its arguments, as it is when it is made.
 
-Most calls say nothing, and then nothing of this runs. What is said travels as a dict:
+Most calls say nothing, and then nothing of this runs. What is said, the headers of a
+call, travels as a dict:
 
 * ``batch``: that it is many calls: how many arguments each has, and the number of the
   first one.
 * ``group``: the concurrency group that the caller has named.
 * ``detach``: that a stream runs on when nobody reads it; for the owner alone.
-* ``deadline``: when its time is over; see ``_calling.Deadline``.
+* ``deadline``: when its time is over; see ``Deadline``.
 * ``name``: what the call is called where it runs.
 * ``retries``: how often and after what it is sent again; for the owner alone.
 * ``variables``: the context variables that travel, each as a payload.
@@ -32,58 +33,58 @@ class Called(Protocol):
     """What is called: a method, or a function."""
 
     @property
-    def told(self) -> Mapping[str, object] | None:
+    def headers(self) -> Mapping[str, object] | None:
         """What is said of every call of it."""
         ...
 
 
-def tell(
+def headers_of(
     called: Called,
-    asking: Running | None = None,
+    parent_call: Running | None = None,
     where: Callable[[str], str] = str,
 ) -> dict[str, Any] | None:
-    """What has to be said of a call that is made now; None for nothing.
+    """The headers of a call that is made now; None for none.
 
     Args:
         called: What is called.
-        asking: The call that makes it, if one does.
+        parent_call: The call that makes it, if one does.
         where: Names that call, for messages, from its method or function.
 
     Raises:
         SerializationError: A context variable holds what cannot be sent.
     """
-    inherited = deadline_of(asking[2]) if asking is not None else None
-    if called.told is None and inherited is None and not MARKED:
+    inherited = deadline_of(parent_call[2]) if parent_call is not None else None
+    if called.headers is None and inherited is None and not MARKED:
         return None
-    told = dict(called.told or {})
-    timeout = cast("float | None", told.pop("timeout", None))
+    headers = dict(called.headers or {})
+    timeout = cast("float | None", headers.pop("timeout", None))
     own = None if timeout is None else (time.monotonic() + timeout, timeout, "")
-    if asking is not None and inherited is not None:
+    if parent_call is not None and inherited is not None:
         when, seconds, giver = inherited
-        inherited = (when, seconds, giver or where(asking[1]))
+        inherited = (when, seconds, giver or where(parent_call[1]))
     sooner = min((given for given in (own, inherited) if given), default=None)
     if sooner is not None:
-        told["deadline"] = sooner
+        headers["deadline"] = sooner
     if MARKED:
         variables = {name: _packed(name, held) for name, held in values().items()}
         if variables:
-            told["variables"] = variables
-    return told or None
+            headers["variables"] = variables
+    return headers or None
 
 
-def enter_variables(told: Mapping[str, Any]) -> None:
+def enter_variables(headers: Mapping[str, Any]) -> None:
     """Sets the context variables that came with a call in this context.
 
     Raises:
         SerializationError: A value cannot be loaded here.
     """
-    arrived = cast("Mapping[str, bytes]", told.get("variables", {}))
+    arrived = cast("Mapping[str, bytes]", headers.get("variables", {}))
     enter({name: _unpacked(name, payload) for name, payload in arrived.items()})
 
 
-def variables_in(told: Mapping[str, Any]) -> dict[str, object]:
+def variables_in(headers: Mapping[str, Any]) -> dict[str, object]:
     """The context variables that travel with a call, to be looked at."""
-    arrived = cast("Mapping[str, bytes]", told.get("variables", {}))
+    arrived = cast("Mapping[str, bytes]", headers.get("variables", {}))
     found: dict[str, object] = {}
     for name, payload in arrived.items():
         try:

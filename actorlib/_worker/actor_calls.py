@@ -9,7 +9,7 @@ from actorlib._core.flow_control import bounds_of
 from actorlib._core.propagation import MARKED
 from actorlib._core.stream_reader import Feed, StreamReader
 from actorlib._wire.arguments import Arguments, Sharing
-from actorlib._wire.call_headers import tell
+from actorlib._wire.call_headers import headers_of
 from actorlib._wire.messages import (
     CALL_ACTOR,
     CALL_ACTOR_WITH,
@@ -117,11 +117,11 @@ class ActorCalls:
         Raises:
             SerializationError: It cannot be sent.
         """
-        told = self._said(method)
+        headers = self._said(method)
         arguments = Arguments(self._engine, method.name, args, kwargs)
         waiting = new()
         waiting.asked = method
-        self._send(waiting.call, actor, method, arguments, told)
+        self._send(waiting.call, actor, method, arguments, headers)
         return waiting
 
     def stream(
@@ -151,10 +151,14 @@ class ActorCalls:
 
     def _said(self, method: Method) -> dict[str, Any] | None:
         """What is said of a call that is made here, besides its arguments."""
-        asking = running.get()
-        if method.told is None and not MARKED and (asking is None or not asking[2]):
+        parent_call = running.get()
+        if (
+            method.headers is None
+            and not MARKED
+            and (parent_call is None or not parent_call[2])
+        ):
             return None
-        return packed(tell(method, asking, self._engine.where))
+        return packed(headers_of(method, parent_call, self._engine.where))
 
     def _send(
         self,
@@ -162,10 +166,10 @@ class ActorCalls:
         actor: ActorId,
         method: Method,
         arguments: Arguments,
-        told: dict[str, Any] | None,
+        headers: dict[str, Any] | None,
     ) -> None:
-        asking, name = running.get(), method.name
-        asker = 0 if asking is None else asking[0]
+        parent_call, name = running.get(), method.name
+        parent = 0 if parent_call is None else parent_call[0]
         was_told_of = False
 
         def held() -> Frame:
@@ -175,9 +179,9 @@ class ActorCalls:
             return (
                 CALL_DEFERRED,
                 call,
-                asker,
+                parent,
                 actor,
-                told and told.get("deadline"),
+                headers and headers.get("deadline"),
                 name,
             )
 
@@ -193,11 +197,20 @@ class ActorCalls:
                 return (CANCEL, call, False)
             if loans or was_told_of:
                 self._peers.fence(actor)
-            elif self._peers.goes(call, asker, actor, name, told, payload):
+            elif self._peers.goes(call, parent, actor, name, headers, payload):
                 return None
-            if told:
-                return (CALL_ACTOR_WITH, call, asker, actor, name, loans, told, payload)
-            return (CALL_ACTOR, call, asker, actor, name, loans, payload)
+            if headers:
+                return (
+                    CALL_ACTOR_WITH,
+                    call,
+                    parent,
+                    actor,
+                    name,
+                    loans,
+                    headers,
+                    payload,
+                )
+            return (CALL_ACTOR, call, parent, actor, name, loans, payload)
 
         passes = not method.keeps_order
         self._engine.outbox.post(actor, frame, arguments, passes=passes, held=held)

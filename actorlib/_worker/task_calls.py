@@ -12,7 +12,7 @@ from actorlib._core.ids import ActorId
 from actorlib._core.runtime_env import inherited, refuse_own
 from actorlib._core.stream_reader import Feed, StreamReader
 from actorlib._wire.arguments import Arguments, Sharing
-from actorlib._wire.call_headers import tell
+from actorlib._wire.call_headers import headers_of
 from actorlib._wire.function_code import pickled
 from actorlib._wire.messages import (
     CALL_DEFERRED,
@@ -109,11 +109,11 @@ class TaskCalls:
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
         """Calls a function; see Engine."""
-        face, arguments, told = self._prepared(spec, args, kwargs)
+        face, arguments, headers = self._prepared(spec, args, kwargs)
         ref = self._refs.new()
         ref.bind(self, ref.call)
         ref.asked = spec.label  # not the function, which may capture handles
-        self._ask(ref.call, spec, face, arguments, told)
+        self._ask(ref.call, spec, face, arguments, headers)
         return ref
 
     def run_stream(
@@ -123,14 +123,14 @@ class TaskCalls:
         kwargs: Mapping[str, object],
     ) -> StreamReader:
         """Calls a function that yields; see Engine."""
-        face, arguments, told = self._prepared(spec, args, kwargs)
+        face, arguments, headers = self._prepared(spec, args, kwargs)
         bounds = bounds_of(spec.options.backpressure or 0)
         is_detached = bool(spec.options.detach)
         reading = StreamReader(self._loop, self._link, bounds, is_detached=is_detached)
         reading.may_force(self.force)
         self._refs.add(reading)
         reading.asked = spec.label
-        self._ask(reading.call, spec, face, arguments, told)
+        self._ask(reading.call, spec, face, arguments, headers)
         return reading
 
     def _prepared(
@@ -145,9 +145,9 @@ class TaskCalls:
             SerializationError: The function, or an argument, cannot be sent.
         """
         self._check()
-        face = self._faces.get(spec) or self._told(spec)
-        told = tell(spec, running.get(), self._link.where)
-        return face, Arguments(self._link, spec.label, args, kwargs), told
+        face = self._faces.get(spec) or self._registered(spec)
+        headers = headers_of(spec, running.get(), self._link.where)
+        return face, Arguments(self._link, spec.label, args, kwargs), headers
 
     def _ask(
         self,
@@ -155,11 +155,11 @@ class TaskCalls:
         spec: FunctionSpec,
         face: _Face,
         arguments: Arguments,
-        told: dict[str, Any] | None,
+        headers: dict[str, Any] | None,
     ) -> None:
         refs = self._refs
-        asking = running.get()
-        asker = 0 if asking is None else asking[0]
+        parent_call = running.get()
+        parent = 0 if parent_call is None else parent_call[0]
 
         def frame() -> Frame | None:
             if call not in refs:  # cancelled while it waited
@@ -170,15 +170,15 @@ class TaskCalls:
             except Exception as error:  # noqa: BLE001  # it is the answer
                 refs.fail(call, error)
                 return (CANCEL, call, False)
-            return (RUN, call, asker, *face, told, loans, payload)
+            return (RUN, call, parent, *face, headers, loans, payload)
 
         def held() -> Frame:
-            deadline = told and told.get("deadline")
-            return (CALL_DEFERRED, call, asker, _NOBODY, deadline, spec.label)
+            deadline = headers and headers.get("deadline")
+            return (CALL_DEFERRED, call, parent, _NOBODY, deadline, spec.label)
 
         self._link.outbox.post(_NOBODY, frame, arguments, passes=True, held=held)
 
-    def _told(self, spec: FunctionSpec) -> _Face:
+    def _registered(self, spec: FunctionSpec) -> _Face:
         """Tells the owner what is about to be called.
 
         Raises:
@@ -201,5 +201,5 @@ class TaskCalls:
         env = inherited(self._link.context.runtime_env, options.runtime_env)
         heir = options.updated({"retry_exceptions": False, "runtime_env": env})
         face = dump((spec.label, heir, listed, spec.is_stream))
-        told = self._faces[spec] = number, face
-        return told
+        registered = self._faces[spec] = number, face
+        return registered

@@ -172,13 +172,15 @@ def test_face_when_calls_have_groups_then_only_another_one_is_told() -> None:
     face = interface_of(Model).under(options)
     method = face.methods["inherited"]
 
-    assert method.told is None
-    assert face.with_options(method, {}).told is None
-    assert face.with_options(method, {"concurrency_group": None}).told is None
-    assert face.with_options(method, {"concurrency_group": "io"}).told is None
+    assert method.headers is None
+    assert face.with_options(method, {}).headers is None
+    assert face.with_options(method, {"concurrency_group": None}).headers is None
+    assert face.with_options(method, {"concurrency_group": "io"}).headers is None
     moved = face.with_options(method, {"concurrency_group": "compute"})
-    assert moved.told == {"group": "compute"}
-    assert face.with_options(moved, {"concurrency_group": "io"}).told == {"group": "io"}
+    assert moved.headers == {"group": "compute"}
+    assert face.with_options(moved, {"concurrency_group": "io"}).headers == {
+        "group": "io"
+    }
 
 
 # What an actor's options mean.

@@ -181,7 +181,7 @@ async def test_tsk_007_a_generator_function_gives_a_generator(
 
     assert isinstance(function.remote(), ObjectRefGenerator)
     ((spec, _, _),) = engine.runs
-    assert (spec.is_stream, spec.told) == (True, {"stream": 3})
+    assert (spec.is_stream, spec.headers) == (True, {"stream": 3})
 
 
 @pytest.mark.parametrize(
