@@ -12,7 +12,8 @@ In reading order:
 * ``actor_table``: the lives of a runtime's actors, and who holds which of them.
 * ``actor_record``: the actors of one runtime and the states they may be in.
 * ``supervisor``: the life of one actor, top to bottom.
-* ``teardown``: the steps of an end: each of them is done, whatever the others raise.
+* ``teardown``: the steps of an end, each of them done whatever the others raise; and
+  who is told when a worker is gone.
 * ``creation``: what actors are made from, ready to be sent.
 * ``worker_session``: one incarnation of a worker: from its first frame to its end.
 * ``restart_policy``: whether an actor that died is started anew, and when.

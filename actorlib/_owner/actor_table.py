@@ -36,7 +36,7 @@ from actorlib._owner.shared_memory import Stores, is_block, settings_of
 from actorlib._owner.streams import Reader
 from actorlib._owner.supervisor import ActorSupervisor
 from actorlib._owner.task_pool import TaskPool
-from actorlib._owner.teardown import tear_down
+from actorlib._owner.teardown import Phase, WorkersGone, tear_down
 from actorlib._owner.worker_calls import WorkerCall
 from actorlib._owner.worker_requests import WorkerRequests
 from actorlib._owner.worker_session import Session
@@ -77,6 +77,7 @@ class ActorTable:
         demands: What they ask for.
         groups: The placement groups that some of them are in.
         long_waits: Says who waits for long.
+        workers_gone: Tells those who keep something for a worker that it is gone.
         directory: Who answers to which name.
         objects: What refs inside of values stand for.
     """
@@ -98,6 +99,7 @@ class ActorTable:
         self.directory = Directory(options.namespace, self.by_id.get)
         self._made_by: dict[int, set[ActorId]] = {}
         self.clock = Clock(self.loop)
+        self.workers_gone = WorkersGone()
         self._relay = WorkerRequests(self)
         process = self.registry.prefix(0)
         self.objects = Objects(process, self.loop, self)
@@ -114,6 +116,14 @@ class ActorTable:
             may_wait=may_wait,
             goes_ahead=self.stores.memory.budget is not None,
         )
+        subscribe = self.workers_gone.subscribe
+        subscribe(Phase.ANSWERS, self.objects.on_worker_gone)
+        subscribe(Phase.REFERENCES, lambda gone: self.pool.plans.forget(gone.number))
+        subscribe(Phase.REFERENCES, self._give_back_references)
+        subscribe(Phase.EVIDENCE, self._note_what_ran)
+        subscribe(Phase.MEMORY, self.stores.on_worker_gone)
+        subscribe(Phase.CHILDREN, self._end_made)
+        subscribe(Phase.CHILDREN, lambda gone: self.groups.orphan(gone.number))
 
     def __iter__(self) -> Iterator[ActorSupervisor]:
         return iter(list(self.by_id.values()))
@@ -376,7 +386,8 @@ class ActorTable:
             number,
             prefix,
             process,
-            life.dispatch,
+            life.dispatch.settle,
+            life.dispatch.streams.item,
             self.stores.showing(prefix),
             self.holders,
             self._relay.serve,
@@ -445,20 +456,10 @@ class ActorTable:
 
     def close_session(self, session: Session) -> None:
         """Forgets what a worker held; see Surroundings."""
-        number, prefix = session.number, session.prefix
-        tear_down(
-            session,
-            lambda: self._relay.forget(session),
-            lambda: self.objects.lost(prefix),
-            lambda: self._forget_holder(number),
-            lambda: self._note_what_ran(session),
-            lambda: self.stores.leave(session),
-            lambda: self._end_made(number),
-            lambda: self.groups.orphan(number),
-        )
+        self.workers_gone.tell(session)
 
-    def _forget_holder(self, session: int) -> None:
-        unheld = self.holders.forget(session)
+    def _give_back_references(self, session: Session) -> None:
+        unheld = self.holders.forget(session.number)
         tear_down(session, *(partial(self._unheld, loan) for loan in unheld))
 
     def _note_what_ran(self, session: Session) -> None:
@@ -466,8 +467,8 @@ class ActorTable:
         life.dispatch.callers.note(mark, life.record.interface.methods)
         self.pool.workers.left(session.actor, mark)
 
-    def _end_made(self, session: int) -> None:
-        for actor in self._made_by.pop(session, ()):
+    def _end_made(self, session: Session) -> None:
+        for actor in self._made_by.pop(session.number, ()):
             self.by_id[actor].stop("the actor that made it ended")
 
     def is_memory_short(self) -> bool:

@@ -231,9 +231,9 @@ class Deadlocks:
             asked.drop()  # first: whoever waited may be the one to run it
             asked.fail(DeadlockError(circle_in_words(circle)))
 
-    def forget(self, actor: ActorId) -> None:
-        """The process of an actor is gone."""
-        self._waits.forget(actor)
+    def on_worker_gone(self, session: Session) -> None:
+        """Forgets the waits of a worker's threads."""
+        self._waits.forget(session.actor)
 
     def _need(self, key: tuple[int, int, ActorId]) -> Need[ActorId] | None:
         session, call, waiting = key

@@ -74,6 +74,9 @@ if TYPE_CHECKING:
         Collection,
     )
 
+    from actorlib._owner.worker_session import (
+        Session,
+    )
     from actorlib._shm.payload import (
         Payload,
     )
@@ -258,12 +261,12 @@ class Objects:
         elif entry.debts is not None:
             entry.debts.less()
 
-    def lost(self, prefix: bytes) -> None:
-        """A worker is gone: what it has not passed on will never come."""
+    def on_worker_gone(self, session: Session) -> None:
+        """Fails the objects that a worker has not passed on."""
         lost = [
             entry
             for object_id, entry in self._theirs.items()
-            if object_id.startswith(prefix) and entry.answer is None
+            if object_id.startswith(session.prefix) and entry.answer is None
         ]
         failure = _failure(ObjectLostError(_LOST))
         tear_down(self, *(partial(self._fill, entry, failure) for entry in lost))

@@ -81,8 +81,8 @@ class LinkBroker:
         """A worker is there."""
         self._here[session.actor] = self._numbered[session.number] = session
 
-    def forget(self, session: Session) -> None:
-        """A worker is gone."""
+    def on_worker_gone(self, session: Session) -> None:
+        """Forgets a worker and its links."""
         self._here.pop(session.actor, None)
         self._numbered.pop(session.number, None)
         self._from.pop(session.number, None)

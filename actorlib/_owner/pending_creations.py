@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from actorlib._owner.objects import Objects
     from actorlib._owner.refcount import BorrowedReferences
     from actorlib._owner.supervisor import ActorSupervisor
+    from actorlib._owner.worker_session import Session
     from actorlib._shm.payload import Payload
 
 
@@ -147,14 +148,10 @@ class PendingCreations:
         else:
             given.set_exception(error_of(DIED, "", "", "", payload))
 
-    def forget(self, prefix: bytes) -> None:
-        """A worker is gone: what it has not given will never come.
-
-        Args:
-            prefix: How the ids of the actors that it made begin.
-        """
+    def on_worker_gone(self, session: Session) -> None:
+        """Fails the creations whose arguments a worker has not given."""
         for actor, given in list(self._births.items()):
-            if actor.startswith(prefix) and not given.done():
+            if actor.startswith(session.prefix) and not given.done():
                 reason = "the actor that made it ended before its arguments were there"
                 given.set_exception(_never(actor, reason))
 

@@ -128,8 +128,8 @@ class Stores:
         elif name not in self._held:
             self._forget(name)
 
-    def leave(self, session: Session) -> None:
-        """A worker is gone; what it made is forgotten when nobody holds any of it."""
+    def on_worker_gone(self, session: Session) -> None:
+        """Forgets what a worker made, now or when nobody holds any of it."""
         prefix = session.prefix
         del self._makers[prefix]
         made = {name for name in session.showing.known if name.startswith(prefix)}

@@ -22,7 +22,7 @@ from actorlib._owner.placement_groups import serve as serve_group
 from actorlib._owner.refcount import OWNER
 from actorlib._owner.response_target import IS_CANCELLED
 from actorlib._owner.streams import Reader, Readers
-from actorlib._owner.teardown import tear_down
+from actorlib._owner.teardown import Phase, WorkersGone, tear_down
 from actorlib._owner.worker_calls import WorkerCall, answer_when
 from actorlib._wire.call_headers import late_error
 from actorlib._wire.messages import (
@@ -85,6 +85,7 @@ class Actors(Nursery, Protocol):
     loop: asyncio.AbstractEventLoop
     clock: Clock
     pool: TaskPool
+    workers_gone: WorkersGone
 
     def infos(self) -> list[ActorInfo]:
         """What is known of each actor."""
@@ -140,6 +141,12 @@ class WorkerRequests:
             STUCK: self._say_stuck,
         }
         self._readers = Readers()
+        subscribe = actors.workers_gone.subscribe
+        subscribe(Phase.ROUTES, self.introductions.on_worker_gone)
+        subscribe(Phase.ROUTES, self._deadlocks.on_worker_gone)
+        subscribe(Phase.ANSWERS, self._creations.on_worker_gone)
+        subscribe(Phase.ANSWERS, self._leave_streams)
+        subscribe(Phase.ANSWERS, self._forget_asked)
 
     def serve(self, session: Session, frame: Frame) -> None:
         """Serves one frame of a worker.
@@ -402,19 +409,7 @@ class WorkerRequests:
             life.leaves("it left by exit_actor()")
             life.dispatch.fail(call)
 
-    def forget(self, session: Session) -> None:
-        """A worker is gone: what it has not given will never come."""
-        tear_down(
-            session,
-            lambda: self.introductions.forget(session),
-            lambda: self._creations.forget(session.prefix),
-            lambda: self._deadlocks.forget(session.actor),
-            lambda: self._forget_readers(session),
-            lambda: self._forget_asked(session),
-            lambda: self._actors.pool.plans.forget(session.number),
-        )
-
-    def _forget_readers(self, session: Session) -> None:
+    def _leave_streams(self, session: Session) -> None:
         readers = self._readers.forget(session.number)
         tear_down(session, *(partial(self._leave_stream, session, r) for r in readers))
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from actorlib._core.ids import ActorId, LoanId
     from actorlib._owner.refcount import RefCount
-    from actorlib._owner.router import CallRouter
     from actorlib._processes.launcher import ProcessExit, WorkerProcess
     from actorlib._wire.fd_passing import SegmentSharing
 
@@ -38,7 +37,8 @@ class Session:
         number: Its number among the sessions of the runtime.
         prefix: How the ids of actors that it makes begin.
         process: The worker.
-        dispatch: Gets the answers.
+        settle: Gets the answers of calls.
+        item: Gets the items of streams.
         showing: Shared memory as it is spoken of with it.
         holders: Who holds what: a worker lends only what it holds or has made.
         rises: Gets the frames with which the worker asks for something.
@@ -64,7 +64,8 @@ class Session:
         number: int,
         prefix: bytes,
         process: WorkerProcess,
-        dispatch: CallRouter,
+        settle: Callable[[Frame], None],
+        item: Callable[[Frame], None],
         showing: SegmentSharing,
         holders: RefCount,
         rises: Callable[[Session, Frame], None],
@@ -80,7 +81,8 @@ class Session:
         self.when_answered: Callable[[int], None] | None = None
         self._loop = loop
         self._process = process
-        self._dispatch = dispatch
+        self._settle = settle
+        self._item = item
         self._holders = holders
         self._rises = rises
         self._ready = ready
@@ -128,7 +130,7 @@ class Session:
             self._patience = self._loop.call_later(grace, self._process.kill)
 
     def _receive(self, frames: list[Frame]) -> None:
-        settle, prefix = self._dispatch.settle, self.prefix
+        settle, prefix = self._settle, self.prefix
         try:
             for frame in frames:
                 kind = frame[0]
@@ -147,7 +149,7 @@ class Session:
                 if lent:
                     self._check_lent(lent)
                 if kind == ITEM:
-                    self._dispatch.streams.item(frame)
+                    self._item(frame)
                 elif kind == FAILURE:
                     if frame[1]:
                         settle(frame)

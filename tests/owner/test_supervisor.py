@@ -15,6 +15,7 @@ import actorlib
 from actorlib._api.actor_handle import hold_of
 from actorlib._core.engine import find_engine
 from actorlib._owner import restart_policy
+from actorlib._owner.teardown import Phase
 from actorlib._processes.launcher import ProcessExit
 from actorlib._wire.messages import START
 from actorlib.exceptions import ActorDiedError, ActorlibError, ActorUnavailableError
@@ -50,13 +51,9 @@ def _raise(*_: object, **__: object) -> NoReturn:
 
 
 _STEPS = [
-    "_relay.forget",
-    "_relay.introductions.forget",
     "_relay._readers.forget",
-    "objects.lost",
     "holders.forget",
     "stores.mark",
-    "stores.leave",
     "groups.orphan",
     "groups.part",
     "demands.buried",
@@ -87,6 +84,24 @@ async def test_kill_when_a_step_of_the_end_fails_then_share_and_answers_are_back
         await neighbour.work.remote()
 
 
+@pytest.mark.parametrize("phase", Phase)
+async def test_kill_when_a_subscriber_fails_then_share_and_answers_are_back(
+    phase: Phase,
+) -> None:
+    async with scripted({"Doomed": be_silent}, num_cpus=2, num_gpus=1) as launcher:
+        doomed, neighbour = Doomed.options(num_gpus=0.5).remote(), Neighbour.remote()
+        await doomed
+        called = doomed.work.remote()
+        await neighbour.work.remote()
+        _engine().lives.workers_gone.subscribe(phase, _raise)
+        await asyncio.wait_for(actorlib.kill(doomed), LIMIT)
+        with pytest.raises(ActorDiedError, match="was killed"):
+            await called
+        assert _engine().available()["GPU"] == 1
+        assert launcher.workers[0].exited.done()
+        await neighbour.work.remote()
+
+
 async def test_kill_when_one_answer_cannot_be_given_then_the_others_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -100,19 +115,18 @@ async def test_kill_when_one_answer_cannot_be_given_then_the_others_are(
             await second
 
 
-async def test_restart_when_the_end_of_a_session_fails_then_the_actor_restarts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_restart_when_the_end_of_a_session_fails_then_the_actor_restarts() -> (
+    None
+):
     async with scripted({"Doomed": be_silent}, num_cpus=2) as launcher:
         doomed = Doomed.options(max_restarts=-1).remote()
         await doomed
-        with monkeypatch.context() as patch:
-            patch.setattr(_engine().lives.objects, "lost", _raise)
-            called = doomed.work.remote()
-            launcher.workers[0].kill()
-            with pytest.raises(ActorUnavailableError):
-                await called
-            await asyncio.wait_for(doomed, LIMIT)
+        _engine().lives.workers_gone.subscribe(Phase.ANSWERS, _raise)
+        called = doomed.work.remote()
+        launcher.workers[0].kill()
+        with pytest.raises(ActorUnavailableError):
+            await called
+        await asyncio.wait_for(doomed, LIMIT)
         assert len(launcher.workers) == 2
 
 
