@@ -43,7 +43,7 @@ ANY_BUNDLE = -1
 """The index of whichever bundle has room."""
 
 GroupId = NewType("GroupId", bytes)
-"""Twelve bytes, as those of an actor."""
+"""The id of a placement group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,40 +1,79 @@
-"""The ids of actors and of objects, and which process made them."""
+"""The ids of actors, groups, objects and blocks: what each is of, and who made it.
+
+An id begins with the same sixteen bytes, whatever it names:
+
+=======  =====================================================================
+4 bytes  the runtime, told from others of the machine
+4 bytes  the process that made it: 0 for the owner, else its session's number
+1 byte   the kind of thing it is of, such as ``ACTOR_KIND``
+7 bytes  how many of that kind the process had made, with this one
+=======  =====================================================================
+
+The first eight are the prefix of a process. The id of a block names its segment with
+them, and where the block begins there follows. So what an id is of stands in the id,
+and wherever one arrives it can be counted without being told what it is.
+"""
 
 from __future__ import annotations
 
 import struct
-from typing import NewType, TypeAlias
+from typing import Final, NewType, TypeAlias
 
 ActorId = NewType("ActorId", bytes)
-"""Twelve bytes: the runtime, the process that made the actor, its count there."""
+"""The id of an actor."""
 
 ObjectId = NewType("ObjectId", bytes)
-"""Sixteen bytes: the runtime, the process that made the object, its count there."""
-OBJECT_ID = 16
+"""The id of what a ref stands for."""
 
 LoanId: TypeAlias = bytes
-"""What is counted while others hold it: an actor, an object, a block of memory."""
+"""The id of what is counted while others hold it: an actor, an object, a block."""
 
-_id = struct.Struct(">4sII")
+ACTOR_KIND: Final = 1
+GROUP_KIND: Final = 2
+OBJECT_KIND: Final = 3
+BLOCK_KIND: Final = 4
+
+PREFIX_SIZE: Final = 8
+ID_SIZE: Final = 16
+KIND_AT: Final = PREFIX_SIZE
+"""Where in an id its kind stands."""
+
+_prefix = struct.Struct(">4sI")
+_COUNT_SIZE = ID_SIZE - PREFIX_SIZE - 1
 
 
-def actor_id(runtime: bytes, maker: int, count: int) -> ActorId:
-    """The id of an actor.
+def new_id(prefix: bytes, kind: int, count: int) -> bytes:
+    """Makes an id.
 
     Args:
-        runtime: Four bytes that tell this runtime from others of the machine.
-        maker: 0 for the owner, else the number of the worker's session.
-        count: How many actors its maker had made with it.
+        prefix: That of the process that makes it.
+        kind: What it is of, such as ``ACTOR_KIND``.
+        count: How many of that kind the process has made, with this one.
     """
-    return ActorId(_id.pack(runtime, maker, count))
+    return prefix_of_kind(prefix, kind) + count.to_bytes(_COUNT_SIZE, "big")
 
 
-def maker_of(actor: ActorId) -> int:
-    """Which process made an actor: 0 for the owner, else a session's number."""
-    maker: int = _id.unpack(actor)[1]
+def kind_of(made: bytes) -> int:
+    """The kind of thing that an id is of."""
+    return made[KIND_AT]
+
+
+def maker_of(made: bytes) -> int:
+    """The process that made an id: 0 for the owner, else a session's number."""
+    maker: int = _prefix.unpack_from(made)[1]
     return maker
 
 
 def prefix_of(runtime: bytes, maker: int) -> bytes:
-    """The first eight bytes of the ids of what a process makes."""
-    return _id.pack(runtime, maker, 0)[:8]
+    """The first eight bytes of the ids of what a process makes.
+
+    Args:
+        runtime: Four bytes that tell this runtime from others of the machine.
+        maker: 0 for the owner, else the number of the worker's session.
+    """
+    return _prefix.pack(runtime, maker)
+
+
+def prefix_of_kind(prefix: bytes, kind: int) -> bytes:
+    """The first nine bytes of the ids of one kind of thing that a process makes."""
+    return prefix + bytes((kind,))

@@ -7,7 +7,8 @@ import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from actorlib._core.ids import ActorId, actor_id, prefix_of
+from actorlib._core.group_spec import GroupId
+from actorlib._core.ids import ACTOR_KIND, GROUP_KIND, ActorId, new_id, prefix_of
 from actorlib._core.labels import Label
 
 if TYPE_CHECKING:
@@ -131,6 +132,7 @@ class Registry:
 
     def __init__(self, runtime: bytes) -> None:
         self._runtime = runtime
+        self._own_prefix = prefix_of(runtime, 0)
         self._counter = itertools.count(1)
         self._records: dict[ActorId, ActorRecord] = {}
 
@@ -145,7 +147,7 @@ class Registry:
         return iter(list(self._records.values()))
 
     def prefix(self, maker: int) -> bytes:
-        """The first eight bytes of the ids of actors that a process makes.
+        """The first eight bytes of the ids of what a process makes.
 
         Args:
             maker: 0 for the owner, else the number of the worker's session.
@@ -154,7 +156,11 @@ class Registry:
 
     def new_id(self) -> ActorId:
         """An id for an actor that the owner makes."""
-        return actor_id(self._runtime, 0, next(self._counter))
+        return ActorId(new_id(self._own_prefix, ACTOR_KIND, next(self._counter)))
+
+    def new_group_id(self) -> GroupId:
+        """An id for a placement group that the owner makes."""
+        return GroupId(new_id(self._own_prefix, GROUP_KIND, next(self._counter)))
 
     def add(self, record: ActorRecord) -> None:
         """Registers a new actor.

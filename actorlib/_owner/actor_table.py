@@ -16,7 +16,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from actorlib._core.ids import ActorId, LoanId, ObjectId, maker_of
+from actorlib._core.ids import (
+    ACTOR_KIND,
+    BLOCK_KIND,
+    OBJECT_KIND,
+    ActorId,
+    LoanId,
+    ObjectId,
+    kind_of,
+    maker_of,
+)
 from actorlib._core.interface import Interface, method_of
 from actorlib._core.kinds import UNITS
 from actorlib._core.resources import counted
@@ -28,11 +37,11 @@ from actorlib._owner.creation import ActorDefinition
 from actorlib._owner.deadlines import Clock
 from actorlib._owner.demand import Demands
 from actorlib._owner.names import Directory
-from actorlib._owner.objects import Objects, is_object
+from actorlib._owner.objects import Objects
 from actorlib._owner.refcount import OWNER, RUNTIME, RefCount
 from actorlib._owner.response_target import Stopped
 from actorlib._owner.router import CallRouter
-from actorlib._owner.shared_memory import Stores, is_block, settings_of
+from actorlib._owner.shared_memory import Stores, settings_of
 from actorlib._owner.streams import Reader
 from actorlib._owner.supervisor import ActorSupervisor
 from actorlib._owner.task_pool import TaskPool
@@ -482,9 +491,13 @@ class ActorTable:
         for loan in loans:
             if not self.holders.add(loan, holder):
                 continue
-            if is_block(loan):
+            kind = kind_of(loan)
+            if kind == BLOCK_KIND:
                 self.stores.held(loan)
-            elif (life := self.by_id.get(ActorId(loan))) is not None:
+            elif (
+                kind == ACTOR_KIND
+                and (life := self.by_id.get(ActorId(loan))) is not None
+            ):
                 life.revive()
 
     def returned(self, loans: Collection[LoanId], holder: int) -> None:
@@ -502,11 +515,16 @@ class ActorTable:
             self._unheld(loan)
 
     def _unheld(self, loan: LoanId) -> None:
-        if is_block(loan):
+        kind = kind_of(loan)
+        if kind == BLOCK_KIND:
             self.stores.unheld(loan)
-        elif is_object(loan):
+        elif kind == OBJECT_KIND:
             self.objects.unheld(ObjectId(loan))
-        life = self.by_id.get(ActorId(loan))
+        elif kind == ACTOR_KIND:
+            self._actor_unheld(ActorId(loan))
+
+    def _actor_unheld(self, actor: ActorId) -> None:
+        life = self.by_id.get(actor)
         if life is None:
             return
         life.end_when_idle("nobody held a handle of it any more")

@@ -37,9 +37,7 @@ from actorlib._core.forking import (
 from actorlib._core.function_options import (
     FunctionOptions,
 )
-from actorlib._core.group_spec import (
-    GroupId,
-)
+from actorlib._core.ids import BLOCK_KIND, kind_of, prefix_of_kind
 from actorlib._core.object_ref import (
     ObjectRef,
 )
@@ -77,9 +75,6 @@ from actorlib._owner.placement_groups import (
 from actorlib._owner.refcount import (
     OWNER,
 )
-from actorlib._owner.shared_memory import (
-    is_block,
-)
 from actorlib._owner.streams import (
     OwnerFeed,
 )
@@ -115,6 +110,9 @@ if TYPE_CHECKING:
     )
     from actorlib._core.function_options import (
         FunctionSpec,
+    )
+    from actorlib._core.group_spec import (
+        GroupId,
     )
     from actorlib._core.ids import (
         ActorId,
@@ -209,7 +207,8 @@ class LocalEngine(ABC):
             accelerator_ids={kind: [] for kind in kinds},
         )
         self.memory = self.lives.stores.memory
-        self.memory.belong(process, self, is_counted=True)
+        segments = prefix_of_kind(process, BLOCK_KIND)
+        self.memory.belong(segments, self, is_counted=True)
         self.lives.objects.engine = self
         self._living = self.lives.by_id  # at hand for every call
         self._grace = options.grace
@@ -407,7 +406,7 @@ class LocalEngine(ABC):
 
     def retain(self, actor: LoanId) -> None:
         """Counts a holder in this process; see Engine."""
-        if self.lives.holders.add(actor, OWNER) and is_block(actor):
+        if self.lives.holders.add(actor, OWNER) and kind_of(actor) == BLOCK_KIND:
             self.lives.stores.held(actor)
 
     def release(self, actor: LoanId) -> None:
@@ -506,7 +505,7 @@ class LocalEngine(ABC):
         self._check_thread()
 
     def _new_group(self) -> GroupId:
-        return GroupId(self.lives.registry.new_id())
+        return self.lives.registry.new_group_id()
 
     def _check_thread(self) -> None:
         if threading.get_ident() != self._thread:

@@ -9,7 +9,6 @@ What an actor has promised and not given: it is not idle before it has.
 from __future__ import annotations
 
 import itertools
-import struct
 import weakref
 from functools import (
     partial,
@@ -21,9 +20,10 @@ from typing import (
 )
 
 from actorlib._core.ids import (
-    OBJECT_ID,
+    OBJECT_KIND,
     LoanId,
     ObjectId,
+    new_id,
 )
 from actorlib._core.loop_thread import (
     block,
@@ -82,9 +82,6 @@ if TYPE_CHECKING:
     )
 
 
-_count = struct.Struct(">Q")
-
-
 class Kept:
     """An object of a worker's.
 
@@ -133,7 +130,7 @@ class Objects:
 
     def name(self) -> ObjectId:
         """An id for what a ref of this process stands for."""
-        return ObjectId(self._prefix + _count.pack(next(self._names)))
+        return ObjectId(new_id(self._prefix, OBJECT_KIND, next(self._names)))
 
     def travel(self, ref: ObjectRef[Any]) -> tuple[object, ...]:
         """How a ref is pickled; what it stands for is kept from now on."""
@@ -294,11 +291,6 @@ _LOST = (
     "the actor whose call this is the result of ended before it had one: nobody can "
     "answer for it"
 )
-
-
-def is_object(name: bytes) -> bool:
-    """Whether the id of something that is held is that of an object."""
-    return len(name) == OBJECT_ID
 
 
 def _answer(made: weakref.ref[BorrowedRef[Any]], frame: Frame) -> None:

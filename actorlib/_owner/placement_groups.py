@@ -8,14 +8,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from actorlib._core.group_spec import GroupId, GroupSpec
-from actorlib._core.ids import ActorId, maker_of
+from actorlib._core.ids import GROUP_KIND, ID_SIZE, kind_of, maker_of
 from actorlib._core.loop_thread import block, notify
 from actorlib._core.object_ref import ObjectRef
 from actorlib._owner.refcount import OWNER
 from actorlib._owner.untrusted import opened_as, opened_one
 from actorlib._wire.messages import RESULT
 from actorlib._wire.serialization import dump
-from actorlib._wire.worker_messages import ACTOR_ID
 from actorlib.exceptions import PlacementGroupRemovedError, ProtocolError
 
 if TYPE_CHECKING:
@@ -210,8 +209,9 @@ def _new_spec(payload: Payload, groups: Groups, maker: int) -> GroupSpec:
     made: Any = spec.id  # it was not checked when it was loaded
     if (
         not isinstance(made, bytes)
-        or len(made) != ACTOR_ID
-        or maker_of(ActorId(made)) != maker
+        or len(made) != ID_SIZE
+        or kind_of(made) != GROUP_KIND
+        or maker_of(made) != maker
         or groups.find(spec.id) is not None
     ):
         raise ProtocolError(f"a group of a worker's has the id {made!r}")

@@ -12,8 +12,9 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from actorlib._core.ids import PREFIX_SIZE
 from actorlib._core.snapshot import ObjectStoreInfo
-from actorlib._shm.memory import BLOCK_ID, Memory, Settings
+from actorlib._shm.memory import Memory, Settings
 from actorlib._shm.payload import NAME
 from actorlib._shm.segments import Budget
 from actorlib._wire.fd_passing import SegmentSharing
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
     from actorlib._owner.worker_session import Session
 
 _log = logging.getLogger("actorlib")
-
-PREFIX = 8
-"""The bytes at the beginning of a segment's name that say which process made it."""
 
 
 class Stores:
@@ -123,7 +121,7 @@ class Stores:
             return
         if self.memory.is_own(block):
             self.memory.free(block)
-        elif (maker := self._makers.get(block[:PREFIX])) is not None:
+        elif (maker := self._makers.get(block[:PREFIX_SIZE])) is not None:
             maker.channel.send(({"free": block},))
         elif name not in self._held:
             self._forget(name)
@@ -150,7 +148,7 @@ class Stores:
             if name in session.showing.known:
                 session.showing.known.discard(name)
                 session.channel.send(({"gone": name},))
-        self._give_slot_back(name[:PREFIX])
+        self._give_slot_back(name[:PREFIX_SIZE])
 
     def _give_slot_back(self, prefix: bytes) -> None:
         """What a process has touched counts as long as any of it is there."""
@@ -168,8 +166,3 @@ def settings_of(options: RuntimeOptions) -> Settings:
     """How large values travel in a runtime."""
     spills = options.object_store_full == "spill"
     return Settings(share_above=options.share_above, spills=spills)
-
-
-def is_block(name: bytes) -> bool:
-    """Whether the id of something that is held is that of a block."""
-    return len(name) == BLOCK_ID

@@ -11,10 +11,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from actorlib._core.ids import BLOCK_KIND, kind_of
 from actorlib._wire.async_channel import Channel
 from actorlib._wire.errors import error_of
 from actorlib._wire.messages import FAILURE, ITEM, READY, RESULT, STOP, Frame
-from actorlib._wire.worker_messages import BLOCK_ID, check
+from actorlib._wire.worker_messages import check
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
@@ -177,7 +178,7 @@ class Session:
         """
         for loan in loans:
             if (
-                len(loan) == BLOCK_ID
+                kind_of(loan) == BLOCK_KIND
                 and not loan.startswith(self.prefix)
                 and not self._holders.has(loan, self.number)
             ):

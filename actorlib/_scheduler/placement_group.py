@@ -18,10 +18,7 @@ from typing import (
     final,
 )
 
-from actorlib._core.ids import (
-    ActorId,
-    maker_of,
-)
+from actorlib._core.ids import ActorId, maker_of
 from actorlib._core.kinds import (
     UNITS,
 )
@@ -525,7 +522,7 @@ class Groups:
         """A group is removed, and everything it had is back."""
         number = group.spec.id
         self._by_id.pop(number, None)
-        maker = maker_of(ActorId(number))
+        maker = maker_of(number)
         self._made_by.get(maker, set()).discard(number)
 
     def joined(self) -> None:

@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("actorlib")
 
-BLOCK_ID = block_id.size
-"""The length of the id of a block; those of actors and of objects are shorter."""
-
 
 class Holder(Protocol):
     """What counts who holds a block; see Engine."""
@@ -98,7 +95,7 @@ class Memory:
         """Says whose it is.
 
         Args:
-            prefix: The first eight bytes of the names of its segments.
+            prefix: How the names of its segments begin, and those of no other.
             holder: Counts who holds a block.
             tidy: Called before more memory is taken: it may find blocks to be free.
             is_counted: Whether whoever shares a value counts its block at once.
@@ -154,7 +151,11 @@ class Memory:
         Raises:
             ProtocolError: It has no such block.
         """
-        if self._store is None or type(block) is not bytes or len(block) != BLOCK_ID:
+        if (
+            self._store is None
+            or type(block) is not bytes
+            or len(block) != block_id.size
+        ):
             raise ProtocolError(f"block {block!r} is given back, and is not there")
         self._store.free(block)
 

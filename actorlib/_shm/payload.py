@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 ALIGNED = 64
 """What the buffers of a payload begin at a multiple of."""
-NAME = 12
-"""The length of the name of a segment; its first eight bytes name who made it."""
+NAME = 16
+"""The length of the name of a segment, which begins with who made it."""
 block_id = struct.Struct(f">{NAME}sQ")
 """The name of a segment, and where a block begins in it."""
 

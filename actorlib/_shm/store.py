@@ -7,19 +7,17 @@ touches more, if the budget allows. What nobody seems to need goes back to the s
 from __future__ import annotations
 
 import itertools
-import struct
 import threading
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
-from actorlib._shm.payload import block_id
+from actorlib._shm.payload import NAME, block_id
 from actorlib._shm.segments import SPARSE, Budget, Segment, further, keeps_its_size
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_count = struct.Struct(">I")
 _WARM = 8
 """The part of the budget that one process keeps warm, at the most."""
 _KEPT = 1 << 20
@@ -32,7 +30,7 @@ class SegmentStore:
     """The segments of this process, and the blocks in them.
 
     Args:
-        prefix: The first eight bytes of the names of its segments.
+        prefix: How the names of its segments begin.
         budget: What it may touch.
         tidy: Called before more memory is taken: it may find blocks to be free.
         only_sealed: Whether there are none where the system cannot seal them: nobody
@@ -51,6 +49,7 @@ class SegmentStore:
         self._budget = budget
         self._tidy = tidy
         self._only_sealed = only_sealed
+        self._count_size = NAME - len(prefix)
         self._names = itertools.count(1)
         self._segments: dict[bytes, Segment] = {}
         self._viewed: Counter[bytes] = Counter()
@@ -169,7 +168,7 @@ class SegmentStore:
                 return segment, start
             segment.blocks.give_back(start)
             return None  # there is a gap: it is memory that is missing
-        name = self._prefix + _count.pack(next(self._names))
+        name = self._prefix + next(self._names).to_bytes(self._count_size, "big")
         try:
             segment = Segment(name, max(nbytes, SPARSE))
         except OSError:

@@ -24,8 +24,8 @@ from typing import (
     cast,
 )
 
+from actorlib._core.ids import BLOCK_KIND, kind_of
 from actorlib._shm.memory import (
-    BLOCK_ID,
     Settings,
 )
 from actorlib._shm.payload import (
@@ -315,7 +315,11 @@ class SegmentSharing:
                 raise ProtocolError(f"a table that makes no sense: {table!r}")
 
     def _may_show(self, name: bytes) -> bool:
-        return len(name) == NAME and name.startswith(self._maker or b"")
+        return (
+            len(name) == NAME
+            and kind_of(name) == BLOCK_KIND
+            and name.startswith(self._maker or b"")
+        )
 
     def close(self) -> None:
         """Closes the side socket; from here on nothing more is shown."""
@@ -380,6 +384,6 @@ def _segments_of(frame: Frame) -> list[bytes]:
         for field in frame[1:-1]
         if isinstance(field, list | tuple)
         for loan in cast("list[object]", field)
-        if isinstance(loan, bytes) and len(loan) == BLOCK_ID
+        if isinstance(loan, bytes) and kind_of(loan) == BLOCK_KIND
     ]
     return list(dict.fromkeys(names))

@@ -21,6 +21,14 @@ from __future__ import annotations
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
+from actorlib._core.ids import (
+    ACTOR_KIND,
+    BLOCK_KIND,
+    ID_SIZE,
+    KIND_AT,
+    OBJECT_KIND,
+    kind_of,
+)
 from actorlib._shm.payload import Shared, block_id
 from actorlib._wire.messages import (
     AT_ONCE,
@@ -78,13 +86,11 @@ from actorlib.exceptions import ProtocolError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ACTOR_ID: Final = 12
-OBJECT_ID: Final = 16
-BLOCK_ID: Final = block_id.size
+_SIZES: Final = {ACTOR_KIND: ID_SIZE, OBJECT_KIND: ID_SIZE, BLOCK_KIND: block_id.size}
+"""The bytes of the ids that may be lent, by kind."""
 
 _MOST = 1 << 63
 _SESSIONS = 1 << 32
-_LOANS = frozenset({ACTOR_ID, OBJECT_ID, BLOCK_ID})
 _PAYLOADS = frozenset({bytes, list, Shared})
 _LONGEST = 60
 
@@ -182,15 +188,16 @@ def _number(least: int, below: int) -> Type:
     )
 
 
-def _identity(nbytes: int, what: str) -> Type:
+def _identity(kind: int, what: str) -> Type:
     return Type(
-        f"the id of {what} ({nbytes} bytes)",
-        f"type(value) is bytes and len(value) == {nbytes}",
+        f"the id of {what} ({ID_SIZE} bytes)",
+        f"type(value) is bytes and len(value) == {ID_SIZE} "
+        f"and value[{KIND_AT}] == {kind}",
     )
 
 
-def _own(nbytes: int, what: str) -> Type:
-    name, test = _identity(nbytes, f"{what} that this worker makes")
+def _own(kind: int, what: str) -> Type:
+    name, test = _identity(kind, f"{what} that this worker makes")
     return Type(name, f"{test} and value.startswith(prefix)")
 
 
@@ -204,7 +211,11 @@ def _exactly(what: str, kind: type) -> Type:
 
 
 def _is_id(value: object) -> bool:
-    return type(value) is bytes and len(value) in _LOANS
+    return (
+        type(value) is bytes
+        and len(value) > KIND_AT
+        and len(value) == _SIZES.get(kind_of(value))
+    )
 
 
 def _are_loans(value: Any) -> bool:
@@ -300,10 +311,10 @@ _LENT = Type(
     "what is lent: None, or the ids of actors, objects and blocks",
     "value is None or _are_loans(value)",
 )
-_ACTOR = _identity(ACTOR_ID, "an actor")
-_OBJECT = _identity(OBJECT_ID, "an object")
-_OWN_ACTOR = _own(ACTOR_ID, "an actor")
-_OWN_OBJECT = _own(OBJECT_ID, "an object")
+_ACTOR = _identity(ACTOR_KIND, "an actor")
+_OBJECT = _identity(OBJECT_KIND, "an object")
+_OWN_ACTOR = _own(ACTOR_KIND, "an actor")
+_OWN_OBJECT = _own(OBJECT_KIND, "an object")
 _SAYS = Type("what may be said of a call", "value is None or _is_said(value)")
 
 _NAMES: Final[dict[str, Any]] = {
@@ -353,7 +364,7 @@ FRAMES: Final[dict[int, dict[str, Type]]] = {
         "asking": _RUNS_IF_ANY,
         "actor": Type(
             "the id of an actor, or empty for a function",
-            f"type(value) is bytes and len(value) in (0, {ACTOR_ID})",
+            f"(type(value) is bytes and not value) or ({_ACTOR.test})",
         ),
         "deadline": Type("a deadline, or None", "value is None or _is_deadline(value)"),
         "method": _TEXT,

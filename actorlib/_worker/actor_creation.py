@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import struct
 from typing import TYPE_CHECKING, Any, Protocol
 
-from actorlib._core.ids import ActorId
+from actorlib._core.ids import ACTOR_KIND, ActorId, new_id
 from actorlib._core.runtime_env import inherited, refuse_own
 from actorlib._wire.arguments import Arguments, Sharing
 from actorlib._wire.errors import dumped
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from actorlib._worker.pending import OrderedSender
     from actorlib._worker.refcount import LocalRefCount
     from actorlib._worker.startup import Start
-
-_count = struct.Struct(">I")
 
 
 class Link(Sharing, Protocol):
@@ -54,9 +51,9 @@ class ActorCreation:
         self._ids = itertools.count(1)
         self._definitions = Definitions(link)
 
-    def new_id(self) -> bytes:
+    def new_id(self, kind: int) -> bytes:
         """An id for something that this worker makes: an actor, or a group."""
-        return self._prefix + _count.pack(next(self._ids))
+        return new_id(self._prefix, kind, next(self._ids))
 
     def make(self, spec: ActorSpec) -> tuple[ActorId, HandlePin | None]:
         """Starts an actor, or finds who has its name: its id, or theirs."""
@@ -68,7 +65,7 @@ class ActorCreation:
         source, captured = definition.source, definition.loans or None
         face = _face(spec, self._heir(options))
         arguments = Arguments(link, name, spec.args, spec.kwargs)
-        actor = ActorId(self.new_id())
+        actor = ActorId(self.new_id(ACTOR_KIND))
 
         def frame() -> Frame:
             try:

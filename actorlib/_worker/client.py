@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from actorlib._core.current_call import running
 from actorlib._core.engine import ActorExit, ActorSpec, HandlePin, PendingCalls
+from actorlib._core.ids import BLOCK_KIND, prefix_of_kind
 from actorlib._wire.messages import (
     AT_ONCE,
     AWAIT,
@@ -114,7 +115,7 @@ class OwnerClient(ABC):
         self._pipe = pipe
         self.pending = PendingCalls()
         self.groups = GroupQuestions(self)
-        memory.belong(start.prefix, self, self.tidy)
+        memory.belong(prefix_of_kind(start.prefix, BLOCK_KIND), self, self.tidy)
 
     @abstractmethod
     def post(self, frame: Frame) -> None:
@@ -264,9 +265,9 @@ class OwnerClient(ABC):
         self.post((kind, ref.call, *fields))
         return ref
 
-    def new_id(self) -> bytes:
-        """An id for something that is made here."""
-        return self._making.new_id()
+    def new_id(self, kind: int) -> bytes:
+        """An id for something of a kind that is made here."""
+        return self._making.new_id(kind)
 
     def call(
         self,

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import struct
 import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from actorlib._core.ids import ObjectId
+from actorlib._core.ids import OBJECT_KIND, ObjectId, new_id
 from actorlib._core.object_ref import BorrowedRef, ObjectRef
 from actorlib._wire.arguments import (
     BorrowedRefs,
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from actorlib._worker.refcount import LocalRefCount
-
-_count = struct.Struct(">Q")
 
 
 class Link(Sharing, Protocol):
@@ -83,7 +80,7 @@ class Objects:
 
     def name(self) -> ObjectId:
         """An id for what a ref of this worker stands for."""
-        return ObjectId(self._prefix + _count.pack(next(self._names)))
+        return ObjectId(new_id(self._prefix, OBJECT_KIND, next(self._names)))
 
     def travel(self, ref: ObjectRef[Any]) -> tuple[object, ...]:
         """How a ref is pickled; the owner is told of it first."""

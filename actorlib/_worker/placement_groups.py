@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, final
 
 from actorlib._core.group_spec import GroupId, GroupSpec
+from actorlib._core.ids import GROUP_KIND
 from actorlib._wire.messages import GROUP
 from actorlib._wire.serialization import dump
 
@@ -21,8 +22,8 @@ class Pipe(Protocol):
         """Sends a frame that the owner answers."""
         ...
 
-    def new_id(self) -> bytes:
-        """An id for something that is made here."""
+    def new_id(self, kind: int) -> bytes:
+        """An id for something of a kind that is made here."""
         ...
 
     def wait_here(self, ref: ObjectRef[Any]) -> None:
@@ -45,7 +46,7 @@ class GroupQuestions:
 
     def reserve(self, spec: GroupSpec) -> GroupSpec:
         """Starts to reserve a group; see Reservations."""
-        spec = replace(spec, id=GroupId(self._pipe.new_id()))
+        spec = replace(spec, id=GroupId(self._pipe.new_id(GROUP_KIND)))
         ref = self._pipe.ask(GROUP, "reserve", dump(spec))
         if spec.name:  # it may be taken
             self._pipe.wait_here(ref)

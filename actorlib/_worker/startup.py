@@ -255,7 +255,7 @@ class Start:
         actor: Whose worker it is.
         name: The name of the actor's class.
         label: What the actor is called in messages.
-        prefix: The first eight bytes of the ids of actors that it creates.
+        prefix: The first eight bytes of the ids of what it makes.
         is_looped: Whether the actor needs an event loop.
         limits: How many calls run at once, by group; empty for the default.
         groups: The methods that are in a group, each with its name.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from actorlib._core.actor_options import ActorOptions
-from actorlib._core.ids import ActorId
+from actorlib._core.ids import ACTOR_KIND, GROUP_KIND, ActorId, kind_of
 from actorlib._core.interface import interface_of
 from actorlib._owner.actor_record import ActorRecord, ActorState, Registry
 from actorlib.accelerators.base import Lease
@@ -120,13 +120,14 @@ def test_new_id_when_random_is_seeded_alike_then_always_another(
     assert len(set(made)) == 5
 
 
-def test_new_id_when_made_then_twelve_bytes_that_begin_with_the_runtime(
+def test_new_id_when_made_then_it_says_which_runtime_and_what_it_is_of(
     registry: Registry,
 ) -> None:
     made = registry.new_id()
 
-    assert len(made) == 12
     assert made.startswith(b"run1")
+    assert kind_of(made) == ACTOR_KIND
+    assert kind_of(registry.new_group_id()) == GROUP_KIND
 
 
 def test_prefix_when_of_the_owner_then_its_ids_begin_with_it(

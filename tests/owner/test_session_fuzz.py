@@ -26,8 +26,16 @@ from actorlib._core.actor_options import ActorOptions
 from actorlib._core.engine import find_engine
 from actorlib._core.function_options import FunctionOptions
 from actorlib._core.group_spec import GroupId, GroupSpec
+from actorlib._core.ids import (
+    ACTOR_KIND,
+    BLOCK_KIND,
+    GROUP_KIND,
+    OBJECT_KIND,
+    kind_of,
+    new_id,
+)
 from actorlib._core.interface import face_of
-from actorlib._shm.payload import block_id
+from actorlib._shm.payload import NAME, block_id
 from actorlib._wire import worker_messages
 from actorlib._wire.codec import encode
 from actorlib._wire.messages import (
@@ -278,7 +286,7 @@ class Street:
         await self.neighbour
         self.beside = self.launcher.workers[-1]
         # One object of the neighbour's, and a call of its that nobody answers.
-        name = self.beside.prefix + bytes(8)
+        name = new_id(self.beside.prefix, OBJECT_KIND, 0)
         self.beside.send((OBJECT_ANNOUNCE, name, 0))
         await self.neighbour.work.remote(1)
 
@@ -374,26 +382,29 @@ class Street:
             for frame in worker.frames
             for loan in (frame[3] if frame[0] == CALL else None) or ()
         ]
-        blocks = [loan for loan in lent if len(loan) == worker_messages.BLOCK_ID] or [
-            bytes(20)
+        blocks = [loan for loan in lent if kind_of(loan) == BLOCK_KIND] or [
+            block_id.pack(new_id(bytes(8), BLOCK_KIND, 0), 0)
         ]
-        objects = [loan for loan in lent if len(loan) == 16] or [bytes(16)]
-        group = own + b"grp."
+        objects = [loan for loan in lent if kind_of(loan) == OBJECT_KIND] or [
+            new_id(bytes(8), OBJECT_KIND, 0)
+        ]
+        segments = [new_id(prefix, BLOCK_KIND, 0) for prefix in (own, other)]
+        group = new_id(own, GROUP_KIND, 1)
         self._known = {
-            "own actor": lambda n: own + bytes([0, 0, 0, n]),
+            "own actor": lambda n: new_id(own, ACTOR_KIND, n),
             "neighbour": lambda _: hold_of(self.neighbour).actor_id,
             "itself": lambda _: worker.setup["actor"],
-            "nobody": lambda n: bytes([n]) * 12,
-            "own object": lambda n: own + bytes(7) + bytes([n]),
-            "neighbour's object": lambda _: other + bytes(8),
+            "nobody": lambda n: new_id(bytes([n]) * 8, ACTOR_KIND, n),
+            "own object": lambda n: new_id(own, OBJECT_KIND, n),
+            "neighbour's object": lambda _: new_id(other, OBJECT_KIND, 0),
             "owner's object": lambda n: objects[n % len(objects)],
-            "nothing": lambda n: bytes([n]) * 16,
-            "own block": lambda n: block_id.pack(own + bytes(4), n * 4096),
-            "neighbour's block": lambda n: block_id.pack(other + bytes(4), n * 4096),
+            "nothing": lambda n: new_id(bytes([n]) * 8, OBJECT_KIND, n),
+            "own block": lambda n: block_id.pack(segments[0], n * 4096),
+            "neighbour's block": lambda n: block_id.pack(segments[1], n * 4096),
             "lent block": lambda n: blocks[n % len(blocks)],
-            "own segment": lambda _: own + bytes(4),
-            "neighbour's segment": lambda _: other + bytes(4),
-            "lent segment": lambda _: blocks[0][:12],
+            "own segment": lambda _: segments[0],
+            "neighbour's segment": lambda _: segments[1],
+            "lent segment": lambda _: blocks[0][:NAME],
             "open call": lambda _: calls[0],
             "open stream": lambda _: calls[-1],
             "link call": lambda n: self.beside.session * LINKED + n,

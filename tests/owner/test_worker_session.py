@@ -17,6 +17,7 @@ import actorlib
 from actorlib._api.actor_handle import hold_of
 from actorlib._core.actor_options import ActorOptions
 from actorlib._core.engine import find_engine
+from actorlib._core.ids import ACTOR_KIND, BLOCK_KIND, OBJECT_KIND, new_id
 from actorlib._core.interface import face_of
 from actorlib._processes.launcher import ProcessExit
 from actorlib._shm.payload import block_id
@@ -158,7 +159,7 @@ async def street() -> AsyncGenerator[Street]:
         ((OBJECT_ANNOUNCE, 5, 0), "'object'"),
         ((OBJECT_PUT, bytes(16), True, None, b""), "'object'"),
         ((CALL_DEFERRED, 1, 0, b"", (1.0, 2.0), "f"), "'deadline'"),
-        ((RELEASE_REFS, bytes(12), 1), "gives back 1 loans"),
+        ((RELEASE_REFS, new_id(bytes(8), ACTOR_KIND, 1), 1), "gives back 1 loans"),
         ((RUN, 1, 0, 7, b"", None, None, b""), "function 7 .* was never told of"),
         ((GROUP, 1, "reserve", b"?"), "in the place of GroupSpec"),
         ((GROUP, 1, "reserve", b"\x80\x05c"), "cannot be loaded"),
@@ -223,7 +224,7 @@ async def test_said_of_a_call_when_it_makes_no_sense_then_its_target_lives(
 async def test_block_when_it_is_anothers_and_was_not_lent_then_its_maker_keeps_it(
     street: Street,
 ) -> None:
-    segment = street.beside.prefix + bytes(4)
+    segment = new_id(street.beside.prefix, BLOCK_KIND, 1)
     before = len(street.beside.frames)
     told = await street.refuses(
         (CALL_ACTOR, 1, 0, street.target, "work", (block_id.pack(segment, 0),), NOTHING)
@@ -252,7 +253,7 @@ async def test_link_when_there_is_none_then_nobody_is_told_of_it(
 async def test_object_when_its_error_is_none_that_loads_then_who_waits_is_told(
     street: Street, error: Any
 ) -> None:
-    mine = street.worker.prefix + bytes(8)
+    mine = new_id(street.worker.prefix, OBJECT_KIND, 1)
     street.worker.send((OBJECT_ANNOUNCE, mine, 0))
     await street.round()
     wanted = street.engine.lives.objects.borrow(cast("Any", mine))
@@ -287,7 +288,7 @@ def _face(**changes: Any) -> bytes:
 async def test_made_actor_when_its_options_make_no_sense_then_it_is_never_born(
     street: Street,
 ) -> None:
-    mine = street.worker.prefix + bytes(4)
+    mine = new_id(street.worker.prefix, ACTOR_KIND, 1)
     told = await street.refuses((CREATE, 0, mine, None, b"", _face(num_gpus="all")))
     assert "options that make no sense" in told
     assert len(street.engine.lives.by_id) == 2
@@ -296,7 +297,7 @@ async def test_made_actor_when_its_options_make_no_sense_then_it_is_never_born(
 async def test_made_actor_when_it_is_made_twice_then_it_is_refused(
     street: Street,
 ) -> None:
-    mine = street.worker.prefix + bytes(4)
+    mine = new_id(street.worker.prefix, ACTOR_KIND, 1)
     made = (CREATE, 0, mine, None, b"", _face())
     assert "is made a second time" in await street.refuses(made, made)
 
@@ -305,7 +306,7 @@ async def test_made_actor_when_it_is_made_twice_then_it_is_refused(
 async def test_made_actor_when_its_arguments_fail_with_anything_then_it_is_dead(
     street: Street, error: Any
 ) -> None:
-    mine = street.worker.prefix + bytes(4)
+    mine = new_id(street.worker.prefix, ACTOR_KIND, 1)
     street.worker.send((CREATE, 0, mine, None, b"", _face()))
     await street.round()
     life = street.engine.lives.by_id[cast("Any", mine)]

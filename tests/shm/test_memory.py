@@ -284,7 +284,7 @@ def test_threads_when_they_share_at_once_then_no_block_is_given_twice(
 @pytest.mark.parametrize(
     "lie",
     [
-        {"segment": b"x" * 12},
+        {"segment": b"x" * 16},
         {"segment": 3},
         {"segment": None},
         {"start": -PAGE},
@@ -316,7 +316,7 @@ def test_free_when_the_block_is_nobody_s_then_an_error(
     make: Callable[..., One],
 ) -> None:
     for one in (make(0), make()):
-        for block in (b"", b"x" * 20, 3, block_id.pack(b"maker...\0\0\0\1", 0)):
+        for block in (b"", b"x" * 24, 3, block_id.pack(b"maker...\0\0\0\0\0\0\0\1", 0)):
             with pytest.raises((ProtocolError, LookupError)):
                 one.memory.free(cast("bytes", block))
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actorlib._shm.allocator import PAGE, whole_pages
-from actorlib._shm.payload import block_id
+from actorlib._shm.payload import NAME, block_id
 from actorlib._shm.segments import Budget
 from actorlib._shm.store import SegmentStore
 from actorlib.exceptions import ProtocolError
@@ -80,7 +80,7 @@ def test_take_when_a_value_is_larger_than_a_segment_then_it_has_its_own(
     with opened(64 * MIB) as store:
         first, second = taken(store, MIB // 2), taken(store, 3 * MIB)
 
-        assert first[:12] != second[:12]
+        assert first[:NAME] != second[:NAME]
         assert len(store._segments) == 2
 
 
@@ -126,9 +126,9 @@ def test_block_when_this_process_looks_at_it_then_it_is_not_used_again(
 @pytest.mark.parametrize(
     "block",
     [
-        block_id.pack(PREFIX + b"\0\0\0\1", PAGE),
-        block_id.pack(PREFIX + b"\0\0\0\2", 0),
-        block_id.pack(b"x" * 12, 0),
+        block_id.pack(PREFIX + b"\0\0\0\0\0\0\0\1", PAGE),
+        block_id.pack(PREFIX + b"\0\0\0\0\0\0\0\2", 0),
+        block_id.pack(b"x" * NAME, 0),
     ],
 )
 def test_free_when_there_is_no_such_block_then_an_error(block: bytes) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from helpers.turns import in_time
 
+from actorlib._core.ids import ACTOR_KIND, BLOCK_KIND, new_id, prefix_of_kind
 from actorlib._shm.memory import Memory, Settings, shared
 from actorlib._shm.payload import Shared
 from actorlib._shm.segments import Budget, Segment
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
 OWNER, WORKER = b"owner...", b"worker.."
+OWN, THEIRS = (new_id(maker, BLOCK_KIND, 1) for maker in (OWNER, WORKER))
 MIB = 1 << 20
 LINUX = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="looks at /proc")
 
@@ -46,7 +48,7 @@ def memory(prefix: bytes) -> Memory:
     made = Memory()
     made.settings = Settings(share_above=1)
     made.budget = Budget(64 * MIB)
-    made.belong(prefix, Nobody())
+    made.belong(prefix_of_kind(prefix, BLOCK_KIND), Nobody())
     return made
 
 
@@ -100,7 +102,7 @@ async def admitted(two: Two) -> None:
     two.owner.begin(two.near, 1)
     two.channel.send((1, "go"))
     assert await asyncio.to_thread(two.pipe.begin) == [(1, "go")]
-    two.worker.memory.belong(WORKER, Nobody())
+    two.worker.memory.belong(prefix_of_kind(WORKER, BLOCK_KIND), Nobody())
 
 
 def give(two: Two, fd: int) -> None:
@@ -164,7 +166,7 @@ async def test_descriptor_when_the_side_socket_takes_none_then_the_pipe_takes_th
     two: Two, how: str
 ) -> None:
     if how == "none":  # as when this process may not open any more files
-        two.owner.memory.belong(OWNER, Nobody())
+        two.owner.memory.belong(prefix_of_kind(OWNER, BLOCK_KIND), Nobody())
     else:
         await admitted(two)
     if how == "full":
@@ -351,15 +353,15 @@ async def test_pipe_when_it_closes_then_descriptors_that_nobody_asked_for_are_cl
 
 
 LIES: list[tuple[Any, ...]] = [
-    ({"show": WORKER + b"0001", "size": MIB},),  # without a descriptor
+    ({"show": THEIRS, "size": MIB},),  # without a descriptor
     ({"show": 3, "size": MIB},),
-    ({"free": OWNER + b"\0" * 12},),
-    ({"gone": WORKER + b"0001"},),
+    ({"free": new_id(OWNER, BLOCK_KIND, 0) + bytes(8)},),
+    ({"gone": THEIRS},),
     ({"slot": 0, "limit": 1 << 60, "settings": (1, True)},),
     ({},),
     ({"a": 1},),
-    (RESULT, 7, None, {"segment": WORKER + b"0001", "start": 0, "sizes": (1,)}),
-    (RESULT, 7, None, {"segment": OWNER + b"0001", "start": 0, "sizes": (1,)}),
+    (RESULT, 7, None, {"segment": THEIRS, "start": 0, "sizes": (1,)}),
+    (RESULT, 7, None, {"segment": OWN, "start": 0, "sizes": (1,)}),
     (RESULT, 7, None, {}),
 ]
 
@@ -379,12 +381,16 @@ async def test_worker_when_its_table_lies_then_it_is_lost_and_the_owner_is_not(
     assert two.owner.memory.budget.limit == 64 * MIB
 
 
-@pytest.mark.parametrize("what", ["other", "small", "cut", "socket", "twice", "loans"])
+@pytest.mark.parametrize(
+    "what", ["other", "actor", "small", "cut", "socket", "twice", "loans"]
+)
 async def test_worker_when_it_shows_what_it_may_not_then_it_is_lost(
     two: Two, what: str
 ) -> None:
     await admitted(two)
-    name = (b"another." if what == "other" else WORKER) + b"0001"
+    maker = b"another." if what == "other" else WORKER
+    kind = ACTOR_KIND if what == "actor" else BLOCK_KIND
+    name = new_id(maker, kind, 1)
     segment = Segment(name, MIB)
     table = {"show": name, "size": segment.size}
     loose = os.memfd_create("loose", os.MFD_ALLOW_SEALING)
@@ -415,7 +421,7 @@ async def test_worker_when_it_shows_what_it_may_not_then_it_is_lost(
 async def test_worker_when_its_side_socket_is_not_as_told_then_it_is_lost(
     two: Two, what: str
 ) -> None:
-    segment = Segment(WORKER + b"0001", MIB)
+    segment = Segment(THEIRS, MIB)
     if what != "before the allowance":
         await admitted(two)
         side = two.worker._side

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actorlib._core.ids import ACTOR_KIND, BLOCK_KIND, GROUP_KIND, OBJECT_KIND, new_id
+from actorlib._shm.payload import block_id
 from actorlib._wire import messages
 from actorlib._wire.messages import (
     BLOCKED,
@@ -36,10 +38,10 @@ from actorlib._wire.worker_messages import FRAMES, check
 from actorlib.exceptions import ProtocolError
 
 PREFIX = bytes(8)
-ACTOR = b"other..." + bytes(4)
-OWN = PREFIX + bytes(4)
-OBJECT = PREFIX + bytes(8)
-BLOCK = PREFIX + bytes(12)
+ACTOR = new_id(b"other...", ACTOR_KIND, 1)
+OWN = new_id(PREFIX, ACTOR_KIND, 1)
+OBJECT = new_id(PREFIX, OBJECT_KIND, 1)
+BLOCK = block_id.pack(new_id(PREFIX, BLOCK_KIND, 1), 0)
 SAID = {
     "batch": (1, 0),
     "deadline": (12.5, 3, ""),
@@ -114,7 +116,7 @@ def test_check_when_a_frame_is_one_that_workers_send_then_it_passes(frame: Any) 
         ((CALL_ACTOR, 1, -1, ACTOR, "work", None, b""), "'asking'"),
         (
             (CALL_ACTOR, 1, 0, OBJECT, "work", None, b""),
-            r"the id of an actor \(12 bytes\)",
+            r"the id of an actor \(16 bytes\)",
         ),
         ((CALL_DEFERRED, 1, 0, ACTOR, (1.0, 2.0), "work"), "'deadline'"),
         ((CALL_DEFERRED, 1, 0, ACTOR, (float("nan"), 2.0, ""), "work"), "'deadline'"),
@@ -123,10 +125,15 @@ def test_check_when_a_frame_is_one_that_workers_send_then_it_passes(frame: Any) 
         ((BLOCKED, 1, [1], 1), "'calls'"),
         ((CREATE, 0, ACTOR, None, b"", b""), "an actor that this worker makes"),
         (
-            (OBJECT_ANNOUNCE, b"other..." + bytes(8), 0),
+            (OBJECT_ANNOUNCE, new_id(b"other...", OBJECT_KIND, 1), 0),
             "an object that this worker makes",
         ),
+        ((OBJECT_ANNOUNCE, OWN, 0), "'object'"),
         ((OBJECT_ANNOUNCE, 5, 0), "'object'"),
+        ((RELEASE_REFS, OBJECT + bytes(8), 1), "'loan' .* the id of what was lent"),
+        ((RELEASE_REFS, BLOCK[:16], 1), "'loan' .* the id of what was lent"),
+        ((RELEASE_REFS, new_id(PREFIX, GROUP_KIND, 1), 1), "'loan'"),
+        ((RELEASE_REFS, b"", 1), "'loan'"),
         ((OBJECT_PUT, OBJECT, 1, None, b""), "'is_good'"),
         ((RELEASE_REFS, ACTOR, 0), "'count'"),
         ((GROUP, 1, "drop", b""), "'verb'"),
