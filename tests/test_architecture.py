@@ -1,0 +1,56 @@
+"""What the documents say of the code is true: paths, rooms, arrows, the index."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from test_house import ROOMS
+
+ROOT = Path(__file__).parents[1]
+DECISIONS = ROOT / "docs" / "decisions"
+PAGES = [ROOT / "ARCHITECTURE.md", *sorted(DECISIONS.glob("*.md"))]
+RECORDS = [page for page in PAGES if page.name[0].isdigit()]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_page_when_it_names_a_path_then_that_is_there(page: Path) -> None:
+    quoted = re.findall(r"`([^`\s]+)`", page.read_text(encoding="utf-8"))
+    paths = [q for q in quoted if q.endswith(".py") or re.fullmatch(r"[\w/]+/", q)]
+
+    absent = [
+        p for p in paths if not any((ROOT / r / p).exists() for r in ("", "actorlib"))
+    ]
+
+    assert absent == []
+
+
+def test_rooms_when_listed_then_their_arrows_are_those_of_the_house() -> None:
+    text = PAGES[0].read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| .* \| ?([^|]*)\|$", text, re.MULTILINE)
+    said = {room: set(re.findall(r"`(\w+)`", arrows)) for room, arrows in rows}
+
+    assert said == {
+        room or "actorlib": {*arrows.split()} - {"exceptions"}
+        for room, arrows in ROOMS.items()
+    }
+
+
+def test_records_when_listed_then_the_index_has_every_title() -> None:
+    index = (DECISIONS / "README.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\* \[(\d{4})\]\((.+\.md)\) (.+)$", index, re.MULTILINE)
+
+    assert [(name, f"# {number}. {title}") for number, name, title in listed] == [
+        (page.name, page.read_text(encoding="utf-8").partition("\n")[0])
+        for page in RECORDS
+    ]
+    assert [page.name[:4] for page in RECORDS] == [
+        f"{number:04}" for number in range(1, len(RECORDS) + 1)
+    ]
+
+
+def test_links_when_followed_then_they_are_there() -> None:
+    for page in PAGES:
+        links = re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8"))
+        assert [link for link in links if not (page.parent / link).exists()] == []
