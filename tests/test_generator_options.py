@@ -16,6 +16,7 @@ from actorlib import ObjectRefGenerator
 from actorlib._core.call_options import CallOptions
 from actorlib._core.flow_control import UNREAD, Bounds
 from actorlib._core.interface import interface_of
+from actorlib._core.object_ref import bind
 from actorlib._core.stream_reader import StreamReader
 from actorlib._wire.errors import load
 from actorlib._wire.serialization import encode
@@ -53,7 +54,7 @@ async def reading(
 ) -> StreamReader:
     loop = asyncio.get_running_loop()
     made = StreamReader(loop, engine, bounds, is_detached=is_detached)
-    made.bind(engine, 7)
+    bind(made, engine, 7)
     engine._refs[7] = made.completed  # it knows of the call
     return made
 

@@ -283,7 +283,7 @@ async def test_ref_when_it_belongs_to_another_runtime_then_it_is_refused(
 ) -> None:
     del runtime
     ref = actorlib.put([1])
-    ref.object_id = bytes(16)
+    ref._object_id = bytes(16)
 
     with pytest.raises(TypeError, match="belongs to another runtime"):
         holder().keep.remote([ref])

@@ -63,6 +63,7 @@ from actorlib._core.interface import (
 )
 from actorlib._core.object_ref import (
     ObjectRef,
+    bind,
     replier_of,
     watch,
 )
@@ -107,12 +108,14 @@ _STAYS = "what a queue gives waits in one process: await it, and send what comes
 class Reply(ObjectRef[R]):
     """What a queue answers; an item is loaded by who takes it, and returned if nobody.
 
-    Attributes:
+    Args:
+        desk: Who asks the queue's actor.
         under: The ref of the call to the queue's actor.
         refusal: What it fails with if the answer is a no.
+        many: Whether the answer is a list of items.
     """
 
-    __slots__ = ("_desk", "_items", "_many", "_trouble", "_value", "refusal", "under")
+    __slots__ = ("_desk", "_items", "_many", "_refusal", "_trouble", "_under", "_value")
 
     def __init__(
         self,
@@ -123,18 +126,18 @@ class Reply(ObjectRef[R]):
         many: bool,
     ) -> None:
         super().__init__(loop=under.get_loop())
-        self.under = under
-        self.refusal = refusal
+        self._under = under
+        self._refusal = refusal
         self._desk = desk
         self._many = many
         self._items: list[Any] | None = None
         self._value: Any = None
         self._trouble: SerializationError | None = None
 
-    def settle(self, answer: Any) -> None:
+    def _settle(self, answer: Any) -> None:
         """Takes the answer of the queue's actor."""
         if answer is None or answer is False:
-            self.set_exception(self.refusal())
+            self.set_exception(self._refusal())
             return
         if answer is not True:
             self._items = answer if self._many else [answer]
@@ -172,6 +175,11 @@ class Reply(ObjectRef[R]):
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError("what a queue gives is awaited before it travels")
+
+
+def _under(reply: Reply[Any]) -> ObjectRef[Any]:
+    """The ref of the call to the queue's actor behind what a queue gave."""
+    return reply._under  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
 
 
 class QueueClient:
@@ -228,8 +236,9 @@ class QueueClient:
         return self._asked(number, reply)
 
     def _asked(self, number: int, reply: Reply[R]) -> Reply[R]:
-        reply.bind(self, number)
-        watch(reply.under, partial(self._answered, number, reply.under))
+        bind(reply, self, number)
+        under = _under(reply)
+        watch(under, partial(self._answered, number, under))
         return reply
 
     def look(self, method: str) -> ObjectRef[Any]:
@@ -277,7 +286,7 @@ class QueueClient:
             return
         with suppress(InvalidStateError):  # another thread cancels it right now
             if error is None:
-                reply.settle(asked.result())
+                reply._settle(asked.result())  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
                 return
             reply.set_exception(error)
             if isinstance(error, ActorDiedError) and error.exit.cause == "asked":
@@ -331,7 +340,7 @@ class QueueClient:
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
         """Calls back once when it is done; see Replier."""
-        replier_of(cast("Reply[Any]", ref).under).watch(ref, then)
+        replier_of(_under(cast("Reply[Any]", ref))).watch(ref, then)
 
     def name(self) -> bytes:
         """Refuses: nobody else can speak of it; see Replier."""
@@ -346,7 +355,7 @@ class QueueClient:
         """Blocks this thread until it is done; see Replier."""
         refuse_loop(ref)
         given = ref.refs if isinstance(ref, Several) else (ref,)
-        under = next(reply.under for reply in given if isinstance(reply, Reply))
+        under = next(_under(reply) for reply in given if isinstance(reply, Reply))
         replier_of(under).wait(ref, timeout)
 
 

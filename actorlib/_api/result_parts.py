@@ -5,7 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from actorlib._core.object_ref import ObjectRef, ResultOwner, called, replier_of
+from actorlib._core.object_ref import (
+    ObjectRef,
+    ResultOwner,
+    bind,
+    called,
+    give_up,
+    replier_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,7 +31,7 @@ def parted(ref: ObjectRef[Any], count: int, where: str) -> list[ObjectRef[Any]]:
     parts: list[ObjectRef[Any]] = [ObjectRef(loop=ref.get_loop()) for _ in range(count)]
     replier = _Parts(replier_of(ref), ref)
     for part in parts:
-        part.bind(replier, 0)
+        bind(part, replier, 0)
     ref.add_done_callback(partial(_part, parts, where))
     return parts
 
@@ -52,7 +59,7 @@ def collected(
     ]
     replier = _Parts(items, whole)
     for part in parts:
-        part.bind(replier, 0)
+        bind(part, replier, 0)
     _Collector(items, parts, where).look()
     return parts if count > 1 else next(iter(parts), None)
 
@@ -177,7 +184,7 @@ def _part(parts: Sequence[ObjectRef[Any]], where: str, ref: ObjectRef[Any]) -> N
     if ref.cancelled():
         for part in parts:
             if not part.done():
-                part.give_up()
+                give_up(part)
         return
     error = ref.exception() or _fault(ref.result(), len(parts), where)
     for place, part in enumerate(parts):

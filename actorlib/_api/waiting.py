@@ -17,7 +17,14 @@ from functools import partial
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 from actorlib._core.loop_thread import OTHER_LOOP, home_of
-from actorlib._core.object_ref import BorrowedRef, ObjectRef, loosen, replier_of, wake
+from actorlib._core.object_ref import (
+    BorrowedRef,
+    ObjectRef,
+    ask_for,
+    loosen,
+    replier_of,
+    wake,
+)
 from actorlib._core.stream_reader import ObjectRefGenerator, reading_of
 from actorlib._core.validation import count, seconds
 
@@ -449,7 +456,7 @@ class _Enough(Several):
         ask(refs)
 
     @property
-    def awaited(self) -> tuple[tuple[int, ...], int]:
+    def _awaited(self) -> tuple[tuple[int, ...], int]:
         """The calls of those that are not done, and how many of them have to be."""
         calls = [ref.call for ref in self.refs if not ref.done()]
         missing = self._number - (len(self.refs) - len(calls))
@@ -492,7 +499,7 @@ class _All(Several):
         return self.refs[at].call if at < len(self.refs) else 0
 
     @property
-    def awaited(self) -> tuple[tuple[int, ...], int]:
+    def _awaited(self) -> tuple[tuple[int, ...], int]:
         """The calls of those that are not done: all of them, unless one fails."""
         calls = tuple(ref.call for ref in self.refs if not ref.done())
         return (calls, len(calls)) if all(calls) else ((), 0)
@@ -535,7 +542,7 @@ def ask(refs: Iterable[ObjectRef[Any]]) -> None:
     """Asks for the values of those that came from elsewhere: none comes unasked."""
     for ref in refs:
         if isinstance(ref, BorrowedRef):
-            ref.ask()
+            ask_for(ref)
 
 
 def has_loop(ref: asyncio.Future[Any]) -> bool:

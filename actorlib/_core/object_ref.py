@@ -144,15 +144,7 @@ else:
 _OF_ENGINES = frozenset(
     {
         "asked",
-        "awaited",
-        "bind",
         "call",
-        "first",
-        "give_up",
-        "kept",
-        "named",
-        "object_id",
-        "reader",
         "set_exception",
         "set_result",
     }
@@ -167,39 +159,32 @@ class ObjectRef(_Future[R]):
     while ``gather``, and ``wait_for`` of Python 3.11, cancel the ref and its call with
     themselves, as they do with any future: ``asyncio.shield(ref)`` keeps it.
 
-    Attributes:
-        call: The engine's number for the call.
-        kept: The value as it came, and what is in it; only if it lies in shared memory.
-        object_id: What it is called in every process; only if somebody has asked.
-        asked: What was called, its ``str`` for messages; only where its replier does
-            not keep that.
-        first: What the first wait on its own loop waits for, if there is one.
-        reader: The generator whose whole call it is; who waits for it reads on.
     """
 
-    __slots__ = ("_engine", "asked", "call", "kept", "object_id")
+    __slots__ = ("_engine", "_kept", "_object_id", "asked", "call")
 
     call: int
-    kept: tuple[Any, Collection[bytes] | None]
-    object_id: bytes
+    """The engine's number for the call."""
     asked: object
+    """What was called, its ``str`` for messages, where its replier keeps no table."""
     _engine: ResultOwner
+    _kept: tuple[Any, Collection[bytes] | None]
+    """The value as it came, and what is in it; only if it lies in shared memory."""
+    _object_id: bytes
+    """What it is called in every process; only if somebody has asked."""
     # No slot: few are awaited themselves, and none pays for it before.
-    first: asyncio.Future[None] | None = None
-    reader: object = None
+    _first: asyncio.Future[None] | None = None
+    """What the first wait on its own loop waits for, if there is one."""
+    _reader: object = None
+    """The generator whose whole call it is; who waits for it reads on."""
 
     @property
-    def awaited(self) -> tuple[tuple[int, ...], int]:
+    def _awaited(self) -> tuple[tuple[int, ...], int]:
         """Calls, and how many of them have to be answered until it is done.
 
         No calls if the engine does not know that by their numbers.
         """
         return ((self.call,), 1) if self.call else ((), 0)
-
-    def bind(self, engine: ResultOwner, call: int) -> None:
-        """Tells the ref who will fill it, and by which number it is called there."""
-        self._engine = engine
-        self.call = call
 
     def __await__(self) -> Generator[Any, None, R]:
         """Waits for the result.
@@ -215,9 +200,9 @@ class ObjectRef(_Future[R]):
             undo: Callable[[object], None] | None = None
             if loop is not self.get_loop():
                 waiter, undo = self._from_afar(loop)
-            elif self.first is None:
+            elif self._first is None:
                 # Woken as the ref is filled, and not by a callback one turn later.
-                waiter = self.first = loop.create_future()
+                waiter = self._first = loop.create_future()
             else:
                 waiter = loop.create_future()
                 undo = partial(wake, waiter)
@@ -227,8 +212,8 @@ class ObjectRef(_Future[R]):
             except asyncio.CancelledError:
                 if undo is not None:
                     self.remove_done_callback(undo)
-                elif self.first is waiter:
-                    self.first = None
+                elif self._first is waiter:
+                    self._first = None
                 loosen((self,))
                 # The traceback keeps this frame, and the frame would keep the ref.
                 del self
@@ -240,20 +225,14 @@ class ObjectRef(_Future[R]):
     def set_result(self, result: R, /) -> None:
         """Fills the ref; see asyncio.Future."""
         _future.set_result(self, result)
-        if self.first is not None:
-            wake(self.first)
+        if self._first is not None:
+            wake(self._first)
 
     def set_exception(self, exception: type | BaseException, /) -> None:
         """Fails the ref; see asyncio.Future."""
         _future.set_exception(self, exception)
-        if self.first is not None:
-            wake(self.first)
-
-    def give_up(self, msg: Any | None = None) -> None:
-        """Makes the ref cancelled, and leaves the call to whoever asks that."""
-        _future.cancel(self, msg)
-        if self.first is not None:
-            wake(self.first)
+        if self._first is not None:
+            wake(self._first)
 
     def _from_afar(
         self, loop: asyncio.AbstractEventLoop
@@ -319,7 +298,7 @@ class ObjectRef(_Future[R]):
             stop(self.call, recursive=recursive)
         elif self._engine.cancel(self.call, recursive=recursive):
             return True  # it is told when it has ended
-        self.give_up(msg)
+        give_up(self, msg)
         return True
 
     def get(self, timeout: float | None = None) -> R:
@@ -365,15 +344,7 @@ class ObjectRef(_Future[R]):
 
     def hex(self) -> str:
         """What it is called in every process, in hex."""
-        return self.named().hex()
-
-    def named(self) -> bytes:
-        """What it is called in every process."""
-        try:
-            return self.object_id
-        except AttributeError:
-            self.object_id = self._engine.name()
-            return self.object_id
+        return object_id_of(self).hex()
 
     def __repr__(self) -> str:
         """Its state, and while it is pending which call it is of, if that is known."""
@@ -422,28 +393,25 @@ class ObjectRef(_Future[R]):
 
 
 class BorrowedRef(ObjectRef[R]):
-    """A ref that came from another process; its value comes when it is wanted.
+    """A ref that came from another process; its value comes when it is wanted."""
 
-    Attributes:
-        want: Asks for the value, once.
-        revoke: Cancels the call that it is the result of.
-    """
+    __slots__ = ("_revoke", "_want")
 
-    __slots__ = ("revoke", "want")
-
-    want: Callable[[], None] | None
-    revoke: Callable[[], None]
+    _want: Callable[[], None] | None
+    """Asks for the value, once."""
+    _revoke: Callable[[], None]
+    """Cancels the call that it is the result of."""
 
     def add_done_callback(
         self, fn: Callable[[Self], object], /, *, context: Context | None = None
     ) -> None:
         """Calls back when it is done, and asks for its value; see asyncio.Future."""
-        self.ask()
+        ask_for(self)
         super().add_done_callback(fn, context=context)
 
     def get(self, timeout: float | None = None) -> R:
         """Blocks this thread until the result is there; see ObjectRef."""
-        self.ask()
+        ask_for(self)
         return super().get(timeout)
 
     def cancel(
@@ -451,19 +419,13 @@ class BorrowedRef(ObjectRef[R]):
     ) -> bool:
         """Cancels the call that it is the result of, and what that has called."""
         if not self.done() and not force:
-            at_home(self, self.revoke)
+            at_home(self, self._revoke)
         return super().cancel(msg, recursive=recursive, force=force)
-
-    def ask(self) -> None:
-        """Asks for the value, if nobody has."""
-        want, self.want = self.want, None
-        if want is not None:
-            at_home(self, want)
 
     def __await__(self) -> Generator[Any, None, R]:
         """Waits for the result, and asks for it; see ObjectRef."""
         if not self.done():
-            self.ask()
+            ask_for(self)
         return super().__await__()
 
 
@@ -485,6 +447,91 @@ def be_known_by_home() -> None:
 def _known_as(ref: ObjectRef[Any]) -> bool | None:
     """What asyncio knows a future by; None is none."""
     return False if asyncio._get_running_loop() is ref.get_loop() else None  # noqa: SLF001  # it is for loops to look at
+
+
+# What engines do with refs, out of the sight of users.
+
+
+class Numbered(Protocol):
+    """What an engine knows by the number of a call: a ref, or a stream."""
+
+    call: int
+    _engine: ResultOwner
+
+
+def bind(ref: Numbered, engine: ResultOwner, call: int) -> None:
+    """Tells a ref who will fill it, and by which number it is called there."""
+    ref._engine = engine  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+    ref.call = call
+
+
+def give_up(ref: ObjectRef[Any], msg: Any | None = None) -> None:
+    """Makes a ref cancelled, and leaves the call to whoever asks that."""
+    _future.cancel(ref, msg)
+    first = ref._first  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+    if first is not None:
+        wake(first)
+
+
+def keep(ref: ObjectRef[Any], payload: Any, loans: Collection[bytes] | None) -> None:
+    """Keeps the value of a ref as it came, for passing it on.
+
+    Args:
+        ref: The ref.
+        payload: The value.
+        loans: What is in it and counted.
+    """
+    ref._kept = payload, loans  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+
+
+def kept_of(ref: ObjectRef[Any]) -> tuple[Any, Any] | None:
+    """The value of a ref as it came, and what is in it, if that was kept."""
+    return getattr(ref, "_kept", None)
+
+
+def object_id_of(ref: ObjectRef[Any]) -> bytes:
+    """What a ref is called in every process."""
+    try:
+        return ref._object_id  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+    except AttributeError:
+        made = ref._object_id = replier_of(ref).name()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # likewise
+        return made
+
+
+def read_by(ref: ObjectRef[Any], reader: object) -> None:
+    """Makes the ref of a whole call keep its generator: who waits for it reads on."""
+    ref._reader = reader  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+
+
+def awaited_by(ref: ObjectRef[Any]) -> tuple[tuple[int, ...], int]:
+    """Calls, and how many of them have to be answered until a ref is done."""
+    return ref._awaited  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+
+
+def borrow(
+    ref: BorrowedRef[Any],
+    want: Callable[[], None],
+    revoke: Callable[[], None],
+    object_id: bytes | None = None,
+) -> None:
+    """Tells a ref that came from elsewhere how to get its value.
+
+    Args:
+        ref: The ref.
+        want: Asks for the value; called once.
+        revoke: Cancels the call that it is the result of.
+        object_id: What it is called in every process, if that is known.
+    """
+    ref._want, ref._revoke = want, revoke  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+    if object_id is not None:
+        ref._object_id = object_id  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # likewise
+
+
+def ask_for(ref: BorrowedRef[Any]) -> None:
+    """Asks for the value of a ref that came from elsewhere, if nobody has."""
+    want, ref._want = ref._want, None  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+    if want is not None:
+        at_home(ref, want)
 
 
 def watch(ref: ObjectRef[Any], then: Callable[[], None]) -> None:

@@ -49,8 +49,12 @@ from actorlib._core.loop_thread import (
 )
 from actorlib._core.object_ref import (
     ObjectRef,
+    ResultOwner,
+    bind,
     called,
+    give_up,
     named,
+    read_by,
 )
 from actorlib.exceptions import (
     ProtocolError,
@@ -133,6 +137,7 @@ class StreamReader:
 
     force: Force | None = None
     asked: object = ""
+    _engine: ResultOwner
 
     def __init__(
         self,
@@ -145,7 +150,7 @@ class StreamReader:
     ) -> None:
         self.call = 0
         self.completed: ObjectRef[int] = ObjectRef(loop=loop)
-        self.completed.bind(self, 0)
+        bind(self.completed, self, 0)
         self.is_detached = is_detached
         self._whole: weakref.ref[ObjectRef[int]] | None = None
         self._loop = loop
@@ -184,7 +189,7 @@ class StreamReader:
             if self._arrival is not None:
                 return self._arrival
             arrival: ObjectRef[None] = ObjectRef(loop=self._loop)
-            arrival.bind(self, 0)
+            bind(arrival, self, 0)
             if self._items or self._is_over:
                 arrival.set_result(None)
             else:
@@ -204,8 +209,8 @@ class StreamReader:
             if known is not None:
                 return known
             whole: ObjectRef[int] = ObjectRef(loop=self._loop)
-            whole.bind(self, 0)
-            whole.reader = reader
+            bind(whole, self, 0)
+            read_by(whole, reader)
             self._whole = weakref.ref(whole)
             pass_on(self.completed, whole)
         return whole
@@ -239,10 +244,6 @@ class StreamReader:
 
     # For the engine.
 
-    def bind(self, _: object, call: int) -> None:
-        """Tells by which number the call is known."""
-        self.call = call
-
     def put(
         self,
         number: int,
@@ -268,7 +269,7 @@ class StreamReader:
             self._cut_short(index)
             return
         ref: ObjectRef[Any] = ObjectRef(loop=self._loop)
-        ref.bind(self, 0)
+        bind(ref, self, 0)
         try:
             load(ref, payload)
         finally:  # also if loading it was interrupted: its ref says so
@@ -360,7 +361,7 @@ class StreamReader:
         for ref, _ in self._items:
             ref.exception()
         if not self.completed.done():
-            self.completed.give_up()
+            give_up(self.completed)
         self._pass_on()
 
     def _pass_on(self) -> None:
@@ -404,7 +405,7 @@ class StreamReader:
         failed: ObjectRef[Any] | None = None
         if error is not None:
             failed = ObjectRef(loop=self._loop)
-            failed.bind(self, 0)
+            bind(failed, self, 0)
             failed.set_exception(error)
         with self._lock:
             if failed is not None and not self._is_over:
@@ -427,7 +428,7 @@ def pass_on(ref: ObjectRef[R], to: ObjectRef[R]) -> None:
     if not ref.done() or to.done():
         return
     if ref.cancelled():
-        to.give_up()
+        give_up(to)
         return
     error = ref.exception()
     if error is None:

@@ -32,6 +32,8 @@ from actorlib._core.loop_thread import (
 from actorlib._core.object_ref import (
     BorrowedRef,
     ObjectRef,
+    bind,
+    object_id_of,
 )
 from actorlib._owner.refcount import (
     OWNER,
@@ -134,7 +136,7 @@ class Objects:
 
     def travel(self, ref: ObjectRef[Any]) -> tuple[object, ...]:
         """How a ref is pickled; what it stands for is kept from now on."""
-        object_id = ObjectId(ref.named())
+        object_id = ObjectId(object_id_of(ref))
         reduced = travelling(object_id)
         if object_id.startswith(self._prefix):
             self._own[object_id] = ref
@@ -145,7 +147,7 @@ class Objects:
         payload, loans = encoded(self.engine, value)
         self._loans.arrived(loans, OWNER)
         ref: ObjectRef[Any] = ObjectRef(loop=self._loop)
-        ref.bind(self, 0)
+        bind(ref, self, 0)
         fill_kept(ref, payload, loans)
         self._loans.returned(loans, OWNER)
         return ref
@@ -160,7 +162,7 @@ class Objects:
         if own is not None:
             return own
         ref: BorrowedRef[Any] = BorrowedRef(loop=self._loop)
-        ref.bind(self, 0)
+        bind(ref, self, 0)
         answer = partial(_answer, weakref.ref(ref))
         want = partial(self.fetch, object_id, answer)
         self._borrowed.add(ref, object_id, want, partial(self.revoke, object_id))

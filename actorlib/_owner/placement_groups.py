@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from actorlib._core.group_spec import GroupId, GroupSpec
 from actorlib._core.ids import GROUP_KIND, ID_SIZE, kind_of, maker_of
 from actorlib._core.loop_thread import block, notify
-from actorlib._core.object_ref import ObjectRef
+from actorlib._core.object_ref import (
+    ObjectRef,
+    bind,
+)
 from actorlib._owner.refcount import OWNER
 from actorlib._owner.untrusted import opened_as, opened_one
 from actorlib._wire.messages import RESULT
@@ -67,7 +70,7 @@ class GroupVerbs:
         self._check()
         ref: ObjectRef[Any] = ObjectRef(loop=self._loop)
         call = next(self._calls)
-        ref.bind(self, call)
+        bind(ref, self, call)
         self._refs[call] = ref
 
         def settle(error: BaseException | None) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from actorlib._core.object_ref import ObjectRef
+from actorlib._core.object_ref import (
+    ObjectRef,
+    give_up,
+)
 from actorlib._core.stream_reader import StreamReader
 from actorlib._owner.restart_policy import Retries, is_retried
 from actorlib._wire.errors import error_of
@@ -66,7 +69,7 @@ class Stopped:
         ref = reply() if isinstance(reply, weakref.ref) else reply
         if isinstance(ref, ObjectRef):
             if not ref.done():
-                ref.give_up()
+                give_up(ref)
         elif ref is not None and not isinstance(ref, StreamReader):
             ref.answer(IS_CANCELLED)
 

@@ -29,6 +29,7 @@ from actorlib._core.loop_thread import (
 )
 from actorlib._core.object_ref import (
     ObjectRef,
+    bind,
 )
 from actorlib._core.stream_reader import (
     StreamReader,
@@ -345,14 +346,14 @@ class CallRouter:
         """Sends a call without handles, and binds its ref; see ``send``."""
         mailbox, channel = self._mailbox, self._channel
         if told or self._retries is not None or channel is None or self._is_closed:
-            ref.bind(self, self.send(ref, method, None, payload, told))
+            bind(ref, self, self.send(ref, method, None, payload, told))
             return
         # The usual case, in as few steps as there are.
         number = mailbox.begin(ref, method)
         if not channel.is_noted:
             channel.is_noted = True
             self._made_now()
-        ref.bind(self, number)
+        bind(ref, self, number)
         channel.put(pack((CALL, number, method, None, payload)))
 
     def send(

@@ -20,6 +20,7 @@ from typing import (
     TypeAlias,
 )
 
+from actorlib._core.object_ref import bind
 from actorlib._core.propagation import (
     MARKED,
 )
@@ -180,7 +181,7 @@ class Sending:
         else:
             sealed, loans = arguments.payload()
             sent = life.dispatch.send(ref, method.name, loans, sealed, headers)
-            ref.bind(life.dispatch, sent)
+            bind(ref, life.dispatch, sent)
 
     def _send_in_order(
         self,
@@ -193,7 +194,7 @@ class Sending:
         """Sends a call when its arguments are there and those before it have gone."""
         dispatch, lane = life.dispatch, life.record.id
         number = dispatch.hold_back(ref, method.name, headers)
-        ref.bind(dispatch, number)
+        bind(ref, dispatch, number)
         del ref  # from here on it may be abandoned
 
         def go() -> None:
@@ -207,7 +208,7 @@ class Sending:
             else:
                 payload, loans = completed
                 sent = dispatch.send(waiting, method.name, loans, payload, headers)
-                waiting.bind(dispatch, sent)
+                bind(waiting, dispatch, sent)
             life.idle()
 
         place = next(self._places)
@@ -291,7 +292,7 @@ class Runs:
             headers = headers_of(spec)
         payload = None if kwargs else encode_plain_call(args)
         if payload is not None:  # the usual case: everything else is the long way
-            ref.bind(pool, pool.post(ref, plan, None, payload, headers))
+            bind(ref, pool, pool.post(ref, plan, None, payload, headers))
             return
         arguments = self._sending.arguments(spec.label, args, kwargs)
         self._post_when_ready(ref, plan, arguments, headers)
@@ -306,7 +307,7 @@ class Runs:
         """Posts a call when the refs among its arguments are done."""
         pool = self._pool
         number = pool.hold_back(ref, plan, headers)
-        ref.bind(pool, number)
+        bind(ref, pool, number)
         del ref  # from here on it may be abandoned
 
         def go() -> None:
@@ -321,7 +322,7 @@ class Runs:
                 posted = pool.post(
                     waiting, plan, completed.loans, completed.payload, headers
                 )
-                waiting.bind(pool, posted)
+                bind(waiting, pool, posted)
 
         when_done(arguments.refs, go)
 

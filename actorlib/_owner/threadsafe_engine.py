@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from actorlib._core.ids import ActorId
 from actorlib._core.loop_thread import LoopThread
-from actorlib._core.object_ref import ObjectRef
+from actorlib._core.object_ref import (
+    ObjectRef,
+    bind,
+)
 from actorlib._core.owner_thread import OwnerThread
 from actorlib._core.propagation import MARKED
 from actorlib._owner.engine import LocalEngine
@@ -127,13 +130,13 @@ class CrossingEngine(LocalEngine):
         headers: dict[str, object] | None,
     ) -> None:
         pool = self.lives.pool
-        ref.bind(pool, pool.post(ref, plan, None, payload, headers))
+        bind(ref, pool, pool.post(ref, plan, None, payload, headers))
 
     def _new_ref(self) -> ObjectRef[Any]:
         """A ref that nobody fills yet; until it is sent it is that of any object."""
         self._owner.meet()  # another loop may gather it
         ref: ObjectRef[Any] = ObjectRef(loop=self.loop)
-        ref.bind(self.lives.objects, 0)
+        bind(ref, self.lives.objects, 0)
         return ref
 
     def retain(self, actor: LoanId) -> None:

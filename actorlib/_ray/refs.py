@@ -35,6 +35,9 @@ from actorlib._core.object_ref import (
     REFS,
     BorrowedRef,
     ObjectRef,
+    bind,
+    borrow,
+    give_up,
     replier_of,
 )
 from actorlib._ray import (
@@ -147,7 +150,7 @@ class RayTask:
         """The ref of what may be large; its value comes when it is wanted."""
         ref: BorrowedRef[Any] = BorrowedRef(loop=self._home.loop)
         self._bind(ref)
-        ref.want, ref.revoke = self.ask, _nothing
+        borrow(ref, self.ask, _nothing)
         self._held, self._weak = None, weakref.ref(ref)
         self._is_borrowed = True
         return ref
@@ -381,7 +384,7 @@ class RayTask:
         return left if timeout is None else min(left, timeout)
 
     def _bind(self, ref: ObjectRef[Any]) -> None:
-        ref.bind(self, 0)
+        bind(ref, self, 0)
         self._held = ref
 
     def _mine(self) -> ObjectRef[Any] | None:
@@ -502,7 +505,7 @@ def _loaded(answer: SealedValue, where: str) -> Any:
 
 def _give_up(ref: ObjectRef[Any] | None) -> None:
     if ref is not None and not ref.done():
-        ref.give_up()
+        give_up(ref)
 
 
 def _nothing() -> None:

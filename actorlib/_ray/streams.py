@@ -13,7 +13,11 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from actorlib._core.object_ref import ObjectRef
+from actorlib._core.object_ref import (
+    ObjectRef,
+    bind,
+    read_by,
+)
 from actorlib._core.stream_reader import pass_on
 from actorlib._ray.ray_api import bring, error_class, peek, ray, read
 from actorlib._ray.refs import Failed, RayTask
@@ -75,7 +79,7 @@ class Stream:
             home, generator.completed(), where, actor, self._completed, asked
         )
         self.completed: ObjectRef[int] = self._whole.ref()
-        self.completed.bind(self, 0)
+        bind(self.completed, self, 0)
         self.completed.add_done_callback(_look)  # the last item tells of an error
         self.completed.add_done_callback(self._pass_on)
 
@@ -97,7 +101,7 @@ class Stream:
             if self._arrival is not None:
                 return self._arrival
             arrival: ObjectRef[None] = ObjectRef(loop=self._home.loop)
-            arrival.bind(self, 0)
+            bind(arrival, self, 0)
             if self._items or self.is_exhausted:
                 arrival.set_result(None)
                 return arrival
@@ -113,8 +117,8 @@ class Stream:
             if known is not None:
                 return known
             whole: ObjectRef[int] = ObjectRef(loop=self._home.loop)
-            whole.bind(self, 0)
-            whole.reader = reader
+            bind(whole, self, 0)
+            read_by(whole, reader)
             self._known = weakref.ref(whole)
             pass_on(self.completed, whole)
         return whole

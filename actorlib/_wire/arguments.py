@@ -36,6 +36,9 @@ from actorlib._core.engine import (
 from actorlib._core.object_ref import (
     REFS,
     ObjectRef,
+    borrow,
+    keep,
+    kept_of,
 )
 from actorlib._shm.memory import (
     shared,
@@ -181,11 +184,8 @@ def stored(engine: Sharing, ref: ObjectRef[Any]) -> object:
         ref: A ref that has its value.
     """
     value = ref.result()  # it raises what there is to raise
-    try:
-        payload, loans = ref.kept
-    except AttributeError:
-        return value
-    return Stored(engine, payload, loans)
+    known = kept_of(ref)
+    return value if known is None else Stored(engine, *known)
 
 
 def travelling(object_id: ObjectId) -> tuple[object, ...]:
@@ -225,10 +225,8 @@ def payload_of(
         SerializationError: It came, and cannot be sent on.
         ObjectStoreFullError: It has no room, and may not go another way.
     """
-    try:
-        return ref.kept
-    except AttributeError:
-        return encoded(engine, ref.result())
+    known = kept_of(ref)
+    return encoded(engine, ref.result()) if known is None else known
 
 
 def encoded_error(
@@ -257,7 +255,7 @@ def fill_kept(ref: ObjectRef[Any], payload: Payload, loans: list[LoanId]) -> Non
     """Gives a ref a value of this process, which is encoded once, also a small one."""
     fill(ref, (RESULT, 0, loans or None, payload))
     if not ref.exception():
-        ref.kept = payload, loans
+        keep(ref, payload, loans)
 
 
 class BorrowedRefs:
@@ -292,7 +290,7 @@ class BorrowedRefs:
             want: Asks for the value; it must not hold the ref.
             revoke: Cancels the call that it is the result of.
         """
-        ref.object_id, ref.want, ref.revoke = object_id, want, revoke
+        borrow(ref, want, revoke, object_id)
         self._refs[object_id] = ref
         engine = self._engine()
         engine.retain(object_id)

@@ -26,6 +26,7 @@ from typing import (
     cast,
 )
 
+from actorlib._core.object_ref import ObjectRef, keep
 from actorlib._core.serializers import (
     REDUCERS,
 )
@@ -141,7 +142,9 @@ def load(
         value = decode(payload)
         if isinstance(payload, Shared):
             payload.hold()
-            cast("Any", reply).kept = payload, loans
+            ref: object = reply
+            if isinstance(ref, ObjectRef):
+                keep(cast("ObjectRef[Any]", ref), payload, loans)
     except BaseException as error:  # noqa: BLE001  # loading runs the user's code
         refuse(reply, error)
     else:

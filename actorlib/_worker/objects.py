@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from actorlib._core.ids import OBJECT_KIND, ObjectId, new_id
-from actorlib._core.object_ref import BorrowedRef, ObjectRef
+from actorlib._core.object_ref import BorrowedRef, ObjectRef, object_id_of
 from actorlib._wire.arguments import (
     BorrowedRefs,
     Sharing,
@@ -84,7 +84,7 @@ class Objects:
 
     def travel(self, ref: ObjectRef[Any]) -> tuple[object, ...]:
         """How a ref is pickled; the owner is told of it first."""
-        object_id = ObjectId(ref.named())
+        object_id = ObjectId(object_id_of(ref))
         reduced = travelling(object_id)
         if object_id.startswith(self._prefix) and object_id not in self._spoken_of:
             self._link.post((OBJECT_ANNOUNCE, object_id, ref.call))
@@ -97,7 +97,7 @@ class Objects:
         link = self._link
         payload, loans = encoded(link, value)
         ref = self._new(ObjectRef)
-        object_id = ObjectId(ref.named())
+        object_id = ObjectId(object_id_of(ref))
         link.post((OBJECT_ANNOUNCE, object_id, 0))
         self._hold(ref, object_id)
         link.post((OBJECT_PUT, object_id, True, loans or None, payload))

@@ -24,6 +24,7 @@ from typing import (
 
 from actorlib._core.object_ref import (
     ObjectRef,
+    bind,
 )
 from actorlib._core.stream_reader import (
     StreamReader,
@@ -91,25 +92,25 @@ class PendingResults:
         ref: ObjectRef[Any] = ObjectRef(loop=self._loop)
         self.adopt(ref)
         if replier is not None:
-            ref.bind(replier, ref.call)
+            bind(ref, replier, ref.call)
         return ref
 
     def unasked(self, cls: type[ObjectRef[Any]]) -> ObjectRef[Any]:
         """A ref that no answer comes for yet."""
         ref = cls(loop=self._loop)
-        ref.bind(self._replier, 0)
+        bind(ref, self._replier, 0)
         return ref
 
     def adopt(self, ref: ObjectRef[Any]) -> None:
         """Gives a ref the number under which its answer will come."""
-        ref.bind(self._replier, next(self._numbers))
+        bind(ref, self._replier, next(self._numbers))
         self._entries[ref.call] = ref
         if self._lost is not None:
             self.fail(ref.call, self._lost)
 
     def add(self, reading: StreamReader) -> None:
         """Gives a stream the number under which its items will come."""
-        reading.bind(self._replier, next(self._numbers))
+        bind(reading, self._replier, next(self._numbers))
         self._entries[reading.call] = reading
 
     def drop(self, call: int) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from actorlib._core.current_call import running
 from actorlib._core.flow_control import bounds_of
 from actorlib._core.ids import ActorId
+from actorlib._core.object_ref import bind
 from actorlib._core.runtime_env import inherited, refuse_own
 from actorlib._core.stream_reader import Feed, StreamReader
 from actorlib._wire.arguments import Arguments, Sharing
@@ -111,7 +112,7 @@ class TaskCalls:
         """Calls a function; see Engine."""
         face, arguments, headers = self._prepared(spec, args, kwargs)
         ref = self._refs.new()
-        ref.bind(self, ref.call)
+        bind(ref, self, ref.call)
         ref.asked = spec.label  # not the function, which may capture handles
         self._ask(ref.call, spec, face, arguments, headers)
         return ref

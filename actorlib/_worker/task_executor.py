@@ -41,6 +41,7 @@ from actorlib._core.current_call import (
 from actorlib._core.engine import (
     set_engine,
 )
+from actorlib._core.object_ref import awaited_by
 from actorlib._wire.forkserver_protocol import (
     LOOK,
 )
@@ -391,7 +392,7 @@ class TaskOwnerClient(SerialOwnerClient):
         def is_over() -> bool:
             return ref.done() or waiter.is_cancelled()
 
-        awaited = ref.awaited
+        awaited = awaited_by(ref)
         deadline = None if timeout is None else time.monotonic() + timeout
         while not is_over():
             left = None if deadline is None else max(0.0, deadline - time.monotonic())

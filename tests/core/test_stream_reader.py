@@ -10,6 +10,7 @@ import pytest
 from helpers.engine import FakeEngine
 
 from actorlib._core.flow_control import bounds_of
+from actorlib._core.object_ref import bind
 from actorlib._core.stream_reader import StreamReader
 from actorlib._wire.errors import load
 from actorlib._wire.serialization import encode
@@ -21,7 +22,7 @@ put_in = partial(load, loans=None)
 @pytest.fixture
 async def reading() -> StreamReader:
     made = StreamReader(asyncio.get_running_loop(), FakeEngine(), bounds_of(0))
-    made.bind(None, 1)
+    bind(made, None, 1)
     return made
 
 

@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, final
 from actorlib._core.engine import HandlePin, PendingCalls
 from actorlib._core.flow_control import bounds_of
 from actorlib._core.ids import ActorId, LoanId, ObjectId
-from actorlib._core.object_ref import ObjectRef
+from actorlib._core.object_ref import (
+    ObjectRef,
+    bind,
+    object_id_of,
+)
 from actorlib._core.runtime_context import RuntimeContext
 from actorlib._core.stream_reader import StreamReader
 from actorlib._shm.memory import Memory
@@ -260,7 +264,7 @@ class FakeEngine:
 
     def travel(self, ref: ObjectRef[Any]) -> tuple[object, ...]:
         """How a ref is pickled into a value that is being sent; see Replier."""
-        return travelling(ObjectId(ref.named()))
+        return travelling(ObjectId(object_id_of(ref)))
 
     def run(
         self,
@@ -292,13 +296,13 @@ class FakeEngine:
     def borrow(self, object_id: ObjectId) -> ObjectRef[Any]:
         """A ref that came; see Engine."""
         ref = self.new_ref()
-        ref.object_id = object_id
+        ref._object_id = object_id  # pyright: ignore[reportPrivateUsage]  # as if it were known
         return ref
 
     def new_ref(self) -> ObjectRef[Any]:
         """A ref of a call of its own, held here as an engine holds it."""
         ref: ObjectRef[Any] = ObjectRef(loop=self._loop)
-        ref.bind(self, next(self._calls))
+        bind(ref, self, next(self._calls))
         self._refs[ref.call] = ref
         return ref
 

@@ -12,6 +12,7 @@ from actorlib import ActorHandle
 from actorlib._core.engine import HandlePin, set_engine
 from actorlib._core.ids import ActorId
 from actorlib._core.interface import interface_of
+from actorlib._core.object_ref import object_id_of
 from actorlib._core.runtime_context import RuntimeContext
 from actorlib._wire.arguments import Arguments, when_done
 from actorlib._wire.serialization import decode_call
@@ -84,7 +85,7 @@ async def test_refs_when_one_is_inside_another_value_then_nothing_waits_for_it(
 
     assert arguments.refs == []
     assert arguments.are_ready
-    assert arguments.loans == [ref.object_id]
+    assert arguments.loans == [object_id_of(ref)]
 
 
 async def test_refs_when_not_all_are_done_then_not_ready(engine: FakeEngine) -> None:
