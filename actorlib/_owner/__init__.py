@@ -27,10 +27,10 @@ In reading order:
 * ``mailbox``: the calls of one actor that wait and those that are on their way.
 * ``calls_under_way``: the calls of one actor without an answer, and which of them run.
 * ``router``: the owner's end of one actor's calls: out in order, back to whoever asked.
-* ``call_policy``: what holds for each call of one actor: how often it is sent again,
-  and until when.
-* ``response_target``: who wants the answer of a call: a ref of the owner's, or a
-  worker.
+* ``call_policy``: says of each call of an actor how often it is sent again, and until
+  when it may take.
+* ``response_target``: delivers the answer of a call to whoever wants it: the owner's
+  code, or a worker.
 * ``submission``: the owner's own calls on their way out: with their arguments, and in
   order.
 * ``worker_requests``: what rises from workers: calls to other actors, creations,

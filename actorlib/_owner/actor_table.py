@@ -31,7 +31,7 @@ from actorlib._core.kinds import UNITS
 from actorlib._core.resources import counted
 from actorlib._core.snapshot import ActorInfo, CallInfo
 from actorlib._owner.actor_record import ActorRecord, ActorState, Registry
-from actorlib._owner.call_policy import CallPolicy, FunctionCallPolicy
+from actorlib._owner.call_policy import CallPolicy
 from actorlib._owner.calls_under_way import UnderWay, with_states
 from actorlib._owner.creation import ActorDefinition
 from actorlib._owner.deadlines import Clock
@@ -39,7 +39,7 @@ from actorlib._owner.demand import Demands
 from actorlib._owner.names import Directory
 from actorlib._owner.objects import Objects
 from actorlib._owner.refcount import OWNER, RUNTIME, RefCount
-from actorlib._owner.response_target import Stopped
+from actorlib._owner.response_target import CancelledTarget
 from actorlib._owner.router import CallRouter
 from actorlib._owner.shared_memory import Stores, settings_of
 from actorlib._owner.streams import Reader
@@ -200,10 +200,10 @@ class ActorTable:
 
     def _dispatch_of(self, life: ActorSupervisor) -> CallRouter:
         record, cancel_made = life.record, self._relay.cancel_made
-        kind = CallPolicy if record.is_actor else FunctionCallPolicy
+        options = record.options if record.is_actor else None
         ends_later = record.interface.awaits
-        terms = kind(self.clock, record.method, record.options, ends_later, cancel_made)
-        return CallRouter(self, life.died, life.unavailable, life.idle, terms)
+        policy = CallPolicy(self.clock, record.method, options, ends_later, cancel_made)
+        return CallRouter(self, life.died, life.unavailable, life.idle, policy)
 
     def create_for(
         self, actor: ActorId, birth: ActorDefinition, maker: int
@@ -320,8 +320,8 @@ class ActorTable:
 
     def _caller(self, reply: object) -> str:
         """The call that waits for an answer; empty for the owner's own code."""
-        while isinstance(reply, Stopped):
-            reply = reply.reply
+        while isinstance(reply, CancelledTarget):
+            reply = reply.target
         if not isinstance(reply, WorkerCall | Reader):
             return ""
         life = self.by_id.get(reply.session.actor)

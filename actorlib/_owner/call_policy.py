@@ -1,4 +1,4 @@
-"""What holds for each call of one actor: how often it is sent again, and until when."""
+"""Says of each call how often it is sent again, and until when it may take."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 Listed: TypeAlias = bool | tuple[type[Exception], ...] | None
 
 
-class Term(NamedTuple):
-    """What holds for one call.
+class CallTerms(NamedTuple):
+    """Holds for one call.
 
     Attributes:
-        told: What its worker is told of it.
+        headers: What its worker is told of it.
         retries: How often it is sent again.
         deadline: When its time is over.
     """
 
-    told: Mapping[str, object] | None
+    headers: Mapping[str, object] | None
     retries: Retries | None
     deadline: Deadline | None
 
 
 class CancelMade(Protocol):
-    """Cancels what a call of a worker has made; see Relay."""
+    """Cancels what a call of a worker has made; see WorkerRequests."""
 
     def __call__(self, session: int, asking: int, *, by_force: bool = False) -> None:
         """Cancels what a call has made, by the numbers of its session and its own."""
@@ -42,22 +42,23 @@ class CancelMade(Protocol):
 
 
 class CallPolicy:
-    """What holds for the calls of one actor.
+    """Says what holds for the calls that one worker gets.
 
     Args:
         clock: Says whose time is over.
-        where: Names one of the actor's methods, for messages.
-        options: The actor's.
+        where: Names one of the worker's methods, for messages.
+        options: The actor's; None for a worker of functions, as the pool that sends
+            it calls keeps their retries and their deadlines itself.
         ends_later: Whether a call of a method that is cancelled while it runs ends
             later, and says when, by the method's name.
-        cancel_made: Cancels what a call of the actor has made, by the number of the
-            session and its own.
+        cancel_made: Cancels what a call has made, by the number of the worker's session
+            and its own.
 
     Attributes:
         clock: See above.
         where: See above.
         ends_later: See above.
-        usual: How often a call is sent again of which nothing is said.
+        usual: How often a call is sent again that has no headers.
         cancel_made: See above.
     """
 
@@ -65,49 +66,40 @@ class CallPolicy:
         self,
         clock: Clock,
         where: Callable[[str], str],
-        options: ActorOptions,
+        options: ActorOptions | None,
         ends_later: Callable[[str], bool],
         cancel_made: CancelMade,
     ) -> None:
         self.clock = clock
         self.ends_later = ends_later
-        self.usual = retries_of(options)
+        self.usual = None if options is None else retries_of(options)
         self.cancel_made = cancel_made
         self.where = where
         self._options = options
 
-    def of(self, told: Mapping[str, object]) -> Term:
-        """What holds for a call of which something is said."""
-        deadline = cast("Deadline | None", told.get("deadline"))
-        if "retries" not in told:
-            return Term(told, self.usual, deadline)
-        times, listed = cast("tuple[int | None, Listed]", told["retries"])
-        rest = {name: value for name, value in told.items() if name != "retries"}
-        return Term(rest, retries_of(self._options, times, listed), deadline)
+    def terms_of(self, headers: Mapping[str, object]) -> CallTerms:
+        """What holds for a call that has headers."""
+        if self._options is None:
+            return CallTerms(headers, None, None)
+        deadline = cast("Deadline | None", headers.get("deadline"))
+        if "retries" not in headers:
+            return CallTerms(headers, self.usual, deadline)
+        times, listed = cast("tuple[int | None, Listed]", headers["retries"])
+        rest = {name: value for name, value in headers.items() if name != "retries"}
+        return CallTerms(rest, retries_of(self._options, times, listed), deadline)
 
     def late(self, timed: Timed) -> DeadlineExceededError:
         """The error of a call whose time is over."""
         return late_error(self.where(timed.method), timed.deadline)
 
 
-class FunctionCallPolicy(CallPolicy):
-    """What holds for the calls of a worker of functions.
-
-    Whoever sends them knows until when, and how often.
-    """
-
-    def of(self, told: Mapping[str, object]) -> Term:
-        """What holds for a call of which something is said."""
-        return Term(told, None, None)
-
-
-def opened(told: dict[str, Any]) -> dict[str, Any]:
-    """What a worker said of a call, with the classes of exceptions loaded.
+def opened(headers: dict[str, Any]) -> dict[str, Any]:
+    """The headers of a worker's call, with the classes of exceptions loaded.
 
     Raises:
         Exception: Whatever loading them raised.
     """
-    times, listed = told.get("retries", (None, None))
+    times, listed = headers.get("retries", (None, None))
     if not isinstance(listed, bytes):
-        return told
-    return {**told, "retries": (times, decode(listed))}
+        return headers
+    return {**headers, "retries": (times, decode(listed))}

@@ -35,7 +35,7 @@ from actorlib._owner.call_tree import (
     Made,
 )
 from actorlib._owner.response_target import (
-    ResponseTarget,
+    RemoteTarget,
 )
 from actorlib._wire.messages import (
     LOOP,
@@ -172,7 +172,7 @@ def circle_in_words(links: list[WaitEdge]) -> str:
 _HAVE_PROCESS = (ActorState.ALIVE, ActorState.DRAINING)
 
 
-class Waited(ResponseTarget, Made, Protocol):
+class Waited(RemoteTarget, Made, Protocol):
     """A call that a worker waits for.
 
     Attributes:

@@ -53,10 +53,10 @@ from actorlib._owner.refcount import (
     passing,
 )
 from actorlib._owner.response_target import (
-    Reply,
+    CancelledTarget,
     ResponseTarget,
-    Stopped,
-    fail_reply,
+    give_answer,
+    give_error,
     is_answer_retried,
 )
 from actorlib._owner.streams import (
@@ -70,7 +70,6 @@ from actorlib._wire.codec import (
 )
 from actorlib._wire.errors import (
     dumped,
-    fill,
     refuse,
 )
 from actorlib._wire.messages import (
@@ -243,7 +242,7 @@ class CallRouter:
         died: Gives the error of a call that will have no answer.
         unavailable: Gives it for a call that is lost while the actor restarts.
         idle: Called when the last call without an answer has got one.
-        terms: What holds for each of them.
+        policy: Says what holds for each of them.
 
     Attributes:
         streams: Those of its calls that give items.
@@ -257,7 +256,7 @@ class CallRouter:
         died: Callable[[], BaseException],
         unavailable: Callable[[], BaseException],
         idle: Callable[[], None],
-        terms: CallPolicy,
+        policy: CallPolicy,
     ) -> None:
         self._loans = loans
         self._died = died
@@ -265,12 +264,12 @@ class CallRouter:
         self._idle = idle
         self.debts = UnsentResults(self._tell_idle)
         self.callers = Callers(loans, self.debts, self.tell)
-        self._terms = terms
-        self._retries = terms.usual
-        self._timekeeper: Timekeeper[int] = Timekeeper(terms.clock, self._late)
+        self._policy = policy
+        self._retries = policy.usual
+        self._timekeeper: Timekeeper[int] = Timekeeper(policy.clock, self._late)
         self._timed = self._timekeeper.calls  # at hand for every answer
-        self._mailbox: Mailbox[Reply] = Mailbox()
-        self._now = terms.clock.now
+        self._mailbox: Mailbox[ResponseTarget] = Mailbox()
+        self._now = policy.clock.now
         self._next_mark = 0.0
         self.streams = Streams(self._mailbox, loans)
         self._channel: Channel | None = None
@@ -358,7 +357,7 @@ class CallRouter:
 
     def send(
         self,
-        reply: ObjectRef[Any] | StreamReader | ResponseTarget,
+        reply: ResponseTarget,
         method: str,
         loans: Collection[LoanId] | None,
         payload: Payload,
@@ -380,7 +379,7 @@ class CallRouter:
         retries = self._retries
         deadline = None
         if told:
-            told, retries, deadline = self._terms.of(told)
+            told, retries, deadline = self._policy.terms_of(told)
         number, frame = self._mailbox.post(reply, method, loans, payload, told, retries)
         channel = self._channel
         if number and (frame is None or channel is None or not channel.is_noted):
@@ -433,7 +432,7 @@ class CallRouter:
         """Gives an answer to whoever asked, or sends the call again."""
         mailbox, number = self._mailbox, frame[1]
         if self._timed and self._is_late(number):
-            self._fill(None, frame)
+            self._drop_answer(frame)
             return
         if number in mailbox.kept:
             self._settle_kept(frame)
@@ -449,8 +448,10 @@ class CallRouter:
             else:
                 if not reply.done():
                     reply.set_result(value)
+        elif number >= LINKED:
+            self.callers.answer(frame)
         else:
-            self._pass_on(reply, frame)
+            give_answer(reply, frame, self._loans)
         mailbox.sent.pop(number, None)  # as mailbox.settle(), at hand
         if not (mailbox.sent or mailbox.waiting or self._held.calls):
             self._idle()
@@ -459,24 +460,13 @@ class CallRouter:
         if self.is_idle:
             self._idle()
 
-    def _pass_on(self, reply: Reply | None, frame: Frame) -> None:
-        """Gives an answer to whoever else asked."""
-        if isinstance(reply, weakref.ref):
-            reply = reply()
-        if frame[1] >= LINKED:
-            self.callers.answer(frame)
-        elif reply is None or isinstance(reply, ObjectRef | StreamReader):
-            self._fill(reply, frame)
-        else:
-            reply.answer(frame)
-
     def fail(self, call: int) -> None:
         """A call gets no answer, as the actor leaves."""
         self._timekeeper.discard(call)
         reply = self._mailbox.settle(call)
         self._return(self._mailbox.release(call))
         if reply is not None:
-            fail_reply(reply, self._died())
+            give_error(reply, self._died())
 
     def close(self) -> None:
         """Refuses new calls; those that were sent go on."""
@@ -527,7 +517,9 @@ class CallRouter:
         kept = mailbox.kept.get(number)
         if kept is None:
             return False
-        if not self._is_draining and is_answer_retried(kept.retries, answer):
+        if not self._is_draining and is_answer_retried(
+            kept.retries, answer, self._loans
+        ):
             frame = mailbox.again(number)
             if frame is not None and self._channel is not None:
                 self._timekeeper.rename(number, frame[1])
@@ -541,7 +533,7 @@ class CallRouter:
 
     def _give_up(
         self,
-        replies: list[Reply],
+        replies: list[ResponseTarget],
         frames: list[Frame],
         why: Callable[[], BaseException],
     ) -> None:
@@ -557,11 +549,14 @@ class CallRouter:
             self._loans.returned(frame[3], OWNER)
 
     def _refuse(
-        self, reply: Reply, loans: Collection[LoanId] | None, error: BaseException
+        self,
+        reply: ResponseTarget,
+        loans: Collection[LoanId] | None,
+        error: BaseException,
     ) -> None:
         if loans:
             self._loans.returned(loans, OWNER)
-        fail_reply(reply, error)
+        give_error(reply, error)
 
     # The replier of the owner's refs.
 
@@ -569,19 +564,23 @@ class CallRouter:
         """Stops a call; True if it is told when it has ended; see Replier."""
         number = self._mailbox.current(call)
         reply, method, _ = self._mailbox.sent.get(number, (None, "", None))
-        if reply is None or self._channel is None or not self._terms.ends_later(method):
+        if (
+            reply is None
+            or self._channel is None
+            or not self._policy.ends_later(method)
+        ):
             self._drop(call, recursive=recursive)
             return False
-        if type(reply) is not Stopped:
-            self._mailbox.replace(number, Stopped(reply, self._discard))
+        if type(reply) is not CancelledTarget:
+            self._mailbox.replace(number, CancelledTarget(reply, self._drop_answer))
             self._channel.send((CANCEL, number))
             if recursive:
-                self._terms.cancel_made(self._session, number)
+                self._policy.cancel_made(self._session, number)
             self._return(self._mailbox.release(number))  # it does not go again
         return True
 
-    def _discard(self, frame: Frame) -> None:
-        self._fill(None, frame)
+    def _drop_answer(self, frame: Frame) -> None:
+        give_answer(None, frame, self._loans)
 
     def _drop(self, call: int, *, recursive: bool) -> None:
         """Forgets a call, and stops it if it was sent."""
@@ -591,18 +590,18 @@ class CallRouter:
         if self._mailbox.was_sent(call) and self._channel is not None:
             self._channel.send((CANCEL, number))
             if recursive:
-                self._terms.cancel_made(self._session, number)
+                self._policy.cancel_made(self._session, number)
         self._return(self._mailbox.drop(call))
         self._tell_idle()
 
     def _late(self, call: int, timed: Timed) -> None:
         """Stops a call whose time is over; what it made has inherited that."""
-        reply: Reply | None = self._held.reply(call)
+        reply: ResponseTarget | None = self._held.reply(call)
         if reply is None:
             reply = self._mailbox.reply(call)
         self._drop(call, recursive=False)
         if reply is not None:
-            fail_reply(reply, self._terms.late(timed))
+            give_error(reply, self._policy.late(timed))
 
     def _is_late(self, call: int) -> bool:
         """Whether an answer came too late, before the timer could say so."""
@@ -627,7 +626,7 @@ class CallRouter:
             # A destructor may run anywhere, also in the middle of a write.
             soon(loop, partial(self.cancel, call))
 
-        if type(self._mailbox.reply(self._mailbox.current(call))) is Stopped:
+        if type(self._mailbox.reply(self._mailbox.current(call))) is CancelledTarget:
             return
         loose = weakref.ref(ref, gone)
         self._held.loosen(call, loose)
@@ -635,7 +634,7 @@ class CallRouter:
 
     def cancel_made(self, number: int, *, by_force: bool = False) -> None:
         """Cancels the calls that one of its own has made, and theirs."""
-        self._terms.cancel_made(self._session, number, by_force=by_force)
+        self._policy.cancel_made(self._session, number, by_force=by_force)
 
     def tell(self, frame: Frame) -> None:
         """Sends a frame that is no call, if the worker is ready for calls."""
@@ -646,7 +645,7 @@ class CallRouter:
         """What a call without an answer is called in messages; see Namer."""
         mailbox = self._mailbox
         method = self._held.method(call) or mailbox.method(mailbox.current(call))
-        return self._terms.where(method) if method else ""
+        return self._policy.where(method) if method else ""
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
         """Calls back once when a ref is done; see Replier."""
@@ -668,12 +667,6 @@ class CallRouter:
         """How a ref is pickled into a value that is being sent; see Replier."""
         return self._loans.objects.travel(ref)
 
-    def _fill(self, ref: ObjectRef[Any] | StreamReader | None, frame: Frame) -> None:
-        # Also if nobody wants it any more: what it brought is in nobody's hands then.
-        with passing(self._loans, frame[-2], OWNER):
-            if ref is not None and not ref.done():
-                fill(ref, frame)
 
-
-def _fail(reply: Reply, why: Callable[[], BaseException]) -> None:
-    fail_reply(reply, why())  # an error of its own for each: it keeps their frames
+def _fail(reply: ResponseTarget, why: Callable[[], BaseException]) -> None:
+    give_error(reply, why())  # an error of its own for each: it keeps their frames

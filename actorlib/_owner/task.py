@@ -11,9 +11,7 @@ from collections import (
 )
 from typing import (
     TYPE_CHECKING,
-    Any,
     Protocol,
-    TypeAlias,
 )
 
 from actorlib._owner.restart_policy import (
@@ -25,7 +23,6 @@ from actorlib._wire.forkserver_protocol import (
 
 if TYPE_CHECKING:
     import asyncio
-    import weakref
     from collections.abc import (
         Collection,
         Mapping,
@@ -40,12 +37,6 @@ if TYPE_CHECKING:
     )
     from actorlib._core.ids import (
         LoanId,
-    )
-    from actorlib._core.object_ref import (
-        ObjectRef,
-    )
-    from actorlib._core.stream_reader import (
-        StreamReader,
     )
     from actorlib._owner.creation import (
         EncodedArguments,
@@ -82,10 +73,6 @@ if TYPE_CHECKING:
     )
     from actorlib.accelerators.base import (
         Lease,
-    )
-
-    Reply: TypeAlias = (
-        ObjectRef[Any] | weakref.ref[ObjectRef[Any]] | StreamReader | ResponseTarget
     )
 
 
@@ -312,7 +299,7 @@ class Task:
         pool: Ended,
         number: int,
         plan: FunctionEntry,
-        reply: Reply,
+        reply: ResponseTarget,
         loans: Collection[LoanId] | None,
         payload: Payload,
         told: Mapping[str, object] | None,
@@ -320,7 +307,7 @@ class Task:
         self.pool = pool
         self.number = number
         self.plan = plan
-        self.reply: Reply | None = reply
+        self.reply: ResponseTarget | None = reply
         self.loans = loans
         self.payload = payload
         self.told = told
@@ -331,7 +318,7 @@ class Task:
         self.is_nested = False
 
     def answer(self, frame: Frame) -> None:
-        """An answer came from the worker; see ResponseTarget."""
+        """An answer came from the worker; see RemoteTarget."""
         self.pool.answered(self, frame)
 
     def item(self, frame: Frame) -> None:
@@ -445,7 +432,7 @@ class NoReply:
     """Who asks a worker to learn a function: nobody waits for the answer."""
 
     def answer(self, frame: Frame) -> None:
-        """It knows it; see ResponseTarget."""
+        """It knows it; see RemoteTarget."""
 
     def fail(self, error: BaseException) -> None:
-        """It is gone; see ResponseTarget."""
+        """It is gone; see RemoteTarget."""

@@ -42,10 +42,11 @@ from actorlib._owner.mailbox import (
 )
 from actorlib._owner.refcount import (
     OWNER,
-    passing,
 )
-from actorlib._owner.restart_policy import (
-    is_retried,
+from actorlib._owner.response_target import (
+    give_answer,
+    give_error,
+    is_answer_retried,
 )
 from actorlib._owner.task import (
     FunctionEntry,
@@ -63,8 +64,6 @@ from actorlib._wire.call_headers import (
     late_error,
 )
 from actorlib._wire.errors import (
-    error_of,
-    fill,
     load,
 )
 from actorlib._wire.messages import (
@@ -99,90 +98,18 @@ if TYPE_CHECKING:
     from actorlib._owner.machine import (
         LocalNode,
     )
-    from actorlib._owner.refcount import (
-        BorrowedReferences,
-    )
-    from actorlib._owner.restart_policy import (
-        Retries,
+    from actorlib._owner.response_target import (
+        ResponseTarget,
     )
     from actorlib._owner.streams import (
         Reader,
     )
     from actorlib._owner.task import (
-        Reply,
         Workshop,
     )
     from actorlib._shm.payload import (
         Payload,
     )
-
-
-_OWN = (ObjectRef, weakref.ref, StreamReader)
-"""What the owner's own code waits with."""
-
-
-class Verdicts:
-    """Gives answers to those who wait for them.
-
-    Args:
-        loans: Counts what is in answers.
-    """
-
-    def __init__(self, loans: BorrowedReferences) -> None:
-        self._loans = loans
-
-    def give(self, reply: Reply | None, frame: Frame) -> None:
-        """Gives an answer to whoever waits, if anybody does."""
-        loans = frame[-2]
-        if type(reply) is ObjectRef and loans is None:
-            if not reply.done():
-                fill(reply, frame)
-        elif reply is None:
-            self.drop(frame)
-        elif not isinstance(reply, _OWN):
-            reply.answer(frame)
-        else:
-            ref = reply() if isinstance(reply, weakref.ref) else reply
-            with passing(self._loans, loans, OWNER):
-                if ref is not None and not ref.done():
-                    fill(ref, frame)
-
-    def drop(self, frame: Frame) -> None:
-        """Nobody waits for an answer: what it brought is in nobody's hands."""
-        self._loans.arrived(frame[-2] or (), OWNER)
-        self._loans.returned(frame[-2] or (), OWNER)
-
-    def fail(
-        self, reply: Reply | None, error: BaseException, *, is_known: bool
-    ) -> None:
-        """Tells whoever waits that there is no value.
-
-        Args:
-            reply: Who waits.
-            error: Why.
-            is_known: Whether it is not to be reported where nobody awaits it.
-        """
-        if reply is None:
-            return
-        if not isinstance(reply, _OWN):
-            reply.fail(error)
-            return
-        ref = reply() if isinstance(reply, weakref.ref) else reply
-        if ref is not None and not ref.done():
-            ref.set_exception(error)
-            if is_known:
-                ref.exception()
-
-    def is_retried(self, retries: Retries, frame: Frame) -> bool:
-        """Whether a call is made again after what its function raised."""
-        if not retries.exceptions:
-            return False
-        if not retries.depends_on_error:
-            return is_retried(retries, None)
-        _, _, kind, summary, text, where, loans, payload = frame
-        with passing(self._loans, loans, OWNER):
-            error = error_of(kind, summary, text, where, payload)
-        return is_retried(retries, error)
 
 
 class TaskPool:
@@ -217,7 +144,6 @@ class TaskPool:
         self.plans = FunctionTable(
             self.workers, workshop.loans, machine, workshop.groups, may_wait=may_wait
         )
-        self._verdicts = Verdicts(workshop.loans)
         self._timekeeper: Timekeeper[int] = Timekeeper(workshop.clock, self._late)
         self._timed = self._timekeeper.calls  # at hand for every answer
         self._tasks: dict[int, Task] = {}
@@ -236,7 +162,7 @@ class TaskPool:
 
     def post(
         self,
-        reply: Reply,
+        reply: ResponseTarget,
         plan: FunctionEntry,
         loans: Collection[LoanId] | None,
         payload: Payload,
@@ -320,7 +246,7 @@ class TaskPool:
                 self._came_back(task, hand)
                 return
             if frame[2] == RAISED and self._is_made_anew(task, frame):
-                self._verdicts.drop(frame)
+                give_answer(None, frame, self.loans)
                 self._part(task, hand)
                 task.retries = task.retries.one_less
                 hand.crew.post_again([task])
@@ -328,7 +254,7 @@ class TaskPool:
                 return
         # It is the worker's until it is answered: should that fail, the worker's end
         # answers it.
-        self._verdicts.give(task.reply, frame)
+        give_answer(task.reply, frame, self.loans)
         task.reply = None
         self._part(task, hand)
         self._forget(task)
@@ -351,7 +277,9 @@ class TaskPool:
 
     def _is_made_anew(self, task: Task, frame: Frame) -> bool:
         """Whether a call is made again after what its function raised."""
-        return not self._closed_for and self._verdicts.is_retried(task.retries, frame)
+        return not self._closed_for and is_answer_retried(
+            task.retries, frame, self.loans
+        )
 
     def _came_back(self, task: Task, hand: TaskWorker) -> None:
         """A worker gave a call back that it had not begun."""
@@ -371,7 +299,7 @@ class TaskPool:
         if task.loans:
             self.loans.returned(task.loans, OWNER)
         # Whoever ended the runtime knows: no report of a ref that nobody awaits.
-        self._verdicts.fail(reply, error, is_known=bool(self._closed_for))
+        give_error(reply, error, is_known=bool(self._closed_for))
 
     def _over(self, plan: FunctionEntry) -> WorkerCrashedError:
         how = Exit(cause="asked", reason=self._closed_for or "it was cancelled")
@@ -409,7 +337,7 @@ class TaskPool:
         reply = held if task is None else task.reply
         self.cancel(number, recursive=False)
         error = late_error(timed.method, timed.deadline)
-        self._verdicts.fail(reply, error, is_known=False)
+        give_error(reply, error)
 
     def _look_at_clock(self, task: Task) -> None:
         """An answer may come too late, before the timer could say so."""
@@ -418,7 +346,7 @@ class TaskPool:
             self._timekeeper.discard(task.number)
             reply, task.reply = task.reply, None
             error = late_error(timed.method, timed.deadline)
-            self._verdicts.fail(reply, error, is_known=False)
+            give_error(reply, error)
 
     # The replier of refs; the rest of it is that of objects.
 

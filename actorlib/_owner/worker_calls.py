@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         LoanId,
     )
     from actorlib._owner.response_target import (
-        ResponseTarget,
+        RemoteTarget,
     )
     from actorlib._owner.supervisor import (
         ActorSupervisor,
@@ -74,7 +74,7 @@ class Answered(Protocol):
 
 
 class WorkerCall:
-    """A worker that waits for an answer; see ResponseTarget, Made and Waited.
+    """A worker that waits for an answer; see RemoteTarget, Made and Waited.
 
     Args:
         relay: Whoever has to know that it is answered.
@@ -174,7 +174,7 @@ class WorkerCall:
 
 
 def answer_when(
-    asker: ResponseTarget, life: ActorSupervisor, manner: int | None = None
+    asker: RemoteTarget, life: ActorSupervisor, manner: int | None = None
 ) -> None:
     """Answers a worker when an actor is ready, or was ended.
 
