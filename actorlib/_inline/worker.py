@@ -134,11 +134,13 @@ class InlineWorker:
 
 
 def _serve(start: Start, pipe: Pipe) -> None:
-    if start.is_of_functions:
+    if start.config.runs_functions:
         task_executor.serve(start, pipe)
         return
-    if not start.is_looped:
-        (threaded_executor if start.limits else serial_executor).serve(start, pipe)
+    if not start.config.is_async:
+        (threaded_executor if start.config.limits else serial_executor).serve(
+            start, pipe
+        )
         return
     loop = async_client.new_loop()
     try:

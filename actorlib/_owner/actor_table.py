@@ -49,6 +49,7 @@ from actorlib._owner.teardown import Phase, WorkersGone, tear_down
 from actorlib._owner.worker_calls import WorkerCall
 from actorlib._owner.worker_requests import WorkerRequests
 from actorlib._owner.worker_session import Session
+from actorlib._wire.actor_config import ActorConfig
 from actorlib._wire.call_headers import variables_in
 from actorlib._wire.messages import START, Frame
 from actorlib._wire.serialization import dump
@@ -422,42 +423,42 @@ class ActorTable:
         threads = environment.get("OMP_NUM_THREADS") or ""
         env = record.options.runtime_env or {}
         directory = env.get("working_dir")
-        setup = {
-            "actor": record.id,
-            "name": record.called.class_name,
-            "prefix": session.prefix,
-            "looped": record.interface.is_async,
-            "limits": record.options.limits(is_async=record.interface.is_async),
-            "groups": record.interface.grouped(),
-            "unread": record.interface.max_unread,
-            "environment": environment,
-            "path": _path(directory),
-            "directory": directory,
-            "threads": int(threads) if threads.isdecimal() else None,
-            "named": record.options.name,
-            "namespace": self.directory.namespace,
-            "node": self._machine.id,
-            "env": env,
-            "grace": self.grace,
-            "ids": self._machine.accelerator_ids(lease, record.options),
-            "resources": counted(lease.amounts),
-            "reconstructed": life.restarts.count > 0 or life.restarts.has_lived,
-            "shared": self._machine.is_shared,
-            "functions": birth.runs is not None,
-        }
-        if record.options.group is not None:
-            setup["group"] = dump(record.options.group)
-            captures = record.options.placement_group_capture_child_tasks
-            setup["captures"] = bool(captures)
+        group = record.options.group
+        captures = record.options.placement_group_capture_child_tasks
+        config = ActorConfig(
+            actor_id=record.id,
+            class_name=record.called.class_name,
+            name=record.options.name,
+            namespace=self.directory.namespace,
+            prefix=session.prefix,
+            node_id=self._machine.id,
+            runs_functions=birth.runs is not None,
+            is_inline=self._machine.is_shared,
+            is_async=record.interface.is_async,
+            limits=record.options.limits(is_async=record.interface.is_async),
+            groups=record.interface.grouped(),
+            max_unread=record.interface.max_unread,
+            grace=self.grace,
+            environment=environment,
+            path=_path(directory),
+            directory=directory,
+            threads=int(threads) if threads.isdecimal() else None,
+            runtime_env=env,
+            resources=counted(lease.amounts),
+            accelerator_ids=self._machine.accelerator_ids(lease, record.options),
+            was_reconstructed=life.restarts.count > 0 or life.restarts.has_lived,
+            placement_group=None if group is None else dump(group),
+            captures_children=group is not None and bool(captures),
+        ).to_wire()
         payload, loans = arguments
         if loans:
             self.arrived(loans, session.number)  # it may be needed again
         if birth.definition is None:
-            return (START, setup, b"", loans, payload)
+            return (START, config, b"", loans, payload)
         captured = birth.definition.loans
         self.arrived(captured, session.number)
         both = (*(loans or ()), *captured) or None
-        return (START, setup, birth.definition.source, both, payload)
+        return (START, config, birth.definition.source, both, payload)
 
     def spent(self, arguments: EncodedArguments) -> None:
         """A constructor's arguments will not be sent again; see Surroundings."""

@@ -25,6 +25,7 @@ In reading order:
 * ``arguments``: the arguments of one call, as they were when it was made.
 * ``function_code``: the code of a function or a class on its way to the processes that
   run it.
+* ``actor_config``: what a worker is told of its actor before anything else.
 * ``batches``: A chunk of calls that came in one frame: the method is called for each of
   them.
 """

@@ -19,8 +19,8 @@ memory.
 Owner to worker, worker to owner, or both:
 
 =================  ====  ===============================================================
-START              down  environment, context, arguments of the interpreter; class;
-                         loans; the constructor's arguments
+START              down  the fields of an ActorConfig; class; loans; the constructor's
+                         arguments
 READY              up    what the actor calls itself, or nothing: it is there, calls may
                          come
 STOP               down  finish what was sent before, then leave

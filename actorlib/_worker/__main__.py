@@ -91,20 +91,20 @@ def serve(sock: socket.socket, cradle: WarmWorker) -> None:
 def _live_on(pipe: Pipe) -> None:
     start = read_start(pipe.begin()[0])
     prepare(start)
-    if start.is_of_functions:
+    if start.config.runs_functions:
         from actorlib._worker import (  # noqa: PLC0415  # likewise
             task_executor,
         )
 
         task_executor.serve(start, pipe)
-    elif start.is_looped:
+    elif start.config.is_async:
         from actorlib._worker import (  # noqa: PLC0415  # serial actors never load them
             async_client,
             async_executor,
         )
 
         async_executor.serve(start, pipe, async_client.new_loop())
-    elif start.limits:
+    elif start.config.limits:
         from actorlib._worker import (  # noqa: PLC0415
             threaded_executor,
         )

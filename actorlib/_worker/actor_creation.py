@@ -46,8 +46,8 @@ class ActorCreation:
 
     def __init__(self, link: Link, start: Start) -> None:
         self._link = link
-        self._prefix = start.prefix
-        self._is_shared = start.is_shared
+        self._prefix = start.config.prefix
+        self._is_shared = start.config.is_inline
         self._ids = itertools.count(1)
         self._definitions = Definitions(link)
 

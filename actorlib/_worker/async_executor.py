@@ -235,9 +235,9 @@ def serve(start: Start, pipe: Pipe, loop: asyncio.AbstractEventLoop) -> None:
     uplink = AsyncOwnerClient(start, loop, pipe)
     set_engine(uplink)
     looped = _Looped(start, loop, uplink, pipe)
-    uplink.left = partial(looped.leave, start.grace)
+    uplink.left = partial(looped.leave, start.config.grace)
     uplink.cancelled = looped.was_cancelled
-    thread = start.crew.start(f"{start.name}-loop", looped.run)
+    thread = start.crew.start(f"{start.config.class_name}-loop", looped.run)
     try:
         with uplink.borrowing(start.loans):
             looped.instance = construct(start, uplink.defined)
@@ -280,8 +280,10 @@ class _Looped:
             pause_above=_PAUSE_ABOVE,
         )
         uplink.reader.receive = self._receive_straight
-        self._streams = Streams(self._wake, start.unread)
-        self._gates = Gates(start.limits or {"": LOOPED_LIMIT}, start.groups)
+        self._streams = Streams(self._wake, start.config.max_unread)
+        self._gates = Gates(
+            start.config.limits or {"": LOOPED_LIMIT}, start.config.groups
+        )
         self.plain = PlainMethods(
             start,
             loop,
@@ -297,7 +299,7 @@ class _Looped:
             uplink.where, loop, self, _Looped._run_async.__code__, uplink.post
         )
         # The default is for coroutines; plain methods are one at a time anyhow.
-        self._counts_plain = bool(start.limits)
+        self._counts_plain = bool(start.config.limits)
         self._items = AsyncStreams(
             loop, uplink, self._streams, self._left, self._gates.drop
         )

@@ -91,22 +91,22 @@ class OwnerClient(ABC):
         self.context = start.context(process=self)
         self.made: type = object
         self._label = start.label
-        self._prefix = start.prefix
+        self._prefix = start.config.prefix
         self._face: Callable[[], Interface]
         self._loop = loop
         self._refs = PendingResults(loop, self)
         self.outbox = OrderedSender(self)
         self.loans = LocalRefCount()
-        session, showing = int.from_bytes(start.prefix[4:]), pipe.showing
-        showing = None if start.is_of_functions else showing
+        session, showing = int.from_bytes(start.config.prefix[4:]), pipe.showing
+        showing = None if start.config.runs_functions else showing
         self.peers = OutgoingLinks(self, host, session, showing)
         self.guests = IncomingLinks(self, host, session, showing)
         self._asking = ActorCalls(self, self._refs, self.peers, loop)
         self._lasting = Lasting(self, self.stop)
-        self._objects = Objects(self, start.prefix, self._refs.unasked)
+        self._objects = Objects(self, start.config.prefix, self._refs.unasked)
         self._making = ActorCreation(self, start)
         calling = TaskCalls(
-            self, self._refs, loop, self.check_parent, is_inline=start.is_shared
+            self, self._refs, loop, self.check_parent, is_inline=start.config.is_inline
         )
         self.run, self.run_stream = calling.run, calling.run_stream
         self._is_forsaken = False
@@ -115,7 +115,7 @@ class OwnerClient(ABC):
         self._pipe = pipe
         self.pending = PendingCalls()
         self.groups = GroupQuestions(self)
-        memory.belong(prefix_of_kind(start.prefix, BLOCK_KIND), self, self.tidy)
+        memory.belong(prefix_of_kind(start.config.prefix, BLOCK_KIND), self, self.tidy)
 
     @abstractmethod
     def post(self, frame: Frame) -> None:

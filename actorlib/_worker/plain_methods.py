@@ -92,7 +92,9 @@ class PlainMethods:
         self._pace = MethodTiming()
         # Only groups that somebody has named: all else is the main thread's.
         self._threads = {
-            gate: GroupThreads(start.crew, f"{start.name}-{group}", self._serve_apart)
+            gate: GroupThreads(
+                start.crew, f"{start.config.class_name}-{group}", self._serve_apart
+            )
             for group, gate in gates.items()
             if group
         }

@@ -32,6 +32,12 @@ from typing import (
 from actorlib._core.engine import (
     set_engine,
 )
+from actorlib._core.ids import (
+    ActorId,
+)
+from actorlib._wire.actor_config import (
+    ActorConfig,
+)
 from actorlib._wire.codec import (
     encode,
 )
@@ -135,31 +141,20 @@ def script() -> list[bytes]:
             return value
 
     arguments = encode_call((1,), {})
-    setup: dict[str, object] = {
-        "actor": _PREFIX * 2,
-        "name": _NAME,
-        "prefix": _PREFIX,
-        "looped": False,
-        "limits": {},
-        "groups": {},
-        "unread": -1,
-        "environment": {},
-        "path": sys.path,
-        "directory": None,
-        "threads": None,
-        "named": None,
-        "namespace": "",
-        "node": "",
-        "env": {},
-        "grace": 0.0,
-        "ids": {},
-        "resources": {},
-        "reconstructed": False,
-        "shared": False,
-        "functions": False,
-    }
+    config = ActorConfig(
+        actor_id=ActorId(_PREFIX * 2),
+        class_name=_NAME,
+        prefix=_PREFIX,
+        limits={},
+        groups={},
+        environment={},
+        path=sys.path,
+        runtime_env={},
+        resources={},
+        accelerator_ids={},
+    )
     frames: list[Frame] = [
-        (START, setup, dump(Rehearsed), None, arguments),
+        (START, config.to_wire(), dump(Rehearsed), None, arguments),
         (CALL, 1, "method", None, arguments),
         (STOP,),
     ]

@@ -51,7 +51,7 @@ class SerialOwnerClient(OwnerClient):
         self._pipe = pipe
         self._inbox = inbox
         # The one thread that runs methods, if there is one.
-        self._single = None if start.limits else threading.get_ident()
+        self._single = None if start.config.limits else threading.get_ident()
         inbox.item = self.item
         inbox.heed = self.heed
 
@@ -140,7 +140,7 @@ def be_born(start: Start, pipe: Pipe) -> tuple[object, Inbox, SerialOwnerClient]
     Raises:
         SystemExit: The constructor raised, and the owner was told what.
     """
-    inbox = Inbox(pipe, start.unread)
+    inbox = Inbox(pipe, start.config.max_unread)
     uplink = SerialOwnerClient(start, pipe, inbox)
     set_engine(uplink)
     try:

@@ -55,6 +55,9 @@ from actorlib._core.labels import (
 from actorlib._core.runtime_context import (
     RuntimeContext,
 )
+from actorlib._wire.actor_config import (
+    ActorConfig,
+)
 from actorlib._wire.messages import (
     LONGEST_NAME,
     START,
@@ -76,7 +79,6 @@ if TYPE_CHECKING:
     from collections.abc import (
         Callable,
         Generator,
-        Mapping,
     )
 
     from actorlib._core.ids import (
@@ -84,6 +86,9 @@ if TYPE_CHECKING:
     )
     from actorlib._core.interface import (
         Interface,
+    )
+    from actorlib._core.runtime_env import (
+        RuntimeEnv,
     )
     from actorlib._shm.payload import (
         Payload,
@@ -249,47 +254,21 @@ class GroupThreads:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """What a worker is told before anything else.
+    """What a worker has read in its first frame.
 
     Attributes:
-        actor: Whose worker it is.
-        name: The name of the actor's class.
+        config: What it is told of its actor.
         label: What the actor is called in messages.
-        prefix: The first eight bytes of the ids of what it makes.
-        is_looped: Whether the actor needs an event loop.
-        limits: How many calls run at once, by group; empty for the default.
-        groups: The methods that are in a group, each with its name.
-        unread: How many items of all its streams may be unread, or -1.
-        environment: Variables to set, or with None to remove.
-        path: ``sys.path`` of the owner.
-        threads: CPU threads for libraries that are imported already, or None.
-        directory: Where the actor works, or None for where the template is.
-        is_of_functions: Whether it runs functions, and is no actor's.
-        grace: Seconds that what runs is given when the actor leaves.
         context: Makes what the actor may ask about itself, from its process.
-        is_shared: Whether it lives in its owner's process.
         crew: The threads that it is served by beside its main one.
         source: The pickled class.
         loans: The actors whose handles are in the class or among the arguments.
         arguments: For the constructor.
     """
 
-    actor: ActorId
-    name: str
+    config: ActorConfig
     label: Label
-    prefix: bytes
-    is_looped: bool
-    limits: Mapping[str, int]
-    groups: Mapping[str, str]
-    unread: int
-    environment: Mapping[str, str | None]
-    path: tuple[str, ...]
-    threads: int | None
-    directory: str | None
-    is_of_functions: bool
-    grace: float
     context: partial[RuntimeContext]
-    is_shared: bool
     crew: ExecutorThreads
     source: bytes
     loans: tuple[ActorId, ...] | None
@@ -304,41 +283,12 @@ def read_start(frame: Frame) -> Start:
     """
     if frame[0] != START:
         raise ProtocolError(f"a worker's first frame is START, not kind {frame[0]}")
-    _, setup, source, loans, arguments = frame
-    told = cast("dict[str, Any]", setup)
-    context = partial(
-        RuntimeContext,
-        namespace=told["namespace"],
-        job_id=told["prefix"][:4].hex(),
-        node_id=told["node"],
-        worker_id=told["prefix"].hex(),
-        actor_id=None if told["functions"] else told["actor"].hex(),
-        actor_name=told["named"],
-        class_name="" if told["functions"] else told["name"],
-        runtime_env=told["env"],
-        accelerator_ids={kind: list(ids) for kind, ids in told["ids"].items()},
-        resources=told["resources"],
-        was_current_actor_reconstructed=told["reconstructed"],
-        group=decode(told["group"]) if "group" in told else None,
-        captures=told.get("captures", False),
-    )
+    _, values, source, loans, arguments = frame
+    config = ActorConfig.from_wire(values)
     return Start(
-        actor=told["actor"],
-        name=told["name"],
-        label=Label(told["name"], told["named"]),
-        prefix=told["prefix"],
-        is_looped=told["looped"],
-        limits=told["limits"],
-        groups=told["groups"],
-        unread=told["unread"],
-        environment=told["environment"],
-        path=told["path"],
-        threads=told["threads"],
-        directory=told["directory"],
-        is_of_functions=told["functions"],
-        grace=told["grace"],
-        context=context,
-        is_shared=told["shared"],
+        config=config,
+        label=Label(config.class_name, config.name),
+        context=_context_of(config),
         crew=ExecutorThreads(),
         source=source,
         loans=loans,
@@ -346,26 +296,47 @@ def read_start(frame: Frame) -> Start:
     )
 
 
+def _context_of(config: ActorConfig) -> partial[RuntimeContext]:
+    is_actor = not config.runs_functions
+    group = config.placement_group
+    return partial(
+        RuntimeContext,
+        namespace=config.namespace,
+        job_id=config.prefix[:4].hex(),
+        node_id=config.node_id,
+        worker_id=config.prefix.hex(),
+        actor_id=config.actor_id.hex() if is_actor else None,
+        actor_name=config.name,
+        class_name=config.class_name if is_actor else "",
+        runtime_env=cast("RuntimeEnv", config.runtime_env),
+        accelerator_ids={k: list(ids) for k, ids in config.accelerator_ids.items()},
+        resources=config.resources,
+        was_current_actor_reconstructed=config.was_reconstructed,
+        group=None if group is None else decode(group),
+        captures=config.captures_children,
+    )
+
+
 def prepare(start: Start) -> None:
     """Makes the process the actor's own, before any of the user's code is imported."""
-    for name, value in start.environment.items():
+    for name, value in start.config.environment.items():
         if value is None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
-    if list(start.path) != sys.path:
-        sys.path[:] = start.path
-    call_process(start.name)
+    if list(start.config.path) != sys.path:
+        sys.path[:] = start.config.path
+    call_process(start.config.class_name)
     sys.breakpointhook = _break
     _reseed()
-    if start.threads is not None:
-        _limit_threads(start.threads)
+    if start.config.threads is not None:
+        _limit_threads(start.config.threads)
 
 
 def settle_down(start: Start) -> None:
     """Goes to the directory that the process works in."""
-    if start.directory is not None:
-        os.chdir(start.directory)
+    if start.config.directory is not None:
+        os.chdir(start.config.directory)
 
 
 def construct(

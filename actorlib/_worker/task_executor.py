@@ -321,7 +321,7 @@ def serve(start: Start, pipe: Pipe) -> None:
     inbox = _Inbox(pipe)
     uplink = TaskOwnerClient(start, pipe, inbox)
     set_engine(uplink)
-    functions = _Functions(pipe, inbox, uplink, is_inline=start.is_shared)
+    functions = _Functions(pipe, inbox, uplink, is_inline=start.config.is_inline)
     try:
         functions.run()
     except SystemExit:  # it ends the process, behind what was answered before

@@ -59,10 +59,12 @@ class _Threaded:
         self._pipe = pipe
         self._inbox = inbox
         self._uplink = uplink
-        self._gates = Gates(start.limits, start.groups)
+        self._gates = Gates(start.config.limits, start.config.groups)
         self._threads = {
             gate: GroupThreads(
-                start.crew, _named(start.name, group), partial(self._serve, gate)
+                start.crew,
+                _named(start.config.class_name, group),
+                partial(self._serve, gate),
             )
             for group, gate in self._gates.by_group().items()
         }

@@ -17,6 +17,7 @@ import actorlib
 from actorlib._inline import launcher as inline
 from actorlib._processes.launcher import ProcessExit
 from actorlib._shm.memory import Memory
+from actorlib._wire.actor_config import ActorConfig
 from actorlib._wire.async_channel import Channel
 from actorlib._wire.codec import FrameDecoder
 from actorlib._wire.fd_passing import SegmentSharing
@@ -58,7 +59,7 @@ class ScriptedWorker:
     Attributes:
         name: The same.
         frames: What has come, in order.
-        setup: What START has told it.
+        config: What START has told it; there from then on.
         showing: Shared memory as the owner has told it of.
     """
 
@@ -70,7 +71,7 @@ class ScriptedWorker:
         self.exited: asyncio.Future[ProcessExit] = loop.create_future()
         self.sock, self._theirs = socket.socketpair()
         self.frames: list[Frame] = []
-        self.setup: dict[str, Any] = {}
+        self.config: ActorConfig
         self.showing = SegmentSharing(Memory())
         self.error: Exception | None = None
         self._behave = behave
@@ -82,8 +83,7 @@ class ScriptedWorker:
     @property
     def prefix(self) -> bytes:
         """How the ids of what it makes begin."""
-        prefix: bytes = self.setup["prefix"]
-        return prefix
+        return self.config.prefix
 
     @property
     def session(self) -> int:
@@ -145,7 +145,7 @@ class ScriptedWorker:
         for frame in frames:
             self.frames.append(frame)
             if frame[0] == START:
-                self.setup = frame[1]
+                self.config = ActorConfig.from_wire(frame[1])
             self._behave(self, frame)
 
     def _lost(self, error: Exception | None) -> None:

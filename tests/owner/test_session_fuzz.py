@@ -37,6 +37,7 @@ from actorlib._core.ids import (
 from actorlib._core.interface import face_of
 from actorlib._shm.payload import NAME, block_id
 from actorlib._wire import worker_messages
+from actorlib._wire.actor_config import ActorConfig
 from actorlib._wire.codec import encode
 from actorlib._wire.messages import (
     CALL,
@@ -314,7 +315,7 @@ class Street:
         ):
             await self.neighbour.work.remote()
         worker = self.launcher.workers[-1]
-        life = self.lives.by_id[worker.setup["actor"]]
+        life = self.lives.by_id[worker.config.actor_id]
         await self.act(case, worker, life, None)
         actorlib.cancel(self.refs[0], force=True)
         await self.clear(life)
@@ -393,7 +394,7 @@ class Street:
         self._known = {
             "own actor": lambda n: new_id(own, ACTOR_KIND, n),
             "neighbour": lambda _: hold_of(self.neighbour).actor_id,
-            "itself": lambda _: worker.setup["actor"],
+            "itself": lambda _: worker.config.actor_id,
             "nobody": lambda n: new_id(bytes([n]) * 8, ACTOR_KIND, n),
             "own object": lambda n: new_id(own, OBJECT_KIND, n),
             "neighbour's object": lambda _: new_id(other, OBJECT_KIND, 0),
@@ -508,7 +509,7 @@ def _check_served(frames: Iterable[Frame]) -> None:
             assert all(map(worker_messages._is_said, said))
             assert type(payload) in worker_messages._PAYLOADS
         else:
-            assert frame[0] != START or type(frame[1]) is dict
+            assert frame[0] != START or ActorConfig.from_wire(frame[1])
 
 
 def _behave_as(kinds: set[ScriptedWorker]) -> Callable[..., None]:

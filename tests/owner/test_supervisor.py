@@ -17,6 +17,7 @@ from actorlib._core.engine import find_engine
 from actorlib._owner import restart_policy
 from actorlib._owner.teardown import Phase
 from actorlib._processes.launcher import ProcessExit
+from actorlib._wire.actor_config import ActorConfig
 from actorlib._wire.messages import START
 from actorlib.exceptions import ActorDiedError, ActorlibError, ActorUnavailableError
 
@@ -190,6 +191,10 @@ async def test_actor_when_lost_before_it_is_ready_then_it_is_made_anew(
         assert (len(launcher.workers), info.restarts) == (3, 0)
 
 
+def _class_of(start: Frame) -> str:
+    return ActorConfig.from_wire(start[1]).class_name
+
+
 async def test_actor_when_lost_before_it_is_ready_then_its_arguments_go_anew() -> None:
     behaviours = {"Holding": lost_before_it_is_ready(1)}
     async with scripted(behaviours, num_cpus=2) as launcher:
@@ -200,7 +205,7 @@ async def test_actor_when_lost_before_it_is_ready_then_its_arguments_go_anew() -
         async with in_time():
             await holding
             starts = [worker.frames[0] for worker in launcher.workers]
-            loans = [frame[3] for frame in starts if frame[1]["name"] == "Holding"]
+            loans = [frame[3] for frame in starts if _class_of(frame) == "Holding"]
             assert loans == [(actor,), (actor,)]
             assert not ended.done()
             await actorlib.kill(holding)

@@ -1,0 +1,89 @@
+"""What a worker is told of its actor before anything else.
+
+It crosses the pipe in the START frame as a dict of its fields, by name. A tuple would
+be shorter, and be taken for loans: those are the tuples of a frame (``fd_passing``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from actorlib._core.ids import ActorId
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActorConfig:
+    """How a worker is to be set up, and what its actor may ask about itself.
+
+    Attributes:
+        actor_id: Whose worker it is.
+        class_name: The name of the actor's class.
+        name: The actor's own name, or None.
+        namespace: Where names are looked for that say nothing else.
+        prefix: The first eight bytes of the ids of what it makes.
+        node_id: The machine, in hex.
+        runs_functions: Whether it runs functions, and is no actor's.
+        is_inline: Whether it lives in its owner's process.
+        is_async: Whether the actor needs an event loop.
+        limits: How many calls run at once, by group; empty for the default.
+        groups: The methods that are in a concurrency group, each with its name.
+        max_unread: How many items of all its streams may be unread, or -1.
+        grace: Seconds that what runs is given when the actor leaves.
+        environment: Variables to set, or with None to remove.
+        path: ``sys.path``.
+        directory: Where the actor works, or None for where the template is.
+        threads: CPU threads for libraries that are imported already, or None.
+        runtime_env: What was said of the process, with what it inherited.
+        resources: What it holds, by resource name, as the user wrote it.
+        accelerator_ids: Ids of the devices it was given, by kind.
+        was_reconstructed: Whether the actor was restarted after a death.
+        placement_group: The group that the actor is in, pickled, or None.
+        captures_children: Whether actors that it makes go into that group by default.
+    """
+
+    actor_id: ActorId
+    class_name: str
+    name: str | None = None
+    namespace: str = "default"
+    prefix: bytes
+    node_id: str = ""
+    runs_functions: bool = False
+    is_inline: bool = False
+    is_async: bool = False
+    limits: Mapping[str, int]
+    groups: Mapping[str, str]
+    max_unread: int = -1
+    grace: float = 0.0
+    environment: Mapping[str, str | None]
+    path: Sequence[str]
+    directory: str | None = None
+    threads: int | None = None
+    runtime_env: Mapping[str, Any]
+    resources: Mapping[str, float]
+    accelerator_ids: Mapping[str, Sequence[int | str]]
+    was_reconstructed: bool = False
+    placement_group: bytes | None = None
+    captures_children: bool = False
+
+    def to_wire(self) -> dict[str, object]:
+        """Gives what a frame carries in its place."""
+        return dict(zip(_NAMES, _values_of(self), strict=True))
+
+    @classmethod
+    def from_wire(cls, values: Mapping[str, Any]) -> ActorConfig:
+        """Reads what a frame has carried.
+
+        Raises:
+            TypeError: A field is missing, or there is one that nobody knows.
+        """
+        return cls(**values)
+
+
+_NAMES = tuple(field.name for field in fields(ActorConfig))
+_values_of = attrgetter(*_NAMES)

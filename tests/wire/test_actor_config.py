@@ -1,0 +1,48 @@
+"""What a worker is told of its actor is read as it was said."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from actorlib._core.ids import ActorId
+from actorlib._wire.actor_config import ActorConfig
+from actorlib._wire.codec import FrameDecoder, encode
+from actorlib._wire.messages import START
+
+CONFIG = ActorConfig(
+    actor_id=ActorId(b"a" * 16),
+    class_name="Model",
+    name="m1",
+    prefix=b"p" * 8,
+    is_async=True,
+    limits={"io": 2},
+    groups={"read": "io"},
+    max_unread=7,
+    grace=1.5,
+    environment={"CUDA_VISIBLE_DEVICES": "0", "OLD": None},
+    path=("/a", "/b"),
+    threads=4,
+    runtime_env={"env_vars": {"A": "1"}},
+    resources={"GPU": 0.5},
+    accelerator_ids={"GPU": (0,)},
+    placement_group=b"pickled",
+    captures_children=True,
+)
+
+
+def test_config_when_it_crosses_a_pipe_then_the_same_is_read() -> None:
+    sent = cast("bytes", encode((START, CONFIG.to_wire(), b"")))
+
+    (frame,) = FrameDecoder().feed(sent)
+
+    assert ActorConfig.from_wire(frame[1]) == CONFIG
+
+
+def test_config_when_a_field_is_missing_then_it_is_refused() -> None:
+    values = CONFIG.to_wire()
+    del values["prefix"]
+
+    with pytest.raises(TypeError, match="prefix"):
+        ActorConfig.from_wire(values)
