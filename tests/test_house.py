@@ -55,6 +55,7 @@ IMPORT_ACTORLIB = {"blocking", "_cli", "__main__"}
 PURE = [
     "_core.actor_options",
     "_core.call_options",
+    "_core.callee",
     "_core.flow_control",
     "_core.function_options",
     "_core.group_spec",

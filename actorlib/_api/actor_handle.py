@@ -37,6 +37,9 @@ from actorlib._api.result_parts import (
     collected,
     parted,
 )
+from actorlib._core.callee import (
+    BoundMethod,
+)
 from actorlib._core.engine import (
     HandlePin,
     current_engine,
@@ -80,6 +83,9 @@ if TYPE_CHECKING:
     from actorlib._core.call_options import (
         CallKeywords,
     )
+    from actorlib._core.callee import (
+        Callee,
+    )
     from actorlib._core.interface import (
         Interface,
         Method,
@@ -101,16 +107,16 @@ class ActorMethod(Generic[P, R]):
     It keeps the actor alive, may be stored, and may be passed to other actors.
     """
 
-    __slots__ = ("_given", "_high", "_hold", "_low", "_method")
+    __slots__ = ("_callee", "_given", "_high", "_hold", "_low")
 
     def __init__(
-        self, hold: HandlePin, method: Method, given: CallKeywords | None = None
+        self, hold: HandlePin, callee: BoundMethod, given: CallKeywords | None = None
     ) -> None:
         self._hold = hold
-        self._method = method
+        self._callee = callee
         self._given: CallKeywords = given or {}
-        self._low = method.low
-        self._high = method.high
+        self._low = callee.method.low
+        self._high = callee.method.high
 
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ObjectRef[R]:
         """Calls the method; returns at once.
@@ -131,9 +137,8 @@ class ActorMethod(Generic[P, R]):
             PendingCallsLimitExceeded: ``max_pending_calls`` of them have no answer.
         """
         if kwargs or not self._low <= len(args) <= self._high:
-            self._method.check(len(args), kwargs)
-        hold = self._hold
-        return hold.engine.call(hold.actor_id, self._method, args, kwargs)
+            self._callee.method.check(len(args), kwargs)
+        return self._hold.engine.call(self._callee, args, kwargs)
 
     def map(self, /, *iterables: Iterable[Any], chunksize: int = CHUNK) -> Batch[R]:
         """Calls the method for each item, many calls in one frame.
@@ -164,23 +169,21 @@ class ActorMethod(Generic[P, R]):
         if not iterables:
             raise TypeError("map() takes an iterable for each argument, and got none")
         width = len(iterables)
-        hold = self._hold
-        method = hold.interface.batched(self._method, width)
+        self._hold.interface.check_batch(self._callee.method, width)
         refs: list[ObjectRef[list[R]]] = []
         try:
             for start, args in chunks_of(iterables, chunksize):
-                headers = {**(method.headers or {}), "batch": (width, start)}
-                refs.append(self._call_chunk(method._replace(headers=headers), args))
+                chunk = self._callee.saying("batch", (width, start))
+                refs.append(self._call_chunk(chunk, args))
         except BaseException:
             Batch(refs).cancel()
             raise
         return Batch(refs)
 
     def _call_chunk(
-        self, method: Method, args: tuple[object, ...]
+        self, callee: BoundMethod, args: tuple[object, ...]
     ) -> ObjectRef[list[R]]:
-        hold = self._hold
-        return hold.engine.call(hold.actor_id, method, args, {})
+        return self._hold.engine.call(callee, args, {})
 
     def options(self, /, **options: Unpack[CallKeywords]) -> ActorMethod[P, R]:
         """The same method with some options replaced: for one call, or for several.
@@ -193,10 +196,10 @@ class ActorMethod(Generic[P, R]):
             ValueError: It names a concurrency group that the actor does not have.
         """
         hold = self._hold
-        method = hold.interface.with_options(self._method, options)
+        method = hold.interface.with_options(self._callee.method, options)
         given = {**self._given, **options}
         kind = cast("type[ActorMethod[P, R]]", _kind_of(hold, method))
-        return kind(hold, method, cast("CallKeywords", given))
+        return kind(hold, bound(hold, method), cast("CallKeywords", given))
 
     def _remote(
         self,
@@ -211,13 +214,13 @@ class ActorMethod(Generic[P, R]):
 
     def __call__(self, *_: object, **__: object) -> NoReturn:
         """Refuses: what looks like a local call would hide that it is a remote one."""
-        name = self._method.name
+        name = self._callee.name
         raise TypeError(
             f"{name}() runs in another process: write .{name}.remote(...) and await it"
         )
 
     def __repr__(self) -> str:
-        return f"<method {self._hold.label.method(self._method.name)}>"
+        return f"<method {self._callee}>"
 
     def __copy__(self) -> ActorMethod[P, R]:
         return self
@@ -231,7 +234,7 @@ class ActorMethod(Generic[P, R]):
         return _loaded_method, (
             hold.actor_id,
             hold.interface,
-            self._method.name,
+            self._callee.name,
             self._given,
         )
 
@@ -243,14 +246,14 @@ class _CountedMethod(ActorMethod[P, R]):
 
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ObjectRef[R]:
         """Calls the method, if this process does not wait for too many answers."""
-        call = super().remote
-        return _counted(self._hold, self._method, lambda: call(*args, **kwargs))
+        callee = self._callee
+        callee.method.check(len(args), kwargs)
+        return _counted(self._hold, self._hold.engine.call, callee, args, kwargs)
 
     def _call_chunk(
-        self, method: Method, args: tuple[object, ...]
+        self, callee: BoundMethod, args: tuple[object, ...]
     ) -> ObjectRef[list[R]]:
-        call = super()._call_chunk
-        return _counted(self._hold, method, lambda: call(method, args))
+        return _counted(self._hold, self._hold.engine.call, callee, args, {})
 
 
 class _PartedMethod(ActorMethod[P, R]):
@@ -260,12 +263,12 @@ class _PartedMethod(ActorMethod[P, R]):
 
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Calls the method; gives a list of refs, or None for none."""
-        hold, method = self._hold, self._method
+        hold, callee = self._hold, self._callee
         is_counted = hold.interface.max_pending > 0
         kind: Any = _CountedMethod if is_counted else ActorMethod
-        ref: ObjectRef[Any] = kind(hold, method).remote(*args, **kwargs)
-        count = method.options.parts
-        where = f"{hold.interface.class_name}.{method.name}"
+        ref: ObjectRef[Any] = kind(hold, callee).remote(*args, **kwargs)
+        count = callee.options.parts
+        where = f"{hold.interface.class_name}.{callee.name}"
         return parted(ref, count, where) if count else None
 
 
@@ -276,11 +279,10 @@ class _CollectedMethod(ActorMethod[P, R]):
 
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Calls the method; gives a list of refs, one ref, or None for none."""
-        hold, method = self._hold, self._method
-        method.check(len(args), kwargs)
-        items = _items(hold, method, args, kwargs)
-        where = f"{hold.interface.class_name}.{method.name}"
-        return collected(items, method.options.parts, where)
+        hold, callee = self._hold, self._callee
+        items = _items(hold, callee, args, kwargs)
+        where = f"{hold.interface.class_name}.{callee.name}"
+        return collected(items, callee.options.parts, where)
 
 
 class _StreamMethod(ActorMethod[P, R]):
@@ -290,41 +292,41 @@ class _StreamMethod(ActorMethod[P, R]):
 
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ObjectRefGenerator[R]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # typed() tells the two apart
         """Calls the generator; its items come one after the other."""
-        hold, method = self._hold, self._method
-        method.check(len(args), kwargs)
-        return ObjectRefGenerator(_items(hold, method, args, kwargs))
+        return ObjectRefGenerator(_items(self._hold, self._callee, args, kwargs))
 
 
 def _items(
     hold: HandlePin,
-    method: Method,
+    callee: BoundMethod,
     args: tuple[object, ...],
     kwargs: Mapping[str, object],
 ) -> StreamReader:
     """Calls a generator, if this process does not wait for too many answers."""
-    is_capped = hold.interface.max_unread > 0
-
-    def call() -> StreamReader:
-        return hold.engine.stream(
-            hold.actor_id, method, args, kwargs, is_capped=is_capped
-        )
-
-    return _counted(hold, method, call) if hold.interface.max_pending > 0 else call()
+    callee.method.check(len(args), kwargs)
+    stream = hold.engine.stream
+    if hold.interface.max_pending > 0:
+        return _counted(hold, stream, callee, args, kwargs)
+    return stream(callee, args, kwargs)
 
 
-def _counted(hold: HandlePin, method: Method, call: Callable[[], C]) -> C:
+def _counted(
+    hold: HandlePin,
+    verb: Callable[[Callee, tuple[object, ...], Mapping[str, object]], C],
+    callee: BoundMethod,
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
+) -> C:
     """Makes a call, if this process does not wait for too many answers."""
     actor, limit = hold.actor_id, hold.interface.max_pending
     pending = hold.engine.pending
     if not pending.begin(actor, limit):
         raise PendingCallsLimitExceeded(
-            f"{hold.label.method(method.name)}: this process has {limit} "
-            "calls of the actor without an answer, and max_pending_calls="
-            f"{limit}: await some of them first",
+            f"{callee}: this process has {limit} calls of the actor without an answer, "
+            f"and max_pending_calls={limit}: await some of them first",
             limit=limit,
         )
     try:
-        made = call()
+        made = verb(callee, args, kwargs)
     except BaseException:
         pending.made(actor, None)
         raise
@@ -341,14 +343,19 @@ class _Terminate(ActorMethod[[], None]):
 
     def remote(self, /, *args: object, **kwargs: object) -> asyncio.Future[None]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # awaited like a ref
         """Ends the actor behind what it was sent; done when its process is gone."""
-        self._method.check(len(args), kwargs)
+        self._callee.method.check(len(args), kwargs)
         return self._hold.engine.end(self._hold.actor_id)
 
 
 def method_of(hold: HandlePin, method: Method) -> ActorMethod[..., Any]:
     """A method of an actor, of the kind that it is."""
     kind = _kind_of(hold, method)
-    return kind(hold, method.on(hold.interface.class_name, hold.name))
+    return kind(hold, bound(hold, method))
+
+
+def bound(hold: HandlePin, method: Method) -> BoundMethod:
+    """A method as calls of the actor name it."""
+    return BoundMethod(hold.actor_id, hold.interface, hold.name, method)
 
 
 def _kind_of(hold: HandlePin, method: Method) -> type[ActorMethod[..., Any]]:

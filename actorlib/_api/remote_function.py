@@ -97,7 +97,7 @@ class RemoteFunction(Generic[P, R]):
         spec = self._spec
         if spec is None or spec.may_change or engine.context.group is not None:
             spec = self._settled(engine.context)
-        return engine.run(spec, args, kwargs)
+        return engine.call(spec, args, kwargs)
 
     def options(self, /, **options: Unpack[CallingKeywords]) -> RemoteFunction[P, R]:
         """The same function with some options replaced: for one call, or for several.
@@ -147,7 +147,7 @@ class RemoteFunction(Generic[P, R]):
         return FunctionSpec(
             source=source,
             may_change=self._source.may_change,
-            label=label,
+            name=label,
             options=options,
             is_stream=self._method.is_stream,
         )
@@ -202,7 +202,7 @@ class GeneratorFunction(RemoteFunction[P, R]):
     ) -> StreamReader:
         self._method.check(len(args), kwargs)
         engine = self._engine()
-        return engine.run_stream(self._settled(engine.context), args, kwargs)
+        return engine.stream(self._settled(engine.context), args, kwargs)
 
     if TYPE_CHECKING:
 

@@ -24,6 +24,7 @@ In reading order:
   are.
 * ``stdio``: the standard streams of this process, which a daemon may have closed.
 * ``ids``: the ids of actors and of objects, and which process made them.
+* ``callee``: what a call goes to: a method of an actor, or a function.
 * ``engine``: the waist: the few verbs that every handle speaks and every engine
   fulfils.
 * ``notifier``: something that others wait for.

@@ -1,8 +1,8 @@
 """The waist: the few verbs that every handle speaks and every engine fulfils.
 
 Above it stand the faces (handles, decorators), below it the engines: ``LocalEngine``
-in the owner, ``Uplink`` in a worker. A handle holds an engine and an id and nothing
-else of the runtime, so the same handle means the same actor wherever it is loaded.
+in the owner, ``OwnerClient`` in a worker. A handle holds an engine and an id and
+nothing else of the runtime, so it means the same actor wherever it is loaded.
 
 The slot with the process's engine is the only mutable module state in the package. An
 actor that lives in its owner's process has a slot of its own, in the contexts of its
@@ -55,9 +55,11 @@ if TYPE_CHECKING:
     from actorlib._core.actor_options import (
         ActorOptions,
     )
+    from actorlib._core.callee import (
+        Callee,
+    )
     from actorlib._core.function_options import (
         FunctionOptions,
-        FunctionSpec,
     )
     from actorlib._core.group_spec import (
         GroupId,
@@ -70,7 +72,6 @@ if TYPE_CHECKING:
     )
     from actorlib._core.interface import (
         Interface,
-        Method,
     )
     from actorlib._core.object_ref import (
         ObjectRef,
@@ -173,34 +174,25 @@ class Engine(Protocol):
 
     def call(
         self,
-        actor: ActorId,
-        method: Method,
+        callee: Callee,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
-        """Sends a call, in order behind the earlier ones of this process.
+        """Makes a call; one of an actor comes behind the earlier ones of this process.
 
         Raises:
-            SerializationError: An argument cannot be sent. The actor is unharmed.
+            SerializationError: An argument, or the function, cannot be sent. Nothing
+                was called.
         """
         ...
 
-    def run(
+    def stream(
         self,
-        spec: FunctionSpec,
-        args: tuple[object, ...],
-        kwargs: Mapping[str, object],
-    ) -> ObjectRef[Any]:
-        """Calls a function in some process that has what it asks for."""
-        ...
-
-    def run_stream(
-        self,
-        spec: FunctionSpec,
+        callee: Callee,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> StreamReader:
-        """Calls a function that yields, likewise."""
+        """Calls a generator, likewise."""
         ...
 
     def put(self, value: object) -> ObjectRef[Any]:
@@ -214,29 +206,6 @@ class Engine(Protocol):
 
     def borrow(self, object_id: ObjectId) -> ObjectRef[Any]:
         """The ref of an object that was sent to this process."""
-        ...
-
-    def stream(
-        self,
-        actor: ActorId,
-        method: Method,
-        args: tuple[object, ...],
-        kwargs: Mapping[str, object],
-        *,
-        is_capped: bool,
-    ) -> StreamReader:
-        """Sends a call of a generator, in order likewise.
-
-        Args:
-            actor: Its id.
-            method: The generator.
-            args: Its positional arguments.
-            kwargs: Its keyword arguments.
-            is_capped: Whether other streams of the actor wait for what is taken.
-
-        Raises:
-            SerializationError: An argument cannot be sent. The actor is unharmed.
-        """
         ...
 
     def ready(self, actor: ActorId) -> asyncio.Future[None]:

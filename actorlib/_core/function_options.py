@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence  # noqa: TC003  # types that are asked for
 from dataclasses import dataclass, field, fields
-from typing import Literal, TypedDict, cast
+from typing import ClassVar, Literal, TypedDict, cast
 
 from actorlib._core.actor_options import ActorOptions
 from actorlib._core.call_options import RAYS_NAMES, CallOptions
 from actorlib._core.group_spec import ANY_BUNDLE, DEFAULT
+from actorlib._core.ids import NOBODY, ActorId
 from actorlib._core.kinds import KINDS
 from actorlib._core.resources import (  # noqa: TC001  # likewise
     Resources,
@@ -227,23 +228,32 @@ class FunctionOptions:
 class FunctionSpec:
     """What every call of a remote function with the same options has in common.
 
+    One kind of Callee: it is for no actor, and in no order.
+
     Attributes:
         source: What a worker unpickles to get the function: the decorated name if a
             module has it, the function itself otherwise.
         may_change: Whether it is to be asked for anew before each call, as a name in it
             may stand for something else by then.
-        label: What its calls are called in messages.
+        name: What its calls are called in messages.
         options: What each call asks for.
         is_stream: Whether it is a generator: a call gives items, one after the other.
         headers: What is said of each call besides its arguments, or None.
     """
 
+    actor: ClassVar[ActorId] = NOBODY
+    keeps_order: ClassVar[bool] = False
+    is_capped: ClassVar[bool] = False
+
     source: object
-    label: str
+    name: str
     options: FunctionOptions
     may_change: bool = False
     is_stream: bool = False
     headers: dict[str, object] | None = field(init=False)
+
+    def __str__(self) -> str:
+        return self.name
 
     def __post_init__(self) -> None:
         headers = self.options.calling.headers

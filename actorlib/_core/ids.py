@@ -21,6 +21,8 @@ from typing import Final, NewType, TypeAlias
 
 ActorId = NewType("ActorId", bytes)
 """The id of an actor."""
+NOBODY = ActorId(b"")
+"""Whom a call of a function is for, where calls of actors name the actor."""
 
 ObjectId = NewType("ObjectId", bytes)
 """The id of what a ref stands for."""

@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from actorlib._core.call_options import CallOptions
-from actorlib._core.labels import Label
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -75,7 +74,6 @@ class Method(NamedTuple):
         headers: What is said of every call of it besides its arguments, or None.
         keeps_order: Whether a call behind one whose argument is not there waits.
         is_stream: Whether it is a generator: a call gives items, one after the other.
-        of: The class and the name of the actor that a handle calls it on.
         own: How it was written; None where it has travelled.
     """
 
@@ -94,20 +92,10 @@ class Method(NamedTuple):
     headers: dict[str, object] | None = None
     keeps_order: bool = True
     is_stream: bool = False
-    of: tuple[str, str | None] | None = None
     own: Own | None = None
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Method, tuple(self)[:-2]
-
-    def on(self, class_name: str, name: str | None) -> Method:
-        """The same method, called on an actor of a class, with or without a name."""
-        # Not _replace(), which takes several times as long: each handle does this.
-        return Method._make((*self[:-2], (class_name, name), self.own))
-
-    def __str__(self) -> str:
-        """What a call of it is called in messages."""
-        return self.name if self.of is None else Label(*self.of).method(self.name)
+        return Method, tuple(self)[:-1]
 
     def check(self, nargs: int, kwargs: Mapping[str, object]) -> None:
         """Refuses arguments that could not be bound, in Python's own words.
@@ -240,8 +228,8 @@ class Interface(NamedTuple):
             headers["group"] = method.headers["group"]
         return method._replace(options=options, headers=headers or None)
 
-    def batched(self, method: Method, width: int) -> Method:
-        """A method that is to be called many times in one call.
+    def check_batch(self, method: Method, width: int) -> None:
+        """Refuses a method that cannot be called many times in one call.
 
         Args:
             method: The method.
@@ -262,7 +250,6 @@ class Interface(NamedTuple):
                 f"num_returns={method.options.parts}: call remote() for each"
             )
         method.check(width, {})
-        return method
 
     def retried(self) -> dict[str, object]:
         """The methods that say which exceptions are retried, each with those."""

@@ -43,6 +43,7 @@ from typing import (
 from actorlib._core.flow_control import (
     UNREAD,
     ReceiveWindow,
+    bounds_of,
 )
 from actorlib._core.loop_thread import (
     at_home,
@@ -66,6 +67,9 @@ if TYPE_CHECKING:
         Callable,
     )
 
+    from actorlib._core.callee import (
+        Callee,
+    )
     from actorlib._core.flow_control import (
         Bounds,
     )
@@ -164,6 +168,20 @@ class StreamReader:
         self._number = 0
         self._is_over = False
         self._is_dropped = False
+
+    @classmethod
+    def of(
+        cls, callee: Callee, loop: asyncio.AbstractEventLoop, feed: Feed
+    ) -> StreamReader:
+        """The reader of a call that is about to be made."""
+        options = callee.options
+        return cls(
+            loop,
+            feed,
+            bounds_of(options.backpressure or 0),
+            is_capped=callee.is_capped,
+            is_detached=bool(options.detach),
+        )
 
     # For readers.
 

@@ -23,13 +23,13 @@ from typing import (
     NoReturn,
 )
 
+from actorlib._core.callee import (
+    BoundMethod,
+)
 from actorlib._core.engine import (
     ActorSpec,
     HandlePin,
     PendingCalls,
-)
-from actorlib._core.flow_control import (
-    bounds_of,
 )
 from actorlib._core.forking import (
     part_loop,
@@ -108,6 +108,9 @@ if TYPE_CHECKING:
     from actorlib._core.actor_options import (
         ActorOptions,
     )
+    from actorlib._core.callee import (
+        Callee,
+    )
     from actorlib._core.function_options import (
         FunctionSpec,
     )
@@ -121,7 +124,6 @@ if TYPE_CHECKING:
     )
     from actorlib._core.interface import (
         Interface,
-        Method,
     )
     from actorlib._core.runtime_options import (
         RuntimeOptions,
@@ -248,78 +250,71 @@ class LocalEngine(ABC):
 
     def call(
         self,
-        actor: ActorId,
-        method: Method,
+        callee: Callee,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
-        """Sends a call; see Engine."""
-        life = self._living.get(actor)
+        """Makes a call; see Engine."""
+        life = self._living.get(callee.actor)
         if life is None or self._is_closed or threading.get_ident() != self._thread:
-            return self._call_else(actor, method, args, kwargs)
-        headers = method.headers
+            return self._call_else(callee, args, kwargs)
+        headers = callee.headers
         if headers is not None or MARKED:
-            headers = headers_of(method)
+            headers = headers_of(callee)
         ref: ObjectRef[Any] = ObjectRef(loop=self.loop)
         payload = None if kwargs or self._lanes else encode_plain_call(args)
         if payload is not None:  # the usual case: everything else is the long way
-            life.dispatch.call(ref, method.name, payload, headers)
+            life.dispatch.call(ref, callee.name, payload, headers)
             return ref
-        self._sending.send(life, ref, method, args, kwargs, headers)
+        self._sending.send(life, ref, callee, args, kwargs, headers)
         return ref
 
-    def run(
+    @abstractmethod
+    def _call_else(
+        self,
+        callee: Callee,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> ObjectRef[Any]:
+        """Makes any other call, or says why there is nobody to call.
+
+        It is of a function, from another thread, or of an actor that is not known.
+        """
+
+    def _run(
         self,
         spec: FunctionSpec,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
-        """Calls a function; see Engine."""
-        if threading.get_ident() != self._thread:
-            return self._run_else(spec, args, kwargs)
+        """Calls a function."""
         if self._heritage:
             spec = self._heritage.of(spec)
         ref: ObjectRef[Any] = ObjectRef(loop=self.loop)
         self._runs.run(ref, spec, args, kwargs)
         return ref
 
-    @abstractmethod
-    def _call_else(
+    def stream(
         self,
-        actor: ActorId,
-        method: Method,
-        args: tuple[object, ...],
-        kwargs: Mapping[str, object],
-    ) -> ObjectRef[Any]:
-        """Sends a call from another thread, or says why there is nobody to call."""
-
-    @abstractmethod
-    def _run_else(
-        self,
-        spec: FunctionSpec,
-        args: tuple[object, ...],
-        kwargs: Mapping[str, object],
-    ) -> ObjectRef[Any]:
-        """Calls a function from another thread."""
-
-    def run_stream(
-        self,
-        spec: FunctionSpec,
+        callee: Callee,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> StreamReader:
-        """Calls a function that yields; see Engine."""
+        """Calls a generator; see Engine."""
+        if isinstance(callee, BoundMethod):
+            life = self._life(callee.actor)
+            feed = OwnerFeed(self.loop, life.dispatch, life.dispatch.streams)
+            reading = StreamReader.of(callee, self.loop, feed)
+            headers = headers_of(callee)
+            self._sending.send(life, reading, callee, args, kwargs, headers)
+            return reading
         self._check_thread()
         if self._heritage:
-            spec = self._heritage.of(spec)
+            callee = self._heritage.of(callee)
         pool = self.lives.pool
-        feed = OwnerFeed(self.loop, pool, pool)
-        bounds = bounds_of(spec.options.backpressure or 0)
-        reading = StreamReader(
-            self.loop, feed, bounds, is_detached=bool(spec.options.detach)
-        )
+        reading = StreamReader.of(callee, self.loop, OwnerFeed(self.loop, pool, pool))
         reading.may_force(pool.force)
-        self._runs.run(reading, spec, args, kwargs)
+        self._runs.run(reading, callee, args, kwargs)
         return reading
 
     def put(self, value: object) -> ObjectRef[Any]:
@@ -330,27 +325,6 @@ class LocalEngine(ABC):
     def borrow(self, object_id: ObjectId) -> ObjectRef[Any]:
         """The ref of an object that was sent here; see Engine."""
         return self.lives.objects.borrow(object_id)
-
-    def stream(
-        self,
-        actor: ActorId,
-        method: Method,
-        args: tuple[object, ...],
-        kwargs: Mapping[str, object],
-        *,
-        is_capped: bool,
-    ) -> StreamReader:
-        """Sends a call of a generator; see Engine."""
-        life = self._life(actor)
-        feed = OwnerFeed(self.loop, life.dispatch, life.dispatch.streams)
-        bounds = bounds_of(method.options.backpressure or 0)
-        is_detached = bool(method.options.detach)
-        reading = StreamReader(
-            self.loop, feed, bounds, is_capped=is_capped, is_detached=is_detached
-        )
-        headers = headers_of(method)
-        self._sending.send(life, reading, method, args, kwargs, headers)
-        return reading
 
     def obtain(self, spec: ActorSpec) -> HandlePin:
         """The actor that has a name, or a new one; see Engine."""

@@ -60,15 +60,15 @@ if TYPE_CHECKING:
         Mapping,
     )
 
+    from actorlib._core.callee import (
+        Callee,
+    )
     from actorlib._core.function_options import (
         FunctionSpec,
     )
     from actorlib._core.ids import (
         ActorId,
         LoanId,
-    )
-    from actorlib._core.interface import (
-        Method,
     )
     from actorlib._core.object_ref import (
         ObjectRef,
@@ -156,7 +156,7 @@ class Sending:
         self,
         life: ActorSupervisor,
         ref: ObjectRef[Any] | StreamReader,
-        method: Method,
+        callee: Callee,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
         headers: dict[str, object] | None,
@@ -166,34 +166,34 @@ class Sending:
         Args:
             life: The actor.
             ref: Gets the answer.
-            method: The method.
-            args: Its positional arguments.
-            kwargs: Its keyword arguments.
+            callee: What is called.
+            args: The positional arguments.
+            kwargs: The keyword arguments.
             headers: What the caller says of the call.
 
         Raises:
             SerializationError: An argument cannot be sent.
         """
-        where = life.record.called.method(method.name)
+        where = life.record.called.method(callee.name)
         arguments = self.arguments(where, args, kwargs)
         if arguments.refs or self.lanes:
-            self._send_in_order(life, ref, method, arguments, headers)
+            self._send_in_order(life, ref, callee, arguments, headers)
         else:
             sealed, loans = arguments.payload()
-            sent = life.dispatch.send(ref, method.name, loans, sealed, headers)
+            sent = life.dispatch.send(ref, callee.name, loans, sealed, headers)
             bind(ref, life.dispatch, sent)
 
     def _send_in_order(
         self,
         life: ActorSupervisor,
         ref: ObjectRef[Any] | StreamReader,
-        method: Method,
+        callee: Callee,
         arguments: Arguments,
         headers: dict[str, object] | None,
     ) -> None:
         """Sends a call when its arguments are there and those before it have gone."""
         dispatch, lane = life.dispatch, life.record.id
-        number = dispatch.hold_back(ref, method.name, headers)
+        number = dispatch.hold_back(ref, callee.name, headers)
         bind(ref, dispatch, number)
         del ref  # from here on it may be abandoned
 
@@ -207,12 +207,12 @@ class Sending:
                 self._loans.returned(completed.loans or (), OWNER)
             else:
                 payload, loans = completed
-                sent = dispatch.send(waiting, method.name, loans, payload, headers)
+                sent = dispatch.send(waiting, callee.name, loans, payload, headers)
                 bind(waiting, dispatch, sent)
             life.idle()
 
         place = next(self._places)
-        ready, passes = arguments.are_ready, not method.keeps_order
+        ready, passes = arguments.are_ready, not callee.keeps_order
         if self.lanes.post(lane, place, ready=ready, passes=passes):
             go()
             return
@@ -294,7 +294,7 @@ class Runs:
         if payload is not None:  # the usual case: everything else is the long way
             bind(ref, pool, pool.post(ref, plan, None, payload, headers))
             return
-        arguments = self._sending.arguments(spec.label, args, kwargs)
+        arguments = self._sending.arguments(spec.name, args, kwargs)
         self._post_when_ready(ref, plan, arguments, headers)
 
     def _post_when_ready(

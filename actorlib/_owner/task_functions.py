@@ -95,10 +95,10 @@ class FunctionTable:
                 refuse_own(spec.options.runtime_env)
             code = self._codes.get(spec.source)
             if code is None:
-                source, loans = pickled(engine, spec.label, spec.source)
-                code = self._codes[spec.source] = self._code(spec.label, source, loans)
+                source, loans = pickled(engine, spec.name, spec.source)
+                code = self._codes[spec.source] = self._code(spec.name, source, loans)
             plan = self._own[spec] = self._plan(
-                code, spec.label, spec.options, is_stream=spec.is_stream
+                code, spec.name, spec.options, is_stream=spec.is_stream
             )
         return plan
 

@@ -14,6 +14,7 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from actorlib._core.callee import BoundMethod
 from actorlib._core.ids import ActorId
 from actorlib._core.loop_thread import LoopThread
 from actorlib._core.object_ref import (
@@ -31,11 +32,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from actorlib._core.actor_options import ActorOptions
+    from actorlib._core.callee import Callee
     from actorlib._core.engine import ActorSpec, HandlePin
     from actorlib._core.function_options import FunctionOptions, FunctionSpec
     from actorlib._core.group_spec import GroupId, GroupSpec
     from actorlib._core.ids import LoanId
-    from actorlib._core.interface import Method
     from actorlib._core.runtime_options import RuntimeOptions
     from actorlib._core.snapshot import ActorInfo, CallInfo, GroupInfo, Snapshot
     from actorlib._core.stream_reader import StreamReader
@@ -64,61 +65,62 @@ class CrossingEngine(LocalEngine):
 
     def _call_else(
         self,
-        actor: ActorId,
-        method: Method,
+        callee: Callee,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
-        """Sends a call from another thread, or says why there is nobody to call."""
+        """Makes any other call; see LocalEngine."""
         if threading.get_ident() == self._thread:
-            raise self._gone(actor)
+            if isinstance(callee, BoundMethod):
+                raise self._gone(callee.actor)
+            return self._run(callee, args, kwargs)
+        if not isinstance(callee, BoundMethod):
+            return self._run_from_afar(callee, args, kwargs)
         call = super().call
-        life = self._living.get(actor)
+        life = self._living.get(callee.actor)
         payload = None if kwargs else encode_plain_call(args)
         if payload is None or life is None or self._is_closed:
-            return self._about(actor, partial(call, actor, method, args, kwargs))
-        headers = method.headers
+            return self._about(callee.actor, partial(call, callee, args, kwargs))
+        headers = callee.headers
         if headers is not None or MARKED:
-            headers = headers_of(method)
+            headers = headers_of(callee)
         ref = self._new_ref()
-        ref.asked = method  # until it has crossed
-        self._home.post(self._send, life, ref, method, payload, headers)
+        ref.asked = callee  # until it has crossed
+        self._home.post(self._send, life, ref, callee, payload, headers)
         return ref
 
     def _send(
         self,
         life: ActorSupervisor,
         ref: ObjectRef[Any],
-        method: Method,
+        callee: BoundMethod,
         payload: bytes,
         headers: dict[str, object] | None,
     ) -> None:
-        dispatch = life.dispatch
         if self._lanes:  # others wait for their arguments, perhaps to the same actor
             args, kwargs = decode_call(payload)
-            self._sending.send(life, ref, method, tuple(args), kwargs, headers)
+            self._sending.send(life, ref, callee, tuple(args), kwargs, headers)
         else:
-            dispatch.call(ref, method.name, payload, headers)
+            life.dispatch.call(ref, callee.name, payload, headers)
 
-    def _run_else(
+    def _run_from_afar(
         self,
         spec: FunctionSpec,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
-        """Calls a function from another thread."""
-        run = super().run
+        """Calls a function, from another thread."""
         if self._heritage:
             spec = self._heritage.of(spec)
         plan = None if self._is_closed else self.lives.pool.plans.known(spec)
         payload = None if kwargs else encode_plain_call(args)
         if payload is None or plan is None:
-            return self._across(partial(run, spec, args, kwargs))
+            return self._across(partial(self._run, spec, args, kwargs))
         headers = spec.headers
         if headers is not None or MARKED:
             headers = headers_of(spec)
         ref = self._new_ref()
-        ref.asked = spec.label  # until it has crossed
+        ref.asked = spec.name  # until it has crossed
         self._home.post(self._post, ref, plan, payload, headers)
         return ref
 
@@ -181,27 +183,15 @@ class CrossingEngine(LocalEngine):
 
     def stream(
         self,
-        actor: ActorId,
-        method: Method,
-        args: tuple[object, ...],
-        kwargs: Mapping[str, object],
-        *,
-        is_capped: bool,
-    ) -> StreamReader:
-        """Sends a call of a generator; see Engine."""
-        stream = super().stream
-        called = partial(stream, actor, method, args, kwargs, is_capped=is_capped)
-        return self._about(actor, called)
-
-    def run_stream(
-        self,
-        spec: FunctionSpec,
+        callee: Callee,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> StreamReader:
-        """Calls a function that yields; see Engine."""
-        stream = super().run_stream
-        return self._across(partial(stream, spec, args, kwargs))
+        """Calls a generator; see Engine."""
+        called = partial(super().stream, callee, args, kwargs)
+        if isinstance(callee, BoundMethod):
+            return self._about(callee.actor, called)
+        return self._across(called)
 
     def names(self) -> list[tuple[str, str]]:
         """Who answers to a name; see Engine."""

@@ -45,17 +45,14 @@ if TYPE_CHECKING:
         Mapping,
     )
 
+    from actorlib._core.callee import (
+        Callee,
+    )
     from actorlib._core.engine import (
         ActorSpec,
     )
-    from actorlib._core.function_options import (
-        FunctionSpec,
-    )
     from actorlib._core.ids import (
         ActorId,
-    )
-    from actorlib._core.interface import (
-        Method,
     )
     from actorlib._core.object_ref import (
         ObjectRef,
@@ -236,55 +233,27 @@ class RecordingEngine(CrossingEngine):
 
     def call(
         self,
-        actor: ActorId,
-        method: Method,
+        callee: Callee,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
-        """Sends a call; see Engine."""
+        """Makes a call; see Engine."""
         begun = _clock()
-        ref = super().call(actor, method, args, kwargs)
-        ref.add_done_callback(partial(self._done, begun, actor, method.name))
-        return ref
-
-    def run(
-        self,
-        spec: FunctionSpec,
-        args: tuple[object, ...],
-        kwargs: Mapping[str, object],
-    ) -> ObjectRef[Any]:
-        """Calls a function; see Engine."""
-        begun = _clock()
-        ref = super().run(spec, args, kwargs)
-        ref.add_done_callback(partial(self._done, begun, b"", spec.label))
+        ref = super().call(callee, args, kwargs)
+        ref.add_done_callback(partial(self._done, begun, callee.actor, callee.name))
         return ref
 
     def stream(
         self,
-        actor: ActorId,
-        method: Method,
+        callee: Callee,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
-        *,
-        is_capped: bool,
     ) -> StreamReader:
-        """Sends a call of a generator; see Engine."""
+        """Calls a generator; see Engine."""
         begun = _clock()
-        reading = super().stream(actor, method, args, kwargs, is_capped=is_capped)
-        done = partial(self._done, begun, actor, method.name)
+        reading = super().stream(callee, args, kwargs)
+        done = partial(self._done, begun, callee.actor, callee.name)
         reading.completed.add_done_callback(done)
-        return reading
-
-    def run_stream(
-        self,
-        spec: FunctionSpec,
-        args: tuple[object, ...],
-        kwargs: Mapping[str, object],
-    ) -> StreamReader:
-        """Calls a function that yields; see Engine."""
-        begun = _clock()
-        reading = super().run_stream(spec, args, kwargs)
-        reading.completed.add_done_callback(partial(self._done, begun, b"", spec.label))
         return reading
 
     # On the loop.

@@ -93,14 +93,15 @@ if TYPE_CHECKING:
         Mapping,
     )
 
+    from actorlib._core.callee import (
+        BoundMethod,
+        Callee,
+    )
     from actorlib._core.current_call import (
         Deadline,
     )
     from actorlib._core.function_options import (
         FunctionSpec,
-    )
-    from actorlib._core.interface import (
-        Method,
     )
     from actorlib._core.object_ref import (
         ObjectRef,
@@ -113,9 +114,6 @@ if TYPE_CHECKING:
     )
     from actorlib._ray.state import (
         Nodes,
-    )
-    from actorlib._wire.call_headers import (
-        Called,
     )
 
 
@@ -158,19 +156,19 @@ def packed(
     return Sent(name, rest, named, tuple(places), headers, retried), given
 
 
-def said(method: Called, label: str) -> dict[str, Any] | None:
+def said(callee: Callee, label: str) -> dict[str, Any] | None:
     """What a host has to know of one call besides its arguments.
 
     Args:
-        method: The method or the function that is called.
+        callee: What is called.
         label: The class of the actor that calls, if one does.
     """
     parent_call = running.get()
-    is_silent = method.headers is None and not MARKED
+    is_silent = callee.headers is None and not MARKED
     if is_silent and (parent_call is None or deadline_of(parent_call[2]) is None):
         return None
     where = Label(label).method if label else str
-    headers = headers_of(method, parent_call, where) or {}
+    headers = headers_of(callee, parent_call, where) or {}
     return {name: headers[name] for name in _SAID if name in headers} or None
 
 
@@ -253,7 +251,7 @@ class Calls:
     def call(
         self,
         actor: Actor,
-        method: Method,
+        callee: BoundMethod,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
         label: str,
@@ -262,12 +260,12 @@ class Calls:
 
         Args:
             actor: The actor.
-            method: What is called.
+            callee: What is called.
             args: The positional arguments.
             kwargs: The keyword arguments.
             label: The class of the actor whose code calls, if it is one's.
         """
-        going = self._sent(actor, method, args, kwargs, label)
+        going = self._sent(actor, callee, args, kwargs, label)
         if going is None:
             failed = Failed(cast("Exception", actor.why))
             return RayTask(self._home, None, actor.label, actor).filled(failed)
@@ -280,7 +278,7 @@ class Calls:
     def stream(
         self,
         actor: Actor,
-        method: Method,
+        callee: BoundMethod,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
         label: str,
@@ -291,8 +289,8 @@ class Calls:
             UnsupportedOptionError: This process is a client.
         """
         if self._home.is_far:
-            raise client_mode.refuse_stream(f"{actor.label}.{method.name}")
-        going = self._sent(actor, method, args, kwargs, label)
+            raise client_mode.refuse_stream(f"{actor.label}.{callee.name}")
+        going = self._sent(actor, callee, args, kwargs, label)
         if going is None:
             raise cast("Exception", actor.why)
         stream = Stream(
@@ -301,7 +299,7 @@ class Calls:
             going.where,
             actor,
             going.asked,
-            is_detached=bool(method.options.detach),
+            is_detached=bool(callee.options.detach),
         )
         if going.deadline is not None:
             stream.is_due(going.deadline)
@@ -310,30 +308,30 @@ class Calls:
     def _sent(
         self,
         actor: Actor,
-        method: Method,
+        callee: BoundMethod,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
         label: str,
     ) -> Going | None:
         """None for an actor that was never made."""
-        where = f"{actor.label}.{method.name}"
-        headers = said(method, label)
-        listed = method.options.retry_exceptions
+        where = f"{actor.label}.{callee.name}"
+        headers = said(callee, label)
+        listed = callee.options.retry_exceptions
         retried = cast("Retried", actor.traits.retried if listed is None else listed)
-        sent, given = packed(method.name, args, kwargs, headers, retried)
+        sent, given = packed(callee.name, args, kwargs, headers, retried)
         if actor.why is not None:
             return None
-        call = actor.call_of(method)
+        call = actor.call_of(callee.method)
         sent_at = None
-        if method.keeps_order:
+        if callee.keeps_order:
             sent_at = math.inf if given else time.monotonic()
         try:
             result = call.remote(on_its_way(sent, is_far=self._home.is_far), *given)
         except Exception as error:
             raise unsendable(where, sent, error) from error
         waits = tuple(tasks_among((*args, *kwargs.values()))) if given else ()
-        ends_later = method.is_async and not method.is_stream
-        asked = Asked(method.name, sent_at, waits, ends_later)
+        ends_later = callee.method.is_async and not callee.method.is_stream
+        asked = Asked(callee.name, sent_at, waits, ends_later)
         return Going(result, where, asked, deadline_of(headers))
 
 
@@ -360,7 +358,7 @@ class Functions:
             weakref.WeakKeyDictionary()
         )
 
-    def run(
+    def call(
         self,
         spec: FunctionSpec,
         args: tuple[object, ...],
@@ -369,15 +367,15 @@ class Functions:
         """Calls a function; see Engine."""
         error = self._unschedulable(spec)
         if error is not None:
-            return RayTask(self._home, None, spec.label).filled(Failed(error))
+            return RayTask(self._home, None, spec.name).filled(Failed(error))
         called, deadline = self._called(spec, args, kwargs)
-        task = Force(self._home, called, spec.label)
+        task = Force(self._home, called, spec.name)
         ref = task.ref()
         if deadline is not None:
             task.is_due(deadline)
         return ref
 
-    def run_stream(
+    def stream(
         self,
         spec: FunctionSpec,
         args: tuple[object, ...],
@@ -393,12 +391,10 @@ class Functions:
         if error is not None:
             raise error
         if self._home.is_far:
-            raise client_mode.refuse_stream(spec.label)
+            raise client_mode.refuse_stream(spec.name)
         generator, deadline = self._called(spec, args, kwargs)
         is_detached = bool(spec.options.detach)
-        stream = Stream(
-            self._home, generator, spec.label, None, is_detached=is_detached
-        )
+        stream = Stream(self._home, generator, spec.name, None, is_detached=is_detached)
         if deadline is not None:
             stream.is_due(deadline)
         return stream
@@ -407,7 +403,7 @@ class Functions:
         """Why a function can run nowhere, if that is so."""
         if self._house().waits:
             return None
-        why = self._nodes.fault(spec.label, spec.options.worker)
+        why = self._nodes.fault(spec.name, spec.options.worker)
         return None if why is None else TaskUnschedulableError(str(why))
 
     def _called(
@@ -417,7 +413,7 @@ class Functions:
         kwargs: Mapping[str, object],
     ) -> tuple[Any, Deadline | None]:
         """What Ray gives for a call, and when its time is over."""
-        label = spec.label
+        label = spec.name
         headers = said(spec, label)
         sent, given = packed(label, args, kwargs, headers, spec.options.retried)
         call = self._runs.get(spec)

@@ -18,6 +18,9 @@ from typing import (
     cast,
 )
 
+from actorlib._core.callee import (
+    BoundMethod,
+)
 from actorlib._core.engine import (
     ActorExit,
     ActorSpec,
@@ -101,8 +104,8 @@ if TYPE_CHECKING:
         Mapping,
     )
 
-    from actorlib._core.function_options import (
-        FunctionSpec,
+    from actorlib._core.callee import (
+        Callee,
     )
     from actorlib._core.ids import (
         ActorId,
@@ -111,7 +114,6 @@ if TYPE_CHECKING:
     )
     from actorlib._core.interface import (
         Interface,
-        Method,
     )
     from actorlib._core.object_ref import (
         ObjectRef,
@@ -463,58 +465,36 @@ class RayEngine:
     @from_anywhere
     def call(
         self,
-        actor: ActorId,
-        method: Method,
+        callee: Callee,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
-        """Sends a call; see Engine."""
+        """Makes a call; see Engine."""
         self._check()
-        label = self.context.class_name
-        return self._calls.call(self.actor(actor), method, args, kwargs, label)
+        if isinstance(callee, BoundMethod):
+            actor, label = self.actor(callee.actor), self.context.class_name
+            return self._calls.call(actor, callee, args, kwargs, label)
+        if self.heritage:
+            callee = self.heritage.of(callee)
+        return self._functions.call(callee, args, kwargs)
 
     @from_anywhere
     def stream(
         self,
-        actor: ActorId,
-        method: Method,
+        callee: Callee,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
-        *,
-        is_capped: bool,
     ) -> StreamReader:
-        """Sends a call of a generator; see Engine."""
-        del is_capped  # Ray counts what is unread
+        """Calls a generator; see Engine."""
         self._check()
-        label = self.context.class_name
-        stream = self._calls.stream(self.actor(actor), method, args, kwargs, label)
+        if isinstance(callee, BoundMethod):
+            actor, label = self.actor(callee.actor), self.context.class_name
+            stream = self._calls.stream(actor, callee, args, kwargs, label)
+        else:
+            if self.heritage:
+                callee = self.heritage.of(callee)
+            stream = self._functions.stream(callee, args, kwargs)
         return cast("StreamReader", stream)
-
-    @from_anywhere
-    def run(
-        self,
-        spec: FunctionSpec,
-        args: tuple[object, ...],
-        kwargs: Mapping[str, object],
-    ) -> ObjectRef[Any]:
-        """Calls a function; see Engine."""
-        self._check()
-        if self.heritage:
-            spec = self.heritage.of(spec)
-        return self._functions.run(spec, args, kwargs)
-
-    @from_anywhere
-    def run_stream(
-        self,
-        spec: FunctionSpec,
-        args: tuple[object, ...],
-        kwargs: Mapping[str, object],
-    ) -> StreamReader:
-        """Calls a function that yields; see Engine."""
-        self._check()
-        if self.heritage:
-            spec = self.heritage.of(spec)
-        return cast("StreamReader", self._functions.run_stream(spec, args, kwargs))
 
     @from_anywhere
     def put(self, value: object) -> ObjectRef[Any]:

@@ -16,7 +16,7 @@ call, travels as a dict:
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._core.current_call import deadline_of
 from actorlib._core.propagation import MARKED, enter, values
@@ -26,27 +26,19 @@ from actorlib.exceptions import DeadlineExceededError, SerializationError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from actorlib._core.callee import Callee
     from actorlib._core.current_call import Deadline, Running
 
 
-class Called(Protocol):
-    """What is called: a method, or a function."""
-
-    @property
-    def headers(self) -> Mapping[str, object] | None:
-        """What is said of every call of it."""
-        ...
-
-
 def headers_of(
-    called: Called,
+    callee: Callee,
     parent_call: Running | None = None,
     where: Callable[[str], str] = str,
 ) -> dict[str, Any] | None:
     """The headers of a call that is made now; None for none.
 
     Args:
-        called: What is called.
+        callee: What is called.
         parent_call: The call that makes it, if one does.
         where: Names that call, for messages, from its method or function.
 
@@ -54,9 +46,9 @@ def headers_of(
         SerializationError: A context variable holds what cannot be sent.
     """
     inherited = deadline_of(parent_call[2]) if parent_call is not None else None
-    if called.headers is None and inherited is None and not MARKED:
+    if callee.headers is None and inherited is None and not MARKED:
         return None
-    headers = dict(called.headers or {})
+    headers = dict(callee.headers or {})
     timeout = cast("float | None", headers.pop("timeout", None))
     own = None if timeout is None else (time.monotonic() + timeout, timeout, "")
     if parent_call is not None and inherited is not None:

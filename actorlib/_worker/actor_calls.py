@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from actorlib._core.current_call import running
-from actorlib._core.flow_control import bounds_of
 from actorlib._core.propagation import MARKED
 from actorlib._core.stream_reader import Feed, StreamReader
 from actorlib._wire.arguments import Arguments, Sharing
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Mapping
 
-    from actorlib._core.ids import ActorId
-    from actorlib._core.interface import Method
+    from actorlib._core.callee import BoundMethod
     from actorlib._core.object_ref import ResultOwner
     from actorlib._worker.outgoing_links import OutgoingLinks
     from actorlib._worker.pending import OrderedSender, PendingResults
@@ -99,8 +97,7 @@ class ActorCalls:
 
     def call(
         self,
-        actor: ActorId,
-        method: Method,
+        callee: BoundMethod,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
         new: Callable[[], N],
@@ -108,67 +105,55 @@ class ActorCalls:
         """Sends a call to an actor, when its arguments are there.
 
         Args:
-            actor: Whom.
-            method: What is called.
-            args: Its positional arguments.
-            kwargs: Its keyword arguments.
+            callee: What is called.
+            args: The positional arguments.
+            kwargs: The keyword arguments.
             new: Makes what waits for the answer, with its number.
 
         Raises:
             SerializationError: It cannot be sent.
         """
-        headers = self._said(method)
-        arguments = Arguments(self._engine, method.name, args, kwargs)
+        headers = self._said(callee)
+        arguments = Arguments(self._engine, callee.name, args, kwargs)
         waiting = new()
-        waiting.asked = method
-        self._send(waiting.call, actor, method, arguments, headers)
+        waiting.asked = callee
+        self._send(waiting.call, callee, arguments, headers)
         return waiting
 
     def stream(
         self,
-        actor: ActorId,
-        method: Method,
+        callee: BoundMethod,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
-        *,
-        is_capped: bool,
     ) -> StreamReader:
         """Sends a call of a generator; see Engine."""
 
         def new() -> StreamReader:
-            bounds = bounds_of(method.options.backpressure or 0)
-            reading = StreamReader(
-                self._loop,
-                self._engine,
-                bounds,
-                is_capped=is_capped,
-                is_detached=bool(method.options.detach),
-            )
+            reading = StreamReader.of(callee, self._loop, self._engine)
             self._refs.add(reading)
             return reading
 
-        return self.call(actor, method, args, kwargs, new)
+        return self.call(callee, args, kwargs, new)
 
-    def _said(self, method: Method) -> dict[str, Any] | None:
+    def _said(self, callee: BoundMethod) -> dict[str, Any] | None:
         """What is said of a call that is made here, besides its arguments."""
         parent_call = running.get()
         if (
-            method.headers is None
+            callee.headers is None
             and not MARKED
             and (parent_call is None or not parent_call[2])
         ):
             return None
-        return packed(headers_of(method, parent_call, self._engine.where))
+        return packed(headers_of(callee, parent_call, self._engine.where))
 
     def _send(
         self,
         call: int,
-        actor: ActorId,
-        method: Method,
+        callee: BoundMethod,
         arguments: Arguments,
         headers: dict[str, Any] | None,
     ) -> None:
-        parent_call, name = running.get(), method.name
+        parent_call, actor, name = running.get(), callee.actor, callee.name
         parent = 0 if parent_call is None else parent_call[0]
         was_told_of = False
 
@@ -212,5 +197,5 @@ class ActorCalls:
                 )
             return (CALL_ACTOR, call, parent, actor, name, loans, payload)
 
-        passes = not method.keeps_order
+        passes = not callee.keeps_order
         self._engine.outbox.post(actor, frame, arguments, passes=passes, held=held)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from actorlib._core.callee import BoundMethod
 from actorlib._core.current_call import running
 from actorlib._core.engine import ActorExit, ActorSpec, HandlePin, PendingCalls
 from actorlib._core.ids import BLOCK_KIND, prefix_of_kind
@@ -51,8 +52,9 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Collection, Generator, Mapping
 
+    from actorlib._core.callee import Callee
     from actorlib._core.ids import ActorId, LoanId, ObjectId
-    from actorlib._core.interface import Interface, Method
+    from actorlib._core.interface import Interface
     from actorlib._core.object_ref import ObjectRef
     from actorlib._core.snapshot import ActorInfo
     from actorlib._core.stream_reader import StreamReader
@@ -101,14 +103,13 @@ class OwnerClient(ABC):
         showing = None if start.config.runs_functions else showing
         self.peers = OutgoingLinks(self, host, session, showing)
         self.guests = IncomingLinks(self, host, session, showing)
-        self._asking = ActorCalls(self, self._refs, self.peers, loop)
+        self._actor_calls = ActorCalls(self, self._refs, self.peers, loop)
         self._lasting = Lasting(self, self.stop)
         self._objects = Objects(self, start.config.prefix, self._refs.unasked)
         self._making = ActorCreation(self, start)
-        calling = TaskCalls(
+        self._task_calls = TaskCalls(
             self, self._refs, loop, self.check_parent, is_inline=start.config.is_inline
         )
-        self.run, self.run_stream = calling.run, calling.run_stream
         self._is_forsaken = False
         self.is_over = False
         self._left: set[int] = set()
@@ -271,27 +272,28 @@ class OwnerClient(ABC):
 
     def call(
         self,
-        actor: ActorId,
-        method: Method,
+        callee: Callee,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
-        """Sends a call to another actor; see Engine."""
-        new = self._new_lasting_ref if method.is_async else self._new_ref
-        return self._asking.call(actor, method, args, kwargs, new)
+        """Makes a call; see Engine."""
+        if not isinstance(callee, BoundMethod):
+            return self._task_calls.call(callee, args, kwargs)
+        is_async = callee.method.is_async
+        new = self._new_lasting_ref if is_async else self._new_ref
+        return self._actor_calls.call(callee, args, kwargs, new)
 
     def stream(
         self,
-        actor: ActorId,
-        method: Method,
+        callee: Callee,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
-        *,
-        is_capped: bool,
     ) -> StreamReader:
-        """Sends a call of another actor's generator; see Engine."""
+        """Calls a generator; see Engine."""
         self.check_parent()
-        return self._asking.stream(actor, method, args, kwargs, is_capped=is_capped)
+        if not isinstance(callee, BoundMethod):
+            return self._task_calls.stream(callee, args, kwargs)
+        return self._actor_calls.stream(callee, args, kwargs)
 
     def put(self, value: object) -> ObjectRef[Any]:
         """Has the owner keep a value; see Engine."""
@@ -333,7 +335,7 @@ class OwnerClient(ABC):
 
     def stop(self, call: int, *, recursive: bool) -> bool:
         """Cancels a call of an ``async def`` method; True if its end is awaited."""
-        if call not in self._refs or call in self._asking.held:
+        if call not in self._refs or call in self._actor_calls.held:
             self.cancel(call, recursive=recursive)
             return False
         if not self.peers.stop(call, recursive=recursive):

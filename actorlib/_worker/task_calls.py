@@ -7,8 +7,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from actorlib._core.current_call import running
-from actorlib._core.flow_control import bounds_of
-from actorlib._core.ids import ActorId
+from actorlib._core.ids import NOBODY
 from actorlib._core.object_ref import bind
 from actorlib._core.runtime_env import inherited, refuse_own
 from actorlib._core.stream_reader import Feed, StreamReader
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
 
 _Face: TypeAlias = tuple[int, bytes]
 """The number of a function here, and what its calls have in common."""
-_NOBODY = ActorId(b"")
-"""Whom a call of a function is about, where others name an actor."""
 
 
 class Link(Sharing, Feed, Protocol):
@@ -103,7 +100,7 @@ class TaskCalls:
         self._link.post((FORCE, call, recursive))
         self._link.cancel(call, recursive=recursive)
 
-    def run(
+    def call(
         self,
         spec: FunctionSpec,
         args: tuple[object, ...],
@@ -113,11 +110,11 @@ class TaskCalls:
         face, arguments, headers = self._prepared(spec, args, kwargs)
         ref = self._refs.new()
         bind(ref, self, ref.call)
-        ref.asked = spec.label  # not the function, which may capture handles
+        ref.asked = spec.name  # not the function, which may capture handles
         self._ask(ref.call, spec, face, arguments, headers)
         return ref
 
-    def run_stream(
+    def stream(
         self,
         spec: FunctionSpec,
         args: tuple[object, ...],
@@ -125,12 +122,10 @@ class TaskCalls:
     ) -> StreamReader:
         """Calls a function that yields; see Engine."""
         face, arguments, headers = self._prepared(spec, args, kwargs)
-        bounds = bounds_of(spec.options.backpressure or 0)
-        is_detached = bool(spec.options.detach)
-        reading = StreamReader(self._loop, self._link, bounds, is_detached=is_detached)
+        reading = StreamReader.of(spec, self._loop, self._link)
         reading.may_force(self.force)
         self._refs.add(reading)
-        reading.asked = spec.label
+        reading.asked = spec.name
         self._ask(reading.call, spec, face, arguments, headers)
         return reading
 
@@ -148,7 +143,7 @@ class TaskCalls:
         self._check()
         face = self._faces.get(spec) or self._registered(spec)
         headers = headers_of(spec, running.get(), self._link.where)
-        return face, Arguments(self._link, spec.label, args, kwargs), headers
+        return face, Arguments(self._link, spec.name, args, kwargs), headers
 
     def _ask(
         self,
@@ -175,9 +170,9 @@ class TaskCalls:
 
         def held() -> Frame:
             deadline = headers and headers.get("deadline")
-            return (CALL_DEFERRED, call, parent, _NOBODY, deadline, spec.label)
+            return (CALL_DEFERRED, call, parent, NOBODY, deadline, spec.name)
 
-        self._link.outbox.post(_NOBODY, frame, arguments, passes=True, held=held)
+        self._link.outbox.post(NOBODY, frame, arguments, passes=True, held=held)
 
     def _registered(self, spec: FunctionSpec) -> _Face:
         """Tells the owner what is about to be called.
@@ -191,16 +186,16 @@ class TaskCalls:
             refuse_own(spec.options.runtime_env)
         number = self._taught.get(spec.source)
         if number is None:
-            source, loans = pickled(self._link, spec.label, spec.source)
+            source, loans = pickled(self._link, spec.name, spec.source)
             number = self._taught[spec.source] = next(self._numbers)
             self._link.post(
-                (REGISTER_FUNCTION, number, spec.label, loans or None, source)
+                (REGISTER_FUNCTION, number, spec.name, loans or None, source)
             )
         options = spec.options
         # Apart from the rest, as the owner may not have the modules they are of.
         listed = dump(options.retry_exceptions)
         env = inherited(self._link.context.runtime_env, options.runtime_env)
         heir = options.updated({"retry_exceptions": False, "runtime_env": env})
-        face = dump((spec.label, heir, listed, spec.is_stream))
+        face = dump((spec.name, heir, listed, spec.is_stream))
         registered = self._faces[spec] = number, face
         return registered

@@ -9,8 +9,8 @@ import weakref
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, final
 
+from actorlib._core.callee import BoundMethod
 from actorlib._core.engine import HandlePin, PendingCalls
-from actorlib._core.flow_control import bounds_of
 from actorlib._core.ids import ActorId, LoanId, ObjectId
 from actorlib._core.object_ref import (
     ObjectRef,
@@ -26,10 +26,11 @@ from actorlib.exceptions import ActorNotFoundError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from actorlib._core.callee import Callee
     from actorlib._core.engine import ActorSpec
     from actorlib._core.function_options import FunctionSpec
     from actorlib._core.group_spec import GroupId, GroupSpec
-    from actorlib._core.interface import Interface, Method
+    from actorlib._core.interface import Interface
     from actorlib._core.snapshot import ActorInfo, GroupInfo
 
 
@@ -127,28 +128,34 @@ class FakeEngine:
 
     def call(
         self,
-        actor: ActorId,
-        method: Method,
+        callee: Callee,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
         """Writes the call down."""
-        self.sent.append(Sent(actor, method.name, args, dict(kwargs)))
+        self._sent(callee, args, kwargs)
         return self.new_ref()
 
     def stream(
         self,
-        actor: ActorId,
-        method: Method,
+        callee: Callee,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
-        *,
-        is_capped: bool,
     ) -> StreamReader:
         """Writes the call down; its items come when the test puts them in."""
-        self.sent.append(Sent(actor, method.name, args, dict(kwargs)))
-        bounds = bounds_of(method.options.backpressure or 0)
-        return StreamReader(self._loop, self, bounds, is_capped=is_capped)
+        self._sent(callee, args, kwargs)
+        return StreamReader.of(callee, self._loop, self)
+
+    def _sent(
+        self,
+        callee: Callee,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> None:
+        if isinstance(callee, BoundMethod):
+            self.sent.append(Sent(callee.actor, callee.name, args, dict(kwargs)))
+        else:
+            self.runs.append((callee, args, dict(kwargs)))
 
     def taken(self, number: int, count: int) -> None:
         """Writes down what was told of a stream."""
@@ -265,27 +272,6 @@ class FakeEngine:
     def travel(self, ref: ObjectRef[Any]) -> tuple[object, ...]:
         """How a ref is pickled into a value that is being sent; see Replier."""
         return travelling(ObjectId(object_id_of(ref)))
-
-    def run(
-        self,
-        spec: FunctionSpec,
-        args: tuple[object, ...],
-        kwargs: Mapping[str, object],
-    ) -> ObjectRef[Any]:
-        """A ref that nobody fills; see Engine."""
-        self.runs.append((spec, args, dict(kwargs)))
-        return self.new_ref()
-
-    def run_stream(
-        self,
-        spec: FunctionSpec,
-        args: tuple[object, ...],
-        kwargs: Mapping[str, object],
-    ) -> StreamReader:
-        """Writes the call down; its items come when the test puts them in."""
-        self.runs.append((spec, args, dict(kwargs)))
-        bounds = bounds_of(spec.options.backpressure or 0)
-        return StreamReader(self._loop, self, bounds)
 
     def put(self, value: object) -> ObjectRef[Any]:
         """A ref with a value; see Engine."""
