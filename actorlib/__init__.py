@@ -3,8 +3,8 @@
 Importing it loads neither msgpack nor a vendor's SDK; ``init()`` does.
 """
 
-import importlib
-import typing
+import importlib as _importlib
+import typing as _typing
 
 from actorlib import exceptions
 from actorlib._api.actor_handle import ActorHandle, ActorMethod
@@ -22,10 +22,21 @@ from actorlib._api.placement_group import (
 )
 from actorlib._api.remote_function import GeneratorFunction, RemoteFunction
 from actorlib._api.typed_methods import TypedGenerator, TypedMethod, method, typed
-from actorlib._api.waiting import wait
+from actorlib._api.waiting import Waiting, wait
+from actorlib._core.actor_options import ActorKeywords, ActorOptions
+from actorlib._core.call_options import CallKeywords, CallOptions, MethodKeywords
+from actorlib._core.function_options import (
+    CallingKeywords,
+    CommonKeywords,
+    FunctionKeywords,
+    FunctionOptions,
+)
+from actorlib._core.group_spec import GroupId
 from actorlib._core.object_ref import ObjectRef
 from actorlib._core.propagation import propagate
 from actorlib._core.runtime_context import RuntimeContext
+from actorlib._core.runtime_env import RuntimeEnv
+from actorlib._core.runtime_options import RuntimeKeywords, RuntimeOptions
 from actorlib._core.serializers import deregister_serializer, register_serializer
 from actorlib._core.stream_reader import ObjectRefGenerator
 from actorlib._runtime import (
@@ -43,20 +54,23 @@ from actorlib._runtime import (
     shutdown,
 )
 
-if typing.TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from actorlib._api.actor_pool import ActorPool
-    from actorlib._api.as_completed import as_completed
-    from actorlib._api.inspection import inspect_serializability
+    from actorlib._api.as_completed import Results, as_completed
+    from actorlib._api.inspection import Failure, inspect_serializability
     from actorlib._api.pipeline import map_unordered
     from actorlib._api.queue import Queue
     from actorlib._core.snapshot import (
         ActorInfo,
         BundleInfo,
         CallInfo,
+        CallState,
         DemandInfo,
+        Filter,
         GroupInfo,
         ObjectStoreInfo,
         Snapshot,
+        WorkerGroupInfo,
     )
 
 _LATE = {
@@ -64,11 +78,16 @@ _LATE = {
     "ActorPool": "_api.actor_pool",
     "BundleInfo": "_core.snapshot",
     "CallInfo": "_core.snapshot",
+    "CallState": "_core.snapshot",
     "DemandInfo": "_core.snapshot",
+    "Failure": "_api.inspection",
+    "Filter": "_core.snapshot",
     "GroupInfo": "_core.snapshot",
     "ObjectStoreInfo": "_core.snapshot",
     "Queue": "_api.queue",
+    "Results": "_api.as_completed",
     "Snapshot": "_core.snapshot",
+    "WorkerGroupInfo": "_core.snapshot",
     "as_completed": "_api.as_completed",
     "inspect_serializability": "_api.inspection",
     "map_unordered": "_api.pipeline",
@@ -81,14 +100,27 @@ __all__ = [
     "ActorClass",
     "ActorHandle",
     "ActorInfo",
+    "ActorKeywords",
     "ActorMethod",
+    "ActorOptions",
     "ActorPool",
     "Batch",
     "BundleInfo",
     "CallInfo",
+    "CallKeywords",
+    "CallOptions",
+    "CallState",
+    "CallingKeywords",
+    "CommonKeywords",
     "DemandInfo",
+    "Failure",
+    "Filter",
+    "FunctionKeywords",
+    "FunctionOptions",
     "GeneratorFunction",
+    "GroupId",
     "GroupInfo",
+    "MethodKeywords",
     "ObjectRef",
     "ObjectRefGenerator",
     "ObjectStoreInfo",
@@ -96,11 +128,17 @@ __all__ = [
     "PlacementGroupSchedulingStrategy",
     "Queue",
     "RemoteFunction",
+    "Results",
     "Runtime",
     "RuntimeContext",
+    "RuntimeEnv",
+    "RuntimeKeywords",
+    "RuntimeOptions",
     "Snapshot",
     "TypedGenerator",
     "TypedMethod",
+    "Waiting",
+    "WorkerGroupInfo",
     "__version__",
     "as_completed",
     "cancel",
@@ -142,6 +180,6 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> object:
     if name not in _LATE:
         raise AttributeError(f"module 'actorlib' has no attribute {name!r}")
-    found: object = getattr(importlib.import_module(f"actorlib.{_LATE[name]}"), name)
+    found: object = getattr(_importlib.import_module(f"actorlib.{_LATE[name]}"), name)
     globals()[name] = found
     return found

@@ -55,6 +55,7 @@ from actorlib._core.loop_thread import (
 from actorlib._core.object_ref import (
     ObjectRef,
 )
+from actorlib._core.public import public
 from actorlib._core.runtime_env import (
     refuse_own,
     settled_env,
@@ -175,6 +176,7 @@ def _load_local() -> Callable[[LocalNode, RuntimeOptions], Owner]:
 T = TypeVar("T")
 
 
+@public("actorlib")
 class Runtime:
     """A runtime of this process: ``async with actorlib.init() as runtime:``.
 
@@ -326,6 +328,7 @@ class Runtime:
         return self
 
 
+@public("actorlib")
 def init(*, reinit: bool = False, **options: Unpack[RuntimeKeywords]) -> Runtime:
     """A runtime, to be started by ``async with`` or ``await``.
 
@@ -356,6 +359,7 @@ def init(*, reinit: bool = False, **options: Unpack[RuntimeKeywords]) -> Runtime
     return Runtime(found, replaces=reinit)
 
 
+@public("actorlib")
 async def shutdown() -> None:
     """Ends the runtime of this process, whoever started it; harmless if there is none.
 
@@ -402,11 +406,13 @@ async def _ended(engine: Owner) -> None:
             set_engine(None)
 
 
+@public("actorlib")
 def is_initialized() -> bool:
     """Whether a runtime is running in this process."""
     return find_engine() is not None
 
 
+@public("actorlib")
 def run(main: Coroutine[Any, Any, T]) -> T:
     """Runs a coroutine to its end on the fastest event loop there is.
 
@@ -437,6 +443,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
         return runner.run(main)
 
 
+@public("actorlib")
 def kill(actor: ActorHandle[Any], *, no_restart: bool = True) -> asyncio.Future[None]:
     """Ends an actor at once, interrupting what it does.
 
@@ -459,6 +466,7 @@ def kill(actor: ActorHandle[Any], *, no_restart: bool = True) -> asyncio.Future[
     return hold.engine.kill(hold.actor_id, restart=not no_restart)
 
 
+@public("actorlib")
 def cancel(
     ref: ObjectRef[Any] | ObjectRefGenerator[Any],
     *,
@@ -493,6 +501,7 @@ def cancel(
 def get(refs: ObjectRef[T], *, timeout: float | None = None) -> T: ...
 @overload
 def get(refs: Sequence[ObjectRef[T]], *, timeout: float | None = None) -> list[T]: ...
+@public("actorlib")
 def get(refs: object, *, timeout: float | None = None) -> object:
     """Blocks until results are there: for plain methods of actors.
 
@@ -516,6 +525,7 @@ def get(refs: object, *, timeout: float | None = None) -> object:
     return get_all(refs, timeout)
 
 
+@public("actorlib")
 def put(value: T) -> ObjectRef[T]:
     """Keeps a value as it is now, to be given to many by its ref.
 
@@ -539,6 +549,7 @@ def put(value: T) -> ObjectRef[T]:
     return current_engine().put(value)
 
 
+@public("actorlib")
 def get_runtime_context() -> RuntimeContext:
     """Where this code is running: in which actor, on which devices.
 
@@ -552,6 +563,7 @@ def get_runtime_context() -> RuntimeContext:
     return context
 
 
+@public("actorlib")
 def exit_actor() -> NoReturn:
     """Ends the actor whose code calls it; the code behind it does not run.
 
@@ -570,6 +582,7 @@ def exit_actor() -> NoReturn:
     engine.leave()
 
 
+@public("actorlib")
 def get_gpu_ids() -> list[int | str]:
     """The ids of the GPUs that this actor was given; empty outside of an actor.
 

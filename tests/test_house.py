@@ -63,6 +63,7 @@ PURE = [
     "_core.interface",
     "_core.kinds",
     "_core.labels",
+    "_core.public",
     "_core.resources",
     "_core.runtime_env",
     "_core.runtime_options",

@@ -56,6 +56,7 @@ from actorlib._core.object_ref import (
     ObjectRef,
     watch,
 )
+from actorlib._core.public import public
 from actorlib._core.stream_reader import (
     ObjectRefGenerator,
 )
@@ -101,6 +102,7 @@ R = TypeVar("R")
 C = TypeVar("C", bound="ObjectRef[Any] | StreamReader")
 
 
+@public("actorlib")
 class ActorMethod(Generic[P, R]):
     """A method of a remote actor; ``.remote(...)`` calls it.
 
@@ -421,6 +423,7 @@ def _loaded_method(
 T = TypeVar("T")
 
 
+@public("actorlib")
 class ActorHandle(Generic[T]):
     """A handle of an actor: call its methods with ``handle.method.remote(...)``.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from actorlib._api.actor_handle import ActorHandle
 from actorlib._core.engine import current_engine
+from actorlib._core.public import public
 from actorlib._core.validation import text, truth
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from actorlib._core.snapshot import ActorInfo, Filter
 
 
+@public("actorlib")
 def get_actor(name: str, namespace: str | None = None) -> ActorHandle[Any]:
     """The handle of a living actor, by its name.
 
@@ -39,6 +41,7 @@ def get_actor(name: str, namespace: str | None = None) -> ActorHandle[Any]:
     return ActorHandle(current_engine().find(name, namespace))
 
 
+@public("actorlib")
 def list_named_actors(
     all_namespaces: bool = False,  # noqa: FBT001, FBT002  # as Ray's users know it
 ) -> list[Any]:
@@ -65,6 +68,7 @@ def list_named_actors(
     return [name for namespace, name in engine.names() if namespace == here]
 
 
+@public("actorlib")
 def list_actors(
     *, filters: Iterable[Filter] | None = None, limit: int | None = None
 ) -> list[ActorInfo]:

@@ -41,6 +41,7 @@ from actorlib._api.waiting import (
 from actorlib._core.object_ref import (
     watch,
 )
+from actorlib._core.public import public
 from actorlib._core.validation import (
     seconds,
     truth,
@@ -322,6 +323,7 @@ A = TypeVar("A")
 V = TypeVar("V")
 
 
+@public("actorlib")
 class ActorPool(Generic[A]):
     """Shares out work among actors: each has one call at a time, the rest waits.
 

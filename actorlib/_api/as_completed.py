@@ -18,6 +18,7 @@ from actorlib._api.waiting import (
     sign_of,
 )
 from actorlib._core.object_ref import ObjectRef
+from actorlib._core.public import public
 from actorlib._core.stream_reader import reading_of
 from actorlib._core.validation import truth
 
@@ -32,6 +33,7 @@ END: Any = object()
 """What stands for no further result."""
 
 
+@public("actorlib")
 class Results(ABC, Generic[T]):
     """An iterator: ``async for`` where a loop runs, ``for`` in plain methods of actors.
 
@@ -78,6 +80,7 @@ class Results(ABC, Generic[T]):
         """Waits for one result and gives it, or ``END``."""
 
 
+@public("actorlib")
 def as_completed(
     refs: Sequence[ObjectRef[T] | ObjectRefGenerator[T]],
     *,

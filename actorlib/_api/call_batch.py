@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from actorlib._core.object_ref import loosen, replier_of, wake
+from actorlib._core.public import public
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -66,6 +67,7 @@ class _Watch:
         return waiter
 
 
+@public("actorlib")
 class Batch(Generic[R]):
     """The results of many calls, in the order in which they were made.
 

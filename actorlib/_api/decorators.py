@@ -33,6 +33,7 @@ from actorlib._core.function_options import (
     names_of,
 )
 from actorlib._core.interface import Interface, interface_of
+from actorlib._core.public import public
 from actorlib._core.runtime_env import found_by_name, settled_env
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
 
 
+@public("actorlib")
 class ActorClass(Generic[P, T]):
     """A class whose instances are actors, made by ``.remote(...)``.
 
@@ -242,6 +244,7 @@ def remote(**options: Unpack[CommonKeywords]) -> _OfBoth: ...  # pyright: ignore
 def remote(**options: Unpack[ActorKeywords]) -> _OfClasses: ...
 @overload
 def remote(**options: Unpack[FunctionKeywords]) -> _OfFunctions: ...
+@public("actorlib")
 def remote(*given: object, **options: Any) -> object:
     """Turns a class into an actor class, or a function into a remote one.
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 import sys
 from typing import TextIO
 
+from actorlib._core.public import public
 from actorlib._core.validation import count, text
 from actorlib._wire.errors import Failure, failures_in, trouble_with
 
+__all__ = ["Failure", "inspect_serializability"]
 
+
+@public("actorlib")
 def inspect_serializability(
     base_obj: object,
     name: str | None = None,

@@ -38,6 +38,7 @@ from actorlib._api.waiting import (
 from actorlib._core.object_ref import (
     ObjectRef,
 )
+from actorlib._core.public import public
 from actorlib._core.validation import (
     count,
 )
@@ -333,6 +334,7 @@ class Pipeline(Results[T]):
         return self._values.close()
 
 
+@public("actorlib")
 def map_unordered(
     fn: ActorMethod[..., T] | Callable[[V], ObjectRef[T]],
     items: Iterable[V] | AsyncIterable[V],

@@ -28,6 +28,7 @@ from actorlib._core.group_spec import (
     check_fit,
     check_once,
 )
+from actorlib._core.public import public
 from actorlib._core.validation import seconds
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from actorlib._core.snapshot import GroupInfo
 
 
+@public("actorlib")
 class PlacementGroup:
     """Bundles that are reserved together: a value, which may be sent anywhere.
 
@@ -115,6 +117,7 @@ class PlacementGroup:
         return type(self), (self._spec,)
 
 
+@public("actorlib")
 @dataclass(frozen=True, slots=True)
 class PlacementGroupSchedulingStrategy:
     """Where an actor goes, in Ray's words: ``scheduling_strategy=`` takes one.
@@ -131,6 +134,7 @@ class PlacementGroupSchedulingStrategy:
     placement_group_capture_child_tasks: bool | None = None
 
 
+@public("actorlib")
 def placement_group(
     bundles: Sequence[Mapping[str, float]],
     strategy: str = PACK,
@@ -167,6 +171,7 @@ def placement_group(
     return PlacementGroup(current_engine().groups.reserve(spec))
 
 
+@public("actorlib")
 def remove_placement_group(group: PlacementGroup) -> asyncio.Future[None]:
     """Removes a group: the actors inside are killed, their shares given back.
 
@@ -186,6 +191,7 @@ def remove_placement_group(group: PlacementGroup) -> asyncio.Future[None]:
     return current_engine().groups.remove(_checked(group).id)
 
 
+@public("actorlib")
 def get_placement_group(name: str) -> PlacementGroup:
     """The group of a name.
 
@@ -202,6 +208,7 @@ def get_placement_group(name: str) -> PlacementGroup:
     return PlacementGroup(current_engine().groups.find(name))
 
 
+@public("actorlib")
 def placement_group_table(group: PlacementGroup | None = None) -> dict[str, Any]:
     """What is known of groups, in Ray's words.
 
@@ -237,6 +244,7 @@ def placement_group_table(group: PlacementGroup | None = None) -> dict[str, Any]
     return rows.get(gone.group_id) or {**_row(gone, node), "bundles": bundles}
 
 
+@public("actorlib")
 def get_current_placement_group() -> PlacementGroup | None:
     """The group that the actor whose code this is is in; None outside of one."""
     engine = find_engine()

@@ -67,6 +67,7 @@ from actorlib._core.object_ref import (
     replier_of,
     watch,
 )
+from actorlib._core.public import public
 from actorlib._core.validation import (
     count,
     seconds,
@@ -370,6 +371,7 @@ T = TypeVar("T")
 _GRACE = 5.0
 
 
+@public("actorlib")
 class Queue(Generic[T]):
     """A first-in, first-out queue, kept by an actor of its own; travels as an argument.
 

@@ -21,6 +21,7 @@ from actorlib._api.result_parts import collected, parted
 from actorlib._core.engine import current_engine
 from actorlib._core.function_options import FunctionSpec, in_our_words
 from actorlib._core.interface import method_of
+from actorlib._core.public import public
 from actorlib._core.runtime_env import found_by_name, settled_env
 from actorlib._core.stream_reader import ObjectRefGenerator
 
@@ -38,6 +39,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+@public("actorlib")
 class RemoteFunction(Generic[P, R]):
     """A function whose calls run in other processes, made by ``.remote(...)``.
 
@@ -190,6 +192,7 @@ class RemoteFunction(Generic[P, R]):
         return _made, (function, self._options)
 
 
+@public("actorlib")
 class GeneratorFunction(RemoteFunction[P, R]):
     """A remote function that yields: a call gives items, one ref after the other."""
 

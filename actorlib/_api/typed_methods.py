@@ -25,6 +25,7 @@ from typing import (
 from actorlib._api.actor_handle import ActorHandle
 from actorlib._core.call_options import CallOptions, MethodKeywords
 from actorlib._core.interface import OPTIONS, is_generator
+from actorlib._core.public import public
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
         ) -> BoundGenerator[P, R, C]: ...
 
 
+@public("actorlib")
 class TypedMethod(Generic[S, P, R, C]):
     """A method under ``@method``, as a type checker sees it; else a plain function."""
 
@@ -72,6 +74,7 @@ class TypedMethod(Generic[S, P, R, C]):
         def __get__(self, instance: object, owner: object, /) -> object: ...
 
 
+@public("actorlib")
 class TypedGenerator(Generic[S, P, R, C]):
     """A generator under ``@method``, as a type checker sees it; else a function."""
 
@@ -123,6 +126,7 @@ def method(  # type: ignore[overload-overlap]  # likewise
 def method(function: Callable[Concatenate[S, P], R], /) -> TypedMethod[S, P, R, R]: ...
 @overload
 def method(**options: Unpack[MethodKeywords]) -> _Decorator: ...
+@public("actorlib")
 def method(*given: object, **options: Any) -> object:
     """Says how a method of an actor class is called, and gives it its exact type.
 
@@ -169,6 +173,7 @@ def method(*given: object, **options: Any) -> object:
     return decorate(*given)
 
 
+@public("actorlib")
 def typed(handle: ActorHandle[T]) -> T:
     """The same handle, with the methods of its class for a type checker.
 

@@ -25,6 +25,7 @@ from actorlib._core.object_ref import (
     replier_of,
     wake,
 )
+from actorlib._core.public import public
 from actorlib._core.stream_reader import ObjectRefGenerator, reading_of
 from actorlib._core.validation import count, seconds
 
@@ -80,6 +81,7 @@ class Wish(NamedTuple):
 Steps: TypeAlias = Generator[Wish, None, T]
 
 
+@public("actorlib")
 class Waiting(Generic[T]):
     """Something that takes time: await it, or, where no loop runs, ``get()`` it.
 
@@ -110,6 +112,7 @@ class Waiting(Generic[T]):
         return self._steps
 
 
+@public("actorlib")
 def wait(
     refs: Sequence[W],
     *,

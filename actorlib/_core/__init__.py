@@ -2,6 +2,7 @@
 
 In reading order:
 
+* ``public``: where public things are at home: what users import them from.
 * ``kinds``: the kinds of devices, and how much of each may be asked for at once.
 * ``resources``: what is asked for and what there is: named amounts, in exact integers.
 * ``validation``: what an option may be: each check raises TypeError or ValueError and

@@ -4,14 +4,13 @@ Written twice side by side: a ``TypedDict`` for the type checker of whoever writ
 keywords, a dataclass for whoever reads them. A test keeps the two equal.
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence  # noqa: TC003  # types that are asked for
+from collections.abc import Mapping, Sequence  # types that are asked for
 from dataclasses import dataclass, field
 from typing import Literal, TypedDict, cast
 
 from actorlib._core.group_spec import ANY_BUNDLE, DEFAULT, GroupSpec, check_grouping
 from actorlib._core.kinds import KINDS, UNITS
+from actorlib._core.public import public
 from actorlib._core.resources import CPU, MEMORY, Resources, request
 from actorlib._core.runtime_env import RuntimeEnv, checked_env
 from actorlib._core.validation import (
@@ -37,6 +36,7 @@ RAYS_NAMES = {"_actor_generator_backpressure_num_objects": "max_unread_items"}
 """What Ray calls some of them."""
 
 
+@public("actorlib")
 class ActorKeywords(TypedDict, total=False):
     """The keywords of ``@remote(...)`` and ``.options(...)``: see ActorOptions."""
 
@@ -87,6 +87,7 @@ class RestartPolicy:
     backoff: float = 0.5
 
 
+@public("actorlib")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActorOptions:
     """What one actor asks for.
@@ -290,7 +291,7 @@ class ActorOptions:
             return {}
         return {"": limit, **(self.concurrency_groups or {})}
 
-    def updated(self, given: Mapping[str, object]) -> ActorOptions:
+    def updated(self, given: Mapping[str, object]) -> "ActorOptions":
         """These options with some of them replaced.
 
         Raises:

@@ -4,13 +4,12 @@ Written twice side by side: a ``TypedDict`` for the type checker of whoever writ
 keywords, a dataclass for whoever reads them. A test keeps the two equal.
 """
 
-from __future__ import annotations
-
 import warnings
-from collections.abc import Mapping, Sequence  # noqa: TC003  # types that are asked for
+from collections.abc import Mapping, Sequence  # types that are asked for
 from dataclasses import dataclass
 from typing import Literal, TypedDict
 
+from actorlib._core.public import public
 from actorlib._core.validation import (
     checked,
     count,
@@ -28,6 +27,7 @@ RAYS_NAMES = {"_generator_backpressure_num_objects": "backpressure"}
 """What Ray calls some of them."""
 
 
+@public("actorlib")
 class MethodKeywords(TypedDict, total=False):
     """The keywords of ``@method(...)``."""
 
@@ -40,12 +40,14 @@ class MethodKeywords(TypedDict, total=False):
     timeout: float | None
 
 
+@public("actorlib")
 class CallKeywords(MethodKeywords, total=False):
     """The keywords of ``handle.ping.options(...)``."""
 
     name: str | None
 
 
+@public("actorlib")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallOptions:
     """How one method is called, or one call is made.
@@ -159,7 +161,7 @@ class CallOptions:
                     f"{method} is no generator: {name}={value} is for what yields"
                 )
 
-    def updated(self, given: Mapping[str, object]) -> CallOptions:
+    def updated(self, given: Mapping[str, object]) -> "CallOptions":
         """These options with some of them replaced; None leaves one as it is.
 
         Raises:

@@ -4,9 +4,7 @@ Written twice side by side: a ``TypedDict`` for the type checker of whoever writ
 keywords, a dataclass for whoever reads them. A test keeps the two equal.
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence  # noqa: TC003  # types that are asked for
+from collections.abc import Mapping, Sequence  # types that are asked for
 from dataclasses import dataclass, field, fields
 from typing import ClassVar, Literal, TypedDict, cast
 
@@ -15,10 +13,11 @@ from actorlib._core.call_options import RAYS_NAMES, CallOptions
 from actorlib._core.group_spec import ANY_BUNDLE, DEFAULT
 from actorlib._core.ids import NOBODY, ActorId
 from actorlib._core.kinds import KINDS
-from actorlib._core.resources import (  # noqa: TC001  # likewise
+from actorlib._core.public import public
+from actorlib._core.resources import (  # likewise
     Resources,
 )
-from actorlib._core.runtime_env import (  # noqa: TC001  # likewise
+from actorlib._core.runtime_env import (  # likewise
     RuntimeEnv,
 )
 from actorlib._core.validation import (
@@ -31,6 +30,7 @@ from actorlib._core.validation import (
 )
 
 
+@public("actorlib")
 class CommonKeywords(TypedDict, total=False):
     """The keywords that ``@remote(...)`` takes for functions and for classes alike."""
 
@@ -51,6 +51,7 @@ class CommonKeywords(TypedDict, total=False):
     retry_exceptions: bool | Sequence[type[Exception]]
 
 
+@public("actorlib")
 class CallingKeywords(CommonKeywords, total=False):
     """The keywords of ``f.options(...)``: all but ``max_calls``."""
 
@@ -61,12 +62,14 @@ class CallingKeywords(CommonKeywords, total=False):
     timeout: float | None
 
 
+@public("actorlib")
 class FunctionKeywords(CallingKeywords, total=False):
     """The keywords of ``@remote(...)`` on a function: see FunctionOptions."""
 
     max_calls: int | None
 
 
+@public("actorlib")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionOptions:
     """What each call of a remote function asks for.
@@ -214,7 +217,7 @@ class FunctionOptions:
             runtime_env=self.runtime_env,
         )
 
-    def updated(self, given: Mapping[str, object]) -> FunctionOptions:
+    def updated(self, given: Mapping[str, object]) -> "FunctionOptions":
         """These options with some of them replaced.
 
         Raises:
@@ -288,7 +291,7 @@ def names_of(options: type[ActorOptions | FunctionOptions]) -> list[str]:
     return [option.name for option in fields(options) if option.init]
 
 
-def checked_function(given: Mapping[str, object]) -> FunctionOptions:
+def checked_function(given: Mapping[str, object]) -> "FunctionOptions":
     """The options of a remote function from keywords a user wrote.
 
     Raises:

@@ -44,6 +44,7 @@ ANY_BUNDLE = -1
 
 GroupId = NewType("GroupId", bytes)
 """The id of a placement group."""
+GroupId.__module__ = "actorlib"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,10 +11,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from actorlib._core.public import public
+
 UNITS = 10_000
 """Units in one whole CPU, device, or one of a custom resource."""
 
 
+@public("actorlib.accelerators")
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A resource made of devices.

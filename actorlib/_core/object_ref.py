@@ -49,6 +49,7 @@ from actorlib._core.loop_thread import (
     at_home,
     home_of,
 )
+from actorlib._core.public import public
 from actorlib._core.validation import (
     truth,
 )
@@ -151,6 +152,7 @@ _OF_ENGINES = frozenset(
 )
 
 
+@public("actorlib")
 class ObjectRef(_Future[R]):
     """The result of a call, now or later.
 

@@ -14,6 +14,8 @@ from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
+from actorlib._core.public import public
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -38,6 +40,7 @@ MARKED: dict[str, Marked] = {}
 """Every variable that travels, by name; empty as long as none does."""
 
 
+@public("actorlib")
 def propagate(variable: ContextVar[T]) -> ContextVar[T]:
     """Marks a context variable: from now on its value travels with calls.
 

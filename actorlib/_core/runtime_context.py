@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Protocol
 
 from actorlib._core.current_call import deadline_of, is_late, running
+from actorlib._core.public import public
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,6 +32,7 @@ class Process(Protocol):
         ...
 
 
+@public("actorlib")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeContext:
     """Where code is running: which actor, in which call, on which devices.

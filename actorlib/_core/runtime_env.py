@@ -22,6 +22,7 @@ from typing import (
     cast,
 )
 
+from actorlib._core.public import public
 from actorlib._core.validation import (
     closest,
 )
@@ -32,6 +33,7 @@ from actorlib.exceptions import (
 _REFERENCE = re.compile(r"\$\{(\w+)\}")
 
 
+@public("actorlib")
 class RuntimeEnv(TypedDict, total=False):
     """The keys of ``runtime_env``.
 

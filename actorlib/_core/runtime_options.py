@@ -1,11 +1,10 @@
 """What may be said about a runtime: checked once, then frozen."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence  # noqa: TC003  # types that are asked for
+from collections.abc import Mapping, Sequence  # types that are asked for
 from dataclasses import dataclass, field
 from typing import Literal, TypedDict, cast
 
+from actorlib._core.public import public
 from actorlib._core.resources import Resources, bytes_of, totals
 from actorlib._core.runtime_env import RuntimeEnv, checked_env
 from actorlib._core.validation import count, module_names, one_of, seconds, text
@@ -17,6 +16,7 @@ INFEASIBLE = ("fail", "wait")
 WHEN_FULL = ("spill", "fail")
 
 
+@public("actorlib")
 class RuntimeKeywords(TypedDict, total=False):
     """The keywords of ``init(...)``: see RuntimeOptions."""
 
@@ -40,6 +40,7 @@ class RuntimeKeywords(TypedDict, total=False):
     runtime_env: RuntimeEnv | None
 
 
+@public("actorlib")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeOptions:
     """What one runtime has and how it behaves.

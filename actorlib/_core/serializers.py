@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from actorlib._core.public import public
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -18,6 +20,7 @@ REDUCERS: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
 """By class: what becomes of an instance when it is pickled."""
 
 
+@public("actorlib")
 def register_serializer(
     cls: type[T], *, serializer: Callable[[T], S], deserializer: Callable[[S], T]
 ) -> None:
@@ -50,6 +53,7 @@ def register_serializer(
     REDUCERS[cls] = reduce
 
 
+@public("actorlib")
 def deregister_serializer(cls: type) -> None:
     """Has instances of a class pickled as they are again; harmless if they are.
 

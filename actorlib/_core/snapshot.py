@@ -1,12 +1,13 @@
 """The state of a runtime at one moment, for people and programs to look at."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, fields
 from typing import Literal, Protocol, TypeAlias, TypeVar, cast
 
+from actorlib._core.public import public
 
+
+@public("actorlib")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActorInfo:
     """What is known of one actor.
@@ -57,6 +58,7 @@ class ActorInfo:
     earlier_deaths: tuple[str, ...] = ()
 
 
+@public("actorlib")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleInfo:
     """What is known of one bundle of a placement group.
@@ -75,6 +77,7 @@ class BundleInfo:
     actors: tuple[str, ...]
 
 
+@public("actorlib")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupInfo:
     """What is known of one placement group.
@@ -110,6 +113,7 @@ not what a function asks for; it waits in the line of the actor, or of the funct
 process; it runs. On Ray it is ``sent`` where either may be."""
 
 
+@public("actorlib")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallInfo:
     """What is known of a call that has no answer yet.
@@ -144,6 +148,7 @@ class CallInfo:
     variables: dict[str, object] = field(default_factory=dict[str, object])
 
 
+@public("actorlib")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectStoreInfo:
     """What is known of the shared memory that large values lie in.
@@ -164,6 +169,7 @@ class ObjectStoreInfo:
         return self.live + self.warm
 
 
+@public("actorlib")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemandInfo:
     """What some of those in line ask for alike, also of which devices.
@@ -179,8 +185,9 @@ class DemandInfo:
     is_infeasible: bool
 
 
+@public("actorlib")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CrewInfo:
+class WorkerGroupInfo:
     """What is known of the calls of functions that ask for the same.
 
     Attributes:
@@ -198,6 +205,7 @@ class CrewInfo:
     pids: tuple[int, ...]
 
 
+@public("actorlib")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """The state of a runtime at one moment.
@@ -211,7 +219,8 @@ class Snapshot:
         object_store: The shared memory that large values lie in.
         groups: Every placement group.
         demands: What those in line ask for, equal requests together.
-        crews: Calls of functions and the processes that run them, by what they ask for.
+        worker_groups: Calls of functions and the processes that run them, by what
+            they ask for.
     """
 
     total: dict[str, float]
@@ -221,7 +230,7 @@ class Snapshot:
     object_store: ObjectStoreInfo
     groups: tuple[GroupInfo, ...] = ()
     demands: tuple[DemandInfo, ...] = ()
-    crews: tuple[CrewInfo, ...] = ()
+    worker_groups: tuple[WorkerGroupInfo, ...] = ()
 
 
 Filter: TypeAlias = tuple[str, str, object]

@@ -57,6 +57,7 @@ from actorlib._core.object_ref import (
     named,
     read_by,
 )
+from actorlib._core.public import public
 from actorlib.exceptions import (
     ProtocolError,
     TaskCancelledError,
@@ -463,6 +464,7 @@ def _size_of(payload: Any) -> int:
     return sum(map(len, payload)) if sizes is None else sum(sizes)
 
 
+@public("actorlib")
 class ObjectRefGenerator(Generic[R]):
     """The items of one call, in order, while the method still runs.
 

@@ -501,7 +501,7 @@ class LocalEngine(ABC):
             object_store=self.lives.stores.told(),
             groups=tuple(self.groups.infos()),
             demands=tuple(scheduler.demands()),
-            crews=self.lives.pool.workers.info(),
+            worker_groups=self.lives.pool.workers.info(),
         )
 
     def calls(self) -> list[CallInfo]:

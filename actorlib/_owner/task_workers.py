@@ -15,7 +15,7 @@ from typing import (
 )
 
 from actorlib._core.snapshot import (
-    CrewInfo,
+    WorkerGroupInfo,
 )
 from actorlib._owner.creation import (
     EncodedArguments,
@@ -339,10 +339,10 @@ class Workers:
         if hand is not None:
             hand.ran = ran
 
-    def info(self) -> tuple[CrewInfo, ...]:
+    def info(self) -> tuple[WorkerGroupInfo, ...]:
         """What is known of each crew."""
         return tuple(
-            CrewInfo(
+            WorkerGroupInfo(
                 resources=str(crew.demand.request),
                 waiting=crew.size,
                 running=sum(bool(hand.tasks) for hand in crew.hands),

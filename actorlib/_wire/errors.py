@@ -27,6 +27,7 @@ from typing import (
 )
 
 from actorlib._core.object_ref import ObjectRef, keep
+from actorlib._core.public import public
 from actorlib._core.serializers import (
     REDUCERS,
 )
@@ -529,6 +530,7 @@ def unsendable(what: str, value: object, error: Exception) -> SerializationError
     )
 
 
+@public("actorlib")
 class Failure(NamedTuple):
     """Something that cannot be sent, and nothing in it is to blame.
 

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from actorlib._core.public import public
 from actorlib.accelerators.masks import PLAIN, Mask, Syntax, choose, read_mask
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from actorlib.accelerators.host import Host
 
 
+@public("actorlib.accelerators")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
     """One piece of hardware that can be granted, or a logical stand-in for one.
@@ -70,6 +72,7 @@ class Device:
         return self.uuid or self.id
 
 
+@public("actorlib.accelerators")
 @dataclass(frozen=True, slots=True)
 class Share:
     """The right to part of one device: ``units`` of its 10 000."""
@@ -78,6 +81,7 @@ class Share:
     units: int
 
 
+@public("actorlib.accelerators")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
     """What one actor holds, from its placement until its process is gone.
@@ -112,6 +116,7 @@ class Lease:
         return Lease(amounts=amounts, shares=self.shares + other.shares)
 
 
+@public("actorlib.accelerators")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejected:
     """Something that might have been a device to grant, and why it is none.
@@ -127,6 +132,7 @@ class Rejected:
     model: str | None = None
 
 
+@public("actorlib.accelerators")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detection:
     """What a probe of one family found.
@@ -152,6 +158,7 @@ class Detection:
     rejected: tuple[Rejected, ...] = ()
 
 
+@public("actorlib.accelerators")
 class Accelerator(ABC):
     """A vendor's family: how its devices are found, named and masked.
 

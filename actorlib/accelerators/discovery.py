@@ -12,6 +12,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, final
 
 from actorlib._core.kinds import Kind
+from actorlib._core.public import public
 from actorlib.accelerators.base import Accelerator, Detection
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ OURS = {
 devices are numbered in this order, which is the one in which Ray would choose."""
 
 
+@public("actorlib.accelerators")
 @functools.cache
 def families() -> tuple[Accelerator, ...]:
     """Every family that is known: ours, then those of installed packages.
@@ -62,6 +64,7 @@ def families() -> tuple[Accelerator, ...]:
     return tuple(ours)
 
 
+@public("actorlib.accelerators")
 def discover(
     host: Host, asked: Sequence[Accelerator] | None = None, limit: float = 5.0
 ) -> tuple[Detection, ...]:

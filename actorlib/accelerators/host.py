@@ -10,11 +10,14 @@ import sys
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from actorlib._core.public import public
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from types import ModuleType
 
 
+@public("actorlib.accelerators")
 class Host:
     """The machine this process runs on.
 

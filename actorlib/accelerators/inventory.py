@@ -7,6 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from actorlib._core.kinds import KINDS, Kind
+from actorlib._core.public import public
 from actorlib.accelerators.base import Rejected
 from actorlib.accelerators.discovery import families
 from actorlib.accelerators.masks import read_mask
@@ -20,6 +21,7 @@ _STAND_IN = "nvidia"
 """The family of logical GPUs on a machine that has none."""
 
 
+@public("actorlib.accelerators")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
     """Every device that one runtime may grant, of every family, and why not more.
@@ -46,6 +48,7 @@ class Inventory:
     masked: frozenset[str] = frozenset()
 
 
+@public("actorlib.accelerators")
 def inventory(
     detections: Sequence[Detection],
     declared: Mapping[str, int | None],
@@ -103,6 +106,7 @@ def inventory(
     )
 
 
+@public("actorlib.accelerators")
 def environment(
     lease: Lease, inventory: Inventory, *, hide: bool, environ: Mapping[str, str]
 ) -> dict[str, str | None]:
@@ -147,6 +151,7 @@ def environment(
     return {name: v for name, v in changes.items() if name not in forbidden}
 
 
+@public("actorlib.accelerators")
 def accelerator_ids(
     lease: Lease, inventory: Inventory, own: Mapping[str, str] | None = None
 ) -> dict[str, list[int | str]]:

@@ -18,6 +18,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from actorlib._core.public import public
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -28,6 +30,7 @@ _NUMBER = re.compile(r"\s*(\d{1,20})\s*", re.ASCII)
 """No device has a longer one, and Python refuses to read a very long one."""
 
 
+@public("actorlib.accelerators")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Syntax:
     """How a visibility variable is written.
@@ -46,6 +49,7 @@ class Syntax:
     is_void_by_repeating: bool = False
 
 
+@public("actorlib.accelerators")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mask:
     """The devices a visibility variable lets through, in its own order.

@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Self
 
 from actorlib._core.engine import current_engine, find_engine
+from actorlib._core.public import public
 from actorlib.blocking._options import wanted
 from actorlib.blocking._session import SESSION
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("actorlib")
 
 
+@public("actorlib.blocking")
 class Context:
     """What ``init()`` gives: ``with init():`` ends the runtime with the block."""
 
@@ -50,6 +52,7 @@ class Context:
         return "<Context of a runtime>"
 
 
+@public("actorlib.blocking")
 def init(address: str | None = None, **options: Any) -> Context:
     """Starts the runtime, in a thread of its own; see ``actorlib.init``.
 
@@ -96,6 +99,7 @@ def init(address: str | None = None, **options: Any) -> Context:
     return Context()
 
 
+@public("actorlib.blocking")
 def shutdown(wait_for_processes: bool = True) -> None:  # noqa: FBT001, FBT002  # as Ray's users write it
     """Ends the runtime, and every process of it; harmless if there is none.
 
@@ -108,6 +112,7 @@ def shutdown(wait_for_processes: bool = True) -> None:  # noqa: FBT001, FBT002  
     SESSION.end()
 
 
+@public("actorlib.blocking")
 def is_initialized() -> bool:
     """Whether a runtime is running: the script's own, or an actor's."""
     return find_engine() is not None

@@ -13,6 +13,7 @@ from actorlib._api import decorators
 from actorlib._api import waiting as _waiting
 from actorlib._api.decorators import found_by
 from actorlib._core.engine import current_engine
+from actorlib._core.public import public
 from actorlib.blocking._session import SESSION
 from actorlib.exceptions import UnsupportedOptionError
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     remote = decorators.remote
 else:
 
+    @public("actorlib.blocking")
     @functools.wraps(decorators.remote)
     def remote(*given: object, **options: Any) -> Any:
         made = decorators.remote(*given, **options)
@@ -56,6 +58,7 @@ def _starting(
 def get(refs: ObjectRef[T], *, timeout: float | None = None) -> T: ...
 @overload
 def get(refs: Sequence[ObjectRef[T]], *, timeout: float | None = None) -> list[T]: ...
+@public("actorlib.blocking")
 def get(refs: object, *, timeout: float | None = None) -> object:
     """Blocks until results are there.
 
@@ -77,6 +80,7 @@ def get(refs: object, *, timeout: float | None = None) -> object:
     return _runtime.get(cast("Sequence[ObjectRef[Any]]", refs), timeout=timeout)
 
 
+@public("actorlib.blocking")
 def put(value: T) -> ObjectRef[T]:
     """Keeps a value as it is now, to be given to many by its ref.
 
@@ -88,6 +92,7 @@ def put(value: T) -> ObjectRef[T]:
     return _runtime.put(value)
 
 
+@public("actorlib.blocking")
 def wait(
     refs: Sequence[W],
     *,
@@ -123,6 +128,7 @@ def wait(
     return waiting.get()
 
 
+@public("actorlib.blocking")
 def kill(actor: ActorHandle[Any], *, no_restart: bool = True) -> None:
     """Ends an actor at once, interrupting what it does.
 
@@ -137,6 +143,7 @@ def kill(actor: ActorHandle[Any], *, no_restart: bool = True) -> None:
     _runtime.kill(actor, no_restart=no_restart)
 
 
+@public("actorlib.blocking")
 def cancel(
     ref: ObjectRef[Any] | ObjectRefGenerator[Any],
     *,
@@ -158,6 +165,7 @@ def cancel(
     _runtime.cancel(ref, recursive=recursive, force=force)
 
 
+@public("actorlib.blocking")
 def get_actor(name: str, namespace: str | None = None) -> ActorHandle[Any]:
     """The handle of a living actor, by its name.
 
@@ -172,18 +180,21 @@ def get_actor(name: str, namespace: str | None = None) -> ActorHandle[Any]:
     return actorlib.get_actor(name, namespace)
 
 
+@public("actorlib.blocking")
 def get_gpu_ids() -> list[int | str]:
     """The ids of the GPUs that this actor, or this call of a function, was given."""
     SESSION.engine()
     return _runtime.get_gpu_ids()
 
 
+@public("actorlib.blocking")
 def get_runtime_context() -> RuntimeContext:
     """Where this code is running: in which actor, on which devices."""
     SESSION.engine()
     return _runtime.get_runtime_context()
 
 
+@public("actorlib.blocking")
 def available_resources() -> dict[str, float]:
     """What nobody holds, by resource name; memory in bytes.
 
@@ -193,6 +204,7 @@ def available_resources() -> dict[str, float]:
     return SESSION.running().available()
 
 
+@public("actorlib.blocking")
 def cluster_resources() -> dict[str, float]:
     """Everything the runtime may grant, by resource name; memory in bytes.
 
@@ -202,6 +214,7 @@ def cluster_resources() -> dict[str, float]:
     return SESSION.running().total()
 
 
+@public("actorlib.blocking")
 def nodes() -> list[dict[str, Any]]:
     """The machines there are, in Ray's words: this one.
 
@@ -222,6 +235,7 @@ def nodes() -> list[dict[str, Any]]:
     ]
 
 
+@public("actorlib.blocking")
 def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:
     """What this script has done and when, as Chrome's trace events.
 

@@ -47,4 +47,4 @@ def mark(path: Path) -> int:
 
 def crew(runtime: actorlib.Runtime, resources: str = "CPU=1") -> Any:
     """What the snapshot says of the workers for some resources."""
-    return next(c for c in runtime.snapshot().crews if c.resources == resources)
+    return next(c for c in runtime.snapshot().worker_groups if c.resources == resources)
