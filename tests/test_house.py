@@ -71,6 +71,7 @@ PURE = [
     "_core.validation",
     "_enforcement.caps",
     "_owner.actor_record",
+    "_owner.call_table",
     "_owner.call_tree",
     "_owner.calls_under_way",
     "_owner.deadlocks",

@@ -24,8 +24,10 @@ In reading order:
   holds them.
 * ``shared_memory``: the shared memory of a runtime: what the owner makes, and what its
   workers make.
-* ``mailbox``: the calls of one actor that wait and those that are on their way.
-* ``calls_under_way``: the calls of one actor without an answer, and which of them run.
+* ``call_table``: keeps the calls that have no answer: whom each is for, since when.
+* ``calls_under_way``: tells which of an actor's calls run, from those that have no
+  answer.
+* ``mailbox``: decides which calls of one actor go to its worker, and which go again.
 * ``router``: the owner's end of one actor's calls: out in order, back to whoever asked.
 * ``call_policy``: says of each call of an actor how often it is sent again, and until
   when it may take.

@@ -42,7 +42,6 @@ from actorlib._owner.exit_reason import (
     under_way,
 )
 from actorlib._owner.mailbox import (
-    DeferredCalls,
     Mailbox,
 )
 from actorlib._owner.objects import (
@@ -55,6 +54,7 @@ from actorlib._owner.refcount import (
 from actorlib._owner.response_target import (
     CancelledTarget,
     ResponseTarget,
+    awaited,
     give_answer,
     give_error,
     is_answer_retried,
@@ -216,9 +216,9 @@ class Callers:
         self._has_parted = True
         if callers:
             error = why()
-            told = (LINK_LOST, self._number, described(error), dumped(error))
+            lost = (LINK_LOST, self._number, described(error), dumped(error))
             for caller in callers.values():
-                caller.channel.send(told)
+                caller.channel.send(lost)
         self._pay()
 
     def _pay(self) -> None:
@@ -269,19 +269,18 @@ class CallRouter:
         self._timekeeper: Timekeeper[int] = Timekeeper(policy.clock, self._late)
         self._timed = self._timekeeper.calls  # at hand for every answer
         self._mailbox: Mailbox[ResponseTarget] = Mailbox()
+        self._calls = self._mailbox.calls
         self._now = policy.clock.now
-        self._next_mark = 0.0
         self.streams = Streams(self._mailbox, loans)
         self._channel: Channel | None = None
         self._session = OWNER
         self._is_closed = False
         self._is_draining = False
-        self._held = DeferredCalls()
 
     @property
     def is_idle(self) -> bool:
         """Whether no call waits, for its arguments or for its answer."""
-        return not (self._mailbox or self._held.calls or self.debts)
+        return not (self._calls or self.debts)
 
     def is_over(self) -> bool:
         """The same, of calls over links too; asks the actor if only it knows that."""
@@ -295,12 +294,12 @@ class CallRouter:
     @property
     def outlives(self) -> bool:
         """Whether a call would wait for the actor if it died and was restarted."""
-        return bool(self._held.calls) or self._mailbox.outlives
+        return bool(self._calls.deferred) or self._mailbox.outlives
 
     @property
     def pending(self) -> int:
         """How many calls have no answer."""
-        return len(self._mailbox) + len(self._held.calls)
+        return len(self._calls)
 
     @property
     def session(self) -> int:
@@ -309,13 +308,12 @@ class CallRouter:
 
     def unanswered(self) -> list[UnderWay]:
         """All calls without an answer, and where each is."""
-        sent = [
+        return [
             call._replace(
                 gives_way=isinstance(call.reply, StreamReader) and call.reply.lags
             )
             for call in self._mailbox.unanswered()
         ]
-        return [*sent, *self._held.unanswered()]
 
     def method_of(self, number: int) -> str | None:
         """The method of a call that was sent and has no answer."""
@@ -340,15 +338,15 @@ class CallRouter:
         ref: ObjectRef[Any],
         method: str,
         payload: bytes,
-        told: Mapping[str, object] | None,
+        headers: Mapping[str, object] | None,
     ) -> None:
         """Sends a call without handles, and binds its ref; see ``send``."""
-        mailbox, channel = self._mailbox, self._channel
-        if told or self._retries is not None or channel is None or self._is_closed:
-            bind(ref, self, self.send(ref, method, None, payload, told))
+        channel = self._channel
+        if headers or self._retries is not None or channel is None or self._is_closed:
+            bind(ref, self, self.send(ref, method, None, payload, headers))
             return
         # The usual case, in as few steps as there are.
-        number = mailbox.begin(ref, method)
+        number = self._calls.begin(ref, method)
         if not channel.is_noted:
             channel.is_noted = True
             self._made_now()
@@ -361,7 +359,7 @@ class CallRouter:
         method: str,
         loans: Collection[LoanId] | None,
         payload: Payload,
-        told: Mapping[str, object] | None = None,
+        headers: Mapping[str, object] | None = None,
     ) -> int:
         """Sends a call, or keeps it until the actor is ready; gives its number.
 
@@ -371,16 +369,18 @@ class CallRouter:
             loans: The actors whose handles are in the payload; this process holds
                 them once more until the call has gone.
             payload: The arguments.
-            told: What the caller says of this call alone.
+            headers: What the caller says of this call alone.
         """
         if self._is_closed:
             self._refuse(reply, loans, self._died())
             return 0
         retries = self._retries
         deadline = None
-        if told:
-            told, retries, deadline = self._policy.terms_of(told)
-        number, frame = self._mailbox.post(reply, method, loans, payload, told, retries)
+        if headers:
+            headers, retries, deadline = self._policy.terms_of(headers)
+        number, frame = self._mailbox.post(
+            reply, method, loans, payload, headers, retries
+        )
         channel = self._channel
         if number and (frame is None or channel is None or not channel.is_noted):
             if frame is not None and channel is not None:
@@ -399,25 +399,25 @@ class CallRouter:
     def _made_now(self) -> None:
         """The last call was made now, by the clock of this turn of the loop."""
         now = self._now()
-        if now >= self._next_mark:
-            self._next_mark = self._mailbox.mark(now)
+        if now >= self._calls.next_mark:
+            self._calls.mark(now)
 
     def hold_back(
         self,
         ref: ObjectRef[Any] | StreamReader,
         method: str,
-        told: Mapping[str, object] | None = None,
+        headers: Mapping[str, object] | None = None,
     ) -> int:
         """Keeps the place of a call that waits for its arguments; gives its number."""
-        place = self._held.add(ref, method, self._now())
-        if told and "deadline" in told:
-            self._timekeeper.add(place, method, cast("Deadline", told["deadline"]))
+        place = self._calls.defer(ref, method, self._now())
+        if headers and "deadline" in headers:
+            self._timekeeper.add(place, method, cast("Deadline", headers["deadline"]))
         return place
 
     def let_go(self, place: int) -> ObjectRef[Any] | StreamReader | None:
         """The arguments are there: whom the answer is for, or None if nobody waits."""
         self._timekeeper.discard(place)
-        return self._held.take(place)
+        return awaited(self._calls.take(place))
 
     def opened(self, channel: Channel, session: int) -> None:
         """The actor is ready: what waited is sent."""
@@ -453,7 +453,8 @@ class CallRouter:
         else:
             give_answer(reply, frame, self._loans)
         mailbox.sent.pop(number, None)  # as mailbox.settle(), at hand
-        if not (mailbox.sent or mailbox.waiting or self._held.calls):
+        calls = self._calls
+        if not (calls.posted or calls.deferred):
             self._idle()
 
     def _tell_idle(self) -> None:
@@ -572,7 +573,7 @@ class CallRouter:
             self._drop(call, recursive=recursive)
             return False
         if type(reply) is not CancelledTarget:
-            self._mailbox.replace(number, CancelledTarget(reply, self._drop_answer))
+            self._calls.replace(number, CancelledTarget(reply, self._drop_answer))
             self._channel.send((CANCEL, number))
             if recursive:
                 self._policy.cancel_made(self._session, number)
@@ -584,7 +585,6 @@ class CallRouter:
 
     def _drop(self, call: int, *, recursive: bool) -> None:
         """Forgets a call, and stops it if it was sent."""
-        self._held.drop(call)
         number = self._mailbox.current(call)
         self._timekeeper.discard(number)
         if self._mailbox.was_sent(call) and self._channel is not None:
@@ -596,12 +596,10 @@ class CallRouter:
 
     def _late(self, call: int, timed: Timed) -> None:
         """Stops a call whose time is over; what it made has inherited that."""
-        reply: ResponseTarget | None = self._held.reply(call)
-        if reply is None:
-            reply = self._mailbox.reply(call)
+        target = self._calls.target(call)
         self._drop(call, recursive=False)
-        if reply is not None:
-            give_error(reply, self._policy.late(timed))
+        if target is not None:
+            give_error(target, self._policy.late(timed))
 
     def _is_late(self, call: int) -> bool:
         """Whether an answer came too late, before the timer could say so."""
@@ -616,7 +614,7 @@ class CallRouter:
         return False
 
     def _has(self, call: int) -> bool:
-        return call in self._held.calls or self._mailbox.reply(call) is not None
+        return self._calls.target(call) is not None
 
     def loosen(self, ref: ObjectRef[Any]) -> None:
         """From now on the call is cancelled if nobody holds the ref; see Replier."""
@@ -626,11 +624,9 @@ class CallRouter:
             # A destructor may run anywhere, also in the middle of a write.
             soon(loop, partial(self.cancel, call))
 
-        if type(self._mailbox.reply(self._mailbox.current(call))) is CancelledTarget:
-            return
-        loose = weakref.ref(ref, gone)
-        self._held.loosen(call, loose)
-        self._mailbox.replace(call, loose)
+        number = self._mailbox.current(call)
+        if isinstance(self._calls.target(number), ObjectRef):
+            self._calls.replace(number, weakref.ref(ref, gone))
 
     def cancel_made(self, number: int, *, by_force: bool = False) -> None:
         """Cancels the calls that one of its own has made, and theirs."""
@@ -643,9 +639,9 @@ class CallRouter:
 
     def called(self, call: int) -> str:
         """What a call without an answer is called in messages; see Namer."""
-        mailbox = self._mailbox
-        method = self._held.method(call) or mailbox.method(mailbox.current(call))
-        return self._policy.where(method) if method else ""
+        calls, number = self._calls, self._mailbox.current(call)
+        found = calls.posted.get(number) or calls.deferred.get(number)
+        return "" if found is None else self._policy.where(found[1])
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
         """Calls back once when a ref is done; see Replier."""

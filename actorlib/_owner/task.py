@@ -50,9 +50,6 @@ if TYPE_CHECKING:
     from actorlib._owner.refcount import (
         BorrowedReferences,
     )
-    from actorlib._owner.response_target import (
-        ResponseTarget,
-    )
     from actorlib._owner.supervisor import (
         ActorSupervisor,
     )
@@ -267,13 +264,13 @@ class Task:
     Attributes:
         number: Its number in this runtime.
         plan: What it is a call of.
-        reply: Whom the answer is for; None if nobody wants it any more.
         loans: What is in its arguments and counted, held until it is over.
         payload: The arguments.
-        told: What the caller says of this call alone.
+        headers: What the caller says of this call alone.
         retries: How often it may still be made again.
         hand: The worker that has it, if one has.
         sent_as: Its number there.
+        is_dropped: Whether it was cancelled while it waited for a worker.
         was_forced: Whether that worker is ended for its sake.
         is_nested: Whether a worker makes it, so that somebody may wait for it who holds
             something.
@@ -281,39 +278,37 @@ class Task:
 
     __slots__ = (
         "hand",
+        "headers",
+        "is_dropped",
         "is_nested",
         "loans",
         "number",
         "payload",
         "plan",
         "pool",
-        "reply",
         "retries",
         "sent_as",
-        "told",
         "was_forced",
     )
 
     def __init__(
         self,
         pool: Ended,
-        number: int,
         plan: FunctionEntry,
-        reply: ResponseTarget,
         loans: Collection[LoanId] | None,
         payload: Payload,
-        told: Mapping[str, object] | None,
+        headers: Mapping[str, object] | None,
     ) -> None:
         self.pool = pool
-        self.number = number
+        self.number = 0
         self.plan = plan
-        self.reply: ResponseTarget | None = reply
         self.loans = loans
         self.payload = payload
-        self.told = told
+        self.headers = headers
         self.retries = plan.retries
         self.hand: TaskWorker | None = None
         self.sent_as = 0
+        self.is_dropped = False
         self.was_forced = False
         self.is_nested = False
 

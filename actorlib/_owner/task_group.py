@@ -186,7 +186,7 @@ class WorkerGroup:
             task
             for backlog in (self._usual, self._nested)
             for task in backlog.waiting
-            if task.reply is not None
+            if not task.is_dropped
         ]
         self.size = 0
         self._forget_waiting()
@@ -221,7 +221,7 @@ class WorkerGroup:
         waiting = self._usual.waiting
         while waiting:
             task = waiting[0]
-            if task.reply is None:
+            if task.is_dropped:
                 waiting.popleft()
                 continue
             hand = self._next_hand(task)
@@ -253,7 +253,7 @@ class WorkerGroup:
         """Who has waited for longest: the nested one, and the other one."""
         first: list[Task] = []
         for waiting in (self._usual.waiting, self._nested.waiting):
-            while waiting and waiting[0].reply is None:
+            while waiting and waiting[0].is_dropped:
                 waiting.popleft()
             if waiting:
                 first.append(waiting[0])
@@ -504,7 +504,7 @@ class WorkerGroup:
         would be one of somebody who waits as well, and again more would have begun.
         """
         waiting = self._nested.waiting
-        while waiting and waiting[-1].reply is None:
+        while waiting and waiting[-1].is_dropped:
             waiting.pop()
         if not waiting or not self._may_sit():
             return False

@@ -9,7 +9,6 @@ What becomes of a call of a function: whoever waits for it is told.
 
 from __future__ import annotations
 
-import itertools
 import weakref
 from functools import (
     partial,
@@ -29,21 +28,21 @@ from actorlib._core.object_ref import (
 from actorlib._core.stream_reader import (
     StreamReader,
 )
+from actorlib._owner.call_table import (
+    CallTable,
+)
 from actorlib._owner.calls_under_way import (
-    Marks,
     UnderWay,
 )
 from actorlib._owner.deadlines import (
     Timed,
     Timekeeper,
 )
-from actorlib._owner.mailbox import (
-    DeferredCalls,
-)
 from actorlib._owner.refcount import (
     OWNER,
 )
 from actorlib._owner.response_target import (
+    awaited,
     give_answer,
     give_error,
     is_answer_retried,
@@ -146,11 +145,7 @@ class TaskPool:
         )
         self._timekeeper: Timekeeper[int] = Timekeeper(workshop.clock, self._late)
         self._timed = self._timekeeper.calls  # at hand for every answer
-        self._tasks: dict[int, Task] = {}
-        self._held = DeferredCalls()
-        self._numbers = itertools.count(1)
-        self._marks = Marks()
-        self._next_mark = 0.0
+        self._calls: CallTable[ResponseTarget, Task] = CallTable()
         self._closed_for = ""
         # The rest of a replier: what it does for refs of objects.
         self.watch = workshop.objects.watch
@@ -166,7 +161,7 @@ class TaskPool:
         plan: FunctionEntry,
         loans: Collection[LoanId] | None,
         payload: Payload,
-        told: Mapping[str, object] | None,
+        headers: Mapping[str, object] | None,
         *,
         is_nested: bool = False,
     ) -> int:
@@ -177,23 +172,24 @@ class TaskPool:
             plan: What it is a call of.
             loans: What is in its arguments, which this process holds for it.
             payload: The arguments.
-            told: What the caller says of this call alone.
+            headers: What the caller says of this call alone.
             is_nested: Whether a worker makes it.
         """
-        number = next(self._numbers)
-        task = Task(self, number, plan, reply, loans, payload, told)
-        task.is_nested = is_nested
         crew = plan.crew
         if crew is None or self._closed_for:
-            self._refuse(task, plan.trouble or self._over(plan))
+            if loans:
+                self.loans.returned(loans, OWNER)
+            self._fail(reply, plan.trouble or self._over(plan))
             return 0
+        task = Task(self, plan, loans, payload, headers)
+        task.is_nested = is_nested
+        calls = self._calls
+        task.number = number = calls.begin(reply, task, headers)
         now = self.loop.time()
-        if now >= self._next_mark:
-            oldest = next(iter(self._tasks), number)
-            self._next_mark = self._marks.mark(number, now, oldest)
-        self._tasks[number] = task
-        if told is not None:
-            self._time(number, plan, told)
+        if now >= calls.next_mark:
+            calls.mark(now)
+        if headers is not None:
+            self._time(number, plan, headers)
         crew.post(task)
         return number
 
@@ -201,38 +197,34 @@ class TaskPool:
         self,
         ref: ObjectRef[Any] | StreamReader,
         plan: FunctionEntry,
-        told: Mapping[str, object] | None,
+        headers: Mapping[str, object] | None,
     ) -> int:
         """Keeps the place of a call that waits for its arguments; gives its number."""
-        number = self._held.add(ref, plan.label, self.loop.time())
-        if told is not None:
-            self._time(number, plan, told)
+        number = self._calls.defer(ref, plan.label, self.loop.time())
+        if headers is not None:
+            self._time(number, plan, headers)
         return number
 
     def let_go(self, number: int) -> ObjectRef[Any] | StreamReader | None:
         """The arguments are there: whom the answer is for, or None if nobody waits."""
         self._timekeeper.discard(number)
-        return self._held.take(number)
+        return awaited(self._calls.take(number))
 
     def unanswered(self) -> list[UnderWay]:
         """The calls that have no answer yet."""
+        calls = self._calls
         posted = [
-            UnderWay(
-                task.number,
-                task.plan.label,
-                _state_of(task),
-                task.reply,
-                task.told,
-                self._marks.when(task.number),
-            )
-            for task in self._tasks.values()
-            if task.reply is not None
+            UnderWay(number, task.plan.label, _state_of(task), target, headers, since)
+            for number, (target, task, headers) in calls.posted.items()
+            if target is not None
+            for since in (calls.since(number),)
         ]
-        return [*posted, *self._held.unanswered()]
+        return posted + calls.deferred_under_way()
 
     def task(self, number: int) -> Task | None:
         """A call that was posted and is not over; None if there is none."""
-        return self._tasks.get(number)
+        call = self._calls.posted.get(number)
+        return None if call is None else call[1]
 
     def answered(self, task: Task, frame: Frame) -> None:
         """The answer of a call came from its worker; see Ended."""
@@ -240,7 +232,8 @@ class TaskPool:
         assert hand is not None
         if self._timed and task.number in self._timed:
             self._look_at_clock(task)
-        if frame[0] == FAILURE and task.reply is not None:
+        target = self._calls.target(task.number)
+        if frame[0] == FAILURE and target is not None:
             if frame[2] == UNBEGUN:
                 self._part(task, hand)
                 self._came_back(task, hand)
@@ -254,8 +247,7 @@ class TaskPool:
                 return
         # It is the worker's until it is answered: should that fail, the worker's end
         # answers it.
-        give_answer(task.reply, frame, self.loans)
-        task.reply = None
+        give_answer(target, frame, self.loans)
         self._part(task, hand)
         self._forget(task)
         hand.crew.freed(hand)
@@ -269,7 +261,7 @@ class TaskPool:
 
     def _forget(self, task: Task) -> None:
         """A call is over."""
-        del self._tasks[task.number]
+        self._calls.drop(task.number)
         if self._timed:
             self._timekeeper.discard(task.number)
         if task.loans:
@@ -293,13 +285,15 @@ class TaskPool:
 
     def _refuse(self, task: Task, error: BaseException) -> None:
         """A call gets no value."""
-        reply, task.reply = task.reply, None
-        self._tasks.pop(task.number, None)
+        target = self._calls.drop(task.number)
         self._timekeeper.discard(task.number)
         if task.loans:
             self.loans.returned(task.loans, OWNER)
+        self._fail(target, error)
+
+    def _fail(self, target: ResponseTarget | None, error: BaseException) -> None:
         # Whoever ended the runtime knows: no report of a ref that nobody awaits.
-        give_error(reply, error, is_known=bool(self._closed_for))
+        give_error(target, error, is_known=bool(self._closed_for))
 
     def _over(self, plan: FunctionEntry) -> WorkerCrashedError:
         how = Exit(cause="asked", reason=self._closed_for or "it was cancelled")
@@ -309,44 +303,40 @@ class TaskPool:
 
     def item(self, task: Task, frame: Frame) -> None:
         """An item came from a worker, for whoever still reads; see Ended."""
-        reply, (_, _, index, loans, payload) = task.reply, frame
-        if isinstance(reply, StreamReader):
-            reply.put(task.number, index, payload, partial(load, loans=loans))
-        elif reply is not None:
-            cast("Reader", reply).item((ITEM, task.number, *frame[2:]))
+        target, (_, _, index, loans, payload) = self._calls.target(task.number), frame
+        if isinstance(target, StreamReader):
+            target.put(task.number, index, payload, partial(load, loans=loans))
+        elif target is not None:
+            cast("Reader", target).item((ITEM, task.number, *frame[2:]))
 
     def taken(self, number: int, count: int) -> None:
         """Tells the worker of a stream how many items of it were taken; see Source."""
-        task = self._tasks.get(number)
+        task = self.task(number)
         if task is not None and task.hand is not None:
             task.hand.life.dispatch.streams.taken(task.sent_as, count)
 
     # Deadlines.
 
     def _time(
-        self, number: int, plan: FunctionEntry, told: Mapping[str, object]
+        self, number: int, plan: FunctionEntry, headers: Mapping[str, object]
     ) -> None:
-        if "deadline" in told:
-            deadline = cast("Deadline", told["deadline"])
+        if "deadline" in headers:
+            deadline = cast("Deadline", headers["deadline"])
             self._timekeeper.add(number, plan.label, deadline)
 
     def _late(self, number: int, timed: Timed) -> None:
         """Stops a call whose time is over; what it made has inherited that."""
-        held = self._held.reply(number)
-        task = self._tasks.get(number)
-        reply = held if task is None else task.reply
+        target = self._calls.target(number)
         self.cancel(number, recursive=False)
-        error = late_error(timed.method, timed.deadline)
-        give_error(reply, error)
+        give_error(target, late_error(timed.method, timed.deadline))
 
     def _look_at_clock(self, task: Task) -> None:
         """An answer may come too late, before the timer could say so."""
         timed = self._timed[task.number]
         if timed.is_over:
             self._timekeeper.discard(task.number)
-            reply, task.reply = task.reply, None
-            error = late_error(timed.method, timed.deadline)
-            give_error(reply, error)
+            target = self._calls.abandon(task.number)
+            give_error(target, late_error(timed.method, timed.deadline))
 
     # The replier of refs; the rest of it is that of objects.
 
@@ -361,19 +351,21 @@ class TaskPool:
     def _cancel(
         self, call: int, *, by_force: bool = False, recursive: bool = True
     ) -> None:
-        self._held.drop(call)
         self._timekeeper.discard(call)
-        task = self._tasks.pop(call, None)
+        task = self.task(call)
         if task is None:
+            self._calls.drop(call)  # it waits for its arguments, or is over
             return
-        task.reply = None
         hand, crew = task.hand, task.plan.crew
         if hand is None:
             assert crew is not None
+            self._calls.drop(call)
+            task.is_dropped = True
             self.loans.returned(task.loans or (), OWNER)
             crew.dropped()
             return
-        self._tasks[call] = task  # until the worker says that it is rid of it
+        # It is over when the worker says that it is rid of it.
+        self._calls.abandon(call)
         if not hand.is_there:
             self._withdraw(task, hand)
             return
@@ -399,9 +391,10 @@ class TaskPool:
 
     def called(self, call: int) -> str:
         """What a call without an answer is called in messages; see Namer."""
-        task = self._tasks.get(call)
+        task = self.task(call)
         if task is None:
-            return self._held.method(call)
+            deferred = self._calls.deferred.get(call)
+            return "" if deferred is None else deferred.method
         hand = task.hand
         pid = 0 if hand is None else hand.life.pid
         return f"{task.plan.label} (pid {pid})" if pid else task.plan.label
@@ -414,11 +407,8 @@ class TaskPool:
             # A destructor may run anywhere.
             soon(self.loop, partial(self.cancel, number))
 
-        task = self._tasks.get(number)
-        if task is not None and isinstance(task.reply, ObjectRef):
-            task.reply = weakref.ref(ref, gone)
-        else:
-            self._held.loosen(number, weakref.ref(ref, gone))
+        if isinstance(self._calls.target(number), ObjectRef):
+            self._calls.replace(number, weakref.ref(ref, gone))
 
     # What workers say.
 
@@ -436,7 +426,7 @@ class TaskPool:
                 hand.life.dispatch.cancel_made(task.sent_as)
                 if self._is_made_again(task, hand):
                     again.append(task)
-            elif task.reply is None or self._closed_for:
+            elif self._calls.target(task.number) is None or self._closed_for:
                 self._refuse(task, self._over(task.plan))
             else:
                 again.append(task)
@@ -445,7 +435,7 @@ class TaskPool:
     def _is_made_again(self, task: Task, hand: TaskWorker) -> bool:
         """Whether a call is made again whose process died; else it is over."""
         how = hand.life.record.exit or Exit(cause="lost")
-        if task.reply is None or self._closed_for:
+        if self._calls.target(task.number) is None or self._closed_for:
             self._refuse(task, self._over(task.plan))
             return False
         if hand.life.record.was_evicted:

@@ -318,7 +318,7 @@ class Workers:
             self._loans.arrived(loans, OWNER)
         method = task.plan.code.method
         task.sent_as = hand.life.dispatch.send(
-            task, method, loans, task.payload, task.told
+            task, method, loans, task.payload, task.headers
         )
         if len(hand.tasks) > 1:
             self._watch.begin()

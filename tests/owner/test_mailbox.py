@@ -99,6 +99,17 @@ def test_settle_when_it_comes_twice_then_the_second_is_for_nobody(
     assert mailbox.settle(number) is None
 
 
+def test_settle_when_the_call_still_waits_then_for_nobody_and_it_goes_later(
+    mailbox: Mailbox[str],
+) -> None:
+    number = post(mailbox, "me")
+
+    assert mailbox.settle(number) is None
+    assert mailbox.reply_of(number) is None
+    mailbox.opened()
+    assert mailbox.settle(number) == "me"
+
+
 def test_settle_when_nobody_asked_then_none(mailbox: Mailbox[str]) -> None:
     assert mailbox.settle(5) is None
 
@@ -111,7 +122,7 @@ def test_replace_when_there_is_no_answer_then_it_is_for_somebody_else(
         mailbox.opened()
     number = post(mailbox, "me")
 
-    mailbox.replace(number, "you")
+    mailbox.calls.replace(mailbox.current(number), "you")
     mailbox.opened()
 
     assert mailbox.settle(number) == "you"
@@ -122,7 +133,7 @@ def test_replace_when_it_was_answered_then_nothing(mailbox: Mailbox[str]) -> Non
     number = post(mailbox, "me")
     mailbox.settle(number)
 
-    mailbox.replace(number, "you")
+    mailbox.calls.replace(mailbox.current(number), "you")
 
     assert len(mailbox) == 0
 
@@ -361,7 +372,7 @@ def test_replace_when_a_call_goes_again_then_the_answer_is_for_the_new_one(
     number = post_kept(mailbox, "me")
     mailbox.interrupted()
 
-    mailbox.replace(number, "you")
+    mailbox.calls.replace(mailbox.current(number), "you")
     mailbox.opened()
 
     assert mailbox.settle(number) == "you"
@@ -471,11 +482,19 @@ def test_check_when_calls_wait_for_an_actor_that_is_ready_then_it_raises() -> No
         mailbox.check()
 
 
-def test_check_when_a_call_is_in_two_places_then_it_raises() -> None:
+def test_check_when_a_call_is_sent_and_nobody_is_there_then_it_raises() -> None:
     mailbox: Mailbox[str] = Mailbox()
-    mailbox.sent[post(mailbox, "me")] = ("me", "ping")
+    mailbox.sent[post(mailbox, "me")] = ("me", "ping", None)
 
-    with pytest.raises(AssertionError, match="two places"):
+    with pytest.raises(AssertionError, match="nobody is there"):
+        mailbox.check()
+
+
+def test_check_when_a_call_is_nowhere_then_it_raises() -> None:
+    mailbox: Mailbox[str] = Mailbox()
+    mailbox.calls.begin("me", "ping")
+
+    with pytest.raises(AssertionError, match="not all here"):
         mailbox.check()
 
 
@@ -567,7 +586,7 @@ class MailboxMachine(RuleBasedStateMachine):
     @rule(data=st.data(), reply=st.integers())
     def replace(self, data: st.DataObject, reply: int) -> None:
         number = data.draw(st.sampled_from(sorted(self.wanted)))
-        self.mailbox.replace(number, reply)
+        self.mailbox.calls.replace(self.mailbox.current(number), reply)
         self.wanted[number] = reply
 
     @precondition(lambda self: self.sent)
@@ -624,11 +643,11 @@ TestMailbox = MailboxMachine.TestCase
 def test_unanswered_when_calls_were_made_then_each_says_since_when() -> None:
     mailbox: Mailbox[str] = Mailbox()
     mailbox.opened()
-    mailbox.begin("me", "first")
-    mailbox.mark(10.0)
-    mailbox.begin("me", "second")  # in the same turn
-    mailbox.begin("me", "third")
-    mailbox.mark(20.0)
+    mailbox.calls.begin("me", "first")
+    mailbox.calls.mark(10.0)
+    mailbox.calls.begin("me", "second")  # in the same turn
+    mailbox.calls.begin("me", "third")
+    mailbox.calls.mark(20.0)
 
     told = [(call.method, call.since, call.state) for call in mailbox.unanswered()]
 
