@@ -11,6 +11,8 @@ In reading order:
   starts there.
 * ``actor_table``: the lives of a runtime's actors, and who holds which of them.
 * ``actor_record``: the actors of one runtime and the states they may be in.
+* ``placement``: what each actor asks for, its wait in line, its lease, given back.
+* ``worker_starter``: starts the workers of actors: process, pipe, first frame.
 * ``supervisor``: the life of one actor, top to bottom.
 * ``teardown``: the steps of an end, each of them done whatever the others raise; and
   who is told when a worker is gone.
@@ -50,7 +52,6 @@ In reading order:
 * ``deadlines``: which calls' time is over, and when it is so next.
 * ``deadlocks``: tells a worker that what it waits for will never come, where that is
   certain.
-* ``demand``: what actors ask for as things are now, while others come and go.
 * ``placement_groups``: the verbs of placement groups, for the owner's own code and for
   workers.
 * ``task_pool``: every call of a function in a runtime.

@@ -8,12 +8,10 @@ when it is dead and nobody holds it any more.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
 import sys
 from collections import deque
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from actorlib._core.ids import (
@@ -35,9 +33,9 @@ from actorlib._owner.call_policy import CallPolicy
 from actorlib._owner.calls_under_way import UnderWay, with_states
 from actorlib._owner.creation import ActorDefinition
 from actorlib._owner.deadlines import Clock
-from actorlib._owner.demand import Demands
 from actorlib._owner.names import Directory
 from actorlib._owner.objects import Objects
+from actorlib._owner.placement import ActorPlacer
 from actorlib._owner.refcount import OWNER, RUNTIME, RefCount
 from actorlib._owner.response_target import CancelledTarget
 from actorlib._owner.router import CallRouter
@@ -48,12 +46,8 @@ from actorlib._owner.task_pool import TaskPool
 from actorlib._owner.teardown import Phase, WorkersGone, tear_down
 from actorlib._owner.worker_calls import WorkerCall
 from actorlib._owner.worker_requests import WorkerRequests
-from actorlib._owner.worker_session import Session
-from actorlib._wire.actor_config import ActorConfig
+from actorlib._owner.worker_starter import WorkerStarter
 from actorlib._wire.call_headers import variables_in
-from actorlib._wire.messages import START, Frame
-from actorlib._wire.serialization import dump
-from actorlib.accelerators.base import Lease
 from actorlib.exceptions import ActorUnschedulableError, ProtocolError
 
 if TYPE_CHECKING:
@@ -64,7 +58,7 @@ if TYPE_CHECKING:
     from actorlib._owner.creation import EncodedArguments
     from actorlib._owner.machine import LocalNode
     from actorlib._owner.refcount import BorrowedReferences
-    from actorlib._processes.launcher import WorkerProcess
+    from actorlib._owner.worker_session import Session
     from actorlib._scheduler.catalogue import Demand
 
 
@@ -84,7 +78,7 @@ class ActorTable:
         holders: Who has a handle of which.
         stores: What large values are shared in.
         by_id: The lives that are lived, or that somebody holds.
-        demands: What they ask for.
+        placer: Says what they ask for, and asks for it.
         groups: The placement groups that some of them are in.
         long_waits: Says who waits for long.
         workers_gone: Tells those who keep something for a worker that it is gone.
@@ -101,8 +95,6 @@ class ActorTable:
         self.stores = Stores(machine.shareable(options), settings_of(options))
         self._machine = machine
         self.by_id: dict[ActorId, ActorSupervisor] = {}
-        self._births: dict[ActorId, ActorDefinition] = {}
-        self._sessions = itertools.count(1)
         self._history: deque[ActorInfo] = deque(
             maxlen=min(options.actor_history, sys.maxsize)
         )
@@ -113,17 +105,27 @@ class ActorTable:
         self._relay = WorkerRequests(self)
         process = self.registry.prefix(0)
         self.objects = Objects(process, self.loop, self)
-        may_wait = options.infeasible == "wait"
-        self.demands = Demands(
-            machine.scheduler, self.by_id, self.loop, may_wait=may_wait
+        self._starter = WorkerStarter(
+            self.loop,
+            machine,
+            grace=options.grace,
+            namespace=options.namespace,
+            registry=self.registry,
+            holders=self.holders,
+            loans=self,
+            stores=self.stores,
+            gone=self.workers_gone,
+            serve=self._relay.serve,
+            opened=self._relay.introductions.enter,
         )
-        self.groups = self.demands.groups
-        self.long_waits = self.demands.long_waits
+        self.placer = ActorPlacer(machine.scheduler)
+        self.groups = machine.scheduler.groups
+        self.long_waits = machine.scheduler.long_waits
         machine.scheduler.admission.titles = self._titles
         self.pool = TaskPool(
             self,
             machine,
-            may_wait=may_wait,
+            may_wait=options.infeasible == "wait",
             goes_ahead=self.stores.memory.budget is not None,
         )
         subscribe = self.workers_gone.subscribe
@@ -163,15 +165,22 @@ class ActorTable:
             is_nested=is_nested,
         )
         self.registry.add(record)
-        self._births[actor] = birth
         self.directory.enter(actor, birth.options)
         if birth.options.is_detached:
             self.holders.add(actor, RUNTIME)
-        life = self.by_id[actor] = ActorSupervisor(record, self, self._dispatch_of)
+        life = self.by_id[actor] = ActorSupervisor(
+            record,
+            birth,
+            self.placer.open(record),
+            self._starter,
+            self,
+            self._dispatch_of,
+            self._on_dead,
+        )
         removed = self.groups.join(birth.options, actor, life.evict)
         never = removed or None
-        if not never and not self.awaits_neighbours(record):
-            never = self.demands.refusal(life)
+        if not never and not self.placer.awaits_neighbours(options):
+            never = self.placer.refusal(record)
         if never is not None:
             # Whoever creates it has no handle yet, and it must not be forgotten before.
             self.holders.add(actor, OWNER)
@@ -338,10 +347,10 @@ class ActorTable:
         found = {
             id(lease): life.record.title
             for life in self.by_id.values()
-            if (lease := life.place.lease) is not None
+            if (lease := life.placement.lease) is not None
         }
         for hand in self.pool.hands.values():
-            lease = hand.lease or hand.life.place.lease
+            lease = hand.lease or hand.life.placement.lease
             found[id(lease)] = hand.title
         for group in self.groups:
             found[id(group.lease)] = group.spec.label
@@ -350,123 +359,6 @@ class ActorTable:
     def find(self, actor: ActorId) -> ActorSupervisor | None:
         """The life of an actor; see Actors."""
         return self.by_id.get(actor)
-
-    def awaits_neighbours(self, record: ActorRecord) -> bool:
-        """Whether actors it is to be near to, or apart from, have no place yet."""
-        return self.demands.are_awaited(record.options)
-
-    async def neighbours(self, record: ActorRecord) -> None:
-        """Done when they have a place, or are dead; see Surroundings."""
-        while self.demands.are_awaited(record.options):
-            await self.demands.placed(record.options)
-
-    def enter(self, record: ActorRecord) -> asyncio.Future[Lease]:
-        """Asks for the actor's share; see Surroundings."""
-        return self.demands.enter(self.by_id[record.id])
-
-    def leave(self, promise: asyncio.Future[Lease]) -> None:
-        """Gives up a place in line, or a share that was not taken; see Surroundings."""
-        if promise.done() and not promise.cancelled() and promise.exception():
-            return
-        if not self.groups.leave(promise):
-            self._machine.scheduler.admission.leave(promise)
-
-    def queue_anew(self, promise: asyncio.Future[Lease]) -> None:
-        """Goes to the end of the line; see Surroundings."""
-        if not any(group.queue_anew(promise) for group in self.groups):
-            self._machine.scheduler.admission.queue_anew(promise)
-
-    def release_lease(self, lease: Lease) -> None:
-        """Gives a share back; see Surroundings."""
-        if not self.groups.release(lease):
-            self._machine.scheduler.admission.release(lease)
-
-    def launch(self, record: ActorRecord, lease: Lease) -> WorkerProcess:
-        """Starts a worker for the actor; see Surroundings."""
-        return self._machine.launch(record.label, lease)
-
-    def open_session(self, life: ActorSupervisor, process: WorkerProcess) -> Session:
-        """Opens the pipe to a worker; see Surroundings."""
-        number = next(self._sessions)
-        prefix = self.registry.prefix(number)
-        self.holders.enter(number, life.record.id)
-        session = Session(
-            self.loop,
-            life.record.id,
-            number,
-            prefix,
-            process,
-            life.dispatch.settle,
-            life.dispatch.streams.item,
-            self.stores.showing(prefix),
-            self.holders,
-            self._relay.serve,
-            life.is_ready,
-        )
-        self._relay.introductions.enter(session)
-        self.stores.enter(session, process.sock)
-        return session
-
-    def start_frame(
-        self,
-        life: ActorSupervisor,
-        session: Session,
-        lease: Lease,
-        arguments: EncodedArguments,
-    ) -> Frame:
-        """What a worker is told first; see Surroundings."""
-        record = life.record
-        birth = self._births[record.id]
-        if birth.runs is not None and not lease.shares:
-            lease = Lease(amounts=birth.runs.amounts)  # that of what it runs
-        environment = self._machine.environment(lease, record.options)
-        threads = environment.get("OMP_NUM_THREADS") or ""
-        env = record.options.runtime_env or {}
-        directory = env.get("working_dir")
-        group = record.options.group
-        captures = record.options.placement_group_capture_child_tasks
-        config = ActorConfig(
-            actor_id=record.id,
-            class_name=record.called.class_name,
-            name=record.options.name,
-            namespace=self.directory.namespace,
-            prefix=session.prefix,
-            node_id=self._machine.id,
-            runs_functions=birth.runs is not None,
-            is_inline=self._machine.is_shared,
-            is_async=record.interface.is_async,
-            limits=record.options.limits(is_async=record.interface.is_async),
-            groups=record.interface.grouped(),
-            max_unread=record.interface.max_unread,
-            grace=self.grace,
-            environment=environment,
-            path=_path(directory),
-            directory=directory,
-            threads=int(threads) if threads.isdecimal() else None,
-            runtime_env=env,
-            resources=counted(lease.amounts),
-            accelerator_ids=self._machine.accelerator_ids(lease, record.options),
-            was_reconstructed=life.restarts.count > 0 or life.restarts.has_lived,
-            placement_group=None if group is None else dump(group),
-            captures_children=group is not None and bool(captures),
-        ).to_wire()
-        payload, loans = arguments
-        if loans:
-            self.arrived(loans, session.number)  # it may be needed again
-        if birth.definition is None:
-            return (START, config, b"", loans, payload)
-        captured = birth.definition.loans
-        self.arrived(captured, session.number)
-        both = (*(loans or ()), *captured) or None
-        return (START, config, birth.definition.source, both, payload)
-
-    def spent(self, arguments: EncodedArguments) -> None:
-        """A constructor's arguments will not be sent again; see Surroundings."""
-        self.returned(arguments.loans or (), OWNER)
-
-    def close_session(self, session: Session) -> None:
-        """Forgets what a worker held; see Surroundings."""
-        self.workers_gone.tell(session)
 
     def _give_back_references(self, session: Session) -> None:
         unheld = self.holders.forget(session.number)
@@ -480,10 +372,6 @@ class ActorTable:
     def _end_made(self, session: Session) -> None:
         for actor in self._made_by.pop(session.number, ()):
             self.by_id[actor].stop("the actor that made it ended")
-
-    def is_memory_short(self) -> bool:
-        """Whether the kernel has killed for lack of memory; see Surroundings."""
-        return self._machine.is_memory_short()
 
     # Who holds what; see Loans and Actors.
 
@@ -531,18 +419,15 @@ class ActorTable:
         life.end_when_idle("nobody held a handle of it any more")
         self._forget_if_over(life)
 
-    def buried(self, life: ActorSupervisor) -> None:
-        """The actor is dead and everything it had is back; see Surroundings."""
+    def _on_dead(self, life: ActorSupervisor) -> None:
+        """Forgets an actor that is dead, and what it had is back."""
         actor = life.record.id
-        del self._births[actor]
-        self.demands.buried(life)
+        self.placer.forget(life.record)
         self.groups.part(life.record.options, actor)
         self.directory.leave(actor)
         self._made_by.get(maker_of(actor), set()).discard(actor)
         if life.record.options.is_detached:
             self.holders.remove(actor, RUNTIME)
-        if life.unsent is not None:
-            self.spent(life.unsent)
         self._forget_if_over(life)
 
     def _forget_if_over(self, life: ActorSupervisor) -> None:
@@ -557,10 +442,3 @@ class ActorTable:
 
 def _nothing() -> None:
     """What the constructor of a worker takes."""
-
-
-def _path(directory: str | None) -> list[str]:
-    """Where a worker imports from: the empty entry is the owner's own directory."""
-    if directory is None:
-        return sys.path
-    return [directory, *(entry or str(Path.cwd()) for entry in sys.path)]

@@ -132,11 +132,11 @@ if TYPE_CHECKING:
         ActorInfo,
         CallInfo,
     )
-    from actorlib._owner.demand import (
-        Demands,
-    )
     from actorlib._owner.machine import (
         LocalNode,
+    )
+    from actorlib._owner.placement import (
+        ActorPlacer,
     )
     from actorlib._owner.supervisor import (
         ActorSupervisor,
@@ -146,18 +146,18 @@ if TYPE_CHECKING:
 _BEFORE = "Why it was restarted before, oldest first:"
 
 
-def explain(life: ActorSupervisor, demands: Demands, now: float) -> str:
+def explain(life: ActorSupervisor, placer: ActorPlacer, now: float) -> str:
     """Why an actor is not placed yet, or where it is.
 
     Args:
         life: The actor.
-        demands: What it and the others ask for.
+        placer: Says what it and the others ask for.
         now: The time by the owner's loop.
     """
     record = life.record
     if life.waits_for_arguments:
         return f"{record.label} waits for a ref among its constructor's arguments"
-    if life.place.waits_for_neighbours:
+    if life.placement.waits_for_neighbours:
         return (
             f"{record.label} waits for a place for the actors that it is to be "
             "near to, or apart from"
@@ -166,8 +166,8 @@ def explain(life: ActorSupervisor, demands: Demands, now: float) -> str:
     if record.state is ActorState.RESTARTING:
         state = f"{state}, {life.restarts.told(now)}"
     is_pending = record.state is ActorState.PENDING
-    if is_pending or (life.place.promise is not None and life.is_placeless):
-        told = demands.explain(life)
+    if is_pending or (life.placement.pending is not None and life.placement.is_awaited):
+        told = placer.explain(life.placement)
         return told if is_pending else f"{state}: {told}"
     if record.exit is not None:
         dead = f"{record.title} is dead: {record.exit}"
@@ -522,14 +522,14 @@ class LocalEngine(ABC):
 
     def explain(self, actor: ActorId) -> str:
         """Why an actor is not placed yet, or where it is."""
-        return explain(self._life(actor), self.lives.demands, self.loop.time())
+        return explain(self._life(actor), self.lives.placer, self.loop.time())
 
     def survey(self, label: str, options: ActorOptions | FunctionOptions) -> str:
         """Where an actor, or a call, would go now, or what stands in its way."""
         self._check_thread()
         if isinstance(options, FunctionOptions):
             options = self.lives.pool.plans.settled(options).worker
-        return self.lives.demands.survey(label, options)
+        return self.lives.placer.survey(label, options)
 
 
 async def _insisted(work: Coroutine[Any, Any, None]) -> None:

@@ -50,6 +50,7 @@ class LocalNode:
         capacity: Everything that may be granted, devices included.
         launcher: Starts workers.
         declared: The names of what the user says there is.
+        may_wait: Whether what can never be granted waits for ever.
 
     Attributes:
         scheduler: Who gets what of it, and who waits for it.
@@ -64,10 +65,14 @@ class LocalNode:
         capacity: Resources,
         launcher: Launcher,
         declared: Collection[str] = (),
+        *,
+        may_wait: bool = False,
     ) -> None:
         self.inventory = found
         loop = asyncio.get_running_loop()
-        self.scheduler = Scheduler(capacity, found.devices, found.kinds, declared, loop)
+        self.scheduler = Scheduler(
+            capacity, found.devices, found.kinds, declared, loop, may_wait=may_wait
+        )
         self.id = hashlib.blake2b(platform.node().encode(), digest_size=16).hexdigest()
         self._host = host
         self._launcher = launcher
@@ -109,7 +114,14 @@ class LocalNode:
             await asyncio.gather(starting, return_exceptions=True)
             await launcher.aclose()
             raise
-        return cls(host, found, capacity, launcher, options.capacity.amounts)
+        return cls(
+            host,
+            found,
+            capacity,
+            launcher,
+            options.capacity.amounts,
+            may_wait=options.infeasible == "wait",
+        )
 
     @property
     def is_shared(self) -> bool:

@@ -2,12 +2,8 @@
 
 One task per actor, and one function to read: wait for the arguments; then, again and
 again, wait for a share, start a worker, wait for its end, say why; and at last give the
-share back. A life never raises: its failures are the record's state, and what it did
+share back. The task never raises: its failures are the record's state, and what it did
 not foresee is logged as our bug.
-
-One actor's share of the machine, from its place in line until it is given back.
-
-What a life needs around it: its share, its worker, and who else is there.
 """
 
 from __future__ import annotations
@@ -27,9 +23,7 @@ from dataclasses import (
 from typing import (
     TYPE_CHECKING,
     Any,
-    Protocol,
     TypeVar,
-    final,
 )
 
 from actorlib._core.log import (
@@ -47,6 +41,9 @@ from actorlib._owner.exit_reason import (
     exit_of,
     fault_of,
     unavailable,
+)
+from actorlib._owner.refcount import (
+    OWNER,
 )
 from actorlib._owner.restart_policy import (
     Fault,
@@ -75,7 +72,14 @@ if TYPE_CHECKING:
         ActorRecord,
     )
     from actorlib._owner.creation import (
+        ActorDefinition,
         EncodedArguments,
+    )
+    from actorlib._owner.placement import (
+        ActorPlacement,
+    )
+    from actorlib._owner.refcount import (
+        BorrowedReferences,
     )
     from actorlib._owner.router import (
         CallRouter,
@@ -83,100 +87,16 @@ if TYPE_CHECKING:
     from actorlib._owner.worker_session import (
         Session,
     )
+    from actorlib._owner.worker_starter import (
+        WorkerStarter,
+    )
     from actorlib._processes.launcher import (
         ProcessExit,
         WorkerProcess,
     )
-    from actorlib._wire.messages import (
-        Frame,
-    )
     from actorlib.accelerators.base import (
         Lease,
     )
-
-
-L = TypeVar("L")
-
-
-@final
-class Place:
-    """Where an actor stands in line, and what it got.
-
-    Args:
-        record: What is known of the actor.
-        surroundings: The engine.
-
-    Attributes:
-        promise: Its place in line, once it has one.
-        waits_for_neighbours: Whether it is not in line yet, as an actor that it has
-            to be near to, or apart from, has no place.
-    """
-
-    def __init__(self, record: ActorRecord, surroundings: Surroundings[L]) -> None:
-        self.promise: asyncio.Future[Lease] | None = None
-        self.waits_for_neighbours = False
-        self._record = record
-        self._surroundings = surroundings
-        self._taken = Notifier(surroundings.loop)
-
-    @property
-    def lease(self) -> Lease | None:
-        """The share, from the moment that it is granted until it is given back."""
-        promise = self.promise
-        if self._record.lease is not None or promise is None or not promise.done():
-            return self._record.lease
-        has_failed = promise.cancelled() or promise.exception() is not None
-        return None if has_failed else promise.result()
-
-    def enter(self) -> None:
-        """Gets in line now, unless it has to wait for neighbours first."""
-        self.waits_for_neighbours = self._surroundings.awaits_neighbours(self._record)
-        if not self.waits_for_neighbours:
-            self.promise = self._surroundings.enter(self._record)
-
-    async def granted(self) -> Lease:
-        """The share, when its turn has come; the one that it has, if it kept one.
-
-        Cancelled: what was granted or is waited for is left to ``give_back``.
-        """
-        if self._record.lease is not None:
-            return self._record.lease
-        if self.promise is None:
-            self.waits_for_neighbours = True
-            await self._surroundings.neighbours(self._record)
-            self.waits_for_neighbours = False
-            self.promise = self._surroundings.enter(self._record)
-        return await self.promise
-
-    def queue_anew(self) -> bool:
-        """Goes to the end of the line; False if it does not stand in one."""
-        if self.promise is None or self.promise.done():
-            return False
-        self._surroundings.queue_anew(self.promise)
-        return True
-
-    def take(self, lease: Lease) -> None:
-        """Holds a share from now on."""
-        self._record.lease = lease
-        self._taken.happens()
-
-    def give_back(self) -> None:
-        """Gives the share back, or the place in line up."""
-        lease, promise = self._record.lease, self.promise
-        self._record.lease = self.promise = None
-        if lease is not None:
-            self._surroundings.release_lease(lease)
-        elif promise is not None:
-            self._surroundings.leave(promise)
-
-    def taken(self) -> asyncio.Future[None]:
-        """Done when the actor takes a share next, or never will."""
-        return self._taken.wait()
-
-    def given_up(self) -> None:
-        """It will never take one any more."""
-        self.waits_for_neighbours = False
-        self._taken.happens()
 
 
 V = TypeVar("V")
@@ -184,18 +104,21 @@ _log = logging.getLogger("actorlib")
 
 
 class ActorSupervisor:
-    """The life of one actor.
+    """Keeps one actor from its creation until it is dead, over all its workers.
 
     Args:
         record: What is known of it.
-        surroundings: The engine.
-        make_dispatch: Makes the actor's end of its calls from why it died and what
-            to do when it is idle.
+        definition: What it is made from.
+        placement: Its share of the machine, not in line yet.
+        starter: Starts its workers.
+        loans: Counts the handles among the constructor's arguments.
+        make_router: Makes the owner's end of its calls, once this is there.
+        on_dead: Told when it is dead and everything that it had is back.
 
     Attributes:
         record: What is known of the actor.
         dispatch: Its calls.
-        place: Its share of the machine.
+        placement: Its share of the machine.
         restarts: How often it was started anew, and may still be.
         unsent: The constructor's arguments, while they may have to be sent.
         ended: Done when it is dead for good: its process is gone, its share is back.
@@ -204,17 +127,24 @@ class ActorSupervisor:
     def __init__(
         self,
         record: ActorRecord,
-        surroundings: Surroundings[ActorSupervisor],
-        make_dispatch: Callable[[ActorSupervisor], CallRouter],
+        definition: ActorDefinition,
+        placement: ActorPlacement,
+        starter: WorkerStarter,
+        loans: BorrowedReferences,
+        make_router: Callable[[ActorSupervisor], CallRouter],
+        on_dead: Callable[[ActorSupervisor], None],
     ) -> None:
-        loop = surroundings.loop
+        loop = self._loop = starter.loop
         self.record = record
         self.ended: asyncio.Future[None] = loop.create_future()
-        self.dispatch = make_dispatch(self)
-        self.place = Place(record, surroundings)
+        self.dispatch = make_router(self)
+        self.placement = placement
         self.restarts = Restarts(record.options.restart_policy)
         self.unsent: EncodedArguments | None = None
-        self._surroundings = surroundings
+        self._definition: ActorDefinition | None = definition
+        self._starter = starter
+        self._loans = loans
+        self._on_dead = on_dead
         self._asked = ""
         self._interrupted = ""
         self._ends_for = ""
@@ -243,11 +173,9 @@ class ActorSupervisor:
         elif not isinstance(arguments, BaseException):
             self.unsent = arguments
             # Now, and not when the task begins: who is made first is first in line.
-            self.place.enter()
+            self.placement.begin()
         # Its context is not that of whoever made it, which may be over long before.
-        self._task = self._surroundings.loop.create_task(
-            self._live(arguments), context=Context()
-        )
+        self._task = self._loop.create_task(self._live(arguments), context=Context())
 
     def be_stillborn(
         self,
@@ -288,25 +216,10 @@ class ActorSupervisor:
     @property
     def waits_for_arguments(self) -> bool:
         """Whether it is not in line yet, as an argument is a ref without a value."""
-        is_in_line = self.place.promise is not None or self.place.waits_for_neighbours
-        return self.record.state is ActorState.PENDING and not is_in_line
-
-    @property
-    def is_placeless(self) -> bool:
-        """Whether it has no share, and may get one."""
-        has_process = self.record.state not in (
-            ActorState.PENDING,
-            ActorState.RESTARTING,
+        is_in_line = (
+            self.placement.pending is not None or self.placement.waits_for_neighbours
         )
-        return not has_process and self.place.lease is None
-
-    def placed(self) -> asyncio.Future[None]:
-        """Done when it has a place, or never will have one."""
-        if self.is_placeless:
-            return self.place.taken()
-        there: asyncio.Future[None] = self._surroundings.loop.create_future()
-        there.set_result(None)
-        return there
+        return self.record.state is ActorState.PENDING and not is_in_line
 
     @property
     def pid(self) -> int:
@@ -343,7 +256,7 @@ class ActorSupervisor:
             return asyncio.shield(self.ended)
         waiter = self._session_over.wait()
         if self._process is None:  # it has none yet, and will start afresh anyway
-            if self.place.queue_anew():
+            if self.placement.queue_anew():
                 how = Exit(cause="restarted", reason=reason)
                 self.restarts.follows(how, self._now())
             self._session_over.happens()
@@ -358,7 +271,7 @@ class ActorSupervisor:
         graces = 2
         if self.record.state is ActorState.STARTING and self._session is not None:
             self._asked = self._asked or reason
-            self._session.stop(self._surroundings.grace * graces)
+            self._session.stop(self._starter.grace * graces)
         else:
             self.stop(reason, graces)
 
@@ -368,7 +281,7 @@ class ActorSupervisor:
         state = self.record.state
         if state is ActorState.ALIVE and self._session is not None:
             self.record.move(ActorState.DRAINING)
-            self._session.stop(self._surroundings.grace * graces)
+            self._session.stop(self._starter.grace * graces)
             self.dispatch.drain()
         elif state not in (ActorState.DRAINING, ActorState.DEAD):
             self.kill(reason)
@@ -376,7 +289,7 @@ class ActorSupervisor:
     def end(self, reason: str) -> None:
         """Refuses new calls and ends the actor behind those it was sent."""
         if not self.dispatch.is_closed:
-            loop, patience = self._surroundings.loop, self._surroundings.grace
+            loop, patience = self._loop, self._starter.grace
             dispatch = self.dispatch
             dispatch.streams.cut_off(loop, patience, lambda: dispatch.is_idle)
         self.dispatch.close()
@@ -402,7 +315,7 @@ class ActorSupervisor:
         if self._session is not None:
             self._session.channel.forsake()
 
-    # The life.
+    # From its place in line to its end.
 
     async def _live(
         self,
@@ -413,7 +326,7 @@ class ActorSupervisor:
             sealed = self.unsent = await self._waited(_value(arguments))
             self._due = None
             while True:
-                lease = await self._waited(self.place.granted())
+                lease = await self._waited(self.placement.granted())
                 how = await self._be(lease, sealed)
                 if self._ends_for and not self.dispatch.outlives:
                     break  # there is nothing left to be restarted for
@@ -454,13 +367,13 @@ class ActorSupervisor:
             self._is_waiting = False
 
     async def _be(self, lease: Lease, arguments: EncodedArguments) -> Exit:
-        surroundings, record = self._surroundings, self.record
+        starter, record = self._starter, self.record
         record.move(ActorState.STARTING)
-        self.place.take(lease)
+        self.placement.take(lease)
         if self._asked:
             raise _Asked
         try:
-            process = surroundings.launch(record, lease)
+            process = starter.launch(record, lease)
             self._process = record.process = process
         except (OSError, TemplateError) as error:
             self._cause, self._fault = error, Fault.UNLAUNCHED
@@ -471,20 +384,31 @@ class ActorSupervisor:
             # A bug of ours: the share is not given back before the process is gone.
             process.kill()
             process.sock.close()
-            await asyncio.wait({process.exited}, timeout=surroundings.grace)
+            await asyncio.wait({process.exited}, timeout=starter.grace)
             raise
 
     async def _serve(
         self, process: WorkerProcess, lease: Lease, arguments: EncodedArguments
     ) -> Exit:
-        surroundings = self._surroundings
-        session = self._session = surroundings.open_session(self, process)
+        starter, record, definition = self._starter, self.record, self._definition
+        assert definition is not None  # it is released at the end alone
+        restarts = self.restarts
+        session = self._session = starter.open_session(
+            record, process, self.dispatch, self.is_ready
+        )
         try:
-            start = surroundings.start_frame(self, session, lease, arguments)
-            ended = await session.run(start, surroundings.grace)
+            start = starter.start_frame(
+                record,
+                definition,
+                arguments,
+                session,
+                lease,
+                was_reconstructed=restarts.count > 0 or restarts.has_lived,
+            )
+            ended = await session.run(start, starter.grace)
         finally:
             session.channel.close()
-            surroundings.close_session(session)
+            starter.close_session(session)
         return self._explain(session, process, ended)
 
     async def _restart(self, how: Exit, after: float) -> None:
@@ -501,11 +425,11 @@ class ActorSupervisor:
             self.dispatch.interrupted()
         self._session_over.happens()
         if after:
-            self.place.give_back()
+            self.placement.give_back()
             await self._waited(asyncio.sleep(after))
 
     def _now(self) -> float:
-        return self._surroundings.loop.time()
+        return self._loop.time()
 
     def is_ready(self, own: str) -> None:
         """The constructor has finished: calls may go.
@@ -525,8 +449,7 @@ class ActorSupervisor:
         self._was_ready = True
         self.restarts.is_ready()
         if self.restarts.are_over and self.unsent is not None:
-            self._surroundings.spent(self.unsent)
-            self.unsent = None
+            self._release_arguments()
         self._ready.happens()
         self.idle()
 
@@ -546,7 +469,7 @@ class ActorSupervisor:
             under_way=self.dispatch.under_way(self.record),
             log_tail=process.log_tail(),
             pid=process.pid,
-            is_memory_short=self._surroundings.is_memory_short(),
+            is_memory_short=self._starter.is_memory_short(),
         )
         self._fault = fault_of(remains)
         return exit_of(remains)
@@ -556,13 +479,14 @@ class ActorSupervisor:
             self.record,
             self._take_due,
             lambda: self._be_recorded(how),
-            self.place.given_up,
+            self.placement.give_up,
             self.dispatch.over,
             lambda: self._ready.happens(self.died),
-            self.place.give_back,
+            self.placement.give_back,
             self._session_over.happens,
             lambda: self.ended.set_result(None),
-            lambda: self._surroundings.buried(self),
+            self._release_definition,
+            lambda: self._on_dead(self),
             lambda: self._report(f"is dead{self.restarts.given_up}", how),
         )
 
@@ -571,6 +495,16 @@ class ActorSupervisor:
         if due is not None and not due.cancel() and not due.cancelled():
             # They came, and it was ended before it took them.
             self.unsent = due.result() if due.exception() is None else None
+
+    def _release_arguments(self) -> None:
+        """Gives back what the constructor's arguments lend: they are not sent again."""
+        unsent, self.unsent = self.unsent, None
+        if unsent is not None:
+            self._loans.returned(unsent.loans or (), OWNER)
+
+    def _release_definition(self) -> None:
+        self._definition = None
+        self._release_arguments()
 
     def _be_recorded(self, how: Exit) -> None:
         record = self.record
@@ -611,74 +545,3 @@ async def _value(
         return await arguments
     except Exception as error:
         raise _Unborn from error
-
-
-L_contra = TypeVar("L_contra", contravariant=True)
-
-
-class Surroundings(Protocol[L_contra]):
-    """What a life needs of the engine it is lived in."""
-
-    loop: asyncio.AbstractEventLoop
-    grace: float
-
-    def awaits_neighbours(self, record: ActorRecord) -> bool:
-        """Whether actors it is to be near to, or apart from, have no place yet."""
-        ...
-
-    async def neighbours(self, record: ActorRecord) -> None:
-        """Done when they have a place, or are dead."""
-        ...
-
-    def enter(self, record: ActorRecord) -> asyncio.Future[Lease]:
-        """Asks for the actor's share: done at once, or when its turn has come.
-
-        It fails with ActorUnschedulableError if that turn can never come.
-        """
-        ...
-
-    def leave(self, promise: asyncio.Future[Lease]) -> None:
-        """Gives up a place in line, or a share that was not taken."""
-        ...
-
-    def queue_anew(self, promise: asyncio.Future[Lease]) -> None:
-        """Gives up a place in line for one at its end."""
-        ...
-
-    def release_lease(self, lease: Lease) -> None:
-        """Gives a share back."""
-        ...
-
-    def launch(self, record: ActorRecord, lease: Lease) -> WorkerProcess:
-        """Starts a worker for the actor."""
-        ...
-
-    def open_session(self, life: L_contra, process: WorkerProcess) -> Session:
-        """Opens the pipe to the worker."""
-        ...
-
-    def start_frame(
-        self,
-        life: L_contra,
-        session: Session,
-        lease: Lease,
-        arguments: EncodedArguments,
-    ) -> Frame:
-        """What the worker is told first."""
-        ...
-
-    def spent(self, arguments: EncodedArguments) -> None:
-        """A constructor's arguments will not be sent again."""
-        ...
-
-    def close_session(self, session: Session) -> None:
-        """Forgets what the worker held."""
-        ...
-
-    def is_memory_short(self) -> bool:
-        """Whether the kernel has killed for lack of memory since the last look."""
-        ...
-
-    def buried(self, life: L_contra) -> None:
-        """The actor is dead and everything it had is back."""
-        ...

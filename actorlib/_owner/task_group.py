@@ -374,7 +374,7 @@ class WorkerGroup:
         is_nested = backlog.is_nested
         hand = self._staff.hire(self, label, self._options, is_nested=is_nested)
         self.hands[hand] = None
-        promise = hand.life.place.promise
+        promise = hand.life.placement.pending
         if promise is not None and promise.done():
             self._seats.occupy(promise.result())
             self._seat(hand)
@@ -382,7 +382,9 @@ class WorkerGroup:
         backlog.newcomer = hand
         if promise is not None:
             self._staff.waits(promise, label, lambda: self._why(label, promise))
-        hand.life.placed().add_done_callback(lambda _: self._placed(hand, backlog))
+        hand.life.placement.settled().add_done_callback(
+            lambda _: self._placed(hand, backlog)
+        )
         return None
 
     def _placed(self, hand: TaskWorker, backlog: _Backlog) -> None:
@@ -390,7 +392,7 @@ class WorkerGroup:
             return
         backlog.newcomer = None
         lease = hand.life.record.lease
-        if hand.life.is_placeless or hand not in self.hands or lease is None:
+        if hand.life.placement.is_awaited or hand not in self.hands or lease is None:
             return  # it never will be
         self._seats.occupy(lease)
         self._seat(hand)

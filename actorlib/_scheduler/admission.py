@@ -31,16 +31,17 @@ class Admission:
         loop: Where promises are kept; None for the one that runs when they are made.
 
     Attributes:
+        ledger: As given.
         when_joined: Called when somebody has to wait.
         titles: Says what the holders of leases are called, by the ids of these objects.
     """
 
     __slots__ = (
-        "_ledger",
         "_line",
         "_loop",
         "_places",
         "_promised",
+        "ledger",
         "titles",
         "when_joined",
     )
@@ -48,7 +49,7 @@ class Admission:
     def __init__(
         self, ledger: Ledger, loop: asyncio.AbstractEventLoop | None = None
     ) -> None:
-        self._ledger = ledger
+        self.ledger = ledger
         self._loop = loop
         self._line = WaitQueue(ledger)
         self._promised: dict[Waiter, asyncio.Future[Lease]] = {}
@@ -146,7 +147,7 @@ class Admission:
         Raises:
             LookupError: The lease is not held; nothing has changed.
         """
-        self._ledger.release(lease)
+        self.ledger.release(lease)
         self._serve()
 
     def lend(self, lease: Lease, name: str) -> Lease:
@@ -159,8 +160,8 @@ class Admission:
         Returns:
             What it keeps.
         """
-        part, rest = self._ledger.split(lease, name)
-        self._ledger.release(part)
+        part, rest = self.ledger.split(lease, name)
+        self.ledger.release(part)
         # Also where that was nothing: from now on the rest does not come back by
         # itself, and those who wait for it hold up nobody who is nested.
         self._serve()
@@ -179,7 +180,7 @@ class Admission:
             shape = frozenset(waiter.request.amounts.items())
             alike.setdefault((shape, waiter.where), []).append(waiter.request)
         return [
-            (asked[0], len(asked), not self._ledger.never(asked[0], where))
+            (asked[0], len(asked), not self.ledger.never(asked[0], where))
             for (_, where), asked in alike.items()
         ]
 
@@ -198,7 +199,7 @@ class Admission:
             where: What it wishes of the devices.
             promise: What :meth:`enter` gave it; None for a newcomer.
         """
-        reason = shortage(self._ledger, label, request, where)
+        reason = shortage(self.ledger, label, request, where)
         held = self.held_by(request, where)
         return f"{reason}{held}{self.ahead_of(request, where, promise)}"
 
@@ -214,15 +215,15 @@ class Admission:
         """
         lease = self._line.pass_by(request, where)
         if lease is not None:
-            self._ledger.release(lease)
-            return survey(self._ledger, label, request, where, lease)
-        head, *lines = survey(self._ledger, label, request, where, None).splitlines()
+            self.ledger.release(lease)
+            return survey(self.ledger, label, request, where, lease)
+        head, *lines = survey(self.ledger, label, request, where, None).splitlines()
         held, ahead = self.held_by(request, where), self.ahead_of(request, where, None)
         return "\n".join([f"{head}{held}{ahead}", *lines])
 
     def held_by(self, request: Resources, where: DeviceConstraints = ANYWHERE) -> str:
         """Who holds what a request lacks now, to end a sentence."""
-        held = held_by(self._ledger, request, where, self.titles())
+        held = held_by(self.ledger, request, where, self.titles())
         return f"{held}{kept_by_shell()}" if held else ""
 
     def ahead_of(
@@ -232,7 +233,7 @@ class Admission:
         promise: asyncio.Future[Lease] | None,
     ) -> str:
         """Who is ahead of a request in line and wants the same, to end a sentence."""
-        if self._ledger.never(request, where):
+        if self.ledger.never(request, where):
             return ""
         place = None if promise is None else self._places.get(promise)
         earlier = takewhile(lambda waiter: waiter is not place, self._line)
@@ -248,11 +249,11 @@ class Admission:
     ) -> bool:
         both = waiter.request.amounts.keys() & request.amounts.keys()
         overlaps = any(
-            name not in self._ledger.pools
-            or self._ledger.pools[name].could_meet(waiter.where, where)
+            name not in self.ledger.pools
+            or self.ledger.pools[name].could_meet(waiter.where, where)
             for name in both
         )
-        return overlaps and self._ledger.feasible(waiter.request, waiter.where)
+        return overlaps and self.ledger.feasible(waiter.request, waiter.where)
 
     def _serve(self) -> None:
         while granted := self._line.serve():
@@ -262,6 +263,6 @@ class Admission:
                 if promise.cancelled():
                     # It has not woken yet to leave the line. Its lease is free again
                     # for the next round of this loop.
-                    self._ledger.release(lease)
+                    self.ledger.release(lease)
                 else:
                     promise.set_result(lease)

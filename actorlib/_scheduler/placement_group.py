@@ -71,14 +71,17 @@ if TYPE_CHECKING:
     from actorlib._core.resources import (
         Resources,
     )
+    from actorlib._scheduler.admission import (
+        Admission,
+    )
+    from actorlib._scheduler.catalogue import (
+        Catalogue,
+    )
     from actorlib._scheduler.long_waits import (
         LongWaits,
     )
     from actorlib._scheduler.request import (
         DeviceConstraints,
-    )
-    from actorlib._scheduler.scheduler import (
-        Scheduler,
     )
     from actorlib.accelerators.base import (
         Lease,
@@ -111,7 +114,8 @@ class Group:
 
     Args:
         spec: What it is.
-        scheduler: Grants what it reserves.
+        catalogue: What types and devices are called.
+        admission: Grants what it reserves.
         loop: The owner's loop.
         home: Where it is one of.
         may_wait: Whether what can never be reserved waits for ever.
@@ -125,7 +129,8 @@ class Group:
     def __init__(
         self,
         spec: GroupSpec,
-        scheduler: Scheduler,
+        catalogue: Catalogue,
+        admission: Admission,
         loop: asyncio.AbstractEventLoop,
         home: Home,
         *,
@@ -134,7 +139,8 @@ class Group:
         self.spec = spec
         self.removed = ""
         self.members: dict[ActorId, Callable[[str], None]] = {}
-        self._scheduler = scheduler
+        self._catalogue = catalogue
+        self._admission = admission
         self._loop = loop
         self._home = home
         self._ready = Notifier(loop)
@@ -142,14 +148,14 @@ class Group:
         self._seekers: dict[asyncio.Future[Lease], GroupWaiter] = {}
         self._bundles: Bundles | None = None
         self._promise: asyncio.Future[Lease] | None = None
-        self._demand = scheduler.catalogue.demand_of_group(spec.amounts, spec.strategy)
+        self._demand = catalogue.demand_of_group(spec.amounts, spec.strategy)
         refusal = self._refusal()
         self.infeasible = "" if may_wait else refusal
 
     def _refusal(self) -> str:
         label, (request, where) = self.spec.label, self._demand
-        unknown = self._scheduler.catalogue.refusal(label, request)
-        ledger = self._scheduler.ledger
+        unknown = self._catalogue.refusal(label, request)
+        ledger = self._admission.ledger
         return unknown or group_refusal(ledger, label, request, where) or ""
 
     def begin(self, priority: Priority) -> None:
@@ -160,8 +166,7 @@ class Group:
         """
         if self.infeasible:
             return
-        admission = self._scheduler.admission
-        promise = self._promise = admission.enter(
+        promise = self._promise = self._admission.enter(
             self.spec.label, *self._demand, priority
         )
         if promise.done():
@@ -174,7 +179,7 @@ class Group:
         if self.removed or promise.cancelled() or self._demand.where.gang is None:
             return
         leases = divided(self._demand.where.gang, promise.result())
-        bundles = self._bundles = Bundles(leases, self._scheduler.ledger.pools)
+        bundles = self._bundles = Bundles(leases, self._admission.ledger.pools)
         self._ready.happens()
         for seeking in list(self._seekers):
             self._refuse(seeking)
@@ -307,7 +312,7 @@ class Group:
         """Why an actor is not let in now."""
         if self._bundles is None:
             return f"{seeker.label} waits for its group: {self.explain()}"
-        titles = self._scheduler.admission.titles()
+        titles = self._admission.titles()
         reason = member_shortage(self.spec.label, self._bundles, seeker, titles)
         names = seeker.request.amounts.keys()
         ahead = [
@@ -368,7 +373,7 @@ class Group:
             return
         promise, self._promise = self._promise, None
         if promise is not None:
-            self._scheduler.admission.leave(promise)
+            self._admission.leave(promise)
         if self.members:
             return  # they waited, and are about to end
         self._home.forget(self)
@@ -380,7 +385,7 @@ class Group:
         """Why it is not reserved yet, or where it is."""
         label, demand = self.spec.label, self._demand
         if self.state == "PENDING":
-            admission, ledger = self._scheduler.admission, self._scheduler.ledger
+            admission, ledger = self._admission, self._admission.ledger
             ahead = admission.ahead_of(*demand, self._promise)
             short = group_shortage(ledger, label, *demand)
             return self._refusal() or f"{short}{admission.held_by(*demand)}{ahead}"
@@ -426,7 +431,8 @@ class Groups:
     """Every placement group of one runtime, and which lease is of which.
 
     Args:
-        scheduler: Grants what they reserve.
+        catalogue: What types and devices are called.
+        admission: Grants what they reserve.
         loop: The owner's loop.
         may_wait: Whether what can never be reserved waits for ever.
         long_waits: Says who waits for long.
@@ -437,13 +443,15 @@ class Groups:
 
     def __init__(
         self,
-        scheduler: Scheduler,
+        catalogue: Catalogue,
+        admission: Admission,
         loop: asyncio.AbstractEventLoop,
         long_waits: LongWaits,
         *,
         may_wait: bool,
     ) -> None:
-        self._scheduler = scheduler
+        self._catalogue = catalogue
+        self._admission = admission
         self._loop = loop
         self._long_waits = long_waits
         self._may_wait = may_wait
@@ -491,7 +499,14 @@ class Groups:
                 f"get_placement_group({spec.name!r}) gives it, "
                 "remove_placement_group() frees the name"
             )
-        group = Group(spec, self._scheduler, self._loop, self, may_wait=self._may_wait)
+        group = Group(
+            spec,
+            self._catalogue,
+            self._admission,
+            self._loop,
+            self,
+            may_wait=self._may_wait,
+        )
         self._by_id[spec.id] = group
         if spec.name:
             self._names[spec.name] = group

@@ -57,7 +57,7 @@ _STEPS = [
     "stores.mark",
     "groups.orphan",
     "groups.part",
-    "demands.buried",
+    "placer.forget",
     "directory.leave",
 ]
 
@@ -136,16 +136,16 @@ async def test_start_when_it_fails_by_a_bug_then_the_process_is_gone_before_the_
     step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with scripted({"Doomed": be_silent}, num_cpus=2, num_gpus=1) as launcher:
-        lives = _engine().lives
+        scheduler, starter = _engine().machine.scheduler, _engine().lives._starter
         released: list[bool] = []
-        release = lives.release_lease
+        release = scheduler.release
 
         def note(lease: Any) -> None:
             released.append(launcher.workers[0].exited.done())
             release(lease)
 
-        monkeypatch.setattr(lives, step, _raise)
-        monkeypatch.setattr(lives, "release_lease", note)
+        monkeypatch.setattr(starter, step, _raise)
+        monkeypatch.setattr(scheduler, "release", note)
         doomed = Doomed.options(num_gpus=1).remote()
         with pytest.raises(ActorlibError):
             await asyncio.wait_for(doomed, LIMIT)

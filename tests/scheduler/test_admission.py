@@ -321,7 +321,7 @@ async def test_leave_when_it_was_granted_meanwhile_then_the_next_has_it(
 
 async def test_enter_when_wished_then_only_those_who_compete_wait() -> None:
     admission = Admission(machine(gpus=2))
-    ledger = admission._ledger
+    ledger = admission.ledger
     first, second = ledger.pools["GPU"].devices
     on_first, on_second = (
         DeviceConstraints(only=frozenset({one})) for one in (first, second)
@@ -344,7 +344,7 @@ async def test_explain_when_those_ahead_wish_for_others_then_they_are_not_named(
     None
 ):
     admission = Admission(machine(gpus=2))
-    first, second = admission._ledger.pools["GPU"].devices
+    first, second = admission.ledger.pools["GPU"].devices
     on_first, on_second = (
         DeviceConstraints(only=frozenset({one})) for one in (first, second)
     )
@@ -362,7 +362,7 @@ async def test_survey_when_it_would_go_then_nothing_is_taken() -> None:
     text = admission.survey("A", request(num_gpus=0.5), DeviceConstraints(spread=True))
 
     assert text.startswith("A asks GPU=0.5; it would go to GPU 0\n  GPU 0 (nvidia): 1")
-    assert admission._ledger.available() == admission._ledger.total()
+    assert admission.ledger.available() == admission.ledger.total()
 
 
 async def test_survey_when_others_came_first_then_names_them_in_the_first_line() -> (
@@ -489,7 +489,7 @@ TestAdmissionInAnyOrder = AdmissionMachine.TestCase
 
 async def test_wish_anew_when_its_devices_are_free_then_granted_at_once() -> None:
     admission = Admission(machine(gpus=2))
-    zero, one = admission._ledger.pools["GPU"].devices
+    zero, one = admission.ledger.pools["GPU"].devices
     admission.enter("holder", GPU)
     promise = admission.enter("A", GPU, DeviceConstraints(apart=frozenset({one})))
     assert not promise.done()

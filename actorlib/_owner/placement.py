@@ -1,0 +1,304 @@
+"""Placement of actors: what each asks for, its wait in line, its lease, given back.
+
+One walk: ``ActorPlacer`` says what an actor asks for as things are now, the scheduler's
+``acquire`` has it wait in line, ``ActorPlacement`` holds the lease until it gives that
+back.
+
+A wish may be about another actor: then it is settled when that one has a place, and
+again when it dies while the wish stands in line. What was settled is kept, so that
+everybody who is told why an actor waits is told of the same devices.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from actorlib._core.ids import ActorId
+from actorlib._core.notifier import Notifier
+from actorlib._owner.actor_record import ActorState
+from actorlib._scheduler.scheduler import LeaseRequest
+from actorlib._scheduler.wait_queue import Priority
+from actorlib.exceptions import ActorUnschedulableError
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from actorlib._core.actor_options import ActorOptions
+    from actorlib._owner.actor_record import ActorRecord
+    from actorlib._scheduler.scheduler import Scheduler
+    from actorlib.accelerators.base import Lease
+
+
+@final
+class ActorPlacement:
+    """One actor's share of the machine, from its place in line until it is given back.
+
+    Args:
+        record: What is known of the actor; its lease is kept there.
+        placer: Says what it asks for, and asks for it.
+
+    Attributes:
+        record: As given.
+        pending: The lease that it waits for or was granted, once it is in line.
+        waits_for_neighbours: Whether it is not in line yet, as an actor that it has
+            to be near to, or apart from, has no place.
+    """
+
+    def __init__(self, record: ActorRecord, placer: ActorPlacer) -> None:
+        self.record = record
+        self.pending: asyncio.Future[Lease] | None = None
+        self.waits_for_neighbours = False
+        self._placer = placer
+        self._scheduler = placer.scheduler
+        self._settled = Notifier(placer.scheduler.loop)
+
+    @property
+    def lease(self) -> Lease | None:
+        """The lease, from the moment that it is granted until it is given back."""
+        pending = self.pending
+        if self.record.lease is not None or pending is None or not pending.done():
+            return self.record.lease
+        has_failed = pending.cancelled() or pending.exception() is not None
+        return None if has_failed else pending.result()
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether the actor has no lease, and may get one."""
+        has_process = self.record.state not in (
+            ActorState.PENDING,
+            ActorState.RESTARTING,
+        )
+        return not has_process and self.lease is None
+
+    def settled(self) -> asyncio.Future[None]:
+        """Gives what is done when the actor has a lease, or never will have one."""
+        if self.is_awaited:
+            return self._settled.wait()
+        there: asyncio.Future[None] = self._scheduler.loop.create_future()
+        there.set_result(None)
+        return there
+
+    def begin(self) -> None:
+        """Gets in line now, unless it has to wait for neighbours first."""
+        self.waits_for_neighbours = self._placer.awaits_neighbours(self.record.options)
+        if not self.waits_for_neighbours:
+            self.pending = self._placer.acquire(self)
+
+    async def granted(self) -> Lease:
+        """Waits for the lease until its turn has come; gives the one that was kept.
+
+        Cancelled: what was granted or is waited for is left to ``give_back``.
+        """
+        if self.record.lease is not None:
+            return self.record.lease
+        if self.pending is None:
+            self.waits_for_neighbours = True
+            await self._placer.neighbours(self.record.options)
+            self.waits_for_neighbours = False
+            self.pending = self._placer.acquire(self)
+        return await self.pending
+
+    def queue_anew(self) -> bool:
+        """Goes to the end of the line; False if it does not stand in one."""
+        if self.pending is None or self.pending.done():
+            return False
+        self._scheduler.queue_anew(self.pending)
+        return True
+
+    def take(self, lease: Lease) -> None:
+        """Holds a lease from now on."""
+        self.record.lease = lease
+        self._settled.happens()
+
+    def give_back(self) -> None:
+        """Gives the lease back, or the place in line up."""
+        lease, pending = self.record.lease, self.pending
+        self.record.lease = self.pending = None
+        if lease is not None:
+            self._scheduler.release(lease)
+        elif pending is not None:
+            self._scheduler.leave(pending)
+
+    def give_up(self) -> None:
+        """Tells those who wait for it to have a lease that it never will."""
+        self.waits_for_neighbours = False
+        self._settled.happens()
+
+
+@final
+class ActorPlacer:
+    """Says what every actor of a runtime asks for, while others come and go.
+
+    Args:
+        scheduler: Grants leases.
+    """
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
+        self._placements: dict[ActorId, ActorPlacement] = {}
+        self._requests: dict[ActorId, LeaseRequest] = {}
+        self._wishers: dict[ActorId, dict[ActorId, ActorPlacement]] = {}
+
+    def open(self, record: ActorRecord) -> ActorPlacement:
+        """Begins with an actor that is not in line yet."""
+        placement = self._placements[record.id] = ActorPlacement(record, self)
+        return placement
+
+    def forget(self, record: ActorRecord) -> None:
+        """Forgets a dead actor: those in line whose wish was about it wish anew."""
+        actor = record.id
+        self._placements.pop(actor, None)
+        self._requests.pop(actor, None)
+        for neighbour in self._named(record.options):
+            self._wishers.get(neighbour.record.id, {}).pop(actor, None)
+        for wisher in self._wishers.pop(actor, {}).values():
+            self._wish_anew(wisher)
+
+    def awaits_neighbours(self, options: ActorOptions) -> bool:
+        """Whether actors that a wish is about have no place yet."""
+        return any(neighbour.is_awaited for neighbour in self._named(options))
+
+    async def neighbours(self, options: ActorOptions) -> None:
+        """Waits until the actors that a wish is about have a place, or are dead."""
+        while self.awaits_neighbours(options):
+            for neighbour in self._named(options):
+                await neighbour.settled()
+
+    def refusal(self, record: ActorRecord) -> str | None:
+        """Says why an actor can never be placed; None if it can, or may wait."""
+        try:
+            self._settle(record)
+        except ActorUnschedulableError as error:
+            return str(error)
+        return None
+
+    def acquire(self, placement: ActorPlacement) -> asyncio.Future[Lease]:
+        """Asks for an actor's lease: granted at once, or when its turn has come.
+
+        It fails with ActorUnschedulableError if that turn can never come.
+        """
+        record, scheduler = placement.record, self.scheduler
+        options = record.options
+        request = self._requests.get(record.id)
+        if request is None or options.near_to or options.apart:
+            # Whoever the wish is about may have moved or died since it was settled.
+            try:
+                request = self._settle(record)
+            except ActorUnschedulableError as error:
+                failed: asyncio.Future[Lease] = scheduler.loop.create_future()
+                failed.set_exception(error)
+                return failed
+        for neighbour in self._named(options):
+            wishers = self._wishers.setdefault(neighbour.record.id, {})
+            wishers[record.id] = placement
+        pending = scheduler.acquire(request)
+        if record.is_actor and not pending.done():
+            group = options.group and options.group.id
+            kind = record.called.class_name, str(request.resources), group
+            scheduler.long_waits.add(pending, kind, lambda: self.explain(placement))
+        return pending
+
+    def explain(self, placement: ActorPlacement) -> str:
+        """Says why an actor in line waits."""
+        request = self._requests[placement.record.id]
+        return self.scheduler.explain(request, placement.pending)
+
+    def survey(self, label: str, options: ActorOptions) -> str:
+        """Says where an actor would go now, or what stands in its way."""
+        group = options.group
+        if group is not None and self.scheduler.groups.alive(group) is None:
+            return f"{label} cannot be placed: {group.label} was removed"
+        if self.awaits_neighbours(options):
+            return f"{label} would wait until the actors that it names are placed"
+        try:
+            request = self._request(label, options)
+        except ActorUnschedulableError as error:
+            return str(error)
+        return self.scheduler.survey(request)
+
+    def _wish_anew(self, placement: ActorPlacement) -> None:
+        pending, record = placement.pending, placement.record
+        if pending is None or pending.done():
+            return
+        try:
+            request = self._request_of(record)
+        except ActorUnschedulableError as error:
+            self.scheduler.leave(pending)
+            pending.set_exception(error)
+            return
+        self._requests[record.id] = request
+        self.scheduler.wish_anew(pending, request)
+
+    def _settle(self, record: ActorRecord) -> LeaseRequest:
+        """Settles what an actor asks for as things are now; it is kept.
+
+        Raises:
+            ActorUnschedulableError: It can never be given, and may not wait.
+        """
+        request = self._request_of(record)
+        never = self.scheduler.refusal(request)
+        if never is not None:
+            raise ActorUnschedulableError(never)
+        self._requests[record.id] = request
+        return request
+
+    def _request_of(self, record: ActorRecord) -> LeaseRequest:
+        holder = record.id.hex() if record.is_actor else ""
+        return self._request(record.label, record.options, priority_of(record), holder)
+
+    def _request(
+        self,
+        label: str,
+        options: ActorOptions,
+        priority: Priority = Priority.USUAL,
+        holder: str = "",
+    ) -> LeaseRequest:
+        """Resolves what an actor with these options asks for.
+
+        Raises:
+            ActorUnschedulableError: It names a device or an actor that is not here.
+        """
+        near = None
+        for actor in options.near_to:
+            lease = self._lease_of(actor)
+            if lease is None:
+                raise ActorUnschedulableError(
+                    f"{label} is to be near an actor that is dead: keep a handle of "
+                    "that actor, so that it lives"
+                )
+            near = [share.device for share in lease.shares]
+        apart = [
+            share.device
+            for actor in options.apart
+            if (lease := self._lease_of(actor)) is not None
+            for share in lease.shares
+        ]
+        catalogue = self.scheduler.catalogue
+        resources, where = catalogue.demand(label, options, near=near, apart=apart)
+        if options.group is not None:
+            resources = catalogue.untyped(resources)
+        return LeaseRequest(
+            label=label,
+            resources=resources,
+            where=where,
+            priority=priority,
+            group=options.group,
+            bundle_index=options.placement_group_bundle_index,
+            holder=holder,
+        )
+
+    def _lease_of(self, actor: bytes) -> Lease | None:
+        placement = self._placements.get(ActorId(actor))
+        return None if placement is None else placement.lease
+
+    def _named(self, options: ActorOptions) -> list[ActorPlacement]:
+        named = (*options.near_to, *options.apart)
+        if not named:
+            return []
+        found = (self._placements.get(ActorId(actor)) for actor in named)
+        return [placement for placement in found if placement is not None]
+
+
+def priority_of(record: ActorRecord) -> Priority:
+    """Gives how an actor stands in line."""
+    return Priority.NESTED if record.is_nested else Priority.USUAL

@@ -1,0 +1,220 @@
+"""An actor's share of a machine: its place in line, its lease, and giving it back."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+from helpers.turns import next_turn
+
+from actorlib._core.actor_options import ActorOptions
+from actorlib._core.ids import ACTOR_KIND, ActorId, new_id
+from actorlib._core.interface import interface_of
+from actorlib._core.kinds import UNITS
+from actorlib._core.resources import Resources
+from actorlib._owner.actor_record import ActorRecord, ActorState
+from actorlib._owner.placement import ActorPlacement, ActorPlacer
+from actorlib._scheduler.scheduler import Scheduler
+from actorlib.exceptions import ActorUnschedulableError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from actorlib.accelerators.base import Lease
+
+
+class Model:
+    pass
+
+
+class Machine:
+    """A machine with one slot, and the actors that ask for it."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.scheduler = Scheduler(Resources.of({"slot": UNITS}), {}, {}, (), loop)
+        self.placer = ActorPlacer(self.scheduler)
+        self._count = 0
+
+    def asks(
+        self, slots: float = 1, apart: Sequence[ActorPlacement] = ()
+    ) -> ActorPlacement:
+        self._count += 1
+        options = ActorOptions(
+            resources={"slot": slots},
+            apart_from=tuple(other.record.id for other in apart) or None,
+        )
+        record = ActorRecord(
+            id=ActorId(new_id(bytes(8), ACTOR_KIND, self._count)),
+            interface=interface_of(Model),
+            options=options,
+        )
+        return self.placer.open(record)
+
+    @property
+    def free(self) -> float:
+        return self.scheduler.ledger.available()["slot"]
+
+
+@pytest.fixture
+async def machine() -> Machine:
+    return Machine()
+
+
+async def taken(placement: ActorPlacement) -> Lease:
+    """Has an actor take its lease, as its supervisor does."""
+    lease = await placement.granted()
+    placement.record.move(ActorState.STARTING)
+    placement.take(lease)
+    return lease
+
+
+async def test_begin_when_there_is_room_then_the_lease_is_there_before_it_is_taken(
+    machine: Machine,
+) -> None:
+    first = machine.asks()
+    first.begin()
+
+    assert first.lease is not None
+    assert await first.granted() is first.lease
+    assert (first.record.lease, machine.free) == (None, 0)
+
+
+async def test_begin_when_there_is_no_room_then_it_is_in_line(machine: Machine) -> None:
+    first, second = machine.asks(), machine.asks()
+    first.begin()
+    second.begin()
+
+    assert second.pending is not None
+    assert (second.waits_for_neighbours, second.lease) == (False, None)
+    assert machine.scheduler.admission.waiting()
+
+
+async def test_begin_when_neighbours_have_no_place_then_it_waits_for_them_first(
+    machine: Machine,
+) -> None:
+    first = machine.asks(0.5)
+    second = machine.asks(0.5, apart=[first])
+    second.begin()
+    granted = asyncio.ensure_future(second.granted())
+    await next_turn()
+    assert (second.waits_for_neighbours, second.pending) == (True, None)
+
+    first.begin()
+    await taken(first)
+
+    assert await granted is second.lease
+    assert not second.waits_for_neighbours
+
+
+async def test_begin_when_what_is_asked_can_never_be_then_it_fails(
+    machine: Machine,
+) -> None:
+    first = machine.asks(2)
+    first.begin()
+
+    with pytest.raises(ActorUnschedulableError, match="slot=2"):
+        await first.granted()
+    assert first.lease is None
+    assert machine.placer.refusal(first.record) is not None
+
+
+async def test_granted_when_the_lease_was_kept_then_the_same_without_a_line(
+    machine: Machine,
+) -> None:
+    first = machine.asks()
+    first.begin()
+    lease = await taken(first)
+
+    assert await first.granted() is lease
+    assert machine.free == 0
+
+
+async def test_give_back_when_it_is_held_then_the_next_in_line_gets_it(
+    machine: Machine,
+) -> None:
+    first, second = machine.asks(), machine.asks()
+    first.begin()
+    second.begin()
+    await taken(first)
+
+    first.give_back()
+
+    assert (first.lease, first.pending) == (None, None)
+    assert second.lease is not None
+
+
+async def test_give_back_when_it_was_granted_and_not_taken_then_it_is_free(
+    machine: Machine,
+) -> None:
+    first = machine.asks()
+    first.begin()
+
+    first.give_back()
+    first.give_back()
+
+    assert machine.free == 1
+
+
+async def test_give_back_when_it_waits_then_it_leaves_the_line(
+    machine: Machine,
+) -> None:
+    first, second = machine.asks(), machine.asks()
+    first.begin()
+    second.begin()
+
+    second.give_back()
+
+    assert not machine.scheduler.admission.waiting()
+    assert (second.lease, second.pending) == (None, None)
+
+
+async def test_queue_anew_when_others_wait_then_it_is_behind_them(
+    machine: Machine,
+) -> None:
+    first, second, third = machine.asks(), machine.asks(), machine.asks()
+    for placement in (first, second, third):
+        placement.begin()
+    await taken(first)
+
+    assert second.queue_anew()
+    assert not first.queue_anew()
+    first.give_back()
+
+    assert (second.lease is None, third.lease is None) == (True, False)
+
+
+@pytest.mark.parametrize("how", ["take", "give_up"])
+async def test_settled_when_it_takes_a_lease_or_never_will_then_done(
+    machine: Machine, how: str
+) -> None:
+    other, first = machine.asks(), machine.asks()
+    other.begin()
+    first.begin()
+    settled = first.settled()
+    assert not settled.done()
+
+    other.give_back()
+    if how == "take":
+        await taken(first)
+    else:
+        first.give_up()
+
+    assert settled.done()
+
+
+async def test_forget_when_a_wish_was_about_the_dead_then_it_is_wished_anew(
+    machine: Machine,
+) -> None:
+    first = machine.asks()
+    first.begin()
+    await taken(first)
+    second = machine.asks(apart=[first])
+    second.begin()
+    assert second.lease is None
+
+    first.give_back()
+    machine.placer.forget(first.record)
+
+    assert await second.granted() is second.lease

@@ -1,0 +1,121 @@
+"""The one door to placement: leases of the machine and of groups, and giving back."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from actorlib._core.group_spec import GroupId, GroupSpec
+from actorlib._core.ids import GROUP_KIND, new_id
+from actorlib._core.kinds import UNITS
+from actorlib._core.resources import Resources
+from actorlib._scheduler.scheduler import LeaseRequest, Scheduler
+
+
+def _slots(count: int) -> Resources:
+    return Resources.of({"slot": count * UNITS})
+
+
+def _group(scheduler: Scheduler, slots: int) -> GroupSpec:
+    made = GroupId(new_id(bytes(8), GROUP_KIND, 1))
+    spec = GroupSpec(id=made, bundles=({"slot": slots},))
+    scheduler.groups.reserve(spec, 0)
+    return spec
+
+
+@pytest.fixture
+async def scheduler() -> Scheduler:
+    return Scheduler(_slots(3), {}, {}, (), asyncio.get_running_loop())
+
+
+def free(scheduler: Scheduler) -> float:
+    return scheduler.ledger.available()["slot"]
+
+
+async def test_acquire_when_there_is_room_then_granted_at_once(
+    scheduler: Scheduler,
+) -> None:
+    lease = await scheduler.acquire(LeaseRequest("A", _slots(2)))
+    assert free(scheduler) == 1
+
+    scheduler.release(lease)
+
+    assert free(scheduler) == 3
+
+
+async def test_acquire_when_inside_a_group_then_of_what_that_has(
+    scheduler: Scheduler,
+) -> None:
+    spec = _group(scheduler, 2)
+    inside = scheduler.acquire(LeaseRequest("A", _slots(2), group=spec))
+    behind = scheduler.acquire(LeaseRequest("B", _slots(1), group=spec))
+    outside = scheduler.acquire(LeaseRequest("C", _slots(1)))
+
+    assert (inside.done(), behind.done(), outside.done()) == (True, False, True)
+    assert free(scheduler) == 0
+    scheduler.release(inside.result())
+    assert behind.done()
+
+
+async def test_acquire_when_the_group_was_removed_then_never_granted(
+    scheduler: Scheduler,
+) -> None:
+    spec = _group(scheduler, 2)
+    group = scheduler.groups.find(spec.id)
+    assert group is not None
+    scheduler.groups.remove(group, "a test")
+
+    pending = scheduler.acquire(LeaseRequest("A", _slots(1), group=spec))
+    scheduler.leave(pending)
+
+    assert not pending.done()
+    assert free(scheduler) == 3
+
+
+@pytest.mark.parametrize("is_inside", [False, True])
+async def test_queue_anew_when_others_wait_then_it_is_behind_them(
+    scheduler: Scheduler,
+    is_inside: bool,  # noqa: FBT001  # a parameter of the test
+) -> None:
+    group = _group(scheduler, 3) if is_inside else None
+    asked = LeaseRequest("A", _slots(3), group=group)
+    first, second, third = (scheduler.acquire(asked) for _ in range(3))
+
+    scheduler.queue_anew(second)
+    scheduler.release(first.result())
+
+    assert (second.done(), third.done()) == (False, True)
+
+
+@pytest.mark.parametrize("is_inside", [False, True])
+async def test_leave_when_it_waits_or_was_granted_then_those_behind_go(
+    scheduler: Scheduler,
+    is_inside: bool,  # noqa: FBT001  # a parameter of the test
+) -> None:
+    group = _group(scheduler, 3) if is_inside else None
+    asked = LeaseRequest("A", _slots(3), group=group)
+    first, second, third = (scheduler.acquire(asked) for _ in range(3))
+
+    scheduler.leave(second)
+    scheduler.leave(first)
+
+    assert third.done()
+
+
+async def test_refusal_when_it_can_never_be_then_it_says_why(
+    scheduler: Scheduler,
+) -> None:
+    refused = scheduler.refusal(LeaseRequest("A", _slots(4)))
+
+    assert refused is not None
+    assert "slot=4" in refused
+    assert scheduler.refusal(LeaseRequest("A", _slots(3))) is None
+
+
+async def test_refusal_when_what_can_never_be_may_wait_then_none() -> None:
+    loop = asyncio.get_running_loop()
+    patient = Scheduler(_slots(3), {}, {}, (), loop, may_wait=True)
+
+    assert patient.refusal(LeaseRequest("A", _slots(4))) is None
+    assert not patient.acquire(LeaseRequest("A", _slots(4))).done()
