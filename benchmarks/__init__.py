@@ -13,6 +13,7 @@ The questions, in the order of running:
 * ``whole``: how long a whole program takes;
 * ``idle``: what actors cost that have nothing to do;
 * ``calls``: how long a call takes and how many a second there can be;
+* ``engines``: what changes when a program moves to a cluster;
 * ``fan``: whether several actors, and actors that call actors, scale with the cores;
 * ``between``: how long a call of one actor by another takes;
 * ``batches``: many calls of one method, all at once;
@@ -26,12 +27,23 @@ The questions, in the order of running:
   100,000;
 * ``churn``: what is left of ten thousand actors, and how many there can be at once.
 
+Each question is one file: its plan, then everybody who is measured for it (actorlib,
+the floors, the peers), each a function ``measure_NAME`` that runs in an interpreter of
+its own: ``python -m benchmarks.calls --subject ray JSON``.
+
 What they share, in reading order:
 
-* ``_cases``: what a benchmark asks: rows, targets, parts of a plot;
-* ``_traffic``: what is told of calls;
-* ``_jobs``: measurements, each in an interpreter of its own, one after another, in
-  rounds, so that a disturbance of the machine meets all subjects alike;
+* ``_cases``: what a benchmark asks: rows, targets, parts of a plot, and jobs;
+* ``_subject``: arguments in, figures out, and what all who are measured count alike;
+* ``_traffic``: calls, one after another and in windows; ``_decisions``: placement
+  decisions;
+* ``_ray``, ``_xoscar``, ``_distributed``: a cluster of each peer, with an end, and
+  which of its ways is measured;
+* ``_processes``: where processes run, what they use, and whether they are gone;
+* ``_bare_echo``, ``_bare_template``: the other halves of the floors of calls and of
+  placement, each a program of its own;
+* ``_jobs``: measurements, one after another, in rounds, so that a disturbance of the
+  machine meets all subjects alike;
 * ``_leftovers``: what a subject leaves running is ended;
 * ``_figures``: what was measured: medians, ratios, verdicts;
 * ``_peers``: who of the others is asked for, and who is there;
@@ -40,8 +52,7 @@ What they share, in reading order:
 * ``_machine``: what the figures were measured on;
 * ``_table``, ``_markdown``, ``_curve``: how they are shown in text;
 * ``_colours``, ``_plot``, ``_overview``: how they are drawn;
-* ``_folder``: where they are kept;
-* ``subjects``: what is measured: actorlib, the floors, the peers.
+* ``_folder``: where they are kept.
 
 A floor is the least program that does the same work without actorlib. It is measured
 again in every run, because only ratios within one run mean something.

@@ -1,10 +1,8 @@
 """What a benchmark asks: the rows of its table, the parts of its plot, its targets."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
-
-from benchmarks._jobs import Job
 
 OURS: Final = "actorlib"
 FLOOR: Final = "floor"
@@ -27,6 +25,27 @@ COLUMNS: Final = (OURS, OWNER, ON_RAY, FLOOR, SCAN, *PEERS)
 A cell may have another name: ourselves in an easier situation, to compare with and not
 to show.
 """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One subject with its arguments.
+
+    Attributes:
+        name: What it is called in progress and in the names of its figures.
+        subject: Its question and its name there: ``calls.ray``.
+        arguments: What the subject is told; JSON.
+        limit: Seconds after which it is ended and counts as failed.
+        peer: Whose figures these are, or nothing: ours, or a floor's.
+        absence: Why it cannot be run here, or nothing.
+    """
+
+    name: str
+    subject: str
+    arguments: Mapping[str, object] = field(default_factory=dict[str, object])
+    limit: float = 300.0
+    peer: str = ""
+    absence: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,3 +155,18 @@ class Plan:
     cases: Sequence[Case]
     panels: Sequence[Panel] = field(default_factory=list[Panel])
     curves: Sequence[Curve] = field(default_factory=list[Curve])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """How much is asked of a run.
+
+    Attributes:
+        is_quick: Whether it is to take a minute and not several.
+    """
+
+    is_quick: bool
+
+
+MakePlan = Callable[[Scale], Plan]
+"""What each benchmark is: the plan for a scale."""

@@ -4,11 +4,10 @@ import argparse
 import json
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from benchmarks._cases import Plan
+from benchmarks._cases import MakePlan, Scale
 from benchmarks._folder import Folder
 from benchmarks._leftovers import adopt_orphans
 from benchmarks._machine import this_machine
@@ -17,21 +16,6 @@ from benchmarks._run import Outcome, bar_for, run
 from benchmarks._table import show
 
 _RESULTS = Path(__file__).resolve().parent / "results"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scale:
-    """How much is asked of a run.
-
-    Attributes:
-        is_quick: Whether it is to take a minute and not several.
-    """
-
-    is_quick: bool
-
-
-MakePlan = Callable[[Scale], Plan]
-"""What each benchmark is: the plan for a scale."""
 
 
 def conduct(make_plan: MakePlan) -> None:

@@ -53,7 +53,7 @@ class Folder:
     def draw(self, outcome: Outcome) -> None:
         """Draws the plot of one benchmark, if matplotlib is there."""
         if is_installed("matplotlib"):
-            from benchmarks._plot import draw  # noqa: PLC0415  # it may be missing
+            from benchmarks._plot import draw  # it may be missing
 
             draw(outcome.plan, outcome.samples, self.path, str(self.machine))
 
@@ -62,6 +62,6 @@ class Folder:
         if not is_installed("matplotlib"):
             print("no plots: matplotlib is missing (extra 'bench')", file=sys.stderr)
             return
-        from benchmarks._overview import draw  # noqa: PLC0415  # it may be missing
+        from benchmarks._overview import draw  # it may be missing
 
         draw(outcomes, self.path, str(self.machine))

@@ -12,31 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from benchmarks._cases import Job
 from benchmarks._leftovers import end_orphans
 
 _ROOT = Path(__file__).resolve().parent.parent
-_SUBJECTS = "benchmarks.subjects"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """One subject with its arguments.
-
-    Attributes:
-        name: What it is called in progress and in the names of its figures.
-        subject: Its module in ``benchmarks.subjects``.
-        arguments: What the subject is told; JSON.
-        limit: Seconds after which it is ended and counts as failed.
-        peer: Whose figures these are, or nothing: ours, or a floor's.
-        absence: Why it cannot be run here, or nothing.
-    """
-
-    name: str
-    subject: str
-    arguments: Mapping[str, object] = field(default_factory=dict[str, object])
-    limit: float = 300.0
-    peer: str = ""
-    absence: str = ""
 
 
 class JobError(Exception):
@@ -114,7 +93,8 @@ def _figures(lines: Sequence[str]) -> dict[str, float]:
 
 
 def _exit_code(job: Job, scratch: str, out: IO[str], err: IO[str]) -> int:
-    command = [sys.executable, "-m", f"{_SUBJECTS}.{job.subject}"]
+    question, _, subject = job.subject.partition(".")
+    command = [sys.executable, "-m", f"benchmarks.{question}", "--subject", subject]
     path = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     # Files, not pipes: a daemon that a peer leaves behind would keep a pipe open.
     process = subprocess.Popen(

@@ -8,12 +8,14 @@ pair, says whether the owner is in the way.
 Run it with ``python -m benchmarks.between``.
 """
 
-from typing import Final
+import asyncio
+import time
+from typing import Any, Final
 
-from benchmarks._cases import OURS, OWNER, Case, Plan, Target
-from benchmarks._command import Scale, conduct
-from benchmarks._jobs import Job
-from benchmarks._traffic import RATE, SECTIONS, UNITS, panels
+import actorlib
+from benchmarks._cases import OURS, OWNER, Case, Job, Plan, Scale, Target
+from benchmarks._subject import WINDOW, Figures, main, pipelined, prefixed, round_trips
+from benchmarks._traffic import RATE, SECTIONS, UNITS, Traffic, panels
 
 _GOALS: Final = {"p50": (Target(bound=1.0, against=OWNER),)}
 _SORTS: Final = {
@@ -34,7 +36,7 @@ def make_plan(scale: Scale) -> Plan:
     trips, windows = (1500, 10) if scale.is_quick else (5000, 30)
     job = Job(
         name=OURS,
-        subject="between_actorlib",
+        subject="between.actorlib",
         arguments={"trips": trips, "windows": windows},
     )
     cases = [
@@ -74,5 +76,127 @@ def make_plan(scale: Scale) -> Plan:
     )
 
 
+@actorlib.remote
+class Plain:
+    """An actor with plain methods: it is called, and it calls."""
+
+    def echo(self, value: int) -> int:
+        """The value."""
+        return value
+
+    def trips(self, other: Any, count: int) -> list[float]:
+        """Times of calls made one after another."""
+        times: list[float] = []
+        for value in range(count):
+            begun = time.perf_counter()
+            actorlib.get(other.echo.remote(value))
+            times.append(time.perf_counter() - begun)
+        return times
+
+    def windows(self, other: Any, count: int) -> list[float]:
+        """Times of windows of calls."""
+        times: list[float] = []
+        for _ in range(count):
+            begun = time.perf_counter()
+            actorlib.get([other.echo.remote(value) for value in range(WINDOW)])
+            times.append(time.perf_counter() - begun)
+        return times
+
+
+@actorlib.remote
+class Looped:
+    """The same with async methods."""
+
+    async def echo(self, value: int) -> int:
+        """The value."""
+        return value
+
+    async def trips(self, other: Any, count: int) -> list[float]:
+        """Times of calls made one after another."""
+        return await _trips(other, count)
+
+    async def windows(self, other: Any, count: int) -> list[float]:
+        """Times of windows of calls."""
+        return await _windows(other, count)
+
+
+async def _trips(other: Any, count: int) -> list[float]:
+    times: list[float] = []
+    for value in range(count):
+        begun = time.perf_counter()
+        await other.echo.remote(value)
+        times.append(time.perf_counter() - begun)
+    return times
+
+
+async def _windows(other: Any, count: int) -> list[float]:
+    times: list[float] = []
+    for _ in range(count):
+        begun = time.perf_counter()
+        await asyncio.gather(*(other.echo.remote(value) for value in range(WINDOW)))
+        times.append(time.perf_counter() - begun)
+    return times
+
+
+async def _pair(made: Any, traffic: Traffic) -> Figures:
+    """Figures of one actor called by another, and by the owner."""
+    caller, callee = made.remote(), made.remote()
+    straight = round_trips(await caller.trips.remote(callee, traffic.trips))
+    straight |= pipelined(await caller.windows.remote(callee, traffic.windows))
+    own = round_trips(await _trips(callee, traffic.trips))
+    own |= pipelined(await _windows(callee, traffic.windows))
+    return straight | prefixed("owner", own)
+
+
+async def _four(made: Any, traffic: Traffic) -> Figures:
+    """Calls a second of four pairs together."""
+    pairs = [(made.remote(), made.remote()) for _ in range(4)]
+    await asyncio.gather(
+        *(caller.trips.remote(callee, 100) for caller, callee in pairs)
+    )
+    begun = time.perf_counter()
+    await asyncio.gather(
+        *(caller.trips.remote(callee, traffic.trips) for caller, callee in pairs)
+    )
+    trips = 4 * traffic.trips / (time.perf_counter() - begun)
+    begun = time.perf_counter()
+    await asyncio.gather(
+        *(caller.windows.remote(callee, traffic.windows) for caller, callee in pairs)
+    )
+    rate = 4 * WINDOW * traffic.windows / (time.perf_counter() - begun)
+    return {"trips": trips, "rate": rate}
+
+
+def _named(sort: str, figures: Figures) -> Figures:
+    """The same figures, with the sort behind who is called."""
+    return {
+        f"owner {sort} {name.removeprefix('owner ')}"
+        if name.startswith("owner ")
+        else f"{sort} {name}": value
+        for name, value in figures.items()
+    }
+
+
+def measure_actorlib(**told: Any) -> Figures:
+    """Calls of one actor by another, by the owner, and of four actors by four."""
+    traffic = Traffic(**told)
+
+    async def measured() -> Figures:
+        figures: Figures = {}
+        async with actorlib.init(num_cpus=16):
+            for sort, made in (("sync", Plain), ("async", Looped)):
+                figures |= _named(sort, await _pair(made, traffic))
+                figures |= prefixed(f"four {sort}", await _four(made, traffic))
+        return figures
+
+    return actorlib.run(measured())
+
+
+SUBJECTS: Final = {
+    "actorlib": measure_actorlib,
+}
+"""Who is measured, each in an interpreter of its own."""
+
+
 if __name__ == "__main__":
-    conduct(make_plan)
+    main(make_plan, SUBJECTS)

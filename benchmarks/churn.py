@@ -6,13 +6,22 @@ actors has to hold what it held after the first thousand.
 Run it with ``python -m benchmarks.churn``.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+import asyncio
+import ctypes
+import gc
+import os
+import sys
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
-from benchmarks._cases import OURS, Case, Curve, Plan, Target, Unit
-from benchmarks._command import Scale, conduct
-from benchmarks._jobs import Job
+import actorlib
+from benchmarks._cases import OURS, Case, Curve, Job, Plan, Scale, Target, Unit
+from benchmarks._processes import children, memory_each
+from benchmarks._subject import Figures, distinct, main, prefixed
 
 _THOUSAND: Final = 1000
 _RATE = Unit(name="actors/s", more_is_better=True)
@@ -96,12 +105,12 @@ def make_plan(scale: Scale) -> Plan:
     churns = _CHURNS[:2] if scale.is_quick else _CHURNS
     drops = {churn: _drop(churn, thousands) for churn in churns}
     at_once = Job(
-        name=f"{OURS} alive", subject="churn_alive", arguments={"count": alive}
+        name=f"{OURS} alive", subject="churn.alive", arguments={"count": alive}
     )
     queues = {
         title: Job(
             name=f"{OURS} queue {kind}",
-            subject="churn_queue",
+            subject="churn.queued",
             arguments={"calls": calls, "kind": kind},
         )
         for kind, title in (("plain", "a plain actor"), ("async", "one with a loop"))
@@ -131,7 +140,7 @@ def make_plan(scale: Scale) -> Plan:
 def _drop(churn: _Churn, thousands: int) -> Job:
     return Job(
         name=f"{OURS} {churn.kind} {churn.lanes}",
-        subject="churn_drop",
+        subject="churn.dropped",
         arguments={"thousands": thousands, "kind": churn.kind, "lanes": churn.lanes},
         limit=600,
     )
@@ -215,5 +224,278 @@ def _curves(drops: Mapping[_Churn, Job], thousands: int) -> Iterator[Curve]:
     )
 
 
+@actorlib.remote
+class Plain:
+    """An actor with a plain method."""
+
+    def pid(self) -> int:
+        """The process it lives in."""
+        return os.getpid()
+
+
+@actorlib.remote
+class Looped:
+    """An actor with a loop."""
+
+    async def pid(self) -> int:
+        """The process it lives in."""
+        return os.getpid()
+
+
+@actorlib.remote
+class PlainSteps:
+    """An actor that counts its calls."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def step(self, number: int) -> tuple[int, int]:
+        """The number, and how many calls came before."""
+        self._count += 1
+        return number, self._count - 1
+
+
+@actorlib.remote
+class LoopedSteps:
+    """An actor with a loop that counts its calls."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    async def step(self, number: int) -> tuple[int, int]:
+        """The number, and how many calls came before."""
+        self._count += 1
+        return number, self._count - 1
+
+
+def measure_dropped(thousands: int, kind: str, lanes: int) -> Figures:
+    """Actors that are made, asked once and dropped, a thousand and a thousand again.
+
+    Args:
+        thousands: How many thousand actors are made in all.
+        kind: ``plain``, ``async`` or ``named``.
+        lanes: How many are made at a time.
+    """
+
+    async def measured() -> Figures:
+        metrics: Figures = {}
+        rates: list[float] = []
+        levels: list[Figures] = []
+        async with actorlib.init() as runtime:
+            for thousand in range(1, thousands + 1):
+                rates.append(await _thousand(kind, lanes))
+                levels.append(await _at_rest(runtime))
+                for name, value in levels[-1].items():
+                    metrics[f"{name} {thousand * _THOUSAND}"] = value
+        for name, first in levels[0].items():
+            growth = (levels[-1][name] - first) / max(1, thousands - 1)
+            metrics[f"{name} growth"] = growth
+        return metrics | {"rate": sum(rates) / len(rates)}
+
+    return actorlib.run(measured())
+
+
+async def _thousand(kind: str, lanes: int) -> float:
+    count = _THOUSAND // lanes
+    begun = time.perf_counter()
+    each = await asyncio.gather(
+        *(_lane(_maker(kind, lane), count) for lane in range(lanes))
+    )
+    took = time.perf_counter() - begun
+    pids = [pid for lane in each for pid in lane]
+    distinct(pids, len(pids))
+    return len(pids) / took
+
+
+def _maker(kind: str, lane: int) -> Callable[[], Any]:
+    if kind == "async":
+        return Looped.remote
+    if kind == "named":  # one name for each lane, again and again
+        return Plain.options(name=f"lane {lane}", get_if_exists=True).remote
+    return Plain.remote
+
+
+async def _lane(make: Callable[[], Any], count: int) -> list[int]:
+    pids: list[int] = []
+    for _ in range(count):
+        actor = make()
+        pids.append(await actor.pid.remote())
+        del actor
+        # A handle that is gone is counted in the next turn of the loop. From then on
+        # the actor leaves, and has lost its name, while the next one is made.
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    return pids
+
+
+def measure_alive(count: int) -> Figures:
+    """Actors that are all alive at once, and what is left when they are dropped."""
+
+    async def measured() -> Figures:
+        async with actorlib.init() as runtime:
+            # What is made once and kept; the second time finds the memory of the first.
+            fresh = await _all_at_once(count)
+            first = await _at_rest(runtime)
+            metrics = await _all_at_once(count)
+            begun = time.perf_counter()
+            last = await _at_rest(runtime)
+            metrics["down"] = count / (time.perf_counter() - begun)
+        return _growth_of(metrics, fresh, first, last)
+
+    return actorlib.run(measured())
+
+
+async def _all_at_once(count: int) -> Figures:
+    begun = time.perf_counter()
+    before = _of_process(os.getpid())
+    actors = [Plain.remote() for _ in range(count)]
+    pids = await asyncio.gather(*(actor.pid.remote() for actor in actors))
+    metrics = {"rate": count / (time.perf_counter() - begun)}
+    distinct(pids, count)
+    begun = time.perf_counter()
+    again = await asyncio.gather(*(actor.pid.remote() for actor in actors))
+    metrics["calls"] = count / (time.perf_counter() - begun)
+    if again != pids:
+        raise RuntimeError("an actor answered from another process than before")
+    for name, value in _of_process(os.getpid()).items():
+        metrics[f"{name} each"] = (value - before[name]) / count
+    return metrics | memory_each(pids)
+
+
+def measure_queued(calls: int, kind: str) -> Figures:
+    """Calls that all wait for one actor, and what is left when they are answered."""
+    steps: Any = LoopedSteps if kind == "async" else PlainSteps
+
+    async def measured() -> Figures:
+        async with actorlib.init() as runtime:
+            # What is made once and kept; the second wave finds the memory of the first.
+            fresh = await _queue(steps.remote(), calls)
+            first = await _at_rest(runtime)
+            metrics = await _queue(steps.remote(), calls)
+            last = await _at_rest(runtime)
+        return _growth_of(metrics, fresh, first, last)
+
+    return actorlib.run(measured())
+
+
+async def _queue(actor: Any, calls: int) -> Figures:
+    before = _of_process(os.getpid())
+    begun = time.perf_counter()
+    # No turn of the loop until the last one is made, and no process for the first.
+    refs = [actor.step.remote(number) for number in range(calls)]
+    made = time.perf_counter()
+    metrics = {"made": calls / (made - begun)}
+    for name, value in _of_process(os.getpid()).items():
+        metrics[f"{name} each"] = (value - before[name]) / calls
+    made = time.perf_counter()
+    answers = await asyncio.gather(*refs)
+    metrics["rate"] = calls / (time.perf_counter() - made)
+    if answers != [(number, number) for number in range(calls)]:
+        raise RuntimeError("calls were lost, or came in another order")
+    return metrics
+
+
+def _growth_of(
+    metrics: Figures, fresh: Figures, first: Figures, last: Figures
+) -> Figures:
+    """The figures of the second time, and what the first has left behind."""
+    metrics |= {"memory each": fresh["memory each"]} if "memory each" in fresh else {}
+    return metrics | {f"{name} growth": last[name] - first[name] for name in first}
+
+
+# What a runtime holds when nobody uses it. Where the system does not tell a figure,
+# that figure is missing.
+
+_PATIENCE: Final = 30.0
+_FIELDS: Final = (
+    "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
+)
+
+
+class _Heap(ctypes.Structure):
+    """What glibc says of its heap; see mallinfo2(3)."""
+
+    _fields_ = [(name, ctypes.c_size_t) for name in _FIELDS.split()]
+
+
+async def _at_rest(runtime: Any) -> Figures:
+    """The figures of a runtime whose actors were dropped, once all are gone.
+
+    Raises:
+        RuntimeError: An actor, or a process of one, is still there long afterwards.
+    """
+    (template,) = children(os.getpid())
+    deadline = time.monotonic() + _PATIENCE
+    # The spare is there at rest, and shares pages with the template, whose own they
+    # would be without it.
+    while (left := _living(runtime)) or not _has_spare_alone(template):
+        if time.monotonic() > deadline:
+            raise RuntimeError(
+                f"{_PATIENCE:.0f} s after they were dropped {left} actors are left, "
+                f"and below the template {list(map(_name, children(template)))}"
+            )
+        await asyncio.sleep(0.01)
+    gc.collect()
+    figures = {
+        "objects": float(len(gc.get_objects())),
+        "blocks": float(sys.getallocatedblocks()),
+        "processes": float(len(children(os.getpid())) + len(children(template))),
+    }
+    figures |= _heap()
+    for name, pid in (("owner", os.getpid()), ("template", template)):
+        figures |= prefixed(name, _of_process(pid))
+    return figures
+
+
+def _living(runtime: Any) -> int:
+    return sum(actor.state != "dead" for actor in runtime.snapshot().actors)
+
+
+def _has_spare_alone(template: int) -> bool:
+    """Whether its one child is a spare, which is called as the template is."""
+    return [_name(pid) for pid in children(template)] == [_name(template)]
+
+
+def _name(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text("utf-8").strip()
+    return ""
+
+
+def _of_process(pid: int) -> Figures:
+    """A process's memory that it shares with nobody, and its open descriptors."""
+    figures: Figures = {}
+    with suppress(OSError):
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text("ascii").splitlines()
+        sizes = {line.split()[0]: line.split()[1] for line in lines[1:]}
+        own = int(sizes["Private_Clean:"]) + int(sizes["Private_Dirty:"])
+        figures["memory"] = own * 1024.0
+    with suppress(OSError):
+        figures["descriptors"] = float(len(list(Path(f"/proc/{pid}/fd").iterdir())))
+    return figures
+
+
+def _heap() -> Figures:
+    """The bytes that C code has asked for and not given back, as the figure ``heap``.
+
+    Unlike the memory of the process this does not depend on where in it they lie.
+    """
+    try:
+        ask: Any = ctypes.CDLL(None).mallinfo2
+    except (OSError, AttributeError):
+        return {}
+    ask.restype = _Heap
+    found = ask()
+    return {"heap": float(found.uordblks + found.hblkhd)}
+
+
+SUBJECTS: Final = {
+    "dropped": measure_dropped,
+    "alive": measure_alive,
+    "queued": measure_queued,
+}
+"""Who is measured, each in an interpreter of its own."""
+
+
 if __name__ == "__main__":
-    conduct(make_plan)
+    main(make_plan, SUBJECTS)

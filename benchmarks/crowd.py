@@ -3,11 +3,14 @@
 Run it with ``python -m benchmarks.crowd``.
 """
 
-from typing import Final
+import asyncio
+import os
+import time
+from typing import Any, Final
 
-from benchmarks._cases import OURS, Case, Curve, Plan, Target, Unit
-from benchmarks._command import Scale, conduct
-from benchmarks._jobs import Job
+import actorlib
+from benchmarks._cases import OURS, Case, Curve, Job, Plan, Scale, Target, Unit
+from benchmarks._subject import Figures, distinct, main
 
 _HUNDREDS: Final = 10
 _RATE = Unit(name="actors/s", more_is_better=True)
@@ -30,7 +33,7 @@ def make_plan(scale: Scale) -> Plan:
         question="A thousand actors alive",
         notes=_NOTES,
         jobs=[
-            Job(name=OURS, subject="crowd_actorlib", arguments={"hundreds": _HUNDREDS})
+            Job(name=OURS, subject="crowd.actorlib", arguments={"hundreds": _HUNDREDS})
         ],
         cases=[
             Case(
@@ -56,5 +59,44 @@ def make_plan(scale: Scale) -> Plan:
     )
 
 
+_HUNDRED: Final = 100
+
+
+@actorlib.remote(num_gpus=0.001)
+class Where:
+    """An actor that says where it is."""
+
+    def pid(self) -> int:
+        """The process it lives in."""
+        return os.getpid()
+
+
+def measure_actorlib(hundreds: int) -> Figures:
+    """Actors to their first answers, a hundred at a time, while all the others live."""
+
+    async def measured() -> Figures:
+        metrics: Figures = {}
+        pids: list[int] = []
+        alive: list[Any] = []
+        async with actorlib.init(num_gpus=8):
+            for hundred in range(1, hundreds + 1):
+                begun = time.perf_counter()
+                some = [Where.remote() for _ in range(_HUNDRED)]
+                pids += await asyncio.gather(*(actor.pid.remote() for actor in some))
+                rate = _HUNDRED / (time.perf_counter() - begun)
+                metrics[f"rate {hundred * _HUNDRED}"] = rate
+                alive += some
+            distinct(pids, len(alive))
+        return metrics
+
+    return actorlib.run(measured())
+
+
+SUBJECTS: Final = {
+    "actorlib": measure_actorlib,
+}
+"""Who is measured, each in an interpreter of its own."""
+
+
 if __name__ == "__main__":
-    conduct(make_plan)
+    main(make_plan, SUBJECTS)

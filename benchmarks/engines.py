@@ -6,11 +6,15 @@ is what Ray costs where it is nearest.
 Run it with ``python -m benchmarks.engines``.
 """
 
-from typing import Final
+import asyncio
+import importlib
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Final
 
-from benchmarks._cases import ON_RAY, OURS, Case, Panel, Plan, Unit
-from benchmarks._command import Scale, conduct
-from benchmarks._jobs import Job
+from benchmarks._cases import ON_RAY, OURS, Case, Job, Panel, Plan, Scale, Unit
+from benchmarks._subject import WINDOW, Figures, main, middle, pipelined, round_trips
 
 _TIME = Unit(name="ms", scale=1e3)
 _TRIP = Unit(name="us", scale=1e6)
@@ -60,7 +64,7 @@ def make_plan(scale: Scale) -> Plan:
         jobs=[
             Job(
                 name=column,
-                subject="engines_program",
+                subject="engines.program",
                 arguments={"engine": engine, **asked},
                 peer="ray" if engine == "ray" else "",
             )
@@ -74,5 +78,78 @@ def make_plan(scale: Scale) -> Plan:
     )
 
 
+_MEGABYTES: Final = 10
+
+
+class Worker:
+    """Gives back what it is given."""
+
+    def echo(self, value: int) -> int:
+        """The value."""
+        return value
+
+    def total(self, array: Any) -> float:
+        """The sum of an array."""
+        return float(array.sum())
+
+
+async def _timed(work: Callable[[], Awaitable[object]]) -> float:
+    """Seconds from before something is asked for until it is there."""
+    begun = time.perf_counter()
+    await work()
+    return time.perf_counter() - begun
+
+
+async def _calls(worker: Any, trips: int, windows: int) -> Figures:
+    import numpy as np
+
+    times = [await _timed(partial(worker.echo.remote, value)) for value in range(trips)]
+    bursts = [
+        await _timed(
+            lambda: asyncio.gather(*(worker.echo.remote(n) for n in range(WINDOW)))
+        )
+        for _ in range(windows)
+    ]
+    array = np.ones(_MEGABYTES * 125_000)
+    large = [await _timed(partial(worker.total.remote, array)) for _ in range(10)]
+    return {**round_trips(times), **pipelined(bursts), "large": middle(large)}
+
+
+def measure_program(engine: Any, trips: int, windows: int) -> Figures:
+    """One program, on the engine that it is told: from its start to its end."""
+    importlib.import_module("numpy")  # before the clock runs
+
+    import actorlib
+
+    async def measured() -> Figures:
+        runtime = actorlib.init(
+            engine=engine,
+            num_cpus=2,
+            num_gpus=0,
+            object_store_memory=200e6,
+            log_to_driver=False,
+        )
+        start = await _timed(lambda: runtime)
+        kind: Any = actorlib.remote(Worker)
+        made: list[Any] = []
+
+        async def place(count: int) -> None:
+            made.extend(await asyncio.gather(*(kind.remote() for _ in range(count))))
+
+        figures = {"start": start, "first": await _timed(partial(place, 1))}
+        figures["eight"] = await _timed(partial(place, 8))
+        figures |= await _calls(made[0], trips, windows)
+        figures["stop"] = await _timed(runtime.shutdown)
+        return figures
+
+    return actorlib.run(measured())
+
+
+SUBJECTS: Final = {
+    "program": measure_program,
+}
+"""Who is measured, each in an interpreter of its own."""
+
+
 if __name__ == "__main__":
-    conduct(make_plan)
+    main(make_plan, SUBJECTS)

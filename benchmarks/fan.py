@@ -7,12 +7,13 @@ owner stands between them.
 Run it with ``python -m benchmarks.fan``.
 """
 
-from typing import Final
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Any, Final
 
-from benchmarks._cases import OURS, RAY, Case, Panel, Plan, Target, Unit
-from benchmarks._command import Scale, conduct
-from benchmarks._jobs import Job
-from benchmarks._machine import cores
+from benchmarks._cases import OURS, RAY, Case, Job, Panel, Plan, Scale, Target, Unit
+from benchmarks._subject import WINDOW, Figures, main
 
 _RATE = Unit(name="calls/s", more_is_better=True)
 _SHARE = Unit(name="% CPU", scale=100)
@@ -39,6 +40,8 @@ _NOTES = (
 
 def make_plan(scale: Scale) -> Plan:
     """What this benchmark runs and shows."""
+    from benchmarks._machine import cores
+
     windows = 8 if scale.is_quick else 40
     parallel = max(1, min(_PAIRS, cores() // 2))
     out = "from outside"
@@ -66,10 +69,10 @@ def make_plan(scale: Scale) -> Plan:
         question="Calls of several actors",
         notes=_NOTES,
         jobs=[
-            Job(name=OURS, subject="fan_actorlib", arguments={"windows": windows}),
+            Job(name=OURS, subject="fan.actorlib", arguments={"windows": windows}),
             Job(
                 name=RAY,
-                subject="fan_ray",
+                subject="fan.ray",
                 arguments={"windows": 2 if scale.is_quick else 5},
                 peer="ray",
             ),
@@ -91,5 +94,129 @@ def _case(section: str, title: str, figure: str, *targets: Target) -> Case:
     )
 
 
+class Echo:
+    """An actor that gives back what it gets."""
+
+    def echo(self, value: int) -> int:
+        """The value."""
+        return value
+
+
+def measure_actorlib(windows: int) -> Figures:
+    """Calls in windows: one to one, one to four, actor to actor, four to four."""
+    import actorlib
+
+    async def window(targets: Sequence[Any]) -> None:
+        each = range(WINDOW // len(targets))
+        calls = [target.echo.remote(value) for target in targets for value in each]
+        await asyncio.gather(*calls)
+
+    @actorlib.remote
+    class Caller:
+        """An actor that calls another one, whose handle it keeps."""
+
+        def __init__(self, target: Any) -> None:
+            self._target = target
+
+        async def drive(self, windows: int) -> None:
+            for _ in range(windows):
+                await window([self._target])
+
+    async def from_here(targets: Sequence[Any]) -> float:
+        await window(targets)
+        begun = time.perf_counter()
+        for _ in range(windows):
+            await window(targets)
+        return windows * WINDOW / (time.perf_counter() - begun)
+
+    async def between(callers: Sequence[Any]) -> tuple[float, float]:
+        async def drive(count: int) -> None:
+            await asyncio.gather(*(caller.drive.remote(count) for caller in callers))
+
+        await drive(1)
+        begun, spent = time.perf_counter(), time.process_time()
+        await drive(windows)
+        return _shares(len(callers) * windows, begun, spent)
+
+    async def measured() -> Figures:
+        metrics: Figures = {}
+        async with actorlib.init():
+            targets: list[Any] = [actorlib.remote(Echo).remote() for _ in range(4)]
+            callers: list[Any] = [Caller.remote(target) for target in targets]
+            await asyncio.gather(*targets, *callers)
+            metrics["one"] = await from_here(targets[:1])
+            metrics["four"] = await from_here(targets)
+            metrics["pair"], _ = await between(callers[:1])
+            metrics["pairs"], metrics["owner"] = await between(callers)
+        return metrics
+
+    return actorlib.run(measured())
+
+
+def measure_ray(windows: int) -> Figures:
+    """The same, by one ``ray.get`` for each window, also in actors.
+
+    It is faster than to await the refs.
+    """
+    import ray
+
+    from benchmarks._ray import cluster
+
+    def window(targets: Sequence[Any]) -> None:
+        each = range(WINDOW // len(targets))
+        ray.get([target.echo.remote(value) for target in targets for value in each])
+
+    @ray.remote(num_cpus=0)
+    class Caller:
+        """An actor that calls another one, whose handle it keeps."""
+
+        def __init__(self, target: Any) -> None:
+            self._target = target
+
+        def drive(self, windows: int) -> None:
+            for _ in range(windows):
+                window([self._target])
+
+    def from_here(targets: Sequence[Any]) -> float:
+        window(targets)
+        begun = time.perf_counter()
+        for _ in range(windows):
+            window(targets)
+        return windows * WINDOW / (time.perf_counter() - begun)
+
+    def between(callers: Sequence[Any]) -> tuple[float, float]:
+        def drive(count: int) -> None:
+            ray.get([caller.drive.remote(count) for caller in callers])
+
+        drive(1)
+        begun, spent = time.perf_counter(), time.process_time()
+        drive(windows)
+        return _shares(len(callers) * windows, begun, spent)
+
+    metrics: Figures = {}
+    with cluster():
+        made: Any = ray.remote(num_cpus=0)(Echo)
+        targets: list[Any] = [made.remote() for _ in range(4)]
+        callers: list[Any] = [Caller.remote(target) for target in targets]
+        metrics["one"] = from_here(targets[:1])
+        metrics["four"] = from_here(targets)
+        metrics["pair"], _ = between(callers[:1])
+        metrics["pairs"], metrics["owner"] = between(callers)
+    return metrics
+
+
+def _shares(windows: int, begun: float, spent: float) -> tuple[float, float]:
+    """Calls a second of all pairs, and the share of a CPU that this process took."""
+    took = time.perf_counter() - begun
+    return windows * WINDOW / took, (time.process_time() - spent) / took
+
+
+SUBJECTS: Final = {
+    "actorlib": measure_actorlib,
+    "ray": measure_ray,
+}
+"""Who is measured, each in an interpreter of its own."""
+
+
 if __name__ == "__main__":
-    conduct(make_plan)
+    main(make_plan, SUBJECTS)

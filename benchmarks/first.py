@@ -3,9 +3,24 @@
 Run it with ``python -m benchmarks.first``.
 """
 
-from benchmarks._cases import OURS, POOL, RAY, Case, Panel, Plan, Target, Unit
-from benchmarks._command import Scale, conduct
-from benchmarks._jobs import Job
+import os
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+from benchmarks._cases import (
+    OURS,
+    POOL,
+    RAY,
+    Case,
+    Job,
+    Panel,
+    Plan,
+    Scale,
+    Target,
+    Unit,
+)
+from benchmarks._subject import Figures, main, middle
 
 _NOTES = (
     "One fractional actor is made, asked once and killed; the next one is made when "
@@ -39,16 +54,16 @@ def make_plan(scale: Scale) -> Plan:
         question="The first answer of one actor",
         notes=_NOTES,
         jobs=[
-            Job(name=OURS, subject="first_actorlib", arguments={"times": times}),
+            Job(name=OURS, subject="first.actorlib", arguments={"times": times}),
             Job(
                 name=POOL,
-                subject="first_pool",
+                subject="first.pool",
                 arguments={"times": times},
                 peer="stdlib",
             ),
             Job(
                 name=RAY,
-                subject="first_ray",
+                subject="first.ray",
                 arguments={"times": 7 if scale.is_quick else 15},
                 peer="ray",
             ),
@@ -58,5 +73,103 @@ def make_plan(scale: Scale) -> Plan:
     )
 
 
+_REST: Final = 0.05
+"""Seconds until nothing is left to do of the actor before."""
+
+
+class Echo:
+    """An actor that gives back what it gets, or says where it is."""
+
+    def echo(self, value: int) -> int:
+        """The value."""
+        return value
+
+    def pid(self) -> int:
+        """The process it lives in."""
+        return os.getpid()
+
+
+def _echo(value: int) -> int:
+    return value
+
+
+def measure_actorlib(times: int) -> Figures:
+    """The first answer of one actor, again and again in an idle runtime."""
+    import asyncio
+
+    import actorlib
+
+    async def measured() -> list[float]:
+        took: list[float] = []
+        made: Any = actorlib.remote(num_gpus=0.01)(Echo)
+        async with actorlib.init(num_gpus=8):
+            for value in range(times):
+                await asyncio.sleep(_REST)
+                begun = time.perf_counter()
+                actor = made.remote()
+                await actor.echo.remote(value)
+                took.append(time.perf_counter() - begun)
+                await actorlib.kill(actor)
+        return took
+
+    return _figures(actorlib.run(measured()))
+
+
+def measure_pool(times: int) -> Figures:
+    """The first answer of a process pool with one worker.
+
+    By fork, which is the fastest that it has: nothing is imported anew.
+    """
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
+    took: list[float] = []
+    context = multiprocessing.get_context("fork")
+    for value in range(times):
+        begun = time.perf_counter()
+        with ProcessPoolExecutor(1, context) as pool:
+            pool.submit(_echo, value).result()
+            took.append(time.perf_counter() - begun)
+    return _figures(took)
+
+
+def measure_ray(times: int) -> Figures:
+    """The first answer of one actor in a cluster that has nothing to do.
+
+    Ray starts an idle worker process for each CPU in advance, and an actor that comes
+    then takes one of them; it starts no others for those taken. With two CPUs the first
+    two actors are the fastest, and the median is of those that come later.
+    """
+    import ray
+
+    from benchmarks._processes import await_end
+    from benchmarks._ray import cluster
+
+    took: list[float] = []
+    made: Any = ray.remote(num_cpus=0, num_gpus=0.01)(Echo)
+    with cluster(num_cpus=2, num_gpus=8):
+        for _ in range(times):
+            time.sleep(1)  # so that it has nothing to do
+            begun = time.perf_counter()
+            actor = made.remote()
+            pid = ray.get(actor.pid.remote())
+            took.append(time.perf_counter() - begun)
+            ray.kill(actor)
+            await_end([pid])
+    return _figures(took)
+
+
+def _figures(took: Sequence[float]) -> Figures:
+    return {"time": middle(took), "fastest": min(took)}
+
+
+SUBJECTS: Final = {
+    "actorlib": measure_actorlib,
+    "pool": measure_pool,
+    "ray": measure_ray,
+}
+"""Who is measured, each in an interpreter of its own."""
+
+
 if __name__ == "__main__":
-    conduct(make_plan)
+    main(make_plan, SUBJECTS)

@@ -3,11 +3,33 @@
 Run it with ``python -m benchmarks.growth``.
 """
 
-from typing import Final
+import gc
+import math
+import random
+import statistics
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks._cases import OURS, Case, Curve, Plan, Target, Unit
-from benchmarks._command import Scale, conduct
-from benchmarks._jobs import Job
+from actorlib._core.actor_options import ActorOptions
+from actorlib._core.interface import interface_of
+from actorlib._core.kinds import UNITS
+from actorlib._core.resources import request, totals
+from actorlib._owner.actor_record import ActorRecord, Registry
+from actorlib._owner.deadlines import Deadlines
+from actorlib._owner.mailbox import Mailbox
+from actorlib._owner.names import Names
+from actorlib._owner.refcount import OWNER, RefCount
+from actorlib._scheduler.ledger import Ledger
+from actorlib._scheduler.wait_queue import WaitQueue
+from actorlib.accelerators.base import Device
+from benchmarks._decisions import Block, churn, rate
+from benchmarks._subject import Figures, main
+
+if TYPE_CHECKING:
+    from actorlib._core.ids import ActorId
+
+
+from benchmarks._cases import OURS, Case, Curve, Job, Plan, Scale, Target, Unit
 
 _TIME: Final = Unit(name="us", scale=1e6)
 _EXPONENT: Final = Unit(name="", scale=1.0)
@@ -57,7 +79,7 @@ def make_plan(scale: Scale) -> Plan:
         jobs=[
             Job(
                 name=kind,
-                subject="growth_actorlib",
+                subject="growth.actorlib",
                 arguments={
                     "kind": kind,
                     "counts": _sizes(kind, scale),
@@ -86,5 +108,168 @@ def _sizes(kind: str, scale: Scale) -> tuple[int, ...]:
     return _SIZES[:-1] if is_short else _SIZES
 
 
+_GPU: Final = "GPU"
+_TO_A_DEVICE: Final = 10
+"""Actors on one device: a tenth of it each."""
+
+
+class _Actor:
+    """What every actor here is of."""
+
+
+def actors(count: int) -> Block:
+    """Leases: one more of a tenth of a device, and a random one is given back."""
+    ledger = _machine(count // _TO_A_DEVICE + 1)
+    tenth = request(num_gpus=1 / _TO_A_DEVICE)
+    held: list[Any] = [ledger.try_acquire(tenth) for _ in range(count)]
+    return churn(ledger.try_acquire, ledger.release, held, [(tenth,)])
+
+
+def devices(count: int) -> Block:
+    """The same on so many devices, half of which are taken."""
+    ledger = _machine(count)
+    half = request(num_gpus=0.5)
+    held: list[Any] = [ledger.try_acquire(half) for _ in range(count)]
+    return churn(ledger.try_acquire, ledger.release, held, [(half,)])
+
+
+def waiting(count: int) -> Block:
+    """A full machine, and so many in line: one is served, and one more comes."""
+    ledger = _machine(1000)
+    one, line = request(num_gpus=1), WaitQueue(ledger)
+    held: list[Any] = [ledger.try_acquire(one) for _ in range(1000)]
+    for _ in range(count):
+        line.join("waiter", one)
+    pick = random.Random(1).randrange
+
+    def block(steps: int) -> None:
+        for _ in range(steps):
+            place = pick(1000)
+            ledger.release(held[place])
+            ((_, held[place]),) = line.serve()
+            line.join("waiter", one)
+
+    return block
+
+
+def records(count: int) -> Block:
+    """Records, names and holders: an actor is made, named and found, and one goes."""
+    registry, names, holders = Registry(b"grow"), Names(), RefCount()
+    interface, options = interface_of(_Actor), ActorOptions()
+    known: list[ActorId] = []
+    pick = random.Random(1).randrange
+
+    def make() -> None:
+        actor = registry.new_id()
+        registry.add(ActorRecord(id=actor, interface=interface, options=options))
+        names.claim("", actor.hex(), actor)
+        holders.add(actor, OWNER)
+        known.append(actor)
+
+    for _ in range(count):
+        make()
+
+    def block(steps: int) -> None:
+        for _ in range(steps):
+            make()
+            place = pick(count)
+            known[place], known[-1] = known[-1], known[place]
+            actor = known.pop()
+            assert names.find("", actor.hex()) == actor
+            names.free(actor)
+            holders.remove(actor, OWNER)
+            registry.forget(actor)
+
+    return block
+
+
+def calls(count: int) -> Block:
+    """Calls without an answer: one more is sent, and the oldest is answered."""
+    mailbox: Mailbox[None] = Mailbox()
+    mailbox.opened()
+    for _ in range(count):
+        mailbox.post(None, "method", None, b"\x90")
+    oldest = 0
+
+    def block(steps: int) -> None:
+        nonlocal oldest
+        for _ in range(steps):
+            mailbox.post(None, "method", None, b"\x90")
+            oldest += 1
+            mailbox.settle(oldest)
+
+    return block
+
+
+def deadlines(count: int) -> Block:
+    """Deadlines: one more, and a random one is not needed any more."""
+    known: Deadlines[int] = Deadlines()
+    chance = random.Random(1)
+    for number in range(count):
+        known.add(number, chance.random())
+    newest = count
+
+    def block(steps: int) -> None:
+        nonlocal newest
+        for _ in range(steps):
+            known.add(newest, chance.random())
+            known.discard(newest - int(chance.random() * count))
+            newest += 1
+
+    return block
+
+
+_KINDS: Final[dict[str, Callable[[int], Block]]] = {
+    kind.__name__: kind
+    for kind in (actors, devices, waiting, records, calls, deadlines)
+}
+
+
+def _machine(count: int) -> Ledger:
+    found = tuple(
+        Device(family="nvidia", kind=_GPU, index=n, id=str(n), uuid=f"GPU-{n}")
+        for n in range(count)
+    )
+    capacity = totals(num_cpus=1, num_gpus=count, memory=None, resources=None)
+    return Ledger(capacity, {_GPU: found})
+
+
+def measure_actorlib(kind: str, counts: Sequence[int], seconds: float) -> Figures:
+    """How long one step takes, as there is more of what it works on.
+
+    All of it is the owner's own bookkeeping, which no machine could have the processes
+    for: a million actors are a million records and leases. Seconds of the processor; in
+    a steady state, so as many come as go.
+    """
+    assert UNITS % _TO_A_DEVICE == 0
+    times = [1 / rate(_filled(kind, count), seconds) for count in counts]
+    figures = dict(zip(map(str, counts), times, strict=True))
+    exponent = _slope([*map(math.log, counts)], [*map(math.log, times)])
+    return figures | {"exponent": exponent}
+
+
+def _filled(kind: str, count: int) -> Block:
+    gc.disable()  # it would look through all there is again and again
+    try:
+        return _KINDS[kind](count)
+    finally:
+        gc.enable()
+
+
+def _slope(across: Sequence[float], up: Sequence[float]) -> float:
+    """The slope of the line that is nearest to some points."""
+    middle, height = statistics.fmean(across), statistics.fmean(up)
+    there = [x - middle for x in across]
+    return sum(x * (y - height) for x, y in zip(there, up, strict=True)) / sum(
+        x * x for x in there
+    )
+
+
+SUBJECTS: Final = {
+    "actorlib": measure_actorlib,
+}
+"""Who is measured, each in an interpreter of its own."""
+
+
 if __name__ == "__main__":
-    conduct(make_plan)
+    main(make_plan, SUBJECTS)

@@ -3,7 +3,10 @@
 Run it with ``python -m benchmarks.payload``.
 """
 
-from typing import Final
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, NamedTuple
 
 from benchmarks._cases import (
     DASK,
@@ -13,13 +16,14 @@ from benchmarks._cases import (
     XOSCAR,
     Case,
     Curve,
+    Job,
     Panel,
     Plan,
+    Scale,
     Target,
     Unit,
 )
-from benchmarks._command import Scale, conduct
-from benchmarks._jobs import Job
+from benchmarks._subject import Figures, main, middle
 
 _MB: Final = 1_000_000
 _RATE = Unit(name="GB/s", scale=1e-9, more_is_better=True)
@@ -51,21 +55,21 @@ def make_plan(scale: Scale) -> Plan:
     }
     edge = {"sizes": _EDGE, "trips": 150, "volume": 150 * _EDGE[-1]}
     jobs = [
-        Job(name=OURS, subject="payload_actorlib", arguments=told),
-        Job(name=FLOOR, subject="payload_floor", arguments=told),
+        Job(name=OURS, subject="payload.actorlib", arguments=told),
+        Job(name=FLOOR, subject="payload.floor", arguments=told),
         *(
             Job(
                 name=name,
-                subject="payload_actorlib",
+                subject="payload.actorlib",
                 arguments={**edge, "above": above},
             )
             for name, above in ((_PIPE, 1 << 40), (_SHARED, 1))
         ),
-        Job(name=RAY, subject="payload_ray", arguments=told, peer="ray"),
-        Job(name=XOSCAR, subject="payload_xoscar", arguments=told, peer="xoscar"),
+        Job(name=RAY, subject="payload.ray", arguments=told, peer="ray"),
+        Job(name=XOSCAR, subject="payload.xoscar", arguments=told, peer="xoscar"),
         Job(
             name=DASK,
-            subject="payload_distributed",
+            subject="payload.distributed",
             arguments=told,
             peer="distributed",
         ),
@@ -109,5 +113,177 @@ def _case(way: str, size: int) -> Case:
     )
 
 
+_FEWEST: Final = 5
+
+
+class Load(NamedTuple):
+    """What a subject is told.
+
+    Attributes:
+        sizes: Of the arrays, in bytes.
+        trips: How often the small ones are sent.
+        volume: After how many bytes it is enough for larger ones.
+        above: From how many bytes on actorlib shares memory; 0 for its own choice.
+    """
+
+    sizes: Sequence[int]
+    trips: int
+    volume: int
+    above: int = 0
+
+    def times(self, size: int) -> int:
+        """How often an array of this size is sent."""
+        return max(min(self.trips, self.volume // size), _FEWEST)
+
+
+class Sink:
+    """Takes arrays, and gives one."""
+
+    def last(self, array: Any) -> int:
+        """The last number."""
+        return int(array[-1])
+
+    def make(self, nbytes: int) -> None:
+        """Has an array ready."""
+        import numpy as np
+
+        self._array = np.ones(nbytes, dtype=np.uint8)
+
+    def give(self) -> Any:
+        """That array."""
+        return self._array
+
+
+async def _moved(call: Callable[..., Awaitable[object]], load: Load) -> Figures:
+    """Bytes a second, by way and size.
+
+    Args:
+        call: Calls a method of an actor that is a ``Sink``.
+        load: What to send.
+    """
+    import numpy as np
+
+    metrics: Figures = {}
+    for size in load.sizes:
+        array = np.ones(size, dtype=np.uint8)
+        await call("make", size)
+        for way, words in (("argument", ("last", array)), ("result", ("give",))):
+            await call(*words)  # what is first touched or imported is no trip
+            took: list[float] = []
+            for _ in range(load.times(size)):
+                begun = time.perf_counter()
+                answer = await call(*words)
+                took.append(time.perf_counter() - begun)
+                del answer
+            metrics[f"{way} {size}"] = size / middle(took)
+    return metrics
+
+
+def measure_actorlib(**told: Any) -> Figures:
+    """Large arrays as arguments and results of an actor."""
+    import actorlib
+
+    load = Load(**told)
+
+    async def measured() -> Figures:
+        options: Any = {"share_above": load.above} if load.above else {}
+        async with actorlib.init(object_store_memory=8 << 30, **options):
+            sink = actorlib.remote(Sink).remote()
+
+            async def call(method: str, *given: object) -> object:
+                return await getattr(sink, method).remote(*given)
+
+            return await _moved(call, load)
+
+    return actorlib.run(measured())
+
+
+def measure_floor(**told: Any) -> Figures:
+    """The floor: one copy into shared memory that was touched before."""
+    import mmap
+
+    import numpy as np
+
+    metrics: Figures = {}
+    load = Load(**told)
+    for size in load.sizes:
+        source = memoryview(np.ones(size, dtype=np.uint8))
+        with mmap.mmap(-1, size) as memory, memoryview(memory) as target:
+            times: list[float] = []
+            for _ in range(load.times(size) + 1):
+                begun = time.perf_counter()
+                target[:] = source
+                times.append(time.perf_counter() - begun)
+        metrics[f"copy {size}"] = size / middle(times[1:])
+    return metrics
+
+
+def measure_ray(**told: Any) -> Figures:
+    """The same, by value.
+
+    Ray puts a large argument into its store by itself, so ``ray.put`` before the call
+    would be the same copy.
+    """
+    import ray
+
+    from benchmarks._ray import cluster
+
+    with cluster(object_store_memory=8 * 10**9):
+        sink: Any = ray.remote(num_cpus=0)(Sink).remote()
+
+        async def call(method: str, *given: object) -> object:
+            return ray.get(getattr(sink, method).remote(*given))
+
+        return asyncio.run(_moved(call, Load(**told)))
+
+
+def measure_xoscar(**told: Any) -> Figures:
+    """The same, as buffers beside the pickle; on one machine through a Unix socket."""
+    import uvloop
+    import xoscar
+
+    from benchmarks._xoscar import placed, pool_of
+
+    class XoscarSink(Sink, xoscar.StatelessActor):
+        pass
+
+    async def measured() -> Figures:
+        async with pool_of(1) as address:
+            sink = await placed(XoscarSink, address)
+
+            async def call(method: str, *given: object) -> object:
+                return await getattr(sink, method)(*given)
+
+            return await _moved(call, Load(**told))
+
+    return uvloop.run(measured())
+
+
+def measure_distributed(**told: Any) -> Figures:
+    """The same."""
+    from benchmarks._distributed import client_of
+
+    async def measured() -> Figures:
+        async with client_of(1) as client:
+            sink = await client.submit(Sink, actor=True)
+
+            async def call(method: str, *given: object) -> object:
+                return await getattr(sink, method)(*given)
+
+            return await _moved(call, Load(**told))
+
+    return asyncio.run(measured())
+
+
+SUBJECTS: Final = {
+    "actorlib": measure_actorlib,
+    "floor": measure_floor,
+    "ray": measure_ray,
+    "xoscar": measure_xoscar,
+    "distributed": measure_distributed,
+}
+"""Who is measured, each in an interpreter of its own."""
+
+
 if __name__ == "__main__":
-    conduct(make_plan)
+    main(make_plan, SUBJECTS)

@@ -3,9 +3,24 @@
 Run it with ``python -m benchmarks.streams``.
 """
 
-from benchmarks._cases import OURS, RAY, XOSCAR, Case, Panel, Plan, Target, Unit
-from benchmarks._command import Scale, conduct
-from benchmarks._jobs import Job
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any, Final
+
+from benchmarks._cases import (
+    OURS,
+    RAY,
+    XOSCAR,
+    Case,
+    Job,
+    Panel,
+    Plan,
+    Scale,
+    Target,
+    Unit,
+)
+from benchmarks._subject import Figures, main, middle
 
 _NOTES = (
     "One reader, one generator method, small numbers; nothing is said of backpressure. "
@@ -40,9 +55,9 @@ def make_plan(scale: Scale) -> Plan:
                 peer=peer,
             )
             for name, subject, count, peer in (
-                (OURS, "streams_actorlib", many, ""),
-                (RAY, "streams_ray", few, "ray"),
-                (XOSCAR, "streams_xoscar", few // 3, "xoscar"),
+                (OURS, "streams.actorlib", many, ""),
+                (RAY, "streams.ray", few, "ray"),
+                (XOSCAR, "streams.xoscar", few // 3, "xoscar"),
             )
         ],
         cases=cases,
@@ -50,5 +65,122 @@ def make_plan(scale: Scale) -> Plan:
     )
 
 
+class Plain:
+    """Gives items, one after the other."""
+
+    def items(self, count: int) -> Iterator[int]:
+        """By a plain generator."""
+        for number in range(count):  # noqa: UP028  # Ray sends into it
+            yield number
+
+
+class Looped:
+    """Gives items, one after the other."""
+
+    async def items(self, count: int) -> AsyncIterator[int]:
+        """By an async one."""
+        for number in range(count):
+            yield number
+
+
+async def _rates(
+    read: Callable[[int], Awaitable[int]], count: int, times: int
+) -> list[float]:
+    """Items a second, each time; the first, shorter time is left out."""
+    rates: list[float] = []
+    for size in (count // 10, *[count] * times):
+        begun = time.perf_counter()
+        found = await read(size)
+        rates.append(size / (time.perf_counter() - begun))
+        if found != size:
+            raise RuntimeError(f"{found} of {size} items came")
+    return rates[1:]
+
+
+def measure_actorlib(count: int, times: int) -> Figures:
+    """Items of a generator, read as they come."""
+    import actorlib
+
+    async def measured() -> Figures:
+        metrics: Figures = {}
+        async with actorlib.init():
+            for name, kind in (("sync", Plain), ("async", Looped)):
+                source: Any = actorlib.remote(kind).remote()
+
+                async def read(size: int, items: Any = source.items) -> int:
+                    last = -1
+                    async for ref in items.remote(size):
+                        last = await ref
+                    return last + 1
+
+                metrics[f"{name} rate"] = middle(await _rates(read, count, times))
+        return metrics
+
+    return actorlib.run(measured())
+
+
+def measure_ray(count: int, times: int) -> Figures:
+    """Items of a streaming generator, by ``ray.get`` or by ``await``."""
+    import ray
+
+    from benchmarks._ray import cluster
+
+    metrics: Figures = {}
+    with cluster():
+        for name, kind in (("sync", Plain), ("async", Looped)):
+            source: Any = ray.remote(num_cpus=0)(kind).remote()
+
+            async def got(size: int, items: Any = source.items) -> int:
+                return len([ray.get(ref) for ref in items.remote(size)])
+
+            async def awaited(size: int, items: Any = source.items) -> int:
+                return len([await ref async for ref in items.remote(size)])
+
+            both = [asyncio.run(_rates(read, count, times)) for read in (got, awaited)]
+            better = [max(pair) for pair in zip(*both, strict=True)]
+            metrics[f"{name} rate"] = middle(better)
+    return metrics
+
+
+def measure_xoscar(count: int, times: int) -> Figures:
+    """Items of a generator, each fetched when it is asked for."""
+    import uvloop
+    import xoscar
+
+    from benchmarks._xoscar import placed, pool_of
+
+    class Source(xoscar.StatelessActor):
+        @xoscar.generator
+        def items(self, count: int) -> Iterator[int]:
+            yield from range(count)
+
+        @xoscar.generator
+        async def looped(self, count: int) -> AsyncIterator[int]:
+            for number in range(count):
+                yield number
+
+    async def measured() -> Figures:
+        metrics: Figures = {}
+        async with pool_of(1) as address:
+            source = await placed(Source, address)
+            for name, method in (("sync", source.items), ("async", source.looped)):
+
+                async def read(size: int, items: Any = method) -> int:
+                    return len([item async for item in await items(size)])
+
+                metrics[f"{name} rate"] = middle(await _rates(read, count, times))
+        return metrics
+
+    return uvloop.run(measured())
+
+
+SUBJECTS: Final = {
+    "actorlib": measure_actorlib,
+    "ray": measure_ray,
+    "xoscar": measure_xoscar,
+}
+"""Who is measured, each in an interpreter of its own."""
+
+
 if __name__ == "__main__":
-    conduct(make_plan)
+    main(make_plan, SUBJECTS)

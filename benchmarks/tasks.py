@@ -6,7 +6,9 @@ windows of 1,000 that end in one ``asyncio.gather``.
 Run it with ``python -m benchmarks.tasks``.
 """
 
-from typing import Final
+import asyncio
+import time
+from typing import Any, Final
 
 from benchmarks._cases import (
     DASK,
@@ -15,12 +17,13 @@ from benchmarks._cases import (
     POOL,
     RAY,
     Case,
+    Job,
     Plan,
+    Scale,
     Target,
 )
-from benchmarks._command import Scale, conduct
-from benchmarks._jobs import Job
-from benchmarks._traffic import SECTIONS, UNITS, panels
+from benchmarks._subject import WINDOW, Figures, main, pipelined, round_trips
+from benchmarks._traffic import SECTIONS, UNITS, Traffic, awaited, panels
 
 _GOALS: Final = {
     "rate": (Target(bound=50_000), Target(bound=4.0, against=POOL)),
@@ -44,19 +47,19 @@ def make_plan(scale: Scale) -> Plan:
     # A round trip of it takes ten milliseconds, a window three seconds.
     slower = {"trips": trips // 6, "windows": 2, "workers": 2}
     jobs = [
-        Job(name=OURS, subject="tasks_actorlib", arguments=fast),
+        Job(name=OURS, subject="tasks.actorlib", arguments=fast),
         Job(
             name=FLOOR,
-            subject="calls_floor",
+            subject="calls.floor",
             arguments={**fast, "method": "blocking", "apart": True},
         ),
     ]
     jobs += [
-        Job(name=POOL, subject="calls_pool", arguments=slow, peer="stdlib"),
-        Job(name=RAY, subject="tasks_ray", arguments=slow, peer="ray"),
+        Job(name=POOL, subject="calls.pool", arguments=slow, peer="stdlib"),
+        Job(name=RAY, subject="tasks.ray", arguments=slow, peer="ray"),
         Job(
             name=DASK,
-            subject="tasks_distributed",
+            subject="tasks.distributed",
             arguments=slower,
             peer="distributed",
         ),
@@ -81,5 +84,68 @@ def make_plan(scale: Scale) -> Plan:
     )
 
 
+def echo(value: int) -> int:
+    """The value."""
+    return value
+
+
+def measure_actorlib(**told: Any) -> Figures:
+    """Calls of a remote function, one after another and in windows."""
+    import actorlib
+
+    traffic = Traffic(**told)
+
+    async def measured() -> Figures:
+        async with actorlib.init(num_cpus=traffic.workers, num_gpus=0):
+            return await awaited(actorlib.remote(echo).remote, traffic)
+
+    return actorlib.run(measured())
+
+
+def measure_ray(**told: Any) -> Figures:
+    """Calls of a remote function."""
+    import ray
+
+    from benchmarks._ray import calls, cluster
+
+    traffic = Traffic(**told)
+    with cluster(num_cpus=traffic.workers):
+        return calls(ray.remote(echo).remote, traffic)
+
+
+def measure_distributed(**told: Any) -> Figures:
+    """Calls of functions; windows by ``map`` and one ``gather``.
+
+    That is what dask advises for many small calls: one message with all of them.
+    """
+    from benchmarks._distributed import client_of
+
+    traffic = Traffic(**told)
+
+    async def measured() -> Figures:
+        trips: list[float] = []
+        windows: list[float] = []
+        async with client_of(traffic.workers) as client:
+            for value in range(traffic.trips):
+                begun = time.perf_counter()
+                await client.submit(echo, value, pure=False)
+                trips.append(time.perf_counter() - begun)
+            for _ in range(traffic.windows):
+                begun = time.perf_counter()
+                await client.gather(client.map(echo, range(WINDOW), pure=False))
+                windows.append(time.perf_counter() - begun)
+        return round_trips(trips) | pipelined(windows)
+
+    return asyncio.run(measured())
+
+
+SUBJECTS: Final = {
+    "actorlib": measure_actorlib,
+    "ray": measure_ray,
+    "distributed": measure_distributed,
+}
+"""Who is measured, each in an interpreter of its own."""
+
+
 if __name__ == "__main__":
-    conduct(make_plan)
+    main(make_plan, SUBJECTS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks._cases import FLOOR, OURS, RAY, Case, Plan, Target, Unit
+from benchmarks._cases import FLOOR, OURS, RAY, Case, Job, Plan, Target, Unit
 from benchmarks._figures import (
     ahead,
     describe,
@@ -14,7 +14,7 @@ from benchmarks._figures import (
     spread,
     verdict,
 )
-from benchmarks._jobs import Job, Samples, in_rounds
+from benchmarks._jobs import Samples, in_rounds
 from benchmarks._markdown import targets_of
 from benchmarks._run import Outcome
 from benchmarks._table import text_of

@@ -34,10 +34,11 @@ def test_measure_of_a_subject_gives_its_figures() -> None:
     figures = answer_of(
         """
         import json
-        from benchmarks._jobs import Job, measure
+        from benchmarks._cases import Job
+        from benchmarks._jobs import measure
 
         told = {"size": 2, "waves": 1, "method": "2"}
-        found = measure(Job(name="n", subject="placement_spawn", arguments=told))
+        found = measure(Job(name="n", subject="placement.spawn", arguments=told))
         print(json.dumps(sorted(found)))
         """
     )
@@ -49,7 +50,8 @@ def test_measure_of_a_subject_that_fails_or_never_ends_says_so() -> None:
     said = answer_of(
         """
         import json
-        from benchmarks._jobs import Job, JobError, measure
+        from benchmarks._cases import Job
+        from benchmarks._jobs import JobError, measure
 
         def said(job):
             try:
@@ -59,17 +61,19 @@ def test_measure_of_a_subject_that_fails_or_never_ends_says_so() -> None:
 
         told = {"sizes": [1], "trips": 1, "volume": 1}
         print(json.dumps([
-            said(Job(name="n", subject="nobody")),
-            said(Job(name="n", subject="_report")),
-            said(Job(name="n", subject="placement_spawn", limit=0)),
+            said(Job(name="n", subject="nobody.ray")),
+            said(Job(name="n", subject="placement.nobody")),
+            said(Job(name="n", subject="_subject.any")),
+            said(Job(name="n", subject="placement.spawn", limit=0)),
         ]))
         """
     )
 
     assert isinstance(said, list)
-    failed, silent, slow = said
+    failed, strange, silent, slow = said
     assert failed.startswith("exit code 1: ")
-    assert "No module named benchmarks.subjects.nobody" in failed
+    assert "No module named benchmarks.nobody" in failed
+    assert "nobody is called 'nobody'; there are actorlib" in strange
     assert silent == "it printed no figures: ''"
     assert slow == "not done after 0 s"
 

@@ -11,11 +11,21 @@ from pathlib import Path
 import pytest
 
 import benchmarks
-from benchmarks._cases import FLOOR, OURS, POOL, RAY, Case, Panel, Plan, Unit
-from benchmarks._command import Scale, conduct_all, parser
-from benchmarks._jobs import Job
+from benchmarks._cases import (
+    FLOOR,
+    OURS,
+    POOL,
+    RAY,
+    Case,
+    Job,
+    Panel,
+    Plan,
+    Scale,
+    Unit,
+)
+from benchmarks._command import conduct_all, parser
 from benchmarks._peers import COLUMNS_OF, asked, peers_of
-from benchmarks.subjects._report import at_once
+from benchmarks._subject import at_once
 
 FOLDER = Path(benchmarks.__file__).parent
 QUESTIONS = sorted(
@@ -64,7 +74,8 @@ def test_plan_of_a_question_names_what_there_is(
     assert len(set(names)) == len(names)
     assert {cell.rpartition("/")[0] for cell in (*cells, *drawn)} <= set(names)
     for job in plan.jobs:
-        assert (FOLDER / "subjects" / f"{job.subject}.py").is_file()
+        asked, _, subject = job.subject.partition(".")
+        assert subject in import_module(f"benchmarks.{asked}").SUBJECTS
         assert job.peer in {"", *COLUMNS_OF}
 
 

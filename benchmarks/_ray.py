@@ -6,15 +6,14 @@ is kept. The dashboard is off, as is the copying of workers' output: both cost.
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import ray
 
-from benchmarks.subjects._calls import awaited
-from benchmarks.subjects._report import WINDOW, Traffic, pipelined, round_trips
+from benchmarks._subject import Figures
+from benchmarks._traffic import Traffic, awaited, got
 
 
 @contextmanager
@@ -27,26 +26,14 @@ def cluster(**options: Any) -> Generator[None]:
         ray.shutdown()
 
 
-def calls(call: Callable[[int], Any], traffic: Traffic) -> dict[str, float]:
+def calls(call: Callable[[int], Any], traffic: Traffic) -> Figures:
     """The figures of calls, by ``ray.get`` or by ``await``."""
-    return better(_got(call, traffic), asyncio.run(awaited(call, traffic)))
+    return better(
+        got(call, ray.get, ray.get, traffic), asyncio.run(awaited(call, traffic))
+    )
 
 
-def better(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
+def better(one: Mapping[str, float], other: Mapping[str, float]) -> Figures:
     """Of each figure the better one: of rates the higher, of times the lower."""
     choose = {"rate": max}
     return {name: choose.get(name, min)(one[name], other[name]) for name in one}
-
-
-def _got(call: Callable[[int], Any], traffic: Traffic) -> dict[str, float]:
-    trips: list[float] = []
-    for value in range(traffic.trips):
-        begun = time.perf_counter()
-        ray.get(call(value))
-        trips.append(time.perf_counter() - begun)
-    windows: list[float] = []
-    for _ in range(traffic.windows):
-        begun = time.perf_counter()
-        ray.get([call(value) for value in range(WINDOW)])
-        windows.append(time.perf_counter() - begun)
-    return round_trips(trips) | pipelined(windows)

@@ -1,4 +1,4 @@
-"""A bare fork server: ``bare_template.py CONTROL ANSWERS PRELOADS IMPORTS``.
+"""A bare fork server: ``_bare_template.py CONTROL ANSWERS PRELOADS IMPORTS``.
 
 For each number N on CONTROL it forks N children; each writes one byte on ANSWERS and
 stays. Their process ids go back on CONTROL. A 0 ends the children and is answered with

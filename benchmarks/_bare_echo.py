@@ -1,4 +1,4 @@
-"""The far end of the floor of calls: ``bare_echo.py SOCKET uvloop|blocking``.
+"""The far end of the floor of calls: ``_bare_echo.py SOCKET uvloop|blocking``.
 
 It gives back every msgpack frame of what it reads, in one write.
 """
