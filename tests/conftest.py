@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 import pytest_asyncio
-from helpers.actors import LENT, Stop, running, shared
+from helpers.actors import IN_MEMORY, LENT, Stop, running, shared
+from helpers.jumping_loop import JumpingLoop
 from helpers.machines import Pretend, pretender
 from helpers.on_ray import Addresses, cluster, shared_on_ray
 from hypothesis import settings
@@ -60,10 +61,37 @@ if uvloop is not None:
 def pytest_asyncio_loop_factories(
     item: pytest.Function,
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Which loops an async test runs on: asyncio's, or all for ``on_both_loops``."""
+    """Which loops an async test runs on: asyncio's, or all for ``on_both_loops``.
+
+    One of the mark ``memory`` runs on a loop that jumps over idle time, and the workers
+    of its runtimes are in memory.
+    """
+    if is_in_memory(item):
+        jumping = {"memory": JumpingLoop}
+        if uvloop is None or "on_both_loops" not in item.fixturenames:
+            return jumping
+        return {**jumping, "uvloop": _new_uvloop}
     if "on_both_loops" in item.fixturenames:
         return LOOPS
     return {"asyncio": LOOPS["asyncio"]}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Says where the workers of the next test are."""
+    IN_MEMORY[0] = is_in_memory(item)
+
+
+def _new_uvloop() -> asyncio.AbstractEventLoop:
+    """As uvloop's own: another loop of a module, on which no workers are processes."""
+    return uvloop.new_event_loop()
+
+
+def is_in_memory(item: pytest.Item) -> bool:
+    """Whether the workers of a test are in memory: it or its module says so."""
+    if any(marker.name == "process" for marker in item.own_markers):
+        return False
+    return item.get_closest_marker("memory") is not None
 
 
 def pytest_collection_finish() -> None:

@@ -24,7 +24,7 @@ import actorlib
 from actorlib.exceptions import ActorDiedError, TaskCancelledError, TaskError
 
 pytestmark = [
-    pytest.mark.process,
+    pytest.mark.memory,
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.usefixtures("on_both_loops", "same_loop_in_workers", "runtime"),
 ]
@@ -177,6 +177,7 @@ async def test_a_blocked_plain_method_does_not_block_async_ones() -> None:
     assert await blocked == "blocked"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("is_mixed", [False, True], ids=["serial", "mixed"])
 async def test_ord_025_constructor_and_plain_methods_share_one_thread(
     *, is_mixed: bool
@@ -282,6 +283,7 @@ async def test_arrays_are_equal_after_the_trip() -> None:
     assert np.array_equal(back["a"], mixed["a"])
 
 
+@pytest.mark.process
 async def test_an_array_that_came_back_may_be_written_to_if_it_is_small() -> None:
     echo = Echo.remote()
     small = await echo.echo.remote(np.zeros(10_000))

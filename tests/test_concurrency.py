@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from actorlib._core.runtime_options import RuntimeKeywords
 
 pytestmark = [
-    pytest.mark.process,
+    pytest.mark.memory,
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.usefixtures("on_both_loops", "same_loop_in_workers", "runtime"),
 ]
@@ -151,6 +151,7 @@ async def test_ord_004_one_more_than_the_limit_waits(stop: Stop) -> None:
     assert await asyncio.gather(*refs) == [0, 1, 2]
 
 
+@pytest.mark.process
 async def test_threads_are_made_when_they_are_needed_and_kept() -> None:
     # No more than two: the first may not have laid its call down when the next come.
     meeting = threaded(2, Meeting, 2)
@@ -183,6 +184,7 @@ async def test_ord_006_every_call_runs_once() -> None:
     assert sorted(numbers) == list(range(1, 3001))
 
 
+@pytest.mark.process
 async def test_ord_025_a_plain_actor_is_on_one_thread() -> None:
     for options in ({}, {"max_concurrency": 1}, {"max_concurrency": 0}):
         meeting = actorlib.remote(num_cpus=0, **options)(Meeting).remote(1)
@@ -938,6 +940,7 @@ async def test_ord_016_errors_and_cancellations_arrive_in_it() -> None:
     assert isinstance(error, TaskCancelledError)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("size", [1, 2])
 async def test_ord_016_in_an_actor(size: int) -> None:
     def collect(echo: Any) -> list[int]:

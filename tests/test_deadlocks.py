@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
 
 pytestmark = [
-    pytest.mark.process,
+    pytest.mark.memory,
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.usefixtures("on_both_loops", "same_loop_in_workers", "runtime"),
 ]
@@ -275,6 +275,7 @@ def _wait_a_moment(gate: ActorHandle[Any]) -> None:
     actorlib.get(gate.wait.remote("never"), timeout=0.3)
 
 
+@pytest.mark.process
 async def test_wait_when_a_signal_s_handler_ends_it_then_it_closes_no_circle() -> None:
     node, gate, other = SERIAL.remote(), Gate.remote(), SERIAL.remote()
 

@@ -27,6 +27,7 @@ from helpers.actors import (
     end_of,
     running,
     shared,
+    shared_in_memory,
 )
 from helpers.calls import raised
 from helpers.on_ray import FROM_AFAR, ON_RAY, shared_on_ray
@@ -68,14 +69,19 @@ LOGS = pytest.mark.parametrize(
 )
 
 
-@pytest.fixture(scope="module", params=["local", "inline", ON_RAY, FROM_AFAR])
+@pytest.fixture(scope="module", params=["local", "memory", "inline", ON_RAY, FROM_AFAR])
 def way(request: pytest.FixtureRequest) -> str:
-    """An engine; of that on Ray, the fixture with the address."""
+    """An engine; of that on Ray, the fixture with the address.
+
+    What other tests have for processes in memory is to be like those, so it is here.
+    """
     return cast("str", request.param)
 
 
 @pytest.fixture(scope="module")
 def engine(way: str) -> Engine:
+    if way == "memory":
+        return "local"
     return "ray" if way.startswith("ray") else cast("Engine", way)
 
 
@@ -85,6 +91,10 @@ async def lend(
 ) -> AsyncIterator[Lend]:
     if engine == "ray":
         async with shared_on_ray(request.getfixturevalue(way)) as lend:
+            yield lend
+        return
+    if way == "memory":
+        async with shared_in_memory(num_gpus=2) as lend:
             yield lend
         return
     async with shared(engine=engine, num_gpus=2) as lend:

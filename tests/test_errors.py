@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from actorlib import Runtime
 
 pytestmark = [
-    pytest.mark.process,
+    pytest.mark.memory,
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.usefixtures("runtime"),
 ]
@@ -867,6 +867,7 @@ async def test_an_exception_that_cannot_be_sent_arrives_as_its_text(
     assert await caller.run.remote(lambda: 1) == 1
 
 
+@pytest.mark.process
 async def test_an_exception_that_cannot_be_loaded_here_arrives_as_its_text(
     caller: Any,
 ) -> None:
@@ -887,6 +888,7 @@ async def test_an_exception_that_cannot_be_loaded_here_arrives_as_its_text(
     assert await caller.run.remote(lambda: 1) == 1
 
 
+@pytest.mark.process
 async def test_err_016_a_result_whose_module_is_missing_here(caller: Any) -> None:
     def function() -> Any:
         import types  # noqa: PLC0415
@@ -917,6 +919,7 @@ def _found(module: str, name: str) -> Any:
     return getattr(importlib.import_module(module), name)()
 
 
+@pytest.mark.process
 async def test_err_016_an_argument_whose_module_is_missing_there(
     lost_module: Any,
 ) -> None:
@@ -928,6 +931,7 @@ async def test_err_016_an_argument_whose_module_is_missing_there(
         assert await actor.run.remote(lambda: 1) == 1
 
 
+@pytest.mark.process
 async def test_err_016_a_class_whose_module_is_missing_there(lost_module: Any) -> None:
     lost = lost_module.Actor.remote()
     for ref in (lost, lost.ping.remote()):
@@ -937,6 +941,7 @@ async def test_err_016_a_class_whose_module_is_missing_there(lost_module: Any) -
         assert "lost_module" in str(error)
 
 
+@pytest.mark.process
 async def test_err_016_a_constructor_s_argument_whose_module_is_missing(
     lost_module: Any,
 ) -> None:

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 import pytest_asyncio
-from helpers.actors import AsyncCaller, Caller, Counter, Gate, Stop, shared
+from helpers.actors import (
+    AsyncCaller,
+    Caller,
+    Counter,
+    Gate,
+    Stop,
+    shared,
+    shared_in_memory,
+)
 from helpers.calls import raised
 from helpers.functions import add, crew, fail, halt
 from helpers.streams import all_of
@@ -40,7 +48,7 @@ if TYPE_CHECKING:
     from actorlib import PlacementGroup, Runtime
 
     Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
-    Engine = Literal["local", "inline"]
+    Engine = Literal["local", "memory", "inline"]
 
 pytestmark = [
     pytest.mark.process,
@@ -56,13 +64,17 @@ NEVER = 60.0
 request_id = actorlib.propagate(ContextVar[str]("function_request_id"))
 
 
-@pytest.fixture(scope="module", params=["local", "inline"])
+@pytest.fixture(scope="module", params=["local", "memory", "inline"])
 def engine(request: pytest.FixtureRequest) -> Engine:
     return cast("Engine", request.param)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def lend(engine: Engine) -> AsyncIterator[Lend]:
+    if engine == "memory":
+        async with shared_in_memory(num_cpus=2, num_gpus=2) as lend:
+            yield lend
+        return
     async with shared(engine=engine, num_cpus=2, num_gpus=2) as lend:
         yield lend
 
@@ -591,7 +603,7 @@ async def test_group_when_it_is_removed_then_its_calls_fail(
     await stop.reached()
     gone = asyncio.ensure_future(removed(group))
     await asyncio.sleep(0)
-    if engine == "inline":  # a thread is told, and has to end by itself
+    if engine != "local":  # a thread is told, and has to end by itself
         stop.release()
     for ref in (runs, waits):
         assert type(await raised(ref)) is TaskPlacementGroupRemoved

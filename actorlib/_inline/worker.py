@@ -127,13 +127,25 @@ class InlineWorker:
         start = read_start(pipe.receive()[0])
         self._crew = start.crew
         try:
-            _serve(start, pipe)
+            serve(start, pipe, async_client.new_loop)
         except OSError:
             if self._patience is None:
                 raise  # else it was killed, and what it had to say is not wanted
 
 
-def _serve(start: Start, pipe: Pipe) -> None:
+def serve(
+    start: Start, pipe: Pipe, new_loop: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    """Lives the life of a worker on this thread.
+
+    Args:
+        start: What it was told first.
+        pipe: Its end of the pipe.
+        new_loop: Makes the loop of an actor that needs one.
+
+    Raises:
+        BaseException: What ended it; EOFError if that was the owner's end.
+    """
     if start.config.runs_functions:
         task_executor.serve(start, pipe)
         return
@@ -142,7 +154,7 @@ def _serve(start: Start, pipe: Pipe) -> None:
             start, pipe
         )
         return
-    loop = async_client.new_loop()
+    loop = new_loop()
     try:
         async_executor.serve(start, pipe, loop)
     finally:

@@ -10,7 +10,15 @@ import asyncio
 import gc
 import os
 import socket
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+)
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast, final
 
 import actorlib
@@ -19,7 +27,7 @@ from actorlib._core.engine import find_engine, set_engine
 from actorlib._core.ids import ActorId
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Generator
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 
     from actorlib import ActorHandle, ActorInfo, Runtime
     from actorlib._core.runtime_options import RuntimeKeywords
@@ -30,6 +38,9 @@ LIMIT = 20.0
 LENT: list[LocalEngine] = []
 """The engines of runtimes that are lent to many tests: what they open is theirs."""
 
+IN_MEMORY = [False]
+"""Whether the workers of the test that runs are in memory; see its mark."""
+
 
 @asynccontextmanager
 async def running(**options: Unpack[RuntimeKeywords]) -> AsyncGenerator[Runtime]:
@@ -38,7 +49,7 @@ async def running(**options: Unpack[RuntimeKeywords]) -> AsyncGenerator[Runtime]
     Args:
         **options: As for ``init()``; four CPUs and no GPU unless they say otherwise.
     """
-    with limited():
+    with limited(), _workers(options):
         async with _known(options) as runtime:
             yield runtime
 
@@ -57,7 +68,10 @@ async def shared(
     Yields:
         What lends the runtime to one test.
     """
-    async with _known(options) as runtime:  # for longer than one test may take
+    # For longer than one test may take.
+    async with AsyncExitStack() as stack:
+        settled = stack.enter_context(_workers(options))
+        runtime = await stack.enter_async_context(_known(options))
         engine = cast("LocalEngine", find_engine())
         set_engine(None)
         LENT.append(engine)
@@ -75,6 +89,7 @@ async def shared(
                     await asyncio.sleep(0)
                     if runtime.snapshot().actors:
                         gc.collect()  # a caught error keeps handles in a cycle
+                    await settled()
                     set_engine(None)
 
         try:
@@ -84,6 +99,36 @@ async def shared(
             shown = memory._shown
             LENT.remove(engine)
             assert not shown, f"segments of workers that are gone are left: {shown}"
+
+
+@asynccontextmanager
+async def shared_in_memory(
+    **options: Unpack[RuntimeKeywords],
+) -> AsyncGenerator[Callable[[], AbstractAsyncContextManager[Runtime]]]:
+    """As ``shared``, with workers in memory on whatever loop."""
+    before, IN_MEMORY[0] = IN_MEMORY[0], True
+    try:
+        async with shared(**options) as lend:
+            yield lend
+    finally:
+        IN_MEMORY[0] = before
+
+
+def _workers(
+    options: RuntimeKeywords,
+) -> AbstractContextManager[Callable[[], Awaitable[None]]]:
+    """Workers as the test wants them: processes, or in memory.
+
+    Returns:
+        Around a runtime; gives what waits until nothing is left of those that ended.
+    """
+    if not IN_MEMORY[0] or "engine" in options:
+        return nullcontext(partial(asyncio.sleep, 0))
+    from helpers.memory_launcher import memory_workers  # noqa: PLC0415  # not in workers
+
+    options["engine"] = "inline"
+    options["object_store_memory"] = 0  # there are no processes to share it
+    return memory_workers()
 
 
 def _known(options: RuntimeKeywords) -> Runtime:

@@ -1,0 +1,263 @@
+"""Workers without processes: the real ones, each at the other end of a pipe in memory.
+
+What decides and what serves are those of actorlib on both sides; only the kernel is
+played, so a worker starts in a fraction of a millisecond. It has a number as a process
+has one, ``os.getpid()`` says it, ``os.kill()`` ends it as that signal does,
+``os._exit()`` is its end, and nothing waits for its threads.
+
+What it is not: nothing of it is its own but its threads. So variables, directories,
+output, descriptors, the memory that processes share and the links between them, signal
+handlers, and what is left of a process that is killed while it works are to be tested
+with processes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import signal
+import socket
+import threading
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, NoReturn, final
+
+import pytest
+
+from actorlib._core.engine import take_slot
+from actorlib._inline import launcher as inline
+from actorlib._inline.worker import serve
+from actorlib._processes.launcher import ProcessExit
+from actorlib._wire.blocking_channel import Pipe
+from actorlib._worker import async_client
+from actorlib._worker.__main__ import ended
+from actorlib._worker.startup import ExecutorThreads, read_start
+from helpers.jumping_loop import JumpingLoop, leave_alone
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Generator
+
+    from actorlib._core.runtime_options import RuntimeOptions
+    from actorlib._worker.startup import Start
+
+_FIRST_PID = 1 << 24
+"""No process has such a number: the kernel's end at 2**22."""
+_PATIENCE = 1.0
+"""Seconds that a thread of an ended worker is waited for, if the user's code has it."""
+_HARMLESS = {0, signal.SIGURG, signal.SIGUSR1, signal.SIGUSR2}
+_pids = itertools.count(_FIRST_PID)
+_living: dict[int, MemoryWorker] = {}
+_unwinding: list[MemoryWorker] = []
+_here: ContextVar[MemoryWorker | None] = ContextVar("worker", default=None)
+_getpid, _kill, _exit = os.getpid, os.kill, os._exit  # what is played
+
+
+class Killed(BaseException):
+    """Unwinds a thread whose process would be no more."""
+
+
+@final
+class MemoryWorker:
+    """A worker of threads; see WorkerProcess.
+
+    Args:
+        name: What debuggers call it.
+        loop: The owner's loop.
+
+    Attributes:
+        start: What it was told first, once it was.
+    """
+
+    def __init__(self, name: str, loop: asyncio.AbstractEventLoop) -> None:
+        self.pid = next(_pids)
+        self.exited: asyncio.Future[ProcessExit] = loop.create_future()
+        self.sock, self._theirs = socket.socketpair()
+        self.start: Start | None = None
+        self._loop = loop
+        self._crew = ExecutorThreads()
+        self._how: ProcessExit | None = None
+        self._thread = threading.Thread(target=self._live, name=name, daemon=True)
+        _living[self.pid] = self
+        self._thread.start()
+
+    # WorkerProcess.
+
+    def kill(self) -> None:
+        """Ends it at once."""
+        self.end(ProcessExit(signal=signal.SIGKILL))
+
+    def rename(self, name: str) -> None:
+        """Nothing: what it prints stands for itself."""
+
+    def log_tail(self) -> str:
+        """Nothing: what it prints is printed by this process."""
+        return ""
+
+    # For the test, and for what plays the kernel.
+
+    def end(self, how: ProcessExit) -> None:
+        """Ends it as a process ends, from any thread; harmless if it has ended."""
+        if self._how is not None:
+            return
+        self._how = how
+        with suppress(OSError):
+            self._theirs.shutdown(socket.SHUT_RDWR)
+        with suppress(RuntimeError):  # the owner's loop is closed
+            self._loop.call_soon_threadsafe(self._over)
+
+    def threads(self) -> list[threading.Thread]:
+        """Its threads."""
+        return [self._thread, *self._crew._threads]
+
+    def close(self) -> None:
+        """Closes its end of the pipe."""
+        self._theirs.close()
+
+    def forsake(self) -> None:
+        """In a fork: closes its copies of the pipe."""
+        self._theirs.close()
+        self.sock.close()
+
+    def _over(self) -> None:
+        if _living.pop(self.pid, None) is not None:
+            _unwinding.append(self)
+        leave_alone(self.threads())
+        if not self.exited.done():
+            assert self._how is not None
+            self.exited.set_result(self._how)
+
+    # On its own thread.
+
+    def _live(self) -> None:
+        take_slot()
+        _here.set(self)
+        code = ended(self._serve)
+        self.close()
+        self.end(ProcessExit(code=code))
+
+    def _serve(self) -> None:
+        pipe = Pipe(self._theirs)
+        told = read_start(pipe.receive()[0])
+        self.start = told
+        self._crew = told.crew
+        # There are no signals for it, and no directory of its own.
+        config = replace(told.config, is_inline=True, directory=None)
+        try:
+            serve(replace(told, config=config), pipe, self._new_loop)
+        except (OSError, Killed):
+            if self._how is None:
+                raise
+
+    def _new_loop(self) -> asyncio.AbstractEventLoop:
+        if isinstance(self._loop, JumpingLoop):
+            return JumpingLoop(is_of_test=False)
+        return async_client.new_loop()
+
+
+@final
+class MemoryLauncher:
+    """Starts such workers; see Launcher.
+
+    Args:
+        loop: The owner's loop.
+        options: How the runtime behaves.
+
+    Attributes:
+        workers: Those that were started, in order.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, options: RuntimeOptions
+    ) -> None:
+        del options
+        self.environment: dict[str, str | None] = {}
+        self.workers: list[MemoryWorker] = []
+        self._loop = loop
+
+    async def start(self) -> None:
+        """Nothing has to be made ready; see Launcher."""
+
+    def launch(self, name: str, *, has_devices: bool) -> MemoryWorker:
+        """Starts a worker; see Launcher."""
+        del has_devices
+        worker = MemoryWorker(name, self._loop)
+        self.workers.append(worker)
+        return worker
+
+    def forsake(self) -> None:
+        """In a fork, which has none of the threads; see Launcher."""
+        for worker in self.workers:
+            worker.forsake()
+
+    def abandon(self) -> Callable[[], None]:
+        """Ends them all; see Launcher."""
+        for worker in self.workers:
+            worker.kill()
+        return lambda: None
+
+    async def aclose(self) -> None:
+        """Ends them all, and waits for threads that can end; see Launcher."""
+        for worker in self.workers:
+            worker.kill()
+        if self.workers:
+            await asyncio.wait({worker.exited for worker in self.workers})
+        await nothing_unwinds()
+
+
+async def nothing_unwinds() -> None:
+    """Waits for the threads of workers that have ended."""
+    if _unwinding:
+        gone, _unwinding[:] = list(_unwinding), []
+        await asyncio.to_thread(_join, gone)
+
+
+def _join(workers: list[MemoryWorker]) -> None:
+    for worker in workers:
+        for thread in worker.threads():
+            thread.join(_PATIENCE)
+        worker.close()
+
+
+@contextmanager
+def memory_workers() -> Generator[Callable[[], Awaitable[None]]]:
+    """Has the engine ``inline`` start such workers, and plays the kernel for them.
+
+    Yields:
+        ``nothing_unwinds``.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(inline, "InlineLauncher", MemoryLauncher)
+        patch.setattr(os, "getpid", _pid_here)
+        patch.setattr(os, "kill", _kill_here)
+        patch.setattr(os, "_exit", _exit_here)
+        yield nothing_unwinds
+
+
+def _pid_here() -> int:
+    worker = _here.get()
+    return _getpid() if worker is None else worker.pid
+
+
+def _kill_here(pid: int, number: int) -> None:
+    if pid < _FIRST_PID:
+        assert pid != _getpid() or number == 0, "this would end the test's process"
+        _kill(pid, number)
+        return
+    worker = _living.get(pid)
+    if worker is None:
+        raise ProcessLookupError(pid)
+    if number in _HARMLESS:
+        return
+    worker.end(ProcessExit(signal=number))
+    if worker is _here.get():
+        raise Killed
+
+
+def _exit_here(code: int) -> NoReturn:
+    worker = _here.get()
+    if worker is None:
+        _exit(code)
+    worker.end(ProcessExit(code=code))
+    raise Killed
