@@ -212,7 +212,7 @@ def own_blocks(_: object = None) -> int:
     """The bytes in blocks of this worker that are not free."""
     store = cast("Any", find_engine()).memory._store
     with store._lock:
-        store._note()
+        store._apply_notes()
     return sum(segment.blocks.used for segment in store._segments.values())
 
 
@@ -364,7 +364,7 @@ async def test_readers_and_makers_that_are_killed_leave_nothing(
     assert await state() == before
     assert stores()._orphaned == set()
     assert stores()._held == {}
-    shown = {name[:8] for name in stores().memory._shown}
+    shown = {name[:8] for name in stores().memory._foreign}
     assert shown <= stores()._makers.keys()  # the keeper's, which lives
 
 

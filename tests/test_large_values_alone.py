@@ -27,7 +27,7 @@ def used_here() -> int:
     """The bytes in blocks of this worker that are not free."""
     store = cast("Any", find_engine()).memory._store
     with store._lock:
-        store._note()
+        store._apply_notes()
     return sum(segment.blocks.used for segment in store._segments.values())
 
 
@@ -175,7 +175,7 @@ async def test_obj_021_what_cannot_be_shown_goes_through_the_pipe(
 
         assert in_blocks() == 0
         assert stores()._held == {}
-        assert stores().memory._shown == {}
+        assert stores().memory._foreign == {}
         for echo in echos:
             theirs = await echo.__ray_call__.remote(lambda _: used_here())
             assert theirs == 0
@@ -218,7 +218,7 @@ async def test_many_actors_exchange_arrays_and_leave_no_descriptor() -> None:
 
         assert descriptors() <= before
         assert in_blocks() == 0
-        assert stores().memory._shown == {}
+        assert stores().memory._foreign == {}
 
 
 # Descriptors.

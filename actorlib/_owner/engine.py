@@ -210,7 +210,7 @@ class LocalEngine(ABC):
         )
         self.memory = self.lives.stores.memory
         segments = prefix_of_kind(process, BLOCK_KIND)
-        self.memory.belong(segments, self, is_counted=True)
+        self.memory.bind_to(segments, self, is_counted=True)
         self.lives.objects.engine = self
         self._living = self.lives.by_id  # at hand for every call
         self._grace = options.grace

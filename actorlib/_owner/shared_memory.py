@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from actorlib._core.ids import PREFIX_SIZE
 from actorlib._core.snapshot import ObjectStoreInfo
-from actorlib._shm.memory import Memory, Settings
-from actorlib._shm.payload import NAME
-from actorlib._shm.segments import Budget
+from actorlib._shm.memory import SharedMemory, SharingOptions
+from actorlib._shm.payload import SEGMENT_NAME_SIZE
+from actorlib._shm.segments import MemoryBudget
 from actorlib._wire.fd_passing import SegmentSharing
 from actorlib.exceptions import ProtocolError
 
@@ -40,13 +40,13 @@ class Stores:
         memory: The owner's.
     """
 
-    def __init__(self, limit: int, settings: Settings) -> None:
-        self.memory = Memory()
+    def __init__(self, limit: int, settings: SharingOptions) -> None:
+        self.memory = SharedMemory()
         self.memory.settings = settings
         self._sizes = self.memory.sizes = {}
         self._live: dict[bytes, int] = {}
         if limit:
-            self.memory.budget = Budget(limit)
+            self.memory.budget = MemoryBudget(limit)
         self._makers: dict[bytes, Session] = {}
         self._slots: dict[bytes, int] = {}
         self._free_slots: list[int] = []
@@ -83,12 +83,12 @@ class Stores:
             return
         if self._free_slots:
             slot = heapq.heappop(self._free_slots)
-        elif self._next_slot < Budget.SLOTS:
+        elif self._next_slot < MemoryBudget.SLOTS:
             slot, self._next_slot = self._next_slot, self._next_slot + 1
         else:
             return  # what this one sends, or is sent, goes through its pipe
         self._slots[prefix] = slot
-        self.memory.budget.admit(slot)
+        self.memory.budget.add_slot(slot)
         session.showing.begin(sock, slot)
 
     def showing(self, prefix: bytes) -> SegmentSharing:
@@ -102,18 +102,18 @@ class Stores:
     def mark(self, prefix: bytes) -> int:
         """The number that a process has written for when it is gone, or 0."""
         slot, budget = self._slots.get(prefix), self.memory.budget
-        return 0 if slot is None or budget is None else budget.mark(slot)
+        return 0 if slot is None or budget is None else budget.running_call(slot)
 
     def held(self, block: bytes) -> None:
         """Somebody holds a block that nobody held."""
         self._live[block] = self._sizes.pop(block, 0)
-        self._held[block[:NAME]] += 1
+        self._held[block[:SEGMENT_NAME_SIZE]] += 1
 
     def unheld(self, block: bytes) -> None:
         """Nobody holds a block any more."""
         self._live.pop(block, None)
         self._sizes.pop(block, None)
-        name = block[:NAME]
+        name = block[:SEGMENT_NAME_SIZE]
         self._held[name] -= 1
         if not self._held[name]:
             del self._held[name]
@@ -143,7 +143,7 @@ class Stores:
 
     def _forget(self, name: bytes) -> None:
         self._orphaned.discard(name)
-        self.memory.forget(name)
+        self.memory.forget_segment(name)
         for session in self._makers.values():
             if name in session.showing.known:
                 session.showing.known.discard(name)
@@ -158,11 +158,11 @@ class Stores:
             return
         slot = self._slots.pop(prefix, None)
         if slot is not None and self.memory.budget is not None:
-            self.memory.budget.clear(slot)
+            self.memory.budget.clear_slot(slot)
             heapq.heappush(self._free_slots, slot)
 
 
-def settings_of(options: RuntimeOptions) -> Settings:
+def settings_of(options: RuntimeOptions) -> SharingOptions:
     """How large values travel in a runtime."""
     spills = options.object_store_full == "spill"
-    return Settings(share_above=options.share_above, spills=spills)
+    return SharingOptions(share_above=options.share_above, spills=spills)

@@ -2,15 +2,14 @@
 
 In reading order:
 
-* ``allocator``: which bytes of a segment are whose: blocks are taken, given back, and
-  taken again.
-* ``payload``: A payload that lies in memory which its receiver has too.
-* ``mapping``: A mapping of a part of a file, made by hand.
-* ``fd_reserve``: A descriptor in reserve.
-* ``segments``: memory that processes share: anonymous files, handed from one to the
-  other.
-* ``views``: parts of mapped memory as views that say when the last one of them is gone.
-* ``store``: the memory that one process shares with others: it copies values in, others
-  read.
-* ``memory``: large values in shared memory: copied in once, and read where they lie.
+* ``payload``: payloads of frames: bytes, buffers, or a place in memory that both sides
+  have.
+* ``allocator``: allocates blocks in a segment, first fit, and frees them.
+* ``mapping``: maps parts of files, without a descriptor for each.
+* ``views``: views of mapped memory, read-only ones and private copies.
+* ``segments``: segments of shared memory: anonymous files, handed from one process to
+  another; and the budget that all of them share.
+* ``store``: the segments of one process, and the blocks allocated in them.
+* ``fd_reserve``: a descriptor in reserve, for when a process may open no more.
+* ``memory``: shares large values: copied in once, and read where they lie.
 """

@@ -1,8 +1,8 @@
-"""Which bytes of a segment are whose: blocks are taken, given back, and taken again.
+"""Allocates blocks in a segment, first fit, and frees them.
 
-The first gap that is wide enough is taken, so a block lies as low as it can. Low pages
-were touched before, and touching a page for the first time costs several times what
-copying into it costs afterwards.
+The first gap that is wide enough is allocated, so a block lies as low as it can. Low
+pages were touched before, and touching a page for the first time costs several times
+what copying into it costs afterwards.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ PAGE = 4096
 """Blocks begin and end at pages, so that no two share one."""
 
 
-class Blocks:
-    """The blocks of one segment.
+class BlockAllocator:
+    """Allocates the blocks of one segment.
 
     Args:
         size: Its bytes, a multiple of ``PAGE``.
@@ -31,10 +31,11 @@ class Blocks:
         self._gaps: list[tuple[int, int]] = [(0, size)]
 
     def __repr__(self) -> str:
-        return f"<Blocks {len(self._taken)} of {self.used} bytes, up to {self.top}>"
+        taken = f"{len(self._taken)} of {self.used} bytes"
+        return f"<BlockAllocator {taken}, up to {self.top}>"
 
     def __len__(self) -> int:
-        """How many blocks are taken."""
+        """The number of allocated blocks."""
         return len(self._taken)
 
     @property
@@ -43,8 +44,8 @@ class Blocks:
         start, nbytes = self._gaps[-1] if self._gaps else (self.size, 0)
         return start if start + nbytes == self.size else self.size
 
-    def take(self, nbytes: int) -> int | None:
-        """Takes a block; gives where it begins, or None if no gap is wide enough."""
+    def allocate(self, nbytes: int) -> int | None:
+        """Allocates a block; gives where it begins, or None if there is no gap."""
         nbytes = whole_pages(nbytes)
         for place, (start, gap) in enumerate(self._gaps):
             if gap < nbytes:
@@ -58,8 +59,8 @@ class Blocks:
             return start
         return None
 
-    def give_back(self, start: int) -> None:
-        """Gives a block back.
+    def free(self, start: int) -> None:
+        """Frees a block.
 
         Raises:
             LookupError: None begins there.

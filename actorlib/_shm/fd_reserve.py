@@ -1,4 +1,4 @@
-"""A descriptor in reserve."""
+"""Keeps a descriptor in reserve, for when a process may open no more of them."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ if TYPE_CHECKING:
 
 
 class FdReserve:
-    """A descriptor in reserve, for a process that may open no more of them.
+    """Keeps a descriptor in reserve, for a process that may open no more of them.
 
-    It is given up for as long as it takes to do something with another one.
+    It is closed for as long as it takes to do something with another one.
     """
 
     def __init__(self) -> None:
         self._fd = -1
 
     def reserve(self) -> None:
-        """Opens it, if it can be."""
+        """Opens the descriptor in reserve, if there can be one."""
         if self._fd < 0:
             with contextlib.suppress(OSError):
                 self._fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     @contextlib.contextmanager
-    def lent(self) -> Generator[None]:
-        """While one more can be opened, unless another thread is quicker."""
+    def freed(self) -> Generator[None]:
+        """Makes room for one more descriptor, unless another thread takes it."""
         self.close()
         try:
             yield
@@ -35,7 +35,7 @@ class FdReserve:
             self.reserve()
 
     def close(self) -> None:
-        """Gives it up."""
+        """Closes the descriptor in reserve."""
         if self._fd >= 0:
             os.close(self._fd)
         self._fd = -1

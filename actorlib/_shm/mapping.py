@@ -1,4 +1,4 @@
-"""A mapping of a part of a file, made by hand.
+"""Maps parts of files, without a descriptor for each.
 
 ``mmap.mmap`` keeps a descriptor of its own for each mapping, until Python 3.13. A
 process that is shown the memory of hundreds of others has none to waste, and one that
@@ -22,9 +22,9 @@ _libc.mmap.argtypes = [
 _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 
 READ = mmap.PROT_READ, mmap.MAP_SHARED
-"""What others write is seen, and nothing can be written."""
+"""Shared and read-only: what others write is seen."""
 COPY = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE
-"""What is written is copied first, and nobody else sees it."""
+"""Private: what is written is copied first, and nobody else sees it."""
 
 
 class Mapping:

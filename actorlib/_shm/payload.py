@@ -1,4 +1,4 @@
-"""A payload that lies in memory which its receiver has too."""
+"""Payloads of frames: bytes, buffers, or a place in memory that both sides have."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-ALIGNED = 64
-"""What the buffers of a payload begin at a multiple of."""
-NAME = 16
+ALIGNMENT = 64
+"""Buffers of a payload begin at multiples of this."""
+SEGMENT_NAME_SIZE = 16
 """The length of the name of a segment, which begins with who made it."""
-block_id = struct.Struct(f">{NAME}sQ")
-"""The name of a segment, and where a block begins in it."""
+BLOCK_ID_STRUCT = struct.Struct(f">{SEGMENT_NAME_SIZE}sQ")
+"""The id of a block: the name of its segment, and where it begins there."""
 
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
-Payload: TypeAlias = "bytes | list[Buffer] | Shared"
-"""What a frame carries: one piece, several that follow it, or where it lies."""
+Payload: TypeAlias = "bytes | list[Buffer] | SharedPayload"
+"""The payload of a frame: one piece, several that follow it, or where it lies."""
 
 
-class Store(Protocol):
-    """Where the payload lies."""
+class PayloadMemory(Protocol):
+    """The shared memory of a process, as a payload that lies in it needs it."""
 
-    def view(self, shared: Shared) -> memoryview:
+    def view(self, shared: SharedPayload) -> memoryview:
         """The memory that it lies in, read-only; it holds the block while it lives."""
         ...
 
-    def dropped(self, block: bytes) -> None:
-        """Nobody was ever told of a block."""
+    def drop(self, block: bytes) -> None:
+        """Gives a block back that no other process knows of."""
         ...
 
-    def may_show(self, name: bytes) -> bool:
+    def can_show_segment(self, name: bytes) -> bool:
         """Whether a segment can be shown to other processes from here."""
         ...
 
 
-class Shared:
-    """A payload that lies in a block.
+class SharedPayload:
+    """A payload that lies in a block of shared memory.
 
     Attributes:
         segment: The name of its segment.
@@ -52,7 +52,7 @@ class Shared:
 
     def __init__(
         self,
-        memory: Store,
+        memory: PayloadMemory,
         segment: bytes,
         start: int,
         sizes: tuple[int, ...],
@@ -68,28 +68,28 @@ class Shared:
 
     def __del__(self) -> None:
         if self.is_fresh:
-            self._memory.dropped(self.block)
+            self._memory.drop(self.block)
 
     def __repr__(self) -> str:
-        return f"<Shared {sum(self.sizes)} bytes at {self.start}>"
+        return f"<SharedPayload {sum(self.sizes)} bytes at {self.start}>"
 
     @property
     def block(self) -> bytes:
-        """The id of its block."""
-        return block_id.pack(self.segment, self.start)
+        """The id of the block that it lies in."""
+        return BLOCK_ID_STRUCT.pack(self.segment, self.start)
 
     @property
-    def may_travel(self) -> bool:
+    def is_forwardable(self) -> bool:
         """Whether others may be told where it lies, and not only what is in it."""
-        return self._memory.may_show(self.segment)
+        return self._memory.can_show_segment(self.segment)
 
-    def told(self) -> dict[str, Any]:
-        """What a frame says of it; from here on its receiver counts."""
+    def location(self) -> dict[str, Any]:
+        """Where it lies, for a frame; from here on the receiver counts as a holder."""
         self.is_fresh = False
         return {"segment": self.segment, "start": self.start, "sizes": self.sizes}
 
     def hold(self) -> None:
-        """Holds its block for as long as this is there."""
+        """Keeps its block from being freed for as long as this object lives."""
         self._whole = self._memory.view(self)
 
     def buffers(self) -> Sequence[memoryview]:
@@ -98,10 +98,10 @@ class Shared:
         views: list[memoryview] = []
         for size in self.sizes:
             views.append(whole[offset : offset + size])
-            offset += aligned(size)
+            offset += aligned_size(size)
         return views
 
 
-def aligned(nbytes: int) -> int:
+def aligned_size(nbytes: int) -> int:
     """The bytes that a buffer takes in a block: the next one begins aligned."""
-    return -(-nbytes // ALIGNED) * ALIGNED
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT

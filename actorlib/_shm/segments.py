@@ -1,4 +1,4 @@
-"""Memory that processes share: anonymous files, handed from one to the other.
+"""Segments of shared memory: anonymous files, handed from one process to another.
 
 A segment has no name, so there is nothing to unlink: the kernel frees it when the last
 process that has it is gone, however it went. It is not bounded by the size of /dev/shm
@@ -18,13 +18,13 @@ import mmap
 import os
 import sys
 
-from actorlib._shm.allocator import Blocks, whole_pages
+from actorlib._shm.allocator import BlockAllocator, whole_pages
 from actorlib._shm.mapping import READ, Mapping
-from actorlib._shm.payload import ALIGNED
-from actorlib._shm.views import Last, address_of, view
+from actorlib._shm.payload import ALIGNMENT
+from actorlib._shm.views import ViewToken, address_of, read_only_view
 from actorlib.exceptions import ProtocolError
 
-SPARSE = 1 << 30
+SEGMENT_SIZE = 1 << 30
 """The bytes of a segment, unless one value is larger."""
 _STEP = 1 << 20
 _POPULATE_WRITE = 23  # MADV_POPULATE_WRITE, Linux 5.14; mmap does not name it
@@ -42,7 +42,7 @@ _NONE_LEFT = (
 
 
 class Segment:
-    """A segment of this process: it writes, others read.
+    """A segment that this process made: it writes, others read.
 
     Args:
         name: What it is called by whoever it is shown to.
@@ -53,16 +53,16 @@ class Segment:
         size: The same, in whole pages.
         fd: Its descriptor.
         address: Where it is mapped.
-        blocks: Which bytes are whose.
+        blocks: Allocates in it.
         touched: The bytes, from its beginning, that have cost memory.
     """
 
     def __init__(self, name: bytes, nbytes: int) -> None:
         self.name = name
         self.size = whole_pages(nbytes)
-        self.blocks = Blocks(self.size)
+        self.blocks = BlockAllocator(self.size)
         self.touched = 0
-        self.fd = anonymous(self.size)
+        self.fd = anonymous_file(self.size)
         try:
             self._memory = mmap.mmap(self.fd, self.size)
         except BaseException:
@@ -102,26 +102,26 @@ class Segment:
             return False
         return True
 
-    def at(self, start: int, nbytes: int) -> memoryview:
-        """A part of it, to be written."""
+    def writable_part(self, start: int, nbytes: int) -> memoryview:
+        """A part of the segment, to be written."""
         return memoryview(self._memory)[start : start + nbytes]
 
-    def view(self, start: int, nbytes: int, last: Last) -> memoryview:
-        """A part of it, to be read; it stays mapped while that lives."""
-        return view(self._memory, self.address + start, nbytes, last, self)
+    def view(self, start: int, nbytes: int, last: ViewToken) -> memoryview:
+        """A part of the segment, to be read; it stays mapped while that lives."""
+        return read_only_view(self._memory, self.address + start, nbytes, last, self)
 
-    def prepare(self) -> bool:
-        """Does nothing: it is mapped; see Shown."""
+    def map(self) -> bool:
+        """Does nothing: a segment of this process is always mapped."""
         return True
 
     def close(self) -> None:
-        """Closes it here; views of it, and other processes, keep its memory."""
+        """Closes the descriptor; views, and other processes, keep the memory."""
         os.close(self.fd)
         self.fd = -1
 
 
-class Shown:
-    """A segment of another process, to be read; mapped when it first is.
+class ForeignSegment:
+    """A segment that another process made, to be read; mapped when it first is.
 
     Where there is no room for so many addresses (``ulimit -v``), what is looked at is
     copied out of the file instead.
@@ -150,12 +150,12 @@ class Shown:
         self._memory: Mapping | None = None
         self.address = 0
         is_known = fd < 0 or (os.fstat(fd).st_size >= size > 0)
-        if not is_known or (fd >= 0 and not keeps_its_size(fd, is_sure=is_sealed)):
+        if not is_known or (fd >= 0 and not is_size_sealed(fd, is_sure=is_sealed)):
             os.close(fd)
             raise ValueError(f"a file without {size} bytes that stay")
 
-    def prepare(self) -> bool:
-        """Maps it; False if this process may not have that much more of addresses."""
+    def map(self) -> bool:
+        """Maps the segment; False if there are no addresses left for so much."""
         if self._memory is None:
             try:
                 self._memory = Mapping(self.fd, 0, self.size, READ)
@@ -164,8 +164,8 @@ class Shown:
             self.address = self._memory.address
         return True
 
-    def view(self, start: int, nbytes: int, last: Last) -> memoryview:
-        """A part of it; it stays mapped while that lives.
+    def view(self, start: int, nbytes: int, last: ViewToken) -> memoryview:
+        """A part of the segment; it stays mapped while that lives.
 
         Raises:
             MemoryError: It is not mapped, and there is no room for a copy either.
@@ -174,21 +174,21 @@ class Shown:
         if self._memory is None:
             if self.fd < 0:
                 raise OSError(errno.EMFILE, _NONE_LEFT)
-            copy = memoryview(bytearray(nbytes + ALIGNED))
-            skipped = -address_of(copy) % ALIGNED
+            copy = memoryview(bytearray(nbytes + ALIGNMENT))
+            skipped = -address_of(copy) % ALIGNMENT
             _read(self.fd, start, copy[skipped : skipped + nbytes])
-            return view(copy, address_of(copy) + skipped, nbytes, last)
-        return view(self._memory, self.address + start, nbytes, last, self)
+            return read_only_view(copy, address_of(copy) + skipped, nbytes, last)
+        return read_only_view(self._memory, self.address + start, nbytes, last, self)
 
     def close(self) -> None:
-        """Closes it here; views of it keep its memory."""
+        """Closes the descriptor; views keep the memory."""
         if self.fd >= 0:
             os.close(self.fd)
         self.fd = -1
 
 
-class Budget:
-    """The bytes that all processes of a runtime may touch together.
+class MemoryBudget:
+    """Keeps what all processes of a runtime have touched together within a limit.
 
     Each process writes what it has touched in a slot of a file that all of them have,
     and then looks at all slots: who finds too much takes it back. So there is no lock,
@@ -206,30 +206,34 @@ class Budget:
     """
 
     SLOTS = 1 << 16
-    MARKS = SLOTS * _SLOT + _PAGE
-    """Where a second row of slots begins, in which workers say what they run."""
+    RUNNING_CALLS = SLOTS * _SLOT + _PAGE
+    """Where a second row of slots begins, in which workers note the calls they run."""
 
     def __init__(self, limit: int, slot: int = 0, fd: int | None = None) -> None:
         self.limit = limit
-        self.fd = anonymous(self.MARKS + self.SLOTS * _SLOT) if fd is None else fd
+        self.fd = (
+            anonymous_file(self.RUNNING_CALLS + self.SLOTS * _SLOT)
+            if fd is None
+            else fd
+        )
         self._slot = slot
         self._touched = 0
         self._admitted = 0
 
-    def marker(self) -> memoryview:
-        """One number of this process that outlives it; see ``mark``."""
+    def running_call_cell(self) -> memoryview:
+        """The slot of this process for the call it runs, which outlives the process."""
         place = self._slot * _SLOT
         page, inside = place // _PAGE * _PAGE, place % _PAGE
-        view = memoryview(mmap.mmap(self.fd, _PAGE, offset=self.MARKS + page))
+        view = memoryview(mmap.mmap(self.fd, _PAGE, offset=self.RUNNING_CALLS + page))
         return view[inside : inside + _SLOT].cast("Q")
 
-    def mark(self, slot: int) -> int:
-        """The number that the process of a slot has written."""
-        data = os.pread(self.fd, _SLOT, self.MARKS + slot * _SLOT)
+    def running_call(self, slot: int) -> int:
+        """The call that the process of a slot has noted last."""
+        data = os.pread(self.fd, _SLOT, self.RUNNING_CALLS + slot * _SLOT)
         return int.from_bytes(data, sys.byteorder)
 
-    def set(self, touched: int) -> bool:
-        """Says how much this process has touched, if that is within the limit.
+    def set_touched(self, touched: int) -> bool:
+        """Writes how much this process has touched, if that is within the limit.
 
         Returns:
             False if all processes together would have more than the limit: nothing
@@ -243,26 +247,26 @@ class Budget:
             return False
         return True
 
-    def admit(self, slot: int) -> None:
-        """Another process has a slot from now on; said by the owner alone."""
+    def add_slot(self, slot: int) -> None:
+        """Opens a slot for another process; only the owner does."""
         if slot > self._admitted:
             self._admitted = slot
-            self._say_last()
+            self._write_slot_count()
 
     def repair(self) -> None:
-        """Forgets what makes no sense; said by the owner alone.
+        """Forgets what makes no sense; only the owner does.
 
-        Every process says anew what it has touched when that changes.
+        Every process writes anew what it has touched when that changes.
         """
-        self._say_last()
+        self._write_slot_count()
         for slot, touched in enumerate(self._slots()):
             if touched > _POSSIBLE:
                 self._write(slot, 0)
 
-    def clear(self, slot: int) -> None:
-        """What the process of a slot has touched is gone."""
+    def clear_slot(self, slot: int) -> None:
+        """Empties the slot of a process whose memory is gone."""
         self._write(slot, 0)
-        os.pwrite(self.fd, bytes(_SLOT), self.MARKS + slot * _SLOT)
+        os.pwrite(self.fd, bytes(_SLOT), self.RUNNING_CALLS + slot * _SLOT)
 
     def used(self) -> int:
         """The bytes that all processes have touched.
@@ -300,15 +304,15 @@ class Budget:
         except ProtocolError:  # who cannot know how much there is takes nothing
             return False
 
-    def _say_last(self) -> None:
+    def _write_slot_count(self) -> None:
         os.pwrite(self.fd, self._admitted.to_bytes(_SLOT, sys.byteorder), 0)
 
     def _write(self, slot: int, touched: int) -> None:
         os.pwrite(self.fd, touched.to_bytes(_SLOT, sys.byteorder), (slot + 1) * _SLOT)
 
 
-def further(touched: int, end: int, size: int) -> int:
-    """Up to where a segment is touched when it has to reach an end: a bit further.
+def grown_size(touched: int, end: int, size: int) -> int:
+    """How far to touch a segment that has to reach an end: a bit further.
 
     So small values do not cost a system call each.
     """
@@ -316,8 +320,8 @@ def further(touched: int, end: int, size: int) -> int:
     return min(-(-max(end, ahead) // _STEP) * _STEP, size)
 
 
-def anonymous(nbytes: int) -> int:
-    """A file without a name, of so many bytes that cost nothing yet.
+def anonymous_file(nbytes: int) -> int:
+    """Makes a file without a name, of so many bytes that cost nothing yet.
 
     Raises:
         OSError: There can be none.
@@ -348,12 +352,12 @@ def _read(fd: int, start: int, into: memoryview) -> None:
         start, into = start + count, into[count:]
 
 
-def keeps_its_size(fd: int, *, is_sure: bool) -> bool:
-    """Whether nobody can cut a file; one on a disk cannot say.
+def is_size_sealed(fd: int, *, is_sure: bool) -> bool:
+    """Whether a file can never shrink.
 
     Args:
         fd: The file.
-        is_sure: What is made of one that cannot say: False takes it.
+        is_sure: Whether a file that cannot tell, as on a disk, counts as one that can.
     """
     try:
         seals = fcntl.fcntl(fd, fcntl.F_GET_SEALS)
@@ -362,8 +366,8 @@ def keeps_its_size(fd: int, *, is_sure: bool) -> bool:
     return seals & _SEALS == _SEALS
 
 
-def for_readers(fd: int) -> int:
-    """Another descriptor of a file, for reading alone where the system can have one.
+def read_only_fd(fd: int) -> int:
+    """Opens a file again, for reading alone where the system can do that.
 
     What is written through one that another process gave would be seen by everybody.
 

@@ -1,7 +1,8 @@
-"""The memory that one process shares with others: it copies values in, others read.
+"""The segments of one process, and the blocks allocated in them.
 
-It finds room in what was touched before; then it looks what has become free; then it
-touches more, if the budget allows. What nobody seems to need goes back to the system.
+A store allocates in what was touched before; then it looks what has become free; then
+it touches more, if the budget allows. What nobody seems to need goes back to the
+system.
 """
 
 from __future__ import annotations
@@ -11,23 +12,29 @@ import threading
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
-from actorlib._shm.payload import NAME, block_id
-from actorlib._shm.segments import SPARSE, Budget, Segment, further, keeps_its_size
+from actorlib._shm.payload import BLOCK_ID_STRUCT, SEGMENT_NAME_SIZE
+from actorlib._shm.segments import (
+    SEGMENT_SIZE,
+    MemoryBudget,
+    Segment,
+    grown_size,
+    is_size_sealed,
+)
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_WARM = 8
-"""The part of the budget that one process keeps warm, at the most."""
-_KEPT = 1 << 20
-"""Bytes that are kept in any case: giving them back would cost more than they do."""
-_AMPLE = 2
-"""The part of the budget above which nobody keeps anything warm: others may need it."""
+_WARM_FRACTION = 8
+"""One process keeps at most the budget divided by this warm."""
+_ALWAYS_WARM = 1 << 20
+"""Bytes that are never trimmed: giving them back would cost more than they do."""
+_AMPLE_FRACTION = 2
+"""Above the budget divided by this nobody keeps memory warm: others may need it."""
 
 
 class SegmentStore:
-    """The segments of this process, and the blocks in them.
+    """Allocates blocks in segments of this process, and frees them.
 
     Args:
         prefix: How the names of its segments begin.
@@ -40,7 +47,7 @@ class SegmentStore:
     def __init__(
         self,
         prefix: bytes,
-        budget: Budget,
+        budget: MemoryBudget,
         tidy: Callable[[], None],
         *,
         only_sealed: bool = False,
@@ -49,7 +56,7 @@ class SegmentStore:
         self._budget = budget
         self._tidy = tidy
         self._only_sealed = only_sealed
-        self._count_size = NAME - len(prefix)
+        self._count_size = SEGMENT_NAME_SIZE - len(prefix)
         self._names = itertools.count(1)
         self._segments: dict[bytes, Segment] = {}
         self._viewed: Counter[bytes] = Counter()
@@ -61,7 +68,7 @@ class SegmentStore:
 
     def __repr__(self) -> str:
         blocks = ", ".join(repr(s.blocks) for s in self._segments.values())
-        return f"<Store of {self.touched} bytes: {blocks}>"
+        return f"<SegmentStore of {self.touched} bytes: {blocks}>"
 
     @property
     def touched(self) -> int:
@@ -72,39 +79,41 @@ class SegmentStore:
         """A segment of this process, or None if it is not one of these."""
         return self._segments.get(name)
 
-    def take(self, nbytes: int) -> tuple[Segment, int] | None:
-        """Takes a block; gives its segment and where it begins, or None."""
+    def allocate(self, nbytes: int) -> tuple[Segment, int] | None:
+        """Allocates a block; gives its segment and where it begins, or None."""
         with self._lock:
-            self._note()
-            found = self._within(nbytes)
+            self._apply_notes()
+            found = self._allocate_in_touched(nbytes)
         if found is None:
             self._tidy()  # it may load values: not behind the lock
             with self._lock:
-                self._note()
-                found = self._within(nbytes) or self._beyond(nbytes)
+                self._apply_notes()
+                found = self._allocate_in_touched(nbytes) or self._allocate_by_growing(
+                    nbytes
+                )
         return found
 
     def free(self, block: bytes) -> None:
-        """Nobody else holds a block any more.
+        """Frees a block that no other process holds any more.
 
         Raises:
-            ProtocolError: There is none.
+            ProtocolError: There is no such block.
         """
         with self._lock:
-            self._note()
-            self._end(block)
+            self._apply_notes()
+            self._release(block)
 
-    def viewed(self, block: bytes) -> None:
-        """This process looks at a block itself: it is not free before it has not."""
+    def add_view(self, block: bytes) -> None:
+        """Counts a view of this process's own, which keeps a block from being freed."""
         with self._lock:
             self._viewed[block] += 1
 
-    def unviewed(self, block: bytes) -> None:
-        """A view of a block is gone; noted only, as destructors may run anywhere."""
+    def remove_view(self, block: bytes) -> None:
+        """Notes that a view of a block is gone; safe in a destructor."""
         self._unviewed.append(block)
 
-    def dropped(self, block: bytes) -> None:
-        """Nobody was ever told of a block; noted only, likewise."""
+    def drop(self, block: bytes) -> None:
+        """Notes that a block is free that nobody was told of; safe in a destructor."""
         self._dropped.append(block)
 
     def close(self) -> None:
@@ -115,8 +124,8 @@ class SegmentStore:
             self._segments.clear()
             self._is_closed = True
 
-    def _note(self) -> None:
-        """Takes account of what destructors have said."""
+    def _apply_notes(self) -> None:
+        """Applies what destructors have noted."""
         while self._unviewed:
             block = self._unviewed.popleft()
             self._viewed[block] -= 1
@@ -126,10 +135,10 @@ class SegmentStore:
                     self._freed.discard(block)
                     self._give_back(block)
         while self._dropped:
-            self._end(self._dropped.popleft())
+            self._release(self._dropped.popleft())
 
-    def _end(self, block: bytes) -> None:
-        """Gives a block back, when this process does not look at it itself."""
+    def _release(self, block: bytes) -> None:
+        """Frees a block, once this process has no view of it either."""
         if block in self._viewed:
             self._freed.add(block)
         else:
@@ -138,61 +147,61 @@ class SegmentStore:
     def _give_back(self, block: bytes) -> None:
         if self._is_closed:
             return
-        name, start = block_id.unpack(block)
+        name, start = BLOCK_ID_STRUCT.unpack(block)
         segment = self._segments.get(name)
         if segment is None:
             raise ProtocolError(f"block {block.hex()} is given back, and is not there")
-        segment.blocks.give_back(start)
+        segment.blocks.free(start)
         self._trim(segment)
 
-    def _within(self, nbytes: int) -> tuple[Segment, int] | None:
-        """A block in what was touched."""
+    def _allocate_in_touched(self, nbytes: int) -> tuple[Segment, int] | None:
+        """Allocates a block in memory that was touched."""
         for segment in self._segments.values():
-            start = segment.blocks.take(nbytes)
+            start = segment.blocks.allocate(nbytes)
             if start is None:
                 continue
             if start + nbytes <= segment.touched:
                 return segment, start
-            segment.blocks.give_back(start)
+            segment.blocks.free(start)
         return None
 
-    def _beyond(self, nbytes: int) -> tuple[Segment, int] | None:
-        """A block for which memory is touched, or a whole segment is made."""
+    def _allocate_by_growing(self, nbytes: int) -> tuple[Segment, int] | None:
+        """Touches more memory for a block, or makes a segment."""
         if self._is_closed:
             return None
         for segment in self._segments.values():
-            start = segment.blocks.take(nbytes)
+            start = segment.blocks.allocate(nbytes)
             if start is None:
                 continue
-            if self._touch(segment, start + nbytes):
+            if self._grow(segment, start + nbytes):
                 return segment, start
-            segment.blocks.give_back(start)
+            segment.blocks.free(start)
             return None  # there is a gap: it is memory that is missing
         name = self._prefix + next(self._names).to_bytes(self._count_size, "big")
         try:
-            segment = Segment(name, max(nbytes, SPARSE))
+            segment = Segment(name, max(nbytes, SEGMENT_SIZE))
         except OSError:
             return None
-        start = segment.blocks.take(nbytes)
-        is_taken = keeps_its_size(segment.fd, is_sure=self._only_sealed)
-        if not is_taken or start is None or not self._touch(segment, start + nbytes):
+        start = segment.blocks.allocate(nbytes)
+        is_taken = is_size_sealed(segment.fd, is_sure=self._only_sealed)
+        if not is_taken or start is None or not self._grow(segment, start + nbytes):
             segment.close()
             return None
         self._segments[name] = segment
         return segment, start
 
-    def _touch(self, segment: Segment, end: int) -> bool:
-        """Takes memory up to an end, a bit more if there is, if the budget allows."""
+    def _grow(self, segment: Segment, end: int) -> bool:
+        """Touches a segment up to an end, or a bit further, if the budget allows."""
         if end <= segment.touched:
             return True
         before = self.touched - segment.touched
-        for aim in (further(segment.touched, end, segment.size), end):
-            if not self._budget.set(before + aim):
+        for aim in (grown_size(segment.touched, end, segment.size), end):
+            if not self._budget.set_touched(before + aim):
                 continue
             try:
                 segment.touch(aim)
             except OSError:
-                self._budget.set(before + segment.touched)
+                self._budget.set_touched(before + segment.touched)
                 continue
             return True
         return False
@@ -200,16 +209,16 @@ class SegmentStore:
     def _trim(self, segment: Segment) -> None:
         """Gives the system back what is more than is kept warm."""
         top, limit = segment.blocks.top, self._budget.limit
-        if segment.touched - top <= min(_KEPT, limit // _WARM):
+        if segment.touched - top <= min(_ALWAYS_WARM, limit // _WARM_FRACTION):
             return
         warm = 0
         try:
-            is_ample = self._budget.used() <= limit // _AMPLE
+            is_ample = self._budget.used() <= limit // _AMPLE_FRACTION
         except ProtocolError:
             is_ample = False
         if is_ample:
             others = self.touched - segment.touched
-            warm = max(limit // _WARM - others, 0)
+            warm = max(limit // _WARM_FRACTION - others, 0)
         if segment.touched > max(top, warm):
             segment.trim(max(top, warm))
-            self._budget.set(self.touched)
+            self._budget.set_touched(self.touched)

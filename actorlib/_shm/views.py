@@ -1,18 +1,17 @@
-"""Parts of mapped memory as views that say when the last one of them is gone.
+"""Views of mapped memory, read-only ones and private copies that may be written.
 
-A weak reference to a ``memoryview`` says nothing: whoever makes another one of it, as
-numpy does, shares what is behind it and lets it go. What is behind has to be an object
-for each part, and ``ctypes`` makes such objects at any address.
+A read-only view says when the last view of the same part is gone. A weak reference to a
+``memoryview`` says nothing: whoever makes another one of it, as numpy does, shares what
+is behind it and lets it go. What is behind has to be an object for each part, and
+``ctypes`` makes such objects at any address.
 
 It says so with a destructor, of an object that the garbage collector does not know. Of
 garbage in a circle it would run destructors and callbacks of weak references in any
 order, so before a ``__del__`` of the user's that still looks at the part.
 
-Parts of shared memory as memory of this process's own, copied where it is written.
-
-Whoever gets an array sees it read-only, as NumPy can say so. A library that cannot (to
-write to such memory would end the process) gets its own mapping of the same pages: the
-kernel copies those that are written, and nobody else sees it.
+NumPy can say that an array is read-only. A library that cannot (to write to such memory
+would end the process) gets a private mapping of the same pages: the kernel copies those
+that are written, and nobody else sees it.
 """
 
 from __future__ import annotations
@@ -85,8 +84,8 @@ class Mapped(Protocol):
     address: int
 
 
-class Last(bytes):
-    """The name of a part; says that the part is gone by going itself."""
+class ViewToken(bytes):
+    """The name of a part of memory; it goes with the last view of that part."""
 
     __slots__ = ()
 
@@ -94,24 +93,24 @@ class Last(bytes):
         self.gone()
 
     def gone(self) -> None:
-        """Called once, anywhere; for a subclass to say what is to be done."""
+        """Called once, in any thread; a subclass says what is to be done."""
 
 
-def telling(gone: Callable[[bytes], None]) -> type[Last]:
-    """A class of names that tell somebody when their parts are gone.
+def view_token_class(gone: Callable[[bytes], None]) -> type[ViewToken]:
+    """Makes a class of tokens that call back when the views of their parts are gone.
 
     Args:
-        gone: Is told the name, anywhere, as destructors run anywhere.
+        gone: Called with the name, in any thread, as destructors run anywhere.
     """
 
-    def tell(self: Last) -> None:
+    def tell(self: ViewToken) -> None:
         gone(bytes(self))
 
-    return type("Last", (Last,), {"__slots__": (), "gone": tell})
+    return type("Token", (ViewToken,), {"__slots__": (), "gone": tell})
 
 
 def address_of(memory: mmap.mmap | memoryview) -> int:
-    """Where memory begins; ``ctypes`` itself tells it of what may be written only."""
+    """The address of memory, also of such as ``ctypes`` refuses as read-only."""
     buffer = _Buffer()
     ctypes.pythonapi.PyObject_GetBuffer(
         ctypes.py_object(memory), ctypes.byref(buffer), 0
@@ -122,30 +121,30 @@ def address_of(memory: mmap.mmap | memoryview) -> int:
         ctypes.pythonapi.PyBuffer_Release(ctypes.byref(buffer))
 
 
-def view(
+def read_only_view(
     memory: object,
     address: int,
     nbytes: int,
-    last: Last,
+    last: ViewToken,
     file: Mapped | None = None,
 ) -> memoryview:
-    """A part of mapped memory, read-only.
+    """Makes a read-only view of a part of mapped memory.
 
     Args:
         memory: What keeps the whole there; held while a view of the part lives.
         address: Where the part begins.
         nbytes: Its size.
-        last: Goes with the last view.
+        last: Let go with the last view.
         file: What is mapped there; see ``file_of``.
     """
     ctypes.pythonapi.PyObject_GC_UnTrack(ctypes.py_object(last))
-    return at(address, nbytes, memory, last, file=file).toreadonly()
+    return writable_memory(address, nbytes, memory, last, file=file).toreadonly()
 
 
-def at(
+def writable_memory(
     address: int, nbytes: int, *held: object, file: Mapped | None = None
 ) -> memoryview:
-    """Memory of this process that may be written.
+    """Makes a view of memory of this process that may be written.
 
     Args:
         address: Where it begins.
@@ -160,15 +159,15 @@ def at(
 
 
 def file_of(part: memoryview) -> tuple[Mapped, int] | None:
-    """Which mapped file a view shows, and from which byte on; None if it shows none."""
+    """The mapped file that a view shows, and from which byte on; None if none."""
     shown: object = part.obj
     if not isinstance(shown, _Part) or shown.file is None:
         return None
     return shown.file, address_of(part) - shown.file.address
 
 
-def writable(view: memoryview) -> Buffer:
-    """The bytes of a view in memory that may be written, and that nobody else sees.
+def private_writable(view: memoryview) -> Buffer:
+    """Gives the bytes of a view in memory that may be written, and nobody else sees.
 
     Args:
         view: Contiguous bytes. What it shows is held for as long as the result lives.
@@ -187,5 +186,7 @@ def writable(view: memoryview) -> Buffer:
         except OSError:  # closed, or no room for more mappings: a copy costs more
             pass
         else:
-            return at(mapping.address + start - page, view.nbytes, mapping, view)
+            return writable_memory(
+                mapping.address + start - page, view.nbytes, mapping, view
+            )
     return bytearray(view)

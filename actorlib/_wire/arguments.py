@@ -41,10 +41,10 @@ from actorlib._core.object_ref import (
     kept_of,
 )
 from actorlib._shm.memory import (
-    shared,
+    share_payload,
 )
 from actorlib._shm.payload import (
-    Shared,
+    SharedPayload,
 )
 from actorlib._wire.errors import (
     argument,
@@ -92,7 +92,7 @@ if TYPE_CHECKING:
         BorrowedRef,
     )
     from actorlib._shm.memory import (
-        Memory,
+        SharedMemory,
     )
     from actorlib._shm.payload import (
         Payload,
@@ -120,7 +120,7 @@ def _borrow(actor_id: ActorId, interface: Interface, name: str | None) -> Handle
 class Sharing(Engine, Protocol):
     """An engine that sends values to other processes."""
 
-    memory: Memory
+    memory: SharedMemory
 
 
 class Stored:
@@ -145,9 +145,9 @@ class Stored:
         for loan in self._loans:
             travels(self._engine, cast("Any", loan))
         payload = self._payload
-        if isinstance(payload, Shared):
-            if payload.may_travel:
-                return _load_shared, (payload.told(),)
+        if isinstance(payload, SharedPayload):
+            if payload.is_forwardable:
+                return _load_shared, (payload.location(),)
             # Its memory could be mapped here, and its descriptor not kept open.
             payload = list(payload.buffers())
         if type(payload) is list:
@@ -213,7 +213,7 @@ def encoded(engine: Sharing, value: object) -> tuple[Payload, list[LoanId]]:
         ObjectStoreFullError: It has no room, and may not go another way.
     """
     with collecting(engine) as loans:
-        return kept(shared(engine.memory, encode_value(value), loans)), loans
+        return kept(share_payload(engine.memory, encode_value(value), loans)), loans
 
 
 def payload_of(
@@ -238,7 +238,7 @@ def encoded_error(
     def encode_once(value: object) -> Payload:
         nonlocal loans
         with collecting(engine) as loans:
-            return kept(shared(engine.memory, encode(value), loans))
+            return kept(share_payload(engine.memory, encode(value), loans))
 
     payload = sendable(error, encode_once)
     return payload, (loans or None) if payload else None
@@ -303,7 +303,7 @@ def load_ref(object_id: ObjectId) -> ObjectRef[Any]:
 
 
 def _load_shared(table: dict[str, Any]) -> object:
-    return decode(cast("Sharing", current_engine()).memory.arrived(table))
+    return decode(cast("Sharing", current_engine()).memory.payload_at(table))
 
 
 def _load_parts(*parts: Any) -> object:
@@ -398,7 +398,7 @@ class Arguments:
             except Exception as error:
                 named = zip(self._places, values, strict=True)
                 raise SerializationError(blame(self._where, named, error)) from error
-            return kept(shared(engine.memory, payload, loans)), loans or None
+            return kept(share_payload(engine.memory, payload, loans)), loans or None
 
     def _value(self, place: int | str, ref: ObjectRef[Any]) -> object:
         """What stands for the value of a ref.

@@ -12,7 +12,7 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from actorlib._shm.memory import Memory
+from actorlib._shm.memory import SharedMemory
 from actorlib._wire.codec import FrameDecoder, encode, encode_lending
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Pipe:
         sock.setblocking(True)  # noqa: FBT003  # the socket API
         self.sock = sock
         self.showing = showing
-        self.memory = showing.memory if showing is not None else Memory()
+        self.memory = showing.memory if showing is not None else SharedMemory()
         self.decoder = decoder or FrameDecoder(showing)
         self._read: Callable[[int], bytes] = sock.recv
         self._gathered: list[Buffer] = []

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import msgpack  # pyright: ignore[reportMissingTypeStubs]  # it ships none
 
-from actorlib._shm.payload import Shared
+from actorlib._shm.payload import SharedPayload
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class Tables(Protocol):
     """What reads the tables in which frames about shared memory end."""
 
-    def arrived(self, table: dict[str, Any]) -> Shared:
+    def arrived(self, table: dict[str, Any]) -> SharedPayload:
         """The payload that a table tells of."""
         ...
 
@@ -66,8 +66,8 @@ def encode(frame: Frame) -> bytes | list[Buffer]:
     """The bytes of one frame: one piece, or several if its payload is large."""
     payload = frame[-1]
     if type(payload) is not list:
-        if type(payload) is Shared:
-            told = payload.told()
+        if type(payload) is SharedPayload:
+            told = payload.location()
             return pack((*frame[:-1], {**told, "sizes": _in_parts(told["sizes"])}))
         return pack(frame)
     buffers = [memoryview(buffer).cast("B") for buffer in cast("list[Buffer]", payload)]

@@ -32,10 +32,10 @@ from actorlib._core.serializers import (
     REDUCERS,
 )
 from actorlib._shm.memory import (
-    shared,
+    share_payload,
 )
 from actorlib._shm.payload import (
-    Shared,
+    SharedPayload,
 )
 from actorlib._wire.messages import (
     CANCELLED,
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     )
 
     from actorlib._shm.memory import (
-        Memory,
+        SharedMemory,
     )
     from actorlib._shm.payload import (
         Payload,
@@ -141,7 +141,7 @@ def load(
     """
     try:
         value = decode(payload)
-        if isinstance(payload, Shared):
+        if isinstance(payload, SharedPayload):
             payload.hold()
             ref: object = reply
             if isinstance(ref, ObjectRef):
@@ -451,7 +451,7 @@ def encode_arguments(
     where: str,
     args: tuple[object, ...],
     kwargs: Mapping[str, object],
-    memory: Memory,
+    memory: SharedMemory,
     loans: list[Any],
 ) -> Payload:
     """The payload of a call's arguments, as they are now.
@@ -472,7 +472,7 @@ def encode_arguments(
     except Exception as error:
         named: list[tuple[int | str, object]] = [*enumerate(args), *kwargs.items()]
         raise SerializationError(blame(where, named, error)) from error
-    return kept(shared(memory, payload, loans))
+    return kept(share_payload(memory, payload, loans))
 
 
 def encode_value(value: object) -> Payload:

@@ -26,15 +26,15 @@ from typing import (
 
 from actorlib._core.ids import BLOCK_KIND, kind_of
 from actorlib._shm.memory import (
-    Settings,
+    SharingOptions,
 )
 from actorlib._shm.payload import (
-    NAME,
-    Shared,
+    SEGMENT_NAME_SIZE,
+    SharedPayload,
 )
 from actorlib._shm.segments import (
-    Budget,
-    for_readers,
+    MemoryBudget,
+    read_only_fd,
 )
 from actorlib._wire.codec import (
     encode,
@@ -46,7 +46,7 @@ from actorlib.exceptions import (
 
 if TYPE_CHECKING:
     from actorlib._shm.memory import (
-        Memory,
+        SharedMemory,
     )
     from actorlib._shm.payload import (
         Buffer,
@@ -171,7 +171,7 @@ class SegmentSharing:
             negative.
     """
 
-    def __init__(self, memory: Memory, maker: bytes | None = None) -> None:
+    def __init__(self, memory: SharedMemory, maker: bytes | None = None) -> None:
         self.memory = memory
         self.known: set[bytes] = set()
         self.links: dict[int, int] = {}
@@ -233,7 +233,7 @@ class SegmentSharing:
         if not unknown:
             return data
         told = [table for name in unknown if (table := self._shown(name)) is not None]
-        if len(told) < len(unknown) and isinstance(frame[-1], Shared):
+        if len(told) < len(unknown) and isinstance(frame[-1], SharedPayload):
             data = encode_lending((*frame[:-1], list(frame[-1].buffers())))
         if isinstance(data, bytes):
             return b"".join((*told, data))
@@ -256,7 +256,7 @@ class SegmentSharing:
             return False
         with contextlib.suppress(OSError):
             return _put_for_readers(self._side, fd)
-        with self.memory.spare.lent(), contextlib.suppress(OSError):
+        with self.memory.fd_reserve.freed(), contextlib.suppress(OSError):
             return _put_for_readers(self._side, fd)
         return False
 
@@ -274,7 +274,7 @@ class SegmentSharing:
             return None
         return ({"link": name},)
 
-    def arrived(self, table: dict[str, Any]) -> Shared:
+    def arrived(self, table: dict[str, Any]) -> SharedPayload:
         """The payload that a table tells of.
 
         Raises:
@@ -282,7 +282,7 @@ class SegmentSharing:
         """
         if table["segment"] not in self.known:
             raise ProtocolError(f"a payload in a segment that was not shown: {table!r}")
-        return self.memory.arrived(table)
+        return self.memory.payload_at(table)
 
     def told(self, table: dict[str, Any]) -> None:
         """Takes what a table tells of the memory itself.
@@ -298,7 +298,7 @@ class SegmentSharing:
                 self.memory.free(block)
             case {"gone": bytes(name)} if self._maker is None:
                 self.known.discard(name)
-                self.memory.forget(name)
+                self.memory.forget_segment(name)
             case {"link": int(link)} if self._maker is None:
                 self._drop_link(link)
                 fd = self._descriptor()
@@ -307,16 +307,16 @@ class SegmentSharing:
             case {"slot": slot, "limit": limit, "settings": settings} if (
                 self._maker is None
             ):
-                self.memory.settings = Settings(*settings)
+                self.memory.settings = SharingOptions(*settings)
                 fd = self._descriptor()
                 if fd is not None:  # else it shares nothing
-                    self.memory.budget = Budget(limit, slot, fd)
+                    self.memory.budget = MemoryBudget(limit, slot, fd)
             case _:
                 raise ProtocolError(f"a table that makes no sense: {table!r}")
 
     def _may_show(self, name: bytes) -> bool:
         return (
-            len(name) == NAME
+            len(name) == SEGMENT_NAME_SIZE
             and kind_of(name) == BLOCK_KIND
             and name.startswith(self._maker or b"")
         )
@@ -340,15 +340,15 @@ class SegmentSharing:
         side, memory = self._known_side(), self.memory
         fd = side.take()
         if fd is not None:
-            memory.shown(name, fd, size)
+            memory.add_segment(name, fd, size)
             return
-        with memory.spare.lent():
+        with memory.fd_reserve.freed():
             fd = side.take()
             if fd is not None:
-                memory.shown(name, fd, size, is_kept=False)
+                memory.add_segment(name, fd, size, is_kept=False)
                 return
         side.skip()
-        memory.missed(name, size)
+        memory.add_missing_segment(name, size)
 
     def _descriptor(self) -> int | None:
         """The descriptor that came next; None if it cannot be opened here."""
@@ -370,7 +370,7 @@ def _put_for_readers(side: FdSocket, fd: int) -> bool:
     Raises:
         OSError: This process may not open any more files.
     """
-    readable = for_readers(fd)
+    readable = read_only_fd(fd)
     try:
         return side.put(readable)
     finally:
@@ -380,7 +380,7 @@ def _put_for_readers(side: FdSocket, fd: int) -> bool:
 def _segments_of(frame: Frame) -> list[bytes]:
     """The segments of the blocks among the loans of a frame, wherever those are."""
     names = [
-        loan[:NAME]
+        loan[:SEGMENT_NAME_SIZE]
         for field in frame[1:-1]
         if isinstance(field, list | tuple)
         for loan in cast("list[object]", field)

@@ -6,7 +6,8 @@ numbers here and nothing else, so that a frame on the hot path is one tuple, one
 
 A payload is ``bytes``, or a list of buffers when it is large: then the frame carries
 their sizes, and the buffers follow it raw, to be read into place without a copy. Or it
-is ``Shared``: it lies in memory that both processes have, and the frame says where.
+is a ``SharedPayload``: it lies in memory that both processes have, and the frame says
+where.
 
 The last field of any other frame is no tuple, as a tuple there means sizes.
 

@@ -52,11 +52,11 @@ from actorlib._core.serializers import (
     REDUCERS,
 )
 from actorlib._shm.payload import (
-    Shared,
+    SharedPayload,
 )
 from actorlib._shm.views import (
-    at,
-    writable,
+    private_writable,
+    writable_memory,
 )
 from actorlib.exceptions import (
     SerializationError,
@@ -151,7 +151,7 @@ def decode(payload: Payload) -> Any:
             if payload[:2] == _PICKLED:
                 return pickle.loads(payload)
             return _unpack(payload, strict_map_key=False)
-        pieces = payload.buffers() if isinstance(payload, Shared) else payload
+        pieces = payload.buffers() if isinstance(payload, SharedPayload) else payload
         head, *rest = cast("Sequence[Buffer]", pieces)
         return pickle.loads(head, buffers=rest)
     except BaseException as error:
@@ -368,7 +368,7 @@ def _reduce_typed(storage: Any) -> Any:
 def _reduce_untyped(storage: Any) -> Any:
     if storage.device.type != "cpu":
         return storage.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
-    memory = at(storage.data_ptr(), storage.nbytes(), storage)
+    memory = writable_memory(storage.data_ptr(), storage.nbytes(), storage)
     return _untyped, (pickle.PickleBuffer(memory),)
 
 
@@ -379,7 +379,7 @@ def _typed(untyped: Any, dtype: Any) -> Any:
 
 def _untyped(buffer: Any) -> Any:
     torch: Any = import_module("torch")  # the sender has it
-    memory = writable(memoryview(buffer).cast("B"))
+    memory = private_writable(memoryview(buffer).cast("B"))
     if not len(memory):
         return torch.UntypedStorage(0)
     return torch.frombuffer(memory, dtype=torch.uint8).untyped_storage()

@@ -29,7 +29,7 @@ from actorlib._core.ids import (
     OBJECT_KIND,
     kind_of,
 )
-from actorlib._shm.payload import Shared, block_id
+from actorlib._shm.payload import BLOCK_ID_STRUCT, SharedPayload
 from actorlib._wire.messages import (
     AT_ONCE,
     AWAIT,
@@ -86,12 +86,16 @@ from actorlib.exceptions import ProtocolError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_SIZES: Final = {ACTOR_KIND: ID_SIZE, OBJECT_KIND: ID_SIZE, BLOCK_KIND: block_id.size}
+_SIZES: Final = {
+    ACTOR_KIND: ID_SIZE,
+    OBJECT_KIND: ID_SIZE,
+    BLOCK_KIND: BLOCK_ID_STRUCT.size,
+}
 """The bytes of the ids that may be lent, by kind."""
 
 _MOST = 1 << 63
 _SESSIONS = 1 << 32
-_PAYLOADS = frozenset({bytes, list, Shared})
+_PAYLOADS = frozenset({bytes, list, SharedPayload})
 _LONGEST = 60
 
 

@@ -14,7 +14,7 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, NoReturn
 
-from actorlib._shm.memory import Memory
+from actorlib._shm.memory import SharedMemory
 from actorlib._wire.blocking_channel import Pipe
 from actorlib._wire.codec import FrameDecoder
 from actorlib._wire.fd_passing import SegmentSharing
@@ -29,7 +29,7 @@ class WarmWorker:
     """What every worker begins with; the template makes it once, for all its forks."""
 
     def __init__(self) -> None:
-        self.showing = SegmentSharing(Memory())
+        self.showing = SegmentSharing(SharedMemory())
         self.decoder = FrameDecoder(self.showing)
 
 

@@ -116,7 +116,7 @@ class OwnerClient(ABC):
         self._pipe = pipe
         self.pending = PendingCalls()
         self.groups = GroupQuestions(self)
-        memory.belong(prefix_of_kind(start.config.prefix, BLOCK_KIND), self, self.tidy)
+        memory.bind_to(prefix_of_kind(start.config.prefix, BLOCK_KIND), self, self.tidy)
 
     @abstractmethod
     def post(self, frame: Frame) -> None:

@@ -12,7 +12,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from actorlib._core.flow_control import SendWindow, bounds_of
-from actorlib._shm.payload import Shared
+from actorlib._shm.payload import SharedPayload
 from actorlib._wire.messages import STREAM_ACK, Frame
 
 if TYPE_CHECKING:
@@ -227,6 +227,6 @@ def size_of(payload: Any) -> int:
     """The bytes of a payload."""
     if type(payload) is bytes:
         return len(payload)
-    if isinstance(payload, Shared):
+    if isinstance(payload, SharedPayload):
         return sum(payload.sizes)
     return sum(memoryview(buffer).nbytes for buffer in payload)

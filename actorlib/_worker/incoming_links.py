@@ -282,7 +282,7 @@ class IncomingLinks:
         if fd is None or self._showing is None:  # this process may open no more files
             return
         if isinstance(self._marker, list):
-            self._marker = self._showing.memory.marker()
+            self._marker = self._showing.memory.running_call_cell()
         former = self._guests.get(session)
         if former is not None:  # its other end is closed, or nobody speaks there
             self._lose(former)

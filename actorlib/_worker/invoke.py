@@ -28,7 +28,7 @@ from actorlib._core.engine import (
     collecting,
 )
 from actorlib._shm.memory import (
-    shared,
+    share_payload,
 )
 from actorlib._wire import (
     serialization as payloads,
@@ -223,7 +223,7 @@ def cancelled(call: int, why: str = "") -> Frame:
 
 def _encoded(engine: Sharing, value: object) -> tuple[Payload, list[LoanId] | None]:
     with collecting(engine) as loans:
-        payload = shared(engine.memory, encode(value), loans)
+        payload = share_payload(engine.memory, encode(value), loans)
         return payload, loans or None
 
 

@@ -470,7 +470,7 @@ class _Functions:
         self.functions: dict[str, Callable[..., Any]] = {LEARN: self._learn}
         self.current = 0
         self._gathered = 0
-        self._marker = pipe.memory.marker()
+        self._marker = pipe.memory.running_call_cell()
         self._main = threading.get_ident()
         inbox.give_back = self._give_back
         inbox.cancelling = self._cancelling

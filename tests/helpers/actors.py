@@ -96,7 +96,7 @@ async def shared(
             yield lend
         finally:
             memory: Any = engine.lives.stores.memory
-            shown = memory._shown
+            shown = memory._foreign
             LENT.remove(engine)
             assert not shown, f"segments of workers that are gone are left: {shown}"
 

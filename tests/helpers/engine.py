@@ -19,7 +19,7 @@ from actorlib._core.object_ref import (
 )
 from actorlib._core.runtime_context import RuntimeContext
 from actorlib._core.stream_reader import StreamReader
-from actorlib._shm.memory import Memory
+from actorlib._shm.memory import SharedMemory
 from actorlib._wire.arguments import travelling
 from actorlib.exceptions import ActorNotFoundError
 
@@ -102,7 +102,7 @@ class FakeEngine:
         self.context = RuntimeContext(job_id=bytes(4).hex())
         self.pending = PendingCalls()
         self.is_over = False
-        self.memory = Memory()
+        self.memory = SharedMemory()
         self.groups = NoGroups()
         self.created: list[ActorSpec] = []
         self.sent: list[Sent] = []

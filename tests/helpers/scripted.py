@@ -16,7 +16,7 @@ import pytest
 import actorlib
 from actorlib._inline import launcher as inline
 from actorlib._processes.launcher import ProcessExit
-from actorlib._shm.memory import Memory
+from actorlib._shm.memory import SharedMemory
 from actorlib._wire.actor_config import ActorConfig
 from actorlib._wire.async_channel import Channel
 from actorlib._wire.codec import FrameDecoder
@@ -72,7 +72,7 @@ class ScriptedWorker:
         self.sock, self._theirs = socket.socketpair()
         self.frames: list[Frame] = []
         self.config: ActorConfig
-        self.showing = SegmentSharing(Memory())
+        self.showing = SegmentSharing(SharedMemory())
         self.error: Exception | None = None
         self._behave = behave
         self._loop = loop

@@ -35,7 +35,7 @@ from actorlib._core.ids import (
     new_id,
 )
 from actorlib._core.interface import face_of
-from actorlib._shm.payload import NAME, block_id
+from actorlib._shm.payload import BLOCK_ID_STRUCT, SEGMENT_NAME_SIZE
 from actorlib._wire import worker_messages
 from actorlib._wire.actor_config import ActorConfig
 from actorlib._wire.codec import encode
@@ -384,7 +384,7 @@ class Street:
             for loan in (frame[3] if frame[0] == CALL else None) or ()
         ]
         blocks = [loan for loan in lent if kind_of(loan) == BLOCK_KIND] or [
-            block_id.pack(new_id(bytes(8), BLOCK_KIND, 0), 0)
+            BLOCK_ID_STRUCT.pack(new_id(bytes(8), BLOCK_KIND, 0), 0)
         ]
         objects = [loan for loan in lent if kind_of(loan) == OBJECT_KIND] or [
             new_id(bytes(8), OBJECT_KIND, 0)
@@ -400,12 +400,12 @@ class Street:
             "neighbour's object": lambda _: new_id(other, OBJECT_KIND, 0),
             "owner's object": lambda n: objects[n % len(objects)],
             "nothing": lambda n: new_id(bytes([n]) * 8, OBJECT_KIND, n),
-            "own block": lambda n: block_id.pack(segments[0], n * 4096),
-            "neighbour's block": lambda n: block_id.pack(segments[1], n * 4096),
+            "own block": lambda n: BLOCK_ID_STRUCT.pack(segments[0], n * 4096),
+            "neighbour's block": lambda n: BLOCK_ID_STRUCT.pack(segments[1], n * 4096),
             "lent block": lambda n: blocks[n % len(blocks)],
             "own segment": lambda _: segments[0],
             "neighbour's segment": lambda _: segments[1],
-            "lent segment": lambda _: blocks[0][:NAME],
+            "lent segment": lambda _: blocks[0][:SEGMENT_NAME_SIZE],
             "open call": lambda _: calls[0],
             "open stream": lambda _: calls[-1],
             "link call": lambda n: self.beside.session * LINKED + n,

@@ -20,7 +20,7 @@ from actorlib._core.engine import find_engine
 from actorlib._core.ids import ACTOR_KIND, BLOCK_KIND, OBJECT_KIND, new_id
 from actorlib._core.interface import face_of
 from actorlib._processes.launcher import ProcessExit
-from actorlib._shm.payload import block_id
+from actorlib._shm.payload import BLOCK_ID_STRUCT
 from actorlib._wire.codec import pack
 from actorlib._wire.messages import (
     CALL,
@@ -227,7 +227,15 @@ async def test_block_when_it_is_anothers_and_was_not_lent_then_its_maker_keeps_i
     segment = new_id(street.beside.prefix, BLOCK_KIND, 1)
     before = len(street.beside.frames)
     told = await street.refuses(
-        (CALL_ACTOR, 1, 0, street.target, "work", (block_id.pack(segment, 0),), NOTHING)
+        (
+            CALL_ACTOR,
+            1,
+            0,
+            street.target,
+            "work",
+            (BLOCK_ID_STRUCT.pack(segment, 0),),
+            NOTHING,
+        )
     )
     assert "it lends block" in told
     assert {frame[0] for frame in street.beside.frames[before:]} <= {CALL}

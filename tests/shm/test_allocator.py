@@ -4,57 +4,57 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actorlib._shm.allocator import PAGE, Blocks, whole_pages
+from actorlib._shm.allocator import PAGE, BlockAllocator, whole_pages
 
 
 def test_take_when_there_is_room_then_the_lowest_gap_is_taken() -> None:
-    blocks = Blocks(10 * PAGE)
-    starts = [blocks.take(PAGE) for _ in range(4)]
-    blocks.give_back(PAGE)
-    blocks.give_back(3 * PAGE)
+    blocks = BlockAllocator(10 * PAGE)
+    starts = [blocks.allocate(PAGE) for _ in range(4)]
+    blocks.free(PAGE)
+    blocks.free(3 * PAGE)
 
     assert starts == [0, PAGE, 2 * PAGE, 3 * PAGE]
-    assert blocks.take(1) == PAGE
-    assert blocks.take(2 * PAGE) == 3 * PAGE
+    assert blocks.allocate(1) == PAGE
+    assert blocks.allocate(2 * PAGE) == 3 * PAGE
 
 
 def test_take_when_no_gap_is_wide_enough_then_none() -> None:
-    blocks = Blocks(4 * PAGE)
-    first, second = blocks.take(2 * PAGE), blocks.take(PAGE)
+    blocks = BlockAllocator(4 * PAGE)
+    first, second = blocks.allocate(2 * PAGE), blocks.allocate(PAGE)
     assert second == 2 * PAGE
-    blocks.give_back(first or 0)
+    blocks.free(first or 0)
 
-    assert blocks.take(3 * PAGE) is None
+    assert blocks.allocate(3 * PAGE) is None
     assert blocks.used == PAGE
 
 
 def test_give_back_when_neighbours_are_free_then_they_are_one_gap_again() -> None:
-    blocks = Blocks(3 * PAGE)
+    blocks = BlockAllocator(3 * PAGE)
     for _ in range(3):
-        blocks.take(PAGE)
+        blocks.allocate(PAGE)
     for start in (0, 2 * PAGE, PAGE):
-        blocks.give_back(start)
+        blocks.free(start)
 
-    assert blocks.take(3 * PAGE) == 0
+    assert blocks.allocate(3 * PAGE) == 0
 
 
 def test_give_back_when_no_block_begins_there_then_it_says_so() -> None:
-    blocks = Blocks(PAGE)
+    blocks = BlockAllocator(PAGE)
 
     with pytest.raises(LookupError, match="no block begins at 4096"):
-        blocks.give_back(PAGE)
+        blocks.free(PAGE)
 
 
 def test_top_when_blocks_come_and_go_then_it_is_the_end_of_the_last() -> None:
-    blocks = Blocks(3 * PAGE)
+    blocks = BlockAllocator(3 * PAGE)
     tops = [blocks.top]
-    blocks.take(PAGE)
+    blocks.allocate(PAGE)
     tops.append(blocks.top)
-    blocks.take(2 * PAGE)
+    blocks.allocate(2 * PAGE)
     tops.append(blocks.top)
-    blocks.give_back(0)
+    blocks.free(0)
     tops.append(blocks.top)
-    blocks.give_back(PAGE)
+    blocks.free(PAGE)
     tops.append(blocks.top)
 
     assert tops == [0, PAGE, 3 * PAGE, 3 * PAGE, 0]
@@ -64,12 +64,12 @@ def test_top_when_blocks_come_and_go_then_it_is_the_end_of_the_last() -> None:
 def test_blocks_when_taken_and_given_back_at_will_then_they_never_overlap(
     steps: list[tuple[bool, int]],
 ) -> None:
-    blocks = Blocks(32 * PAGE)
+    blocks = BlockAllocator(32 * PAGE)
     held: dict[int, int] = {}
 
     for takes, number in steps:
         if takes:
-            start = blocks.take(number)
+            start = blocks.allocate(number)
             if start is not None:
                 assert not any(
                     start < other + nbytes and other < start + whole_pages(number)
@@ -78,7 +78,7 @@ def test_blocks_when_taken_and_given_back_at_will_then_they_never_overlap(
                 held[start] = whole_pages(number)
         elif held:
             start = sorted(held)[number % len(held)]
-            blocks.give_back(start)
+            blocks.free(start)
             del held[start]
         blocks.check()
         assert blocks.used == sum(held.values())

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from actorlib._shm.allocator import PAGE
-from actorlib._shm.memory import Memory, Settings, shared
-from actorlib._shm.payload import Shared, block_id
-from actorlib._shm.segments import Budget
+from actorlib._shm.memory import SharedMemory, SharingOptions, share_payload
+from actorlib._shm.payload import BLOCK_ID_STRUCT, SharedPayload
+from actorlib._shm.segments import MemoryBudget
 from actorlib._wire.serialization import decode, encode
 from actorlib.exceptions import ObjectStoreFullError, ProtocolError
 
@@ -22,7 +22,7 @@ MIB = 1 << 20
 
 
 class Book:
-    """Counts who holds a block; see Holder."""
+    """Counts who holds a block; see BlockRefCounter."""
 
     def __init__(self) -> None:
         self.holds: Counter[bytes] = Counter()
@@ -48,15 +48,15 @@ class One:
 
     def __init__(self, prefix: bytes, limit: int, **settings: Any) -> None:
         self.book = Book()
-        self.memory = Memory()
-        self.memory.settings = Settings(**{"share_above": 1, **settings})
-        self.memory.budget = Budget(limit) if limit else None
-        self.memory.belong(prefix, self.book)
+        self.memory = SharedMemory()
+        self.memory.settings = SharingOptions(**{"share_above": 1, **settings})
+        self.memory.budget = MemoryBudget(limit) if limit else None
+        self.memory.bind_to(prefix, self.book)
 
     def put(self, value: object) -> Any:
         loans: list[Any] = []
-        payload = shared(self.memory, encode(value), loans)
-        assert loans == ([payload.block] if isinstance(payload, Shared) else [])
+        payload = share_payload(self.memory, encode(value), loans)
+        assert loans == ([payload.block] if isinstance(payload, SharedPayload) else [])
         return payload
 
     @property
@@ -64,7 +64,7 @@ class One:
         store = self.memory._store
         assert store is not None
         with store._lock:
-            store._note()
+            store._apply_notes()
         return sum(segment.blocks.used for segment in store._segments.values())
 
 
@@ -83,13 +83,13 @@ def make() -> Iterator[Callable[..., One]]:
         one.memory.close()
 
 
-def carried(payload: Shared, maker: One, reader: One) -> Shared:
+def carried(payload: SharedPayload, maker: One, reader: One) -> SharedPayload:
     """The payload as another process finds it."""
-    table = payload.told()
+    table = payload.location()
     segment = maker.memory.segment(payload.segment)
-    if payload.segment not in reader.memory._shown:
-        reader.memory.shown(payload.segment, os.dup(segment.fd), segment.size)
-    return reader.memory.arrived(table)
+    if payload.segment not in reader.memory._foreign:
+        reader.memory.add_segment(payload.segment, os.dup(segment.fd), segment.size)
+    return reader.memory.payload_at(table)
 
 
 def test_value_when_it_is_shared_then_the_other_side_reads_it_in_place(
@@ -116,7 +116,7 @@ def test_ser_004_readers_see_one_memory(make: Callable[..., One]) -> None:
     first, second = decode(there), decode(there)
 
     segment: Any = maker.memory.segment(there.segment)
-    whole = segment.at(0, 2 * MIB)
+    whole = segment.writable_part(0, 2 * MIB)
     whole[bytes(whole).index(fives.tobytes())] = 6
     assert first[0] == second[0] == 6
 
@@ -160,7 +160,7 @@ def test_block_when_it_was_told_of_then_it_is_free_when_that_is_said(
 ) -> None:
     one = make()
     payload = one.put(np.zeros(100_000))
-    payload.told()
+    payload.location()
     block = payload.block
     del payload
     before = one.used
@@ -182,7 +182,7 @@ def test_block_when_the_copy_is_interrupted_then_it_is_free(
 
     segment = one.memory.segment(keep.segment)
     with monkeypatch.context() as patch:
-        patch.setattr(type(segment), "at", lambda *_: Cut())
+        patch.setattr(type(segment), "writable_part", lambda *_: Cut())
         with pytest.raises(KeyboardInterrupt):
             one.put(np.zeros(100_000))
     del keep
@@ -231,10 +231,10 @@ def test_system_when_it_cannot_seal_then_workers_use_the_pipe_and_the_owner_does
     monkeypatch.delattr(os, "memfd_create")
     worker = make()
     owner = make()
-    owner.memory.belong(b"ownerown", owner, is_counted=True)
+    owner.memory.bind_to(b"ownerown", owner, is_counted=True)
 
     assert type(worker.put(np.zeros(100_000))) is list
-    assert type(owner.put(np.zeros(100_000))) is Shared
+    assert type(owner.put(np.zeros(100_000))) is SharedPayload
 
 
 def test_budget_when_it_holds_nonsense_then_values_go_another_way_until_it_is_known(
@@ -263,7 +263,7 @@ def test_threads_when_they_share_at_once_then_no_block_is_given_twice(
 ) -> None:
     one = make()
     start = threading.Barrier(4)
-    payloads: list[Shared] = []
+    payloads: list[SharedPayload] = []
 
     def work(number: int) -> None:
         start.wait()
@@ -309,14 +309,19 @@ def test_table_when_it_lies_then_an_error(
     table = {"segment": there.segment, "start": there.start, "sizes": there.sizes}
 
     with pytest.raises((ProtocolError, TypeError, LookupError)):
-        reader.memory.arrived(table | lie)
+        reader.memory.payload_at(table | lie)
 
 
 def test_free_when_the_block_is_nobody_s_then_an_error(
     make: Callable[..., One],
 ) -> None:
     for one in (make(0), make()):
-        for block in (b"", b"x" * 24, 3, block_id.pack(b"maker...\0\0\0\0\0\0\0\1", 0)):
+        for block in (
+            b"",
+            b"x" * 24,
+            3,
+            BLOCK_ID_STRUCT.pack(b"maker...\0\0\0\0\0\0\0\1", 0),
+        ):
             with pytest.raises((ProtocolError, LookupError)):
                 one.memory.free(cast("bytes", block))
 

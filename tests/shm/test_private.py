@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from actorlib._shm.segments import Segment, Shown
-from actorlib._shm.views import Last, writable
+from actorlib._shm.segments import ForeignSegment, Segment
+from actorlib._shm.views import ViewToken, private_writable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,14 +20,14 @@ PAGE = os.sysconf("SC_PAGESIZE")
 def segment() -> Iterator[Segment]:
     segment = Segment(b"n" * 12, 8 * PAGE)
     segment.touch(8 * PAGE)
-    segment.at(0, 8 * PAGE)[:] = bytes(range(256)) * (8 * PAGE // 256)
+    segment.writable_part(0, 8 * PAGE)[:] = bytes(range(256)) * (8 * PAGE // 256)
     yield segment
     if segment.fd >= 0:
         segment.close()
     del segment._memory  # it has a descriptor of its own while it is mapped
 
 
-class Told(Last):
+class Told(ViewToken):
     """Says that a view is gone."""
 
     said: list[bytes] = []  # noqa: RUF012  # emptied by each test
@@ -41,29 +41,29 @@ class Told(Last):
 def test_writable_when_a_view_begins_anywhere_then_its_bytes_are_there(
     segment: Segment, start: int
 ) -> None:
-    part = segment.view(start, 2 * PAGE, Last(b"x"))
+    part = segment.view(start, 2 * PAGE, ViewToken(b"x"))
 
-    assert bytes(writable(part)) == bytes(part)
-    assert bytes(writable(part[70:90])) == bytes(part[70:90])
+    assert bytes(private_writable(part)) == bytes(part)
+    assert bytes(private_writable(part[70:90])) == bytes(part[70:90])
 
 
 def test_writable_when_it_is_written_then_nobody_else_sees_it(segment: Segment) -> None:
-    shown = Shown(os.dup(segment.fd), segment.size)
-    shown.prepare()
-    theirs = shown.view(0, PAGE, Last(b"x"))
-    own, other = writable(theirs), memoryview(writable(theirs))
+    shown = ForeignSegment(os.dup(segment.fd), segment.size)
+    shown.map()
+    theirs = shown.view(0, PAGE, ViewToken(b"x"))
+    own, other = private_writable(theirs), memoryview(private_writable(theirs))
     memoryview(own)[:4] = b"mine"
 
     assert bytes(own[:5]) == b"mine\4"
     assert bytes(theirs[:5]) == bytes(other[:5]) == bytes(range(5))
-    assert bytes(segment.at(0, 5)) == bytes(range(5))
+    assert bytes(segment.writable_part(0, 5)) == bytes(range(5))
     shown.close()
     del shown._memory
 
 
 def test_writable_when_it_lives_then_what_it_shows_is_held(segment: Segment) -> None:
     Told.said.clear()
-    own = memoryview(writable(segment.view(0, PAGE, Told(b"block"))))
+    own = memoryview(private_writable(segment.view(0, PAGE, Told(b"block"))))
     piece = own[3:4]
     del own
     before = list(Told.said)
@@ -74,9 +74,9 @@ def test_writable_when_it_lives_then_what_it_shows_is_held(segment: Segment) -> 
 
 
 def test_writable_when_the_file_is_closed_then_it_is_a_copy(segment: Segment) -> None:
-    part = segment.view(0, 16, Last(b"x"))
+    part = segment.view(0, 16, ViewToken(b"x"))
     segment.close()
-    own = writable(part)
+    own = private_writable(part)
     memoryview(own)[0] = 9
 
     assert type(own) is bytearray
@@ -88,8 +88,8 @@ def test_writable_when_nothing_is_shared_then_bytes_are_copied_and_others_are_no
     None
 ):
     data = bytearray(b"abc")
-    own = writable(memoryview(b"abc"))
+    own = private_writable(memoryview(b"abc"))
     memoryview(own)[0] = 0
 
     assert bytes(own) == b"\0bc"
-    assert memoryview(writable(memoryview(data))).obj is data
+    assert memoryview(private_writable(memoryview(data))).obj is data

@@ -12,8 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actorlib._shm.allocator import PAGE
-from actorlib._shm.segments import Budget, Segment, Shown, for_readers, further
-from actorlib._shm.views import Last, telling
+from actorlib._shm.segments import (
+    ForeignSegment,
+    MemoryBudget,
+    Segment,
+    grown_size,
+    read_only_fd,
+)
+from actorlib._shm.views import ViewToken, view_token_class
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
@@ -62,7 +68,7 @@ def test_segment_when_the_system_is_older_then_it_is_touched_all_the_same(
     segment.touch(3 * PAGE)
 
     assert cost(segment) == 3 * PAGE
-    assert bytes(segment.at(0, 3 * PAGE)) == bytes(3 * PAGE)
+    assert bytes(segment.writable_part(0, 3 * PAGE)) == bytes(3 * PAGE)
 
 
 def test_segment_when_the_system_has_no_memory_left_then_an_error_and_no_cost(
@@ -87,10 +93,10 @@ def test_segment_when_it_is_shown_then_what_is_written_is_read(
     segment: Segment,
 ) -> None:
     segment.touch(2 * PAGE)
-    shown = Shown(os.dup(segment.fd), segment.size)
-    shown.prepare()
-    segment.at(PAGE, 3)[:] = b"abc"
-    part = shown.view(PAGE, 3, Last(b""))
+    shown = ForeignSegment(os.dup(segment.fd), segment.size)
+    shown.map()
+    segment.writable_part(PAGE, 3)[:] = b"abc"
+    part = shown.view(PAGE, 3, ViewToken(b""))
     shown.close()
 
     assert bytes(part) == b"abc"
@@ -109,10 +115,10 @@ def test_segment_when_there_is_no_memfd_then_a_file_does(
     monkeypatch.delattr(os, "memfd_create")
     segment = Segment(NAME, 2 * PAGE)
     segment.touch(PAGE)
-    segment.at(0, 3)[:] = b"abc"
-    shown = Shown(os.dup(segment.fd), segment.size)
-    shown.prepare()
-    part = shown.view(0, 3, Last(b""))
+    segment.writable_part(0, 3)[:] = b"abc"
+    shown = ForeignSegment(os.dup(segment.fd), segment.size)
+    shown.map()
+    part = shown.view(0, 3, ViewToken(b""))
     shown.close()
     segment.close()
 
@@ -146,7 +152,7 @@ def test_shown_when_it_is_no_such_file_then_an_error_and_no_descriptor_is_left()
             (os.dup(small.fd), -1),
         ):
             with pytest.raises(ValueError, match="a file without"):
-                Shown(fd, size)
+                ForeignSegment(fd, size)
     small.close()
 
 
@@ -156,22 +162,22 @@ def test_shown_when_a_file_cannot_say_that_it_stays_then_only_whoever_may_is_bel
     path = tmp_path / "file"
     path.write_bytes(bytes(PAGE))  # anybody may cut it, and a reader dies of SIGBUS
 
-    Shown(os.open(path, os.O_RDONLY), PAGE).close()
+    ForeignSegment(os.open(path, os.O_RDONLY), PAGE).close()
     with pytest.raises(ValueError, match="a file without"):
-        Shown(os.open(path, os.O_RDONLY), PAGE, is_sealed=True)
+        ForeignSegment(os.open(path, os.O_RDONLY), PAGE, is_sealed=True)
 
 
 def test_readers_when_they_get_a_segment_then_they_cannot_write_to_it(
     segment: Segment,
 ) -> None:
     segment.touch(PAGE)
-    readable = for_readers(segment.fd)
+    readable = read_only_fd(segment.fd)
     try:
         with pytest.raises(OSError, match="Bad file descriptor"):
             os.pwrite(readable, b"x", 0)
         with pytest.raises(PermissionError):
             mmap.mmap(readable, PAGE, mmap.MAP_SHARED, mmap.PROT_WRITE)
-        Shown(os.dup(readable), PAGE, is_sealed=True).close()
+        ForeignSegment(os.dup(readable), PAGE, is_sealed=True).close()
     finally:
         os.close(readable)
 
@@ -184,32 +190,32 @@ def test_readers_when_they_get_a_segment_then_they_cannot_write_to_it(
 def test_budget_when_its_counters_hold_nonsense_then_it_says_so_until_it_is_repaired(
     place: int, value: int
 ) -> None:
-    budget = Budget(10 * MIB)
-    budget.admit(1)
-    assert budget.set(MIB)
+    budget = MemoryBudget(10 * MIB)
+    budget.add_slot(1)
+    assert budget.set_touched(MIB)
     os.pwrite(budget.fd, value.to_bytes(8, sys.byteorder), place)
 
     with pytest.raises(ProtocolError, match="makes no sense"):
         budget.used()
-    assert not budget.set(2 * MIB)
+    assert not budget.set_touched(2 * MIB)
     budget.repair()
-    assert budget.set(3 * MIB)
+    assert budget.set_touched(3 * MIB)
     assert budget.used() == 3 * MIB
     budget.close()
 
 
 def test_budget_when_others_have_the_rest_then_no_more() -> None:
-    own = Budget(10 * MIB)
-    own.admit(1)
-    other = Budget(10 * MIB, 1, os.dup(own.fd))
+    own = MemoryBudget(10 * MIB)
+    own.add_slot(1)
+    other = MemoryBudget(10 * MIB, 1, os.dup(own.fd))
 
-    assert own.set(6 * MIB)
-    assert not other.set(5 * MIB)
-    assert other.set(4 * MIB)
-    assert not own.set(7 * MIB)
-    assert own.set(5 * MIB)
+    assert own.set_touched(6 * MIB)
+    assert not other.set_touched(5 * MIB)
+    assert other.set_touched(4 * MIB)
+    assert not own.set_touched(7 * MIB)
+    assert own.set_touched(5 * MIB)
     assert own.used() == 9 * MIB
-    own.clear(1)
+    own.clear_slot(1)
     assert own.used() == 5 * MIB
     own.close()
     other.close()
@@ -219,14 +225,14 @@ def test_budget_when_others_have_the_rest_then_no_more() -> None:
 def test_budget_when_many_ask_then_never_more_than_the_limit(
     asked: list[tuple[int, int]],
 ) -> None:
-    first = Budget(10)
-    budgets = [first, *(Budget(10, slot, first.fd) for slot in (1, 2, 3))]
-    first.admit(3)
+    first = MemoryBudget(10)
+    budgets = [first, *(MemoryBudget(10, slot, first.fd) for slot in (1, 2, 3))]
+    first.add_slot(3)
     has = [0] * 4
 
     for slot, touched in asked:
         may = touched <= has[slot] or sum(has) - has[slot] + touched <= 10
-        assert budgets[slot].set(touched) is may
+        assert budgets[slot].set_touched(touched) is may
         has[slot] = touched if may else has[slot]
         assert first.used() == sum(has) <= 10
     first.close()
@@ -244,8 +250,8 @@ def test_budget_when_many_ask_then_never_more_than_the_limit(
 def test_further_when_memory_is_touched_then_a_bit_more_than_is_needed(
     touched: int, end: int, reached: int
 ) -> None:
-    assert further(touched, end, 4 << 30) == reached
-    assert further(touched, end, end) == end
+    assert grown_size(touched, end, 4 << 30) == reached
+    assert grown_size(touched, end, end) == end
 
 
 def test_shown_when_it_cannot_be_mapped_then_what_is_read_is_a_copy_that_holds_it(
@@ -257,12 +263,12 @@ def test_shown_when_it_cannot_be_mapped_then_what_is_read_is_a_copy_that_holds_i
     monkeypatch.setattr("actorlib._shm.segments.Mapping", none_left)
     gone: list[bytes] = []
     segment.touch(3 * PAGE)
-    segment.at(PAGE, 4)[:] = b"data"
-    shown = Shown(os.dup(segment.fd), segment.size)
+    segment.writable_part(PAGE, 4)[:] = b"data"
+    shown = ForeignSegment(os.dup(segment.fd), segment.size)
 
-    assert not shown.prepare()
-    view = shown.view(PAGE, 4, telling(gone.append)(b"block"))
-    segment.at(PAGE, 4)[:] = b"late"
+    assert not shown.map()
+    view = shown.view(PAGE, 4, view_token_class(gone.append)(b"block"))
+    segment.writable_part(PAGE, 4)[:] = b"late"
     assert (bytes(view), view.readonly, gone) == (b"data", True, [])
     del view
     assert gone == [b"block"]
@@ -271,9 +277,9 @@ def test_shown_when_it_cannot_be_mapped_then_what_is_read_is_a_copy_that_holds_i
 
 def test_shown_when_it_is_mapped_then_it_needs_no_descriptor(segment: Segment) -> None:
     segment.touch(PAGE)
-    segment.at(0, 4)[:] = b"data"
-    shown = Shown(os.dup(segment.fd), segment.size)
+    segment.writable_part(0, 4)[:] = b"data"
+    shown = ForeignSegment(os.dup(segment.fd), segment.size)
 
-    assert shown.prepare()
+    assert shown.map()
     shown.close()
-    assert bytes(shown.view(0, 4, Last(b"block"))) == b"data"
+    assert bytes(shown.view(0, 4, ViewToken(b"block"))) == b"data"

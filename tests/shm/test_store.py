@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actorlib._shm.allocator import PAGE, whole_pages
-from actorlib._shm.payload import NAME, block_id
-from actorlib._shm.segments import Budget
+from actorlib._shm.payload import BLOCK_ID_STRUCT, SEGMENT_NAME_SIZE
+from actorlib._shm.segments import MemoryBudget
 from actorlib._shm.store import SegmentStore
 from actorlib.exceptions import ProtocolError
 
@@ -25,7 +25,7 @@ PREFIX = b"prefix.."
 def opened(
     limit: int, tidy: Callable[[SegmentStore], None] = lambda _: None
 ) -> Generator[SegmentStore]:
-    budget = Budget(limit)
+    budget = MemoryBudget(limit)
     store = SegmentStore(PREFIX, budget, lambda: tidy(store))
     yield store
     if not store._is_closed:
@@ -38,10 +38,10 @@ def opened(
 
 def taken(store: SegmentStore, nbytes: int) -> bytes:
     """The id of a new block; it must have room."""
-    found = store.take(nbytes)
+    found = store.allocate(nbytes)
     assert found is not None
     segment, start = found
-    return block_id.pack(segment.name, start)
+    return BLOCK_ID_STRUCT.pack(segment.name, start)
 
 
 def used(store: SegmentStore) -> int:
@@ -62,25 +62,25 @@ def test_take_when_the_budget_is_spent_then_none_and_nothing_is_kept() -> None:
     with opened(2 * MIB) as store:
         taken(store, MIB)
 
-        assert store.take(2 * MIB) is None
+        assert store.allocate(2 * MIB) is None
         assert used(store) == MIB
-        assert store.take(MIB) is not None
+        assert store.allocate(MIB) is not None
 
 
 def test_take_when_a_value_is_larger_than_everything_then_none() -> None:
     with opened(2 * MIB) as store:
-        assert store.take(1 << 45) is None
-        assert store.take(MIB) is not None
+        assert store.allocate(1 << 45) is None
+        assert store.allocate(MIB) is not None
 
 
 def test_take_when_a_value_is_larger_than_a_segment_then_it_has_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("actorlib._shm.store.SPARSE", MIB)
+    monkeypatch.setattr("actorlib._shm.store.SEGMENT_SIZE", MIB)
     with opened(64 * MIB) as store:
         first, second = taken(store, MIB // 2), taken(store, 3 * MIB)
 
-        assert first[:NAME] != second[:NAME]
+        assert first[:SEGMENT_NAME_SIZE] != second[:SEGMENT_NAME_SIZE]
         assert len(store._segments) == 2
 
 
@@ -99,7 +99,7 @@ def test_take_when_room_is_missing_then_what_became_free_is_looked_at_first() ->
 def test_take_when_tidying_needs_another_thread_then_it_is_not_locked_out() -> None:
     def tidy(store: SegmentStore) -> None:
         # As a value that is loaded meanwhile may wait for one that shares another.
-        other = threading.Thread(target=store.viewed, args=(b"x",))
+        other = threading.Thread(target=store.add_view, args=(b"x",))
         other.start()
         other.join(10)
         assert not other.is_alive()
@@ -108,27 +108,27 @@ def test_take_when_tidying_needs_another_thread_then_it_is_not_locked_out() -> N
         taken(store, 2 * MIB)
 
 
-@pytest.mark.parametrize("ends", [SegmentStore.free, SegmentStore.dropped])
+@pytest.mark.parametrize("ends", [SegmentStore.free, SegmentStore.drop])
 def test_block_when_this_process_looks_at_it_then_it_is_not_used_again(
     ends: Callable[[SegmentStore, bytes], None],
 ) -> None:
     with opened(64 * MIB) as store:
         block = taken(store, MIB)
-        store.viewed(block)
-        store.viewed(block)
+        store.add_view(block)
+        store.add_view(block)
         ends(store, block)
-        store.unviewed(block)
+        store.remove_view(block)
         assert taken(store, MIB) != block
-        store.unviewed(block)
+        store.remove_view(block)
         assert taken(store, MIB) == block
 
 
 @pytest.mark.parametrize(
     "block",
     [
-        block_id.pack(PREFIX + b"\0\0\0\0\0\0\0\1", PAGE),
-        block_id.pack(PREFIX + b"\0\0\0\0\0\0\0\2", 0),
-        block_id.pack(b"x" * NAME, 0),
+        BLOCK_ID_STRUCT.pack(PREFIX + b"\0\0\0\0\0\0\0\1", PAGE),
+        BLOCK_ID_STRUCT.pack(PREFIX + b"\0\0\0\0\0\0\0\2", 0),
+        BLOCK_ID_STRUCT.pack(b"x" * SEGMENT_NAME_SIZE, 0),
     ],
 )
 def test_free_when_there_is_no_such_block_then_an_error(block: bytes) -> None:
@@ -159,10 +159,10 @@ def test_memory_when_it_is_short_then_nothing_is_kept_from_others() -> None:
 def test_memory_when_it_is_closed_then_late_destructors_do_no_harm() -> None:
     with opened(64 * MIB) as store:
         block = taken(store, MIB)
-        store.viewed(block)
+        store.add_view(block)
         store.close()
-        store.dropped(block)
-        store.unviewed(block)
+        store.drop(block)
+        store.remove_view(block)
         store.free(block)
 
 
@@ -185,23 +185,23 @@ def test_store_when_used_at_will_then_no_block_is_given_twice(
         sizes: dict[bytes, int] = {}
         for what, number in steps:
             if what == "take":
-                found = store.take(number)
+                found = store.allocate(number)
                 if found is None:
                     continue
-                block = block_id.pack(found[0].name, found[1])
+                block = BLOCK_ID_STRUCT.pack(found[0].name, found[1])
                 for other in {*held, *views}:
-                    start, end = block_id.unpack(other)[1], sizes[other]
+                    start, end = BLOCK_ID_STRUCT.unpack(other)[1], sizes[other]
                     apart = found[1] >= start + end
                     assert apart or found[1] + whole_pages(number) <= start
                 held[block] = sizes[block] = whole_pages(number)
             elif what in ("free", "drop") and held:
                 block = sorted(held)[number % len(held)]
                 del held[block]
-                (store.free if what == "free" else store.dropped)(block)
+                (store.free if what == "free" else store.drop)(block)
             elif what == "view" and held:
                 views.append(sorted(held)[number % len(held)])
-                store.viewed(views[-1])
+                store.add_view(views[-1])
             elif what == "unview" and views:
-                store.unviewed(views.pop(number % len(views)))
-        store._note()
+                store.remove_view(views.pop(number % len(views)))
+        store._apply_notes()
         assert used(store) == sum(sizes[block] for block in {*held, *views})

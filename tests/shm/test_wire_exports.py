@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from actorlib._shm.views import Last, address_of, telling, view
+from actorlib._shm.views import ViewToken, address_of, read_only_view, view_token_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,11 +20,11 @@ class Told:
         self.memory[:4] = b"abcd"
         self.address = address_of(self.memory)
         self.gone: list[bytes] = []
-        self.last: type[Last] = telling(self.gone.append)
+        self.last: type[ViewToken] = view_token_class(self.gone.append)
 
     def view(self, name: bytes, start: int = 0, nbytes: int = 4) -> memoryview:
         last = self.last(name)
-        return view(self.memory, self.address + start, nbytes, last)
+        return read_only_view(self.memory, self.address + start, nbytes, last)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from actorlib._shm.memory import Memory
+from actorlib._shm.memory import SharedMemory
 from actorlib._wire.errors import encode_arguments
 from actorlib._wire.serialization import decode_call
 from actorlib.exceptions import SerializationError
@@ -32,7 +32,7 @@ class Twice:
 
 
 def test_arguments_when_they_can_be_sent_then_their_payload() -> None:
-    payload = encode_arguments("Model.ping", (1, [2]), {"a": (3,)}, Memory(), [])
+    payload = encode_arguments("Model.ping", (1, [2]), {"a": (3,)}, SharedMemory(), [])
 
     args, kwargs = decode_call(payload)
     assert (list(args), kwargs) == ([1, [2]], {"a": (3,)})
@@ -52,7 +52,7 @@ def test_arguments_when_one_cannot_be_sent_then_the_error_names_it(
     args: tuple[object, ...], kwargs: dict[str, object], label: str
 ) -> None:
     with pytest.raises(SerializationError) as caught:
-        encode_arguments("Model.ping", args, kwargs, Memory(), [])
+        encode_arguments("Model.ping", args, kwargs, SharedMemory(), [])
 
     assert str(caught.value).startswith(label)
     assert "cannot be sent to another process" in str(caught.value)
@@ -80,7 +80,7 @@ def test_arguments_when_something_in_one_cannot_be_sent_then_the_error_says_wher
     value: object, path: str
 ) -> None:
     with pytest.raises(SerializationError) as caught:
-        encode_arguments("Model.ping", (value,), {}, Memory(), [])
+        encode_arguments("Model.ping", (value,), {}, SharedMemory(), [])
 
     kind = type(value).__name__
     told = f"argument 1 of Model.ping, a {kind}, cannot be sent to another process: "
@@ -98,21 +98,23 @@ def test_arguments_when_one_is_vast_then_the_search_for_what_is_in_it_ends() -> 
 
     value = [Counted() for _ in range(5_000)]
     with pytest.raises(SerializationError, match="a list, cannot be sent"):
-        encode_arguments("Model.ping", ([*value, LOCK],), {}, Memory(), [])
+        encode_arguments("Model.ping", ([*value, LOCK],), {}, SharedMemory(), [])
 
     assert Counted.tried < 3 * len(value)
 
 
 def test_arguments_when_two_cannot_be_sent_then_the_error_names_the_first() -> None:
     with pytest.raises(SerializationError, match=r"^argument 2 of"):
-        encode_arguments("Model.ping", (1, Stubborn(), Stubborn()), {}, Memory(), [])
+        encode_arguments(
+            "Model.ping", (1, Stubborn(), Stubborn()), {}, SharedMemory(), []
+        )
 
 
 def test_arguments_when_one_cannot_be_sent_then_the_error_is_a_type_error_with_the_reason() -> (  # noqa: E501  # one behaviour, one name
     None
 ):
     with pytest.raises(TypeError, match="never") as caught:
-        encode_arguments("Model.ping", (Stubborn(),), {}, Memory(), [])
+        encode_arguments("Model.ping", (Stubborn(),), {}, SharedMemory(), [])
 
     assert isinstance(caught.value.__cause__, LookupError)
 
@@ -121,4 +123,4 @@ def test_arguments_when_nobody_is_to_blame_afterwards_then_an_error_all_the_same
     None
 ):
     with pytest.raises(SerializationError, match=r"the arguments of Model\.ping"):
-        encode_arguments("Model.ping", (Twice(),), {}, Memory(), [])
+        encode_arguments("Model.ping", (Twice(),), {}, SharedMemory(), [])

@@ -13,9 +13,9 @@ import pytest
 from helpers.turns import in_time
 
 from actorlib._core.ids import ACTOR_KIND, BLOCK_KIND, new_id, prefix_of_kind
-from actorlib._shm.memory import Memory, Settings, shared
-from actorlib._shm.payload import Shared
-from actorlib._shm.segments import Budget, Segment
+from actorlib._shm.memory import SharedMemory, SharingOptions, share_payload
+from actorlib._shm.payload import SharedPayload
+from actorlib._shm.segments import MemoryBudget, Segment
 from actorlib._wire.async_channel import Channel
 from actorlib._wire.blocking_channel import Pipe
 from actorlib._wire.codec import FrameDecoder
@@ -35,7 +35,7 @@ LINUX = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="looks at 
 
 
 class Nobody:
-    """Counts nothing; see Holder."""
+    """Counts nothing; see BlockRefCounter."""
 
     def retain(self, actor: bytes) -> None:
         """Does nothing."""
@@ -44,11 +44,11 @@ class Nobody:
         """Does nothing."""
 
 
-def memory(prefix: bytes) -> Memory:
-    made = Memory()
-    made.settings = Settings(share_above=1)
-    made.budget = Budget(64 * MIB)
-    made.belong(prefix_of_kind(prefix, BLOCK_KIND), Nobody())
+def memory(prefix: bytes) -> SharedMemory:
+    made = SharedMemory()
+    made.settings = SharingOptions(share_above=1)
+    made.budget = MemoryBudget(64 * MIB)
+    made.bind_to(prefix_of_kind(prefix, BLOCK_KIND), Nobody())
     return made
 
 
@@ -59,7 +59,7 @@ class Two:
         self.near, self.far = socket.socketpair()
         self.near.setblocking(False)  # noqa: FBT003  # the socket API
         self.owner = SegmentSharing(memory(OWNER), WORKER)
-        self.worker = SegmentSharing(Memory())
+        self.worker = SegmentSharing(SharedMemory())
         self.frames: list[Any] = []
         self.lost: asyncio.Future[Exception | None] = asyncio.Future()
         self.came = asyncio.Event()
@@ -91,9 +91,9 @@ async def two() -> AsyncIterator[Two]:
     two.close()
 
 
-def result(made: Memory, value: object) -> tuple[Any, ...]:
+def result(made: SharedMemory, value: object) -> tuple[Any, ...]:
     loans: list[Any] = []
-    payload = shared(made, encode(value), loans)
+    payload = share_payload(made, encode(value), loans)
     return (RESULT, 7, tuple(loans), payload)
 
 
@@ -102,7 +102,7 @@ async def admitted(two: Two) -> None:
     two.owner.begin(two.near, 1)
     two.channel.send((1, "go"))
     assert await asyncio.to_thread(two.pipe.begin) == [(1, "go")]
-    two.worker.memory.belong(prefix_of_kind(WORKER, BLOCK_KIND), Nobody())
+    two.worker.memory.bind_to(prefix_of_kind(WORKER, BLOCK_KIND), Nobody())
 
 
 def give(two: Two, fd: int) -> None:
@@ -142,7 +142,7 @@ async def test_values_when_they_are_large_then_both_sides_read_them(two: Two) ->
             await two.came.wait()
         two.came.clear()
         assert decode(two.frames.pop()[-1])[-1] == number
-    assert len(two.worker.memory._shown) == len(two.owner.memory._shown) == 1
+    assert len(two.worker.memory._foreign) == len(two.owner.memory._foreign) == 1
 
 
 async def test_descriptor_when_the_pipe_is_full_then_its_table_comes_when_there_is_room(
@@ -157,7 +157,7 @@ async def test_descriptor_when_the_pipe_is_full_then_its_table_comes_when_there_
 
     async with in_time():
         frame = await asyncio.to_thread(answer, two.pipe)
-    assert isinstance(frame[-1], Shared)
+    assert isinstance(frame[-1], SharedPayload)
     assert decode(frame[-1]).sum() == 20_000
 
 
@@ -166,7 +166,7 @@ async def test_descriptor_when_the_side_socket_takes_none_then_the_pipe_takes_th
     two: Two, how: str
 ) -> None:
     if how == "none":  # as when this process may not open any more files
-        two.owner.memory.belong(prefix_of_kind(OWNER, BLOCK_KIND), Nobody())
+        two.owner.memory.bind_to(prefix_of_kind(OWNER, BLOCK_KIND), Nobody())
     else:
         await admitted(two)
     if how == "full":
@@ -214,9 +214,9 @@ async def test_segment_when_no_descriptor_can_be_kept_then_it_is_read_all_the_sa
         with no_more_files():
             frame = await asyncio.to_thread(answer, two.pipe)
             assert decode(frame[-1])[-1] == number
-    (shown,) = two.worker.memory._shown.values()
+    (shown,) = two.worker.memory._foreign.values()
 
-    assert isinstance(frame[-1], Shared)
+    assert isinstance(frame[-1], SharedPayload)
     assert shown.fd == -1
 
 
@@ -225,7 +225,7 @@ async def test_segment_when_there_is_no_way_to_take_it_then_its_values_fail_alon
     two: Two,
 ) -> None:
     await admitted(two)
-    two.worker.memory.spare.close()
+    two.worker.memory.fd_reserve.close()
     two.channel.send(result(two.owner.memory, np.ones(20_000)))
     with no_more_files():
         lost = await asyncio.to_thread(answer, two.pipe)
@@ -265,7 +265,7 @@ async def test_descriptor_when_the_side_socket_has_room_again_then_it_goes(
     two.channel.send(result(two.owner.memory, np.ones(20_000)))
     frame = await asyncio.to_thread(answer, two.pipe)
 
-    assert isinstance(frame[-1], Shared)
+    assert isinstance(frame[-1], SharedPayload)
     assert decode(frame[-1]).sum() == 20_000
 
 
@@ -290,7 +290,7 @@ async def test_worker_when_its_side_socket_takes_none_then_its_pipe_takes_the_va
     del payload
     store = two.worker.memory._store
     assert store is not None
-    store._note()
+    store._apply_notes()
     assert sum(segment.blocks.used for segment in store._segments.values()) == 0
 
 
@@ -317,7 +317,7 @@ async def test_allowance_when_the_worker_is_gone_then_nothing_is_left(two: Two) 
 async def test_allowance_when_there_is_no_shared_memory_then_no_side_socket() -> None:
     near, far = socket.socketpair()
     with near, far:
-        SegmentSharing(Memory(), WORKER).begin(near, 1)
+        SegmentSharing(SharedMemory(), WORKER).begin(near, 1)
         far.setblocking(False)  # noqa: FBT003  # the socket API
         with pytest.raises(BlockingIOError):
             far.recv(1)
@@ -438,7 +438,7 @@ async def test_worker_when_its_side_socket_is_not_as_told_then_it_is_lost(
     segment.close()
 
     assert isinstance(error, ProtocolError)
-    assert two.owner.memory._shown == {}
+    assert two.owner.memory._foreign == {}
 
 
 def test_decoder_when_memory_was_never_spoken_of_then_a_table_is_an_error() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actorlib._core.ids import ACTOR_KIND, BLOCK_KIND, GROUP_KIND, OBJECT_KIND, new_id
-from actorlib._shm.payload import block_id
+from actorlib._shm.payload import BLOCK_ID_STRUCT
 from actorlib._wire import messages
 from actorlib._wire.messages import (
     BLOCKED,
@@ -41,7 +41,7 @@ PREFIX = bytes(8)
 ACTOR = new_id(b"other...", ACTOR_KIND, 1)
 OWN = new_id(PREFIX, ACTOR_KIND, 1)
 OBJECT = new_id(PREFIX, OBJECT_KIND, 1)
-BLOCK = block_id.pack(new_id(PREFIX, BLOCK_KIND, 1), 0)
+BLOCK = BLOCK_ID_STRUCT.pack(new_id(PREFIX, BLOCK_KIND, 1), 0)
 SAID = {
     "batch": (1, 0),
     "deadline": (12.5, 3, ""),

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actorlib._core.ids import ActorId
-from actorlib._shm.memory import Memory
+from actorlib._shm.memory import SharedMemory
 from actorlib._wire.codec import pack
 from actorlib._wire.fd_passing import SegmentSharing
 from actorlib._wire.messages import (
@@ -105,7 +105,7 @@ class Two:
     """A caller and whom it calls, with an owner between them."""
 
     def __init__(self) -> None:
-        self.showings = SegmentSharing(Memory()), SegmentSharing(Memory())
+        self.showings = SegmentSharing(SharedMemory()), SegmentSharing(SharedMemory())
         self.engines: Any = (Engine(), Engine())
         self.readers = Reading(), Reading()
         self.peers = OutgoingLinks(
@@ -449,7 +449,7 @@ def test_loans_when_an_actor_has_to_answer_then_they_are_given_back_later() -> N
 
 def test_descriptors_when_nobody_takes_an_end_then_it_is_closed() -> None:
     ours, theirs = pair()
-    showing = SegmentSharing(Memory())
+    showing = SegmentSharing(SharedMemory())
     showing.links[CALLER] = theirs.detach()
 
     showing.close()
