@@ -9,19 +9,19 @@ In reading order:
   does.
 * ``machine``: the machine a runtime works on: what there is, who may have it, what
   starts there.
-* ``actor_table``: the lives of a runtime's actors, and who holds which of them.
+* ``actor_table``: a runtime's actors: their supervisors, and who holds which.
 * ``actor_record``: the actors of one runtime and the states they may be in.
 * ``placement``: what each actor asks for, its wait in line, its lease, given back.
 * ``worker_starter``: starts the workers of actors: process, pipe, first frame.
-* ``supervisor``: the life of one actor, top to bottom.
+* ``supervisor``: keeps one actor from its creation until it is dead for good.
 * ``teardown``: the steps of an end, each of them done whatever the others raise; and
   who is told when a worker is gone.
 * ``creation``: what actors are made from, ready to be sent.
 * ``worker_session``: one incarnation of a worker: from its first frame to its end.
 * ``restart_policy``: whether an actor that died is started anew, and when.
 * ``exit_reason``: why an actor is gone: what its process left behind, put in words.
-* ``names``: which name is whose: one actor for each name of a namespace.
-* ``refcount``: who holds a handle of which actor.
+* ``names``: names of actors, one for each name of a namespace.
+* ``refcount``: reference counts: who holds what, how often.
 * ``objects``: what refs stand for that were sent inside of values: kept while somebody
   holds them.
 * ``shared_memory``: the shared memory of a runtime: what the owner makes, and what its
@@ -37,21 +37,19 @@ In reading order:
   code, or a worker.
 * ``submission``: the owner's own calls on their way out: with their arguments, and in
   order.
-* ``worker_requests``: what rises from workers: calls to other actors, creations,
-  endings, loans.
+* ``worker_requests``: serves what workers ask for: calls to other actors, creations,
+  endings, references.
 * ``pending_creations``: actors that workers make: first what they are, then the
   constructor's arguments.
 * ``untrusted``: what workers send pickled for the owner itself to read: options,
   groups.
-* ``worker_calls``: A worker that waits for an answer to what it has asked.
+* ``worker_calls``: calls of workers that wait for an answer.
 * ``call_tree``: which calls of workers have no answer, and which call made each.
 * ``streams``: streams through the owner: items to their readers, and back what those
   have taken.
-* ``peer_links``: workers that call one another often are introduced: they get a link of
-  their own.
+* ``peer_links``: links between workers that call one another often.
 * ``deadlines``: which calls' time is over, and when it is so next.
-* ``deadlocks``: tells a worker that what it waits for will never come, where that is
-  certain.
+* ``deadlocks``: calls of workers that wait for one another, and will for ever.
 * ``placement_groups``: the verbs of placement groups, for the owner's own code and for
   workers.
 * ``task_pool``: every call of a function in a runtime.

@@ -1,8 +1,8 @@
-"""The lives of a runtime's actors, and who holds which of them.
+"""The table of a runtime's actors: their supervisors, and who holds which of them.
 
-What a life needs around it, what rises from workers, and the count of handles meet
-here: an actor lives while somebody holds it or it has something to do, and is forgotten
-when it is dead and nobody holds it any more.
+Creation, what workers ask for, and the count of handles meet here: an actor lives while
+somebody holds it or it has something to do, and is forgotten when it is dead and nobody
+holds it any more.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ if TYPE_CHECKING:
 
 
 class ActorTable:
-    """Every life of one runtime; see Surroundings, Actors and Loans.
+    """Keeps the actors of one runtime; see Actors, Workshop and BorrowedReferences.
 
     Args:
-        machine: Where they are lived.
+        machine: Where they live.
         options: How the runtime behaves.
 
     Attributes:
@@ -75,9 +75,9 @@ class ActorTable:
         clock: Says which calls' time is over.
         loans: Where handles in payloads are counted: here.
         registry: The actors and their states.
-        holders: Who has a handle of which.
+        references: Who has a handle of which.
         stores: What large values are shared in.
-        by_id: The lives that are lived, or that somebody holds.
+        by_id: Those that live, or that somebody holds.
         placer: Says what they ask for, and asks for it.
         groups: The placement groups that some of them are in.
         long_waits: Says who waits for long.
@@ -91,7 +91,7 @@ class ActorTable:
         self.grace = options.grace
         self.loans: BorrowedReferences = self
         self.registry = Registry(os.urandom(4))
-        self.holders = RefCount()
+        self.references = RefCount()
         self.stores = Stores(machine.shareable(options), settings_of(options))
         self._machine = machine
         self.by_id: dict[ActorId, ActorSupervisor] = {}
@@ -101,22 +101,21 @@ class ActorTable:
         self.directory = Directory(options.namespace, self.by_id.get)
         self._made_by: dict[int, set[ActorId]] = {}
         self.clock = Clock(self.loop)
+        self.objects = Objects(self.registry.prefix(0), self.loop, self)
         self.workers_gone = WorkersGone()
-        self._relay = WorkerRequests(self)
-        process = self.registry.prefix(0)
-        self.objects = Objects(process, self.loop, self)
+        self._requests = WorkerRequests(self)
         self._starter = WorkerStarter(
             self.loop,
             machine,
             grace=options.grace,
             namespace=options.namespace,
             registry=self.registry,
-            holders=self.holders,
+            references=self.references,
             loans=self,
             stores=self.stores,
             gone=self.workers_gone,
-            serve=self._relay.serve,
-            opened=self._relay.introductions.enter,
+            serve=self._requests.serve,
+            entered=self._requests.links.enter,
         )
         self.placer = ActorPlacer(machine.scheduler)
         self.groups = machine.scheduler.groups
@@ -140,23 +139,27 @@ class ActorTable:
     def __iter__(self) -> Iterator[ActorSupervisor]:
         return iter(list(self.by_id.values()))
 
-    def bear(
+    def create(
         self,
         actor: ActorId,
-        birth: ActorDefinition,
+        definition: ActorDefinition,
         arguments: EncodedArguments | BaseException | asyncio.Future[EncodedArguments],
         *,
         is_nested: bool = False,
     ) -> None:
-        """Starts the life of an actor, or ends it here if it can never be placed.
+        """Creates an actor, dead at once if it can never be placed.
 
         Args:
             actor: Its id.
-            birth: Its class and options.
+            definition: Its class and options.
             arguments: For the constructor, why there are none, or a future of them.
             is_nested: Whether a worker asks for it.
         """
-        face, options, is_actor = birth.interface, birth.options, birth.runs is None
+        face, options, is_actor = (
+            definition.interface,
+            definition.options,
+            definition.runs is None,
+        )
         record = ActorRecord(
             id=actor,
             interface=face,
@@ -165,33 +168,33 @@ class ActorTable:
             is_nested=is_nested,
         )
         self.registry.add(record)
-        self.directory.enter(actor, birth.options)
-        if birth.options.is_detached:
-            self.holders.add(actor, RUNTIME)
-        life = self.by_id[actor] = ActorSupervisor(
+        self.directory.enter(actor, definition.options)
+        if definition.options.is_detached:
+            self.references.add(actor, RUNTIME)
+        supervisor = self.by_id[actor] = ActorSupervisor(
             record,
-            birth,
+            definition,
             self.placer.open(record),
             self._starter,
             self,
-            self._dispatch_of,
+            self._router_of,
             self._on_dead,
         )
-        removed = self.groups.join(birth.options, actor, life.evict)
+        removed = self.groups.join(definition.options, actor, supervisor.evict)
         never = removed or None
         if not never and not self.placer.awaits_neighbours(options):
             never = self.placer.refusal(record)
         if never is not None:
             # Whoever creates it has no handle yet, and it must not be forgotten before.
-            self.holders.add(actor, OWNER)
+            self.references.add(actor, OWNER)
             self.loop.call_soon(self.drop, actor, OWNER, 1)
             error = ActorUnschedulableError(never, actor_id=actor.hex())
             record.was_evicted = bool(removed)
-            life.be_stillborn(error, arguments)
+            supervisor.refuse(error, arguments)
         else:
-            life.begin(arguments)
+            supervisor.start(arguments)
 
-    def bear_worker(
+    def create_worker(
         self,
         label: str,
         options: ActorOptions,
@@ -200,97 +203,107 @@ class ActorTable:
         *,
         is_nested: bool,
     ) -> ActorSupervisor:
-        """Starts the life of a worker of functions; see Workshop."""
+        """Creates a worker of functions; see Workshop."""
         nobody = method_of(_nothing)
         interface = Interface(label, nobody, {})
         actor = self.registry.new_id()
-        birth = ActorDefinition(None, interface, options, demand.request)
-        self.bear(actor, birth, arguments, is_nested=is_nested)
+        definition = ActorDefinition(None, interface, options, demand.request)
+        self.create(actor, definition, arguments, is_nested=is_nested)
         return self.by_id[actor]
 
-    def _dispatch_of(self, life: ActorSupervisor) -> CallRouter:
-        record, cancel_made = life.record, self._relay.cancel_made
+    def _router_of(self, supervisor: ActorSupervisor) -> CallRouter:
+        record, cancel_made = supervisor.record, self._requests.cancel_made
         options = record.options if record.is_actor else None
         ends_later = record.interface.awaits
         policy = CallPolicy(self.clock, record.method, options, ends_later, cancel_made)
-        return CallRouter(self, life.died, life.unavailable, life.idle, policy)
+        return CallRouter(
+            self, supervisor.died, supervisor.unavailable, supervisor.idle, policy
+        )
 
     def create_for(
-        self, actor: ActorId, birth: ActorDefinition, maker: int
+        self, actor: ActorId, definition: ActorDefinition, maker: int
     ) -> asyncio.Future[EncodedArguments]:
-        """Starts the life of an actor that a worker makes; see Actors.
+        """Creates an actor that a worker makes; see Actors.
 
         Raises:
             ProtocolError: There is one by that id.
         """
         if self.registry.find(actor) is not None:
             raise ProtocolError(f"actor {actor.hex()} is made a second time")
-        self.holders.add(actor, maker)
-        if not (birth.options.is_detached or self._is_of_functions(maker)):
+        self.references.add(actor, maker)
+        if not (definition.options.is_detached or self._is_of_functions(maker)):
             self._made_by.setdefault(maker, set()).add(actor)
         given: asyncio.Future[EncodedArguments] = self.loop.create_future()
-        self.bear(actor, birth, given, is_nested=True)
+        self.create(actor, definition, given, is_nested=True)
         return given
 
     def _is_of_functions(self, session: int) -> bool:
         """Whether a worker runs functions: actors that those make outlive it."""
-        return self.holders.who(session) in self.pool.hands
+        return self.references.who(session) in self.pool.hands
 
     def infos(self) -> list[ActorInfo]:
-        """What is known of each actor, the forgotten last; see Actors."""
+        """Lists what is known of each actor, the forgotten last; see Actors."""
         return [*map(self._info, self._actors()), *reversed(self._history)]
 
     def available(self) -> dict[str, float]:
-        """What nobody holds; see Actors."""
+        """Sums up what nobody holds; see Actors."""
         return self._machine.scheduler.ledger.available()
 
     def total(self) -> dict[str, float]:
-        """Everything that may be granted; see Actors."""
+        """Sums up everything that may be granted; see Actors."""
         return self._machine.scheduler.ledger.total()
 
     def _actors(self) -> Iterator[ActorSupervisor]:
-        """All but workers of functions."""
-        return (life for life in self.by_id.values() if life.record.is_actor)
+        """Walks over all but workers of functions."""
+        return (
+            supervisor
+            for supervisor in self.by_id.values()
+            if supervisor.record.is_actor
+        )
 
-    def _info(self, life: ActorSupervisor) -> ActorInfo:
-        record, lease, options = life.record, life.record.lease, life.record.options
+    def _info(self, supervisor: ActorSupervisor) -> ActorInfo:
+        record, lease, options = (
+            supervisor.record,
+            supervisor.record.lease,
+            supervisor.record.options,
+        )
         shares = lease.shares if lease is not None else ()
         mask = self._machine.mask(lease, options) if shares and lease else None
         return ActorInfo(
             actor_id=record.id.hex(),
             class_name=record.called.class_name,
             state=record.state.value,
-            pid=life.pid,
+            pid=supervisor.pid,
             resources=counted(options.request.amounts),
             devices={share.device.id: share.units / UNITS for share in shares},
             mask=mask,
-            restarts=life.restarts.count,
-            pending_calls=life.dispatch.pending,
+            restarts=supervisor.restarts.count,
+            pending_calls=supervisor.dispatch.pending,
             death=str(record.exit or ""),
             name=options.name,
             namespace=self.directory.namespace_of(options),
             is_detached=options.is_detached,
             placement_group=options.group.id.hex() if options.group else None,
-            awaits_arguments=life.waits_for_arguments,
+            awaits_arguments=supervisor.waits_for_arguments,
             started_at=record.started_at,
             ended_at=record.ended_at,
             repr_name=record.called.own,
-            earlier_deaths=life.restarts.earlier_deaths,
+            earlier_deaths=supervisor.restarts.earlier_deaths,
         )
 
     def unanswered(self) -> list[CallInfo]:
         """The calls without an answer: those to one actor together, then functions'."""
         found: list[CallInfo] = []
-        for life in self._actors():
-            prefix = self.registry.prefix(life.dispatch.session)
+        for supervisor in self._actors():
+            prefix = self.registry.prefix(supervisor.dispatch.session)
             calls = with_states(
-                life.dispatch.unanswered(),
-                life.record.interface,
-                life.record.options,
+                supervisor.dispatch.unanswered(),
+                supervisor.record.interface,
+                supervisor.record.options,
                 # What came over a link is known of by the mark that it leaves.
                 is_busy=bool(self.stores.mark(prefix)),
             )
-            found += [self._call_info(life, prefix, call) for call in calls]
+            found += [self._call_info(supervisor, prefix, call) for call in calls]
         return found + [self._function_info(call) for call in self.pool.unanswered()]
 
     def _function_info(self, call: UnderWay) -> CallInfo:
@@ -311,9 +324,9 @@ class ActorTable:
         )
 
     def _call_info(
-        self, life: ActorSupervisor, prefix: bytes, call: UnderWay
+        self, supervisor: ActorSupervisor, prefix: bytes, call: UnderWay
     ) -> CallInfo:
-        record, told = life.record, call.told or {}
+        record, told = supervisor.record, call.told or {}
         is_there = call.state in ("queued", "running")
         return CallInfo(
             actor_id=record.id.hex(),
@@ -329,25 +342,25 @@ class ActorTable:
         )
 
     def _caller(self, reply: object) -> str:
-        """The call that waits for an answer; empty for the owner's own code."""
+        """Names the call that waits for an answer; empty for the owner's own code."""
         while isinstance(reply, CancelledTarget):
             reply = reply.target
         if not isinstance(reply, WorkerCall | Reader):
             return ""
-        life = self.by_id.get(reply.session.actor)
-        if life is None:
+        supervisor = self.by_id.get(reply.session.actor)
+        if supervisor is None:
             return "a call of an actor that is gone"
-        method = life.dispatch.method_of(reply.asking)
-        if not life.record.is_actor:  # a function's worker is nobody
-            return f"{method} (pid {life.pid})"
-        return life.record.method(method) if method else life.record.title
+        method = supervisor.dispatch.method_of(reply.asking)
+        if not supervisor.record.is_actor:  # a function's worker is nobody
+            return f"{method} (pid {supervisor.pid})"
+        return supervisor.record.method(method) if method else supervisor.record.title
 
     def _titles(self) -> dict[int, str]:
-        """What the holders of leases are called, by the ids of these objects."""
+        """Names the holders of leases, by the ids of these objects."""
         found = {
-            id(lease): life.record.title
-            for life in self.by_id.values()
-            if (lease := life.placement.lease) is not None
+            id(lease): supervisor.record.title
+            for supervisor in self.by_id.values()
+            if (lease := supervisor.placement.lease) is not None
         }
         for hand in self.pool.hands.values():
             lease = hand.lease or hand.life.placement.lease
@@ -357,16 +370,16 @@ class ActorTable:
         return found
 
     def find(self, actor: ActorId) -> ActorSupervisor | None:
-        """The life of an actor; see Actors."""
+        """Finds the supervisor of an actor; see Actors."""
         return self.by_id.get(actor)
 
     def _give_back_references(self, session: Session) -> None:
-        unheld = self.holders.forget(session.number)
+        unheld = self.references.forget(session.number)
         tear_down(session, *(partial(self._unheld, loan) for loan in unheld))
 
     def _note_what_ran(self, session: Session) -> None:
-        mark, life = self.stores.mark(session.prefix), self.by_id[session.actor]
-        life.dispatch.callers.note(mark, life.record.interface.methods)
+        mark, supervisor = self.stores.mark(session.prefix), self.by_id[session.actor]
+        supervisor.dispatch.callers.note(mark, supervisor.record.interface.methods)
         self.pool.workers.left(session.actor, mark)
 
     def _end_made(self, session: Session) -> None:
@@ -378,16 +391,16 @@ class ActorTable:
     def arrived(self, loans: Collection[LoanId], holder: int) -> None:
         """Counts what a frame brought to a holder."""
         for loan in loans:
-            if not self.holders.add(loan, holder):
+            if not self.references.add(loan, holder):
                 continue
             kind = kind_of(loan)
             if kind == BLOCK_KIND:
                 self.stores.held(loan)
             elif (
                 kind == ACTOR_KIND
-                and (life := self.by_id.get(ActorId(loan))) is not None
+                and (supervisor := self.by_id.get(ActorId(loan))) is not None
             ):
-                life.revive()
+                supervisor.revive()
 
     def returned(self, loans: Collection[LoanId], holder: int) -> None:
         """Counts what a holder does not hold any more."""
@@ -396,11 +409,11 @@ class ActorTable:
 
     def lent(self, loans: Collection[LoanId], holder: int) -> None:
         """Hands over to a worker what this process kept for it."""
-        self.holders.move(loans, holder)
+        self.references.move(loans, holder)
 
     def drop(self, loan: LoanId, holder: int, count: int) -> None:
-        """A holder gives loans back; the last one ends the actor."""
-        if self.holders.remove(loan, holder, count):
+        """Counts what a holder gives back; the last holder of an actor ends it."""
+        if self.references.remove(loan, holder, count):
             self._unheld(loan)
 
     def _unheld(self, loan: LoanId) -> None:
@@ -413,32 +426,34 @@ class ActorTable:
             self._actor_unheld(ActorId(loan))
 
     def _actor_unheld(self, actor: ActorId) -> None:
-        life = self.by_id.get(actor)
-        if life is None:
+        supervisor = self.by_id.get(actor)
+        if supervisor is None:
             return
-        life.end_when_idle("nobody held a handle of it any more")
-        self._forget_if_over(life)
+        supervisor.end_when_idle("nobody held a handle of it any more")
+        self._forget_if_over(supervisor)
 
-    def _on_dead(self, life: ActorSupervisor) -> None:
+    def _on_dead(self, supervisor: ActorSupervisor) -> None:
         """Forgets an actor that is dead, and what it had is back."""
-        actor = life.record.id
-        self.placer.forget(life.record)
-        self.groups.part(life.record.options, actor)
+        actor = supervisor.record.id
+        self.placer.forget(supervisor.record)
+        self.groups.part(supervisor.record.options, actor)
         self.directory.leave(actor)
         self._made_by.get(maker_of(actor), set()).discard(actor)
-        if life.record.options.is_detached:
-            self.holders.remove(actor, RUNTIME)
-        self._forget_if_over(life)
+        if supervisor.record.options.is_detached:
+            self.references.remove(actor, RUNTIME)
+        self._forget_if_over(supervisor)
 
-    def _forget_if_over(self, life: ActorSupervisor) -> None:
-        actor = life.record.id
-        if life.record.state is not ActorState.DEAD or self.holders.is_held(actor):
+    def _forget_if_over(self, supervisor: ActorSupervisor) -> None:
+        actor = supervisor.record.id
+        if supervisor.record.state is not ActorState.DEAD or self.references.is_held(
+            actor
+        ):
             return
         is_known = self.by_id.pop(actor, None) is not None
         self.registry.forget(actor)
-        if is_known and life.record.is_actor and self._history.maxlen:
-            self._history.append(self._info(life))
+        if is_known and supervisor.record.is_actor and self._history.maxlen:
+            self._history.append(self._info(supervisor))
 
 
 def _nothing() -> None:
-    """What the constructor of a worker takes."""
+    """Stands for the constructor of a worker of functions: it takes nothing."""

@@ -14,24 +14,13 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import (
-    Callable,
-    Hashable,
-)
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Generic,
-    NamedTuple,
-    TypeVar,
-)
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     import asyncio
 
-    from actorlib._core.current_call import (
-        Deadline,
-    )
+    from actorlib._core.current_call import Deadline
 
 
 K = TypeVar("K", bound=Hashable)

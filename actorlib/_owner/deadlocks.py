@@ -1,10 +1,9 @@
-"""Tells a worker that what it waits for will never come, where that is certain.
+"""Deadlocks: calls of workers that wait for one another, and will for ever.
 
+A worker is told that what it waits for will never come, where that is certain.
 Certain means: each wait of the circle has no end of its own (no timeout, no deadline),
 and each call needs the one thread that waits. A wait that goes through an ``async def``
 which awaits, or through an actor with several threads, is never reported.
-
-Which threads of actors wait for which calls, and whether they wait for one another.
 
 A thread that blocks until a call is answered does nothing else. So if that call needs
 a thread which blocks likewise, and so on until the first, none of them will ever end.
@@ -13,51 +12,20 @@ Only what is certain is kept here: a wait that may end by itself is no edge.
 
 from __future__ import annotations
 
-from collections.abc import (
-    Callable,
-    Hashable,
-)
-from itertools import (
-    pairwise,
-)
-from typing import (
-    TYPE_CHECKING,
-    Generic,
-    NamedTuple,
-    Protocol,
-    TypeVar,
-)
+from collections.abc import Callable, Hashable
+from itertools import pairwise
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from actorlib._owner.actor_record import (
-    ActorState,
-)
-from actorlib._owner.call_tree import (
-    Made,
-)
-from actorlib._owner.response_target import (
-    RemoteTarget,
-)
-from actorlib._wire.messages import (
-    LOOP,
-    MAIN,
-)
-from actorlib.exceptions import (
-    DeadlockError,
-)
+from actorlib._owner.actor_record import ActorState
+from actorlib._wire.messages import LOOP, MAIN
+from actorlib.exceptions import DeadlockError
 
 if TYPE_CHECKING:
-    from actorlib._core.ids import (
-        ActorId,
-    )
-    from actorlib._owner.actor_record import (
-        ActorRecord,
-    )
-    from actorlib._owner.supervisor import (
-        ActorSupervisor,
-    )
-    from actorlib._owner.worker_session import (
-        Session,
-    )
+    from actorlib._core.ids import ActorId
+    from actorlib._owner.actor_record import ActorRecord
+    from actorlib._owner.supervisor import ActorSupervisor
+    from actorlib._owner.worker_calls import WorkerCall
+    from actorlib._owner.worker_session import Session
 
 
 A = TypeVar("A", bound=Hashable)
@@ -65,7 +33,7 @@ C = TypeVar("C", bound=Hashable)
 
 
 class Wait(NamedTuple, Generic[C]):
-    """A thread that waits.
+    """Names a thread that waits.
 
     Attributes:
         who: The method that it runs, with its class.
@@ -77,7 +45,7 @@ class Wait(NamedTuple, Generic[C]):
 
 
 class Need(NamedTuple, Generic[A]):
-    """What a call that has no answer needs.
+    """Names what a call that has no answer needs.
 
     Attributes:
         what: The method, with its class.
@@ -89,7 +57,7 @@ class Need(NamedTuple, Generic[A]):
 
 
 class WaitEdge(NamedTuple):
-    """One wait of a circle.
+    """Names one wait of a circle.
 
     Attributes:
         who: Who waits.
@@ -101,13 +69,13 @@ class WaitEdge(NamedTuple):
 
 
 class Waits(Generic[A, C]):
-    """Who waits for what, by thread: an actor, and MAIN or LOOP of ``_wire.frames``."""
+    """Knows who waits for what, by thread: an actor, and ``MAIN`` or ``LOOP``."""
 
     def __init__(self) -> None:
         self._waits: dict[tuple[A, int], Wait[C]] = {}
 
     def __len__(self) -> int:
-        """How many threads wait, or have waited for what is answered by now."""
+        """Counts the threads that wait, or have waited for what is answered by now."""
         return len(self._waits)
 
     def begin(
@@ -116,7 +84,7 @@ class Waits(Generic[A, C]):
         wait: Wait[C],
         need: Callable[[C], Need[A] | None],
     ) -> list[WaitEdge]:
-        """A thread begins to wait.
+        """Takes a thread that begins to wait; finds the circle that this closes.
 
         Args:
             thread: Which one.
@@ -144,17 +112,17 @@ class Waits(Generic[A, C]):
         return links
 
     def end(self, thread: tuple[A, int]) -> None:
-        """A thread does not wait any more."""
+        """Forgets the wait of a thread."""
         self._waits.pop(thread, None)
 
     def forget(self, actor: A) -> None:
-        """The process of an actor is gone."""
+        """Forgets the waits of an actor's threads."""
         for thread in [thread for thread in self._waits if thread[0] == actor]:
             del self._waits[thread]
 
 
 def circle_in_words(links: list[WaitEdge]) -> str:
-    """What waits for what, and what to do about it."""
+    """Says what waits for what, and what to do about it."""
     first = links[0]
     told = f"{first.who} waits for {first.what}"
     if len(links) == 1:
@@ -172,45 +140,25 @@ def circle_in_words(links: list[WaitEdge]) -> str:
 _HAVE_PROCESS = (ActorState.ALIVE, ActorState.DRAINING)
 
 
-class Waited(RemoteTarget, Made, Protocol):
-    """A call that a worker waits for.
-
-    Attributes:
-        life: The actor that it is of.
-        method: What is called.
-        number: The number that it has there; 0 if it has not been made.
-        has_end: Whether it has a deadline.
-    """
-
-    life: ActorSupervisor | None
-    method: str
-    number: int
-    has_end: bool
-
-    def drop(self) -> bool:
-        """Cancels it; True if it is told when it has ended."""
-        ...
-
-
 class Deadlocks:
-    """The waits of all workers.
+    """Finds deadlocks among the waits of all workers.
 
     Args:
         find: Finds a call that has no answer, by the number of the session and its own.
-        life_of: Finds an actor.
+        supervisor_of: Finds an actor.
     """
 
     def __init__(
         self,
-        find: Callable[[int, int], Waited | None],
-        life_of: Callable[[ActorId], ActorSupervisor | None],
+        find: Callable[[int, int], WorkerCall | None],
+        supervisor_of: Callable[[ActorId], ActorSupervisor | None],
     ) -> None:
         self._find = find
-        self._life_of = life_of
+        self._supervisor_of = supervisor_of
         self._waits: Waits[ActorId, tuple[int, int, ActorId]] = Waits()
 
     def wait(self, session: Session, call: int, thread: int, method: str) -> None:
-        """A thread of a worker does nothing until a call is answered.
+        """Takes the wait of a thread, which does nothing until a call is answered.
 
         Args:
             session: The worker.
@@ -223,8 +171,12 @@ class Deadlocks:
         asked = self._find(session.number, call)
         if asked is None:  # answered meanwhile
             return
-        life = self._life_of(session.actor)
-        who = method if life is None else _named(life, method, asked.life)
+        supervisor = self._supervisor_of(session.actor)
+        who = (
+            method
+            if supervisor is None
+            else _named(supervisor, method, asked.supervisor)
+        )
         wait = Wait(who, (session.number, call, session.actor))
         circle = self._waits.begin(place, wait, self._need)
         if circle:
@@ -238,23 +190,32 @@ class Deadlocks:
     def _need(self, key: tuple[int, int, ActorId]) -> Need[ActorId] | None:
         session, call, waiting = key
         asked = self._find(session, call)
-        if asked is None or asked.life is None or asked.has_end or not asked.number:
+        if (
+            asked is None
+            or asked.supervisor is None
+            or asked.has_end
+            or not asked.number
+        ):
             return None
-        record = asked.life.record
+        record = asked.supervisor.record
         thread = thread_of(record, asked.method)
         place = None if thread is None else (record.id, thread)
-        what = _named(asked.life, asked.method, self._life_of(waiting))
+        what = _named(asked.supervisor, asked.method, self._supervisor_of(waiting))
         return Need(what, place)
 
 
-def _named(life: ActorSupervisor, method: str, other: ActorSupervisor | None) -> str:
-    """One method of two, which are told apart by their processes if they have two."""
-    record = life.record
-    return record.called.method(method) if life is other else record.method(method)
+def _named(
+    supervisor: ActorSupervisor, method: str, other: ActorSupervisor | None
+) -> str:
+    """Names one method of two, told apart by their processes if they have two."""
+    record = supervisor.record
+    return (
+        record.called.method(method) if supervisor is other else record.method(method)
+    )
 
 
 def thread_of(record: ActorRecord, method: str) -> int | None:
-    """The one thread of an actor that can run a method; None if it is not known."""
+    """Finds the one thread of an actor that can run a method; None if unknown."""
     if record.state is ActorState.STARTING:
         return MAIN  # nothing runs before the constructor has ended
     if record.state not in _HAVE_PROCESS:

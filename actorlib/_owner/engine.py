@@ -245,7 +245,7 @@ class LocalEngine(ABC):
         arguments = self._sending.arguments(name, spec.args, spec.kwargs)
         actor = self.lives.registry.new_id()
         birth = ActorDefinition(definition, spec.interface, spec.options)
-        self.lives.bear(actor, birth, self._sending.sealed(arguments))
+        self.lives.create(actor, birth, self._sending.sealed(arguments))
         return actor
 
     def call(
@@ -380,7 +380,7 @@ class LocalEngine(ABC):
 
     def retain(self, actor: LoanId) -> None:
         """Counts a holder in this process; see Engine."""
-        if self.lives.holders.add(actor, OWNER) and kind_of(actor) == BLOCK_KIND:
+        if self.lives.references.add(actor, OWNER) and kind_of(actor) == BLOCK_KIND:
             self.lives.stores.held(actor)
 
     def release(self, actor: LoanId) -> None:

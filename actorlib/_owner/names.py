@@ -1,8 +1,7 @@
-"""Which name is whose: one actor for each name of a namespace.
+"""Names of actors: one actor for each name of a namespace, as long as it answers.
 
-A name keeps nobody alive. Whether its actor still answers to it is not known here.
-
-Who answers to which name: actors that nobody has ended yet.
+A name keeps nobody alive. ``Names`` knows whose each is, ``Directory`` also whether its
+actor still answers to it: actors do that nobody has ended yet.
 
 A name is its actor's from ``.remote()`` on. One that is killed, or that leaves, has
 lost it at once, before its process is gone; one that merely lost its last handle and
@@ -11,37 +10,21 @@ still works can be found, and then goes on.
 
 from __future__ import annotations
 
-from typing import (
-    TYPE_CHECKING,
-)
+from typing import TYPE_CHECKING
 
-from actorlib._core.validation import (
-    closest,
-)
-from actorlib.exceptions import (
-    ActorAlreadyExistsError,
-    ActorNotFoundError,
-)
+from actorlib._core.validation import closest
+from actorlib.exceptions import ActorAlreadyExistsError, ActorNotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-        Iterator,
-    )
+    from collections.abc import Callable, Iterator
 
-    from actorlib._core.actor_options import (
-        ActorOptions,
-    )
-    from actorlib._core.ids import (
-        ActorId,
-    )
-    from actorlib._owner.supervisor import (
-        ActorSupervisor,
-    )
+    from actorlib._core.actor_options import ActorOptions
+    from actorlib._core.ids import ActorId
+    from actorlib._owner.supervisor import ActorSupervisor
 
 
 class Names:
-    """Actors by namespace and name."""
+    """Maps a namespace and a name to an actor, and back."""
 
     def __init__(self) -> None:
         self._actors: dict[tuple[str, str], ActorId] = {}
@@ -63,7 +46,7 @@ class Names:
         self._names[actor] = (namespace, name)
 
     def find(self, namespace: str, name: str) -> ActorId | None:
-        """The actor that has a name, or None."""
+        """Finds the actor that has a name; None if nobody has."""
         return self._actors.get((namespace, name))
 
     def free(self, actor: ActorId) -> None:
@@ -73,11 +56,11 @@ class Names:
             del self._actors[name]
 
     def name_of(self, actor: ActorId) -> tuple[str, str] | None:
-        """The namespace and the name of an actor, or None."""
+        """Gives the namespace and the name of an actor, or None."""
         return self._names.get(actor)
 
     def __iter__(self) -> Iterator[tuple[str, str, ActorId]]:
-        """Every namespace, name and actor, in the order in which they were claimed."""
+        """Walks over namespace, name and actor, in the order of the claims."""
         return iter([(*name, actor) for name, actor in self._actors.items()])
 
     def check(self) -> None:
@@ -92,7 +75,7 @@ class Names:
 
 
 def advice(name: str, namespace: str, answering: list[tuple[str, str]]) -> str:
-    """What to try instead of a name that nobody has.
+    """Says what to try instead of a name that nobody has.
 
     Args:
         name: The name.
@@ -115,19 +98,19 @@ def advice(name: str, namespace: str, answering: list[tuple[str, str]]) -> str:
 
 
 class Directory:
-    """The names of one runtime's actors.
+    """Finds the actors of one runtime by their names.
 
     Args:
         namespace: Where to look if nothing else is said.
-        life_of: Gives the life of an actor, or None if it is over.
+        supervisor_of: Finds the supervisor of an actor; None if it is forgotten.
     """
 
     def __init__(
-        self, namespace: str, life_of: Callable[[ActorId], ActorSupervisor | None]
+        self, namespace: str, supervisor_of: Callable[[ActorId], ActorSupervisor | None]
     ) -> None:
         self.namespace = namespace
         self.entries = Names()
-        self._life_of = life_of
+        self._supervisor_of = supervisor_of
 
     def enter(self, actor: ActorId, options: ActorOptions) -> None:
         """Gives an actor the name in its options, if there is one; see ``vacant``."""
@@ -140,11 +123,11 @@ class Directory:
         self.entries.claim(namespace, options.name, actor)
 
     def leave(self, actor: ActorId) -> None:
-        """An actor is dead: its name, if it still has one, is free."""
+        """Frees the name of a dead actor, if it still has one."""
         self.entries.free(actor)
 
     def holder(self, options: ActorOptions) -> ActorSupervisor | None:
-        """Who answers to the name in some options, or None."""
+        """Finds who answers to the name in some options; None if nobody does."""
         if options.name is None:
             return None
         return self._answering(self.namespace_of(options), options.name)
@@ -155,44 +138,45 @@ class Directory:
         Raises:
             ActorAlreadyExistsError: Somebody answers to it.
         """
-        life = self.holder(options)
-        if life is None:
+        supervisor = self.holder(options)
+        if supervisor is None:
             return
         raise ActorAlreadyExistsError(
             f"the name {options.name!r} is taken in namespace "
-            f"{self.namespace_of(options)!r}, by {life.record.title}: "
+            f"{self.namespace_of(options)!r}, by {supervisor.record.title}: "
             f"get_actor({options.name!r}) gives its handle, "
             "get_if_exists=True takes it or makes one, and kill() frees the name"
         )
 
     def find(self, name: str, namespace: str | None) -> ActorSupervisor:
-        """Who answers to a name.
+        """Finds who answers to a name.
 
         Raises:
             ActorNotFoundError: Nobody does.
         """
         where = namespace or self.namespace
-        life = self._answering(where, name)
-        if life is None:
+        supervisor = self._answering(where, name)
+        if supervisor is None:
             raise ActorNotFoundError(
                 f"no living actor is called {name!r} in namespace {where!r}: "
                 f"{advice(name, where, self.names())}"
             )
-        return life
+        return supervisor
 
     def names(self) -> list[tuple[str, str]]:
-        """The namespace and the name of everybody who answers to one."""
+        """Lists the namespace and the name of everybody who answers to one."""
         return [
             (namespace, name)
             for namespace, name, actor in self.entries
-            if (life := self._life_of(actor)) is not None and life.answers
+            if (supervisor := self._supervisor_of(actor)) is not None
+            and supervisor.answers
         ]
 
     def namespace_of(self, options: ActorOptions) -> str:
-        """Where an actor with these options is looked for."""
+        """Says where an actor with these options is looked for."""
         return options.namespace or self.namespace
 
     def _answering(self, namespace: str, name: str) -> ActorSupervisor | None:
         actor = self.entries.find(namespace, name)
-        life = None if actor is None else self._life_of(actor)
-        return life if life is not None and life.answers else None
+        supervisor = None if actor is None else self._supervisor_of(actor)
+        return supervisor if supervisor is not None and supervisor.answers else None

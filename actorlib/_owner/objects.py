@@ -10,38 +10,14 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from functools import (
-    partial,
-)
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Protocol,
-)
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
-from actorlib._core.ids import (
-    OBJECT_KIND,
-    LoanId,
-    ObjectId,
-    new_id,
-)
-from actorlib._core.loop_thread import (
-    block,
-    notify,
-)
-from actorlib._core.object_ref import (
-    BorrowedRef,
-    ObjectRef,
-    bind,
-    object_id_of,
-)
-from actorlib._owner.refcount import (
-    OWNER,
-    BorrowedReferences,
-)
-from actorlib._owner.teardown import (
-    tear_down,
-)
+from actorlib._core.ids import OBJECT_KIND, LoanId, ObjectId, new_id
+from actorlib._core.loop_thread import block, notify
+from actorlib._core.object_ref import BorrowedRef, ObjectRef, bind, object_id_of
+from actorlib._owner.refcount import OWNER, BorrowedReferences
+from actorlib._owner.teardown import tear_down
 from actorlib._wire.arguments import (
     BorrowedRefs,
     Sharing,
@@ -51,37 +27,17 @@ from actorlib._wire.arguments import (
     payload_of,
     travelling,
 )
-from actorlib._wire.errors import (
-    dumped,
-    fill,
-)
-from actorlib._wire.messages import (
-    CANCELLED,
-    DIED,
-    FAILURE,
-    RESULT,
-    Frame,
-)
-from actorlib._wire.serialization import (
-    described,
-)
-from actorlib.exceptions import (
-    ObjectLostError,
-)
+from actorlib._wire.errors import dumped, fill
+from actorlib._wire.messages import CANCELLED, DIED, FAILURE, RESULT, Frame
+from actorlib._wire.serialization import described
+from actorlib.exceptions import ObjectLostError
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import (
-        Callable,
-        Collection,
-    )
+    from collections.abc import Callable, Collection
 
-    from actorlib._owner.worker_session import (
-        Session,
-    )
-    from actorlib._shm.payload import (
-        Payload,
-    )
+    from actorlib._owner.worker_session import Session
+    from actorlib._shm.payload import Payload
 
 
 class Kept:

@@ -1,6 +1,6 @@
-"""Workers that call one another often are introduced: they get a link of their own.
+"""Links between workers that call one another often: a socket pair of their own.
 
-The owner makes it, hands an end to each, and does not see their calls from then on. It
+The owner makes one, hands an end to each, and does not see their calls from then on. It
 passes on what keeps the order of calls that go either way, and what nobody else knows:
 a cancellation of what a busy worker has called, and that a worker has ended.
 """
@@ -49,10 +49,10 @@ _SESSIONS = 1 << 23
 
 
 class Calls(Answered, Protocol):
-    """Which calls of workers the owner knows of; see Relay."""
+    """Knows which calls of workers have no answer; WorkerRequests does."""
 
     def note(self, session: Session, call: int, asker: WorkerCall) -> None:
-        """A call has no answer, and somebody waits for it."""
+        """Takes a call that has no answer, and somebody waits for it."""
         ...
 
     def cancel_made(self, session: int, asking: int) -> None:
@@ -61,11 +61,11 @@ class Calls(Answered, Protocol):
 
 
 class LinkBroker:
-    """The links of one runtime.
+    """Makes the links of one runtime, and passes on what its ends cannot.
 
     Args:
         calls: Which calls of workers the owner knows of.
-        find: The life of an actor, or None.
+        find: Finds the supervisor of an actor, or None.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class LinkBroker:
         self._from: dict[int, dict[LoanId, Session]] = {}
 
     def enter(self, session: Session) -> None:
-        """A worker is there."""
+        """Takes a worker that is there."""
         self._here[session.actor] = self._numbered[session.number] = session
 
     def on_worker_gone(self, session: Session) -> None:
@@ -88,7 +88,7 @@ class LinkBroker:
         self._from.pop(session.number, None)
 
     def returned(self, session: Session, actor: LoanId) -> None:
-        """A worker has no handle of an actor any more, and no link to it."""
+        """Forgets a link: its worker has no handle of the actor any more."""
         linked = self._from.get(session.number)
         if linked:
             linked.pop(actor, None)
@@ -97,17 +97,17 @@ class LinkBroker:
         """Serves one of the frames OF_LINKS."""
         kind = frame[0]
         if kind == LINK_OPEN:
-            self._meet(session, frame[1])
+            self._open(session, frame[1])
         elif kind in (LINK_BEGIN, LINK_FENCE):
             _, number, *rest = frame
             if self._has_link(session, number):
                 self._tell(number, (kind, session.number, *rest))
         elif kind == LINK_CANCEL:
-            self._drop(session, *frame[1:])
+            self._cancel(session, *frame[1:])
         elif kind == LINK_CALL_SENT:
-            self._went(session, *frame[1:])
-        elif (life := self._find(session.actor)) is not None:
-            life.dispatch.callers.parted()
+            self._note_sent(session, *frame[1:])
+        elif (supervisor := self._find(session.actor)) is not None:
+            supervisor.dispatch.callers.parted()
 
     def cancel_made(self, session: int, asking: int) -> None:
         """Tells those who know which calls a call has made over links.
@@ -125,34 +125,34 @@ class LinkBroker:
         for there in linked.values():
             there.channel.send((CANCEL_MADE, session, asking))
 
-    def _meet(self, session: Session, actor: ActorId) -> None:
-        session.channel.send((LINK_OPENED, actor, self._introduced(session, actor)))
+    def _open(self, session: Session, actor: ActorId) -> None:
+        session.channel.send((LINK_OPENED, actor, self._connect(session, actor)))
 
-    def _introduced(self, session: Session, actor: ActorId) -> int:
+    def _connect(self, session: Session, actor: ActorId) -> int:
         """Makes a link to an actor; gives the session it goes to, or why none."""
-        life, there = self._find(actor), self._here.get(actor)
+        supervisor, there = self._find(actor), self._here.get(actor)
         if (
-            life is None
+            supervisor is None
             or actor == session.actor
             or session.number >= _SESSIONS
-            or retries_of(life.record.options) is not None
+            or retries_of(supervisor.record.options) is not None
         ):
             return _NEVER
-        linked = _living(self._from.get(session.number, {}))
+        linked = _open_ones(self._from.get(session.number, {}))
         if (
             there is None
-            or life.record.state is not ActorState.ALIVE
-            or life.dispatch.is_closed
+            or supervisor.record.state is not ActorState.ALIVE
+            or supervisor.dispatch.is_closed
             or len(linked) >= _TO
             or sum(actor in others for others in self._from.values()) >= _FROM
-            or not _connected(session, there)
+            or not _is_connected(session, there)
         ):
             return _NOT_NOW
         self._from[session.number] = {**linked, actor: there}
-        life.dispatch.callers.add(session, there.number)
+        supervisor.dispatch.callers.add(session, there.number)
         return there.number
 
-    def _drop(
+    def _cancel(
         self,
         session: Session,
         number: int,
@@ -178,21 +178,21 @@ class LinkBroker:
         if session is not None:
             session.channel.send(frame)
 
-    def _went(
+    def _note_sent(
         self, session: Session, call: int, asking: int, actor: ActorId, method: str
     ) -> None:
-        life = self._find(actor)
-        asker = WorkerCall(self._calls, session, call, life, method)
+        supervisor = self._find(actor)
+        asker = WorkerCall(self._calls, session, call, supervisor, method)
         asker.asking = asking
         asker.number = session.number * LINKED + call
         self._calls.note(session, call, asker)
 
 
-def _living(linked: dict[LoanId, Session]) -> dict[LoanId, Session]:
+def _open_ones(linked: dict[LoanId, Session]) -> dict[LoanId, Session]:
     return {actor: there for actor, there in linked.items() if there.channel.is_open}
 
 
-def _connected(caller: Session, callee: Session) -> bool:
+def _is_connected(caller: Session, callee: Session) -> bool:
     """Gives each of two workers its end of a new link; False if there can be none."""
     try:
         ours, theirs = pair()

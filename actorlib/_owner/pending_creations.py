@@ -1,9 +1,9 @@
-"""Actors that workers make: first what they are, then the constructor's arguments."""
+"""Actors that workers make: first the class and options, then the arguments."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from actorlib._core.actor_options import ActorOptions
 from actorlib._core.interface import Interface
@@ -12,7 +12,7 @@ from actorlib._owner.refcount import OWNER
 from actorlib._owner.untrusted import opened_as
 from actorlib._wire.errors import error_of
 from actorlib._wire.function_code import Definition
-from actorlib._wire.messages import DIED, RESULT, Frame
+from actorlib._wire.messages import DIED, RESULT
 from actorlib._wire.serialization import decode, encode
 from actorlib.exceptions import (
     ActorAlreadyExistsError,
@@ -23,72 +23,52 @@ from actorlib.exceptions import (
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
     from actorlib._core.ids import ActorId, LoanId
     from actorlib._owner.names import Directory
     from actorlib._owner.objects import Objects
     from actorlib._owner.refcount import BorrowedReferences
-    from actorlib._owner.supervisor import ActorSupervisor
+    from actorlib._owner.worker_calls import WorkerCall
     from actorlib._owner.worker_session import Session
     from actorlib._shm.payload import Payload
 
 
-class Nursery(Protocol):
-    """Where actors are born."""
-
-    loans: BorrowedReferences
-    directory: Directory
-    objects: Objects
-
-    def create_for(
-        self, actor: ActorId, birth: ActorDefinition, maker: int
-    ) -> asyncio.Future[EncodedArguments]:
-        """Starts the life of an actor that a worker makes.
-
-        Args:
-            actor: Its id, given by the worker.
-            birth: Its class and options.
-            maker: The number of the worker's session.
-
-        Returns:
-            Takes the constructor's arguments, or why there are none.
-        """
-        ...
-
-
-class Namer(Protocol):
-    """A worker that makes an actor with a name, and waits for whose it is."""
-
-    def answer(self, frame: Frame) -> None:
-        """The name is the new actor's."""
-        ...
-
-    def lend(self, life: ActorSupervisor) -> None:
-        """Another actor has the name."""
-        ...
-
-    def fail(self, error: BaseException) -> None:
-        """The name is taken."""
-        ...
-
-
 class PendingCreations:
-    """Actors that workers have made and not given their arguments yet."""
+    """Creates the actors that workers make, before their arguments are there.
 
-    def __init__(self, nursery: Nursery) -> None:
-        self._nursery = nursery
-        self._births: dict[ActorId, asyncio.Future[EncodedArguments]] = {}
+    Args:
+        create: Creates an actor of a worker's; gives what takes its arguments.
+        directory: Knows which names are taken.
+        objects: Knows the engine that loads what classes capture.
+        loans: Counts what is in arguments.
+    """
+
+    def __init__(
+        self,
+        create: Callable[
+            [ActorId, ActorDefinition, int], asyncio.Future[EncodedArguments]
+        ],
+        directory: Directory,
+        objects: Objects,
+        loans: BorrowedReferences,
+    ) -> None:
+        self._create = create
+        self._directory = directory
+        self._objects = objects
+        self._loans = loans
+        self._awaited: dict[ActorId, asyncio.Future[EncodedArguments]] = {}
 
     def create(
         self,
-        namer: Namer | None,
+        namer: WorkerCall | None,
         maker: int,
         actor: ActorId,
         loans: tuple[LoanId, ...] | None,
         source: bytes,
         face: bytes,
     ) -> None:
-        """Starts the life of an actor, unless its name is taken.
+        """Creates an actor, unless its name is taken.
 
         Args:
             namer: Is told whose the name is, if there is one.
@@ -107,7 +87,7 @@ class PendingCreations:
         except Exception as error:  # noqa: BLE001  # the user's classes: it is never born
             trouble = error
         if namer is not None:
-            directory = self._nursery.directory
+            directory = self._directory
             taken = directory.holder(options)
             if taken is not None and options.get_if_exists:
                 namer.lend(taken)
@@ -118,15 +98,15 @@ class PendingCreations:
                 namer.fail(error)
                 return
             namer.answer((RESULT, 0, None, encode(None)))
-        engine = self._nursery.objects.engine
+        engine = self._objects.engine
         definition = Definition(engine, source, loans or ())
-        birth = ActorDefinition(definition, interface, options)
-        given = self._nursery.create_for(actor, birth, maker)
+        made = ActorDefinition(definition, interface, options)
+        given = self._create(actor, made, maker)
         if trouble is not None:
             given.set_exception(trouble)
             return
-        self._births[actor] = given
-        given.add_done_callback(lambda _: self._births.pop(actor, None))
+        self._awaited[actor] = given
+        given.add_done_callback(lambda _: self._awaited.pop(actor, None))
 
     def give(
         self,
@@ -136,12 +116,12 @@ class PendingCreations:
         payload: Payload,
     ) -> None:
         """Gives an actor the arguments of its constructor, or why there are none."""
-        given = self._births.get(actor)
+        given = self._awaited.get(actor)
         if not is_good:
             loans = None  # an error lends nothing
-        self._nursery.loans.arrived(loans or (), OWNER)
+        self._loans.arrived(loans or (), OWNER)
         if given is None or given.done():  # it was killed before
-            self._nursery.loans.returned(loans or (), OWNER)
+            self._loans.returned(loans or (), OWNER)
             return
         if is_good:
             given.set_result(EncodedArguments(payload, loans))
@@ -150,14 +130,14 @@ class PendingCreations:
 
     def on_worker_gone(self, session: Session) -> None:
         """Fails the creations whose arguments a worker has not given."""
-        for actor, given in list(self._births.items()):
+        for actor, given in list(self._awaited.items()):
             if actor.startswith(session.prefix) and not given.done():
                 reason = "the actor that made it ended before its arguments were there"
                 given.set_exception(_never(actor, reason))
 
 
 def _checked(face: bytes) -> tuple[Interface, ActorOptions, bytes]:
-    """What a worker says of an actor, with options that are what options may be.
+    """Reads what a worker says of an actor, with options that are what options may be.
 
     Raises:
         ProtocolError: It makes no sense.

@@ -5,15 +5,12 @@ from __future__ import annotations
 import itertools
 import weakref
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from actorlib._core.group_spec import GroupId, GroupSpec
 from actorlib._core.ids import GROUP_KIND, ID_SIZE, kind_of, maker_of
 from actorlib._core.loop_thread import block, notify
-from actorlib._core.object_ref import (
-    ObjectRef,
-    bind,
-)
+from actorlib._core.object_ref import ObjectRef, bind
 from actorlib._owner.refcount import OWNER
 from actorlib._owner.untrusted import opened_as, opened_one
 from actorlib._wire.messages import RESULT
@@ -25,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._core.snapshot import GroupInfo
+    from actorlib._owner.worker_calls import WorkerCall
     from actorlib._scheduler.placement_group import Groups
     from actorlib._shm.payload import Payload
-    from actorlib._wire.messages import Frame
 
 Entry = ObjectRef[Any] | weakref.ref[ObjectRef[Any]]
 
@@ -141,21 +138,9 @@ class GroupVerbs:
         block(ref, timeout, refusal)
 
 
-class Asker(Protocol):
-    """A worker that waits for an answer."""
-
-    def answer(self, frame: Frame) -> None:
-        """Gives it what it asked for."""
-        ...
-
-    def fail(self, error: BaseException) -> None:
-        """Tells it why not."""
-        ...
-
-
 def serve(
     groups: Groups,
-    asker: Asker,
+    asker: WorkerCall,
     maker: int,
     verb: str,
     payload: Payload,

@@ -1,4 +1,4 @@
-"""Who holds a handle of which actor.
+"""Reference counts of actors, objects and blocks: who holds which, how often.
 
 The owner is one holder; so is every worker that was lent a handle, once for each
 frame that brought it one. A worker gives all its loans of an actor back at once, when
@@ -6,30 +6,17 @@ its last handle is gone. As both travel on one pipe in order, a handle on its wa
 never missed: the loan is counted before the frame leaves, and given back after it came.
 
 What an actor holds of itself counts for nothing, or it would never end.
-
-Counting what is in payloads: handles, refs inside of values, blocks of memory.
 """
 
 from __future__ import annotations
 
-from contextlib import (
-    contextmanager,
-)
-from typing import (
-    TYPE_CHECKING,
-    Protocol,
-)
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Collection,
-        Generator,
-        Iterable,
-    )
+    from collections.abc import Collection, Generator, Iterable
 
-    from actorlib._core.ids import (
-        LoanId,
-    )
+    from actorlib._core.ids import LoanId
 
 
 OWNER = 0
@@ -39,14 +26,14 @@ RUNTIME = -1
 
 
 class RefCount:
-    """Counts of loans, by actor and holder."""
+    """Counts what each holder was lent."""
 
     def __init__(self) -> None:
         self._counts: dict[LoanId, dict[int, int]] = {}
         self._selves: dict[int, LoanId] = {}
 
     def __repr__(self) -> str:
-        return f"<Holders of {len(self._counts)} actors>"
+        return f"<RefCount of {len(self._counts)} actors>"
 
     def is_held(self, actor: LoanId) -> bool:
         """Whether anybody but the actor itself holds a handle of it."""
@@ -58,11 +45,11 @@ class RefCount:
         return holder in self._counts.get(loan, ())
 
     def enter(self, holder: int, actor: LoanId) -> None:
-        """A worker is there: which actor it is."""
+        """Takes note of which actor a worker is."""
         self._selves[holder] = actor
 
     def who(self, holder: int) -> LoanId | None:
-        """Which actor a worker is, or None if it is gone."""
+        """Says which actor a worker is; None if it is gone."""
         return self._selves.get(holder)
 
     def add(self, actor: LoanId, holder: int) -> bool:
@@ -100,7 +87,7 @@ class RefCount:
             self.remove(actor, OWNER)
 
     def forget(self, holder: int) -> list[LoanId]:
-        """A holder is gone; the actors that nobody holds now."""
+        """Forgets a holder that is gone; gives what nobody holds now."""
         self._selves.pop(holder, None)
         held = [actor for actor, counts in self._counts.items() if holder in counts]
         return [
@@ -111,7 +98,7 @@ class RefCount:
 
 
 class BorrowedReferences(Protocol):
-    """Who holds what; see Lives and Holders."""
+    """Counts what is in payloads: handles, refs inside of values, blocks of memory."""
 
     def arrived(self, loans: Collection[LoanId], holder: int) -> None:
         """Counts what a frame brought to a holder."""
@@ -130,7 +117,7 @@ class BorrowedReferences(Protocol):
 def passing(
     counted: BorrowedReferences, loans: Collection[LoanId] | None, holder: int
 ) -> Generator[None]:
-    """Around what is done with a frame: a holder has what it brought meanwhile.
+    """Lends a holder what a frame has brought, while something is done with it.
 
     Args:
         counted: Where that is counted.

@@ -9,25 +9,13 @@ Which calls are sent again: after the actor's death, or what the method raised.
 
 from __future__ import annotations
 
-from dataclasses import (
-    replace,
-)
-from enum import (
-    Enum,
-)
-from typing import (
-    TYPE_CHECKING,
-    NamedTuple,
-)
+from dataclasses import replace
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from actorlib._core.actor_options import (
-        ActorOptions,
-        RestartPolicy,
-    )
-    from actorlib.exceptions import (
-        Exit,
-    )
+    from actorlib._core.actor_options import ActorOptions, RestartPolicy
+    from actorlib.exceptions import Exit
 
 
 LONGEST = 30.0

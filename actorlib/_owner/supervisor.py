@@ -11,30 +11,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from contextlib import (
-    suppress,
-)
-from contextvars import (
-    Context,
-)
-from dataclasses import (
-    replace,
-)
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    TypeVar,
-)
+from contextlib import suppress
+from contextvars import Context
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from actorlib._core.log import (
-    warn,
-)
-from actorlib._core.notifier import (
-    Notifier,
-)
-from actorlib._owner.actor_record import (
-    ActorState,
-)
+from actorlib._core.log import warn
+from actorlib._core.notifier import Notifier
+from actorlib._owner.actor_record import ActorState
 from actorlib._owner.exit_reason import (
     ExitEvidence,
     died,
@@ -42,61 +26,24 @@ from actorlib._owner.exit_reason import (
     fault_of,
     unavailable,
 )
-from actorlib._owner.refcount import (
-    OWNER,
-)
-from actorlib._owner.restart_policy import (
-    Fault,
-    GiveUp,
-    Restarts,
-)
-from actorlib._owner.teardown import (
-    tear_down,
-)
-from actorlib._processes.forkserver_launcher import (
-    why,
-)
-from actorlib.exceptions import (
-    ActorUnschedulableError,
-    Exit,
-    TemplateError,
-)
+from actorlib._owner.refcount import OWNER
+from actorlib._owner.restart_policy import Fault, GiveUp, Restarts
+from actorlib._owner.teardown import tear_down
+from actorlib._processes.forkserver_launcher import why
+from actorlib.exceptions import ActorUnschedulableError, Exit, TemplateError
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-        Coroutine,
-    )
+    from collections.abc import Callable, Coroutine
 
-    from actorlib._owner.actor_record import (
-        ActorRecord,
-    )
-    from actorlib._owner.creation import (
-        ActorDefinition,
-        EncodedArguments,
-    )
-    from actorlib._owner.placement import (
-        ActorPlacement,
-    )
-    from actorlib._owner.refcount import (
-        BorrowedReferences,
-    )
-    from actorlib._owner.router import (
-        CallRouter,
-    )
-    from actorlib._owner.worker_session import (
-        Session,
-    )
-    from actorlib._owner.worker_starter import (
-        WorkerStarter,
-    )
-    from actorlib._processes.launcher import (
-        ProcessExit,
-        WorkerProcess,
-    )
-    from actorlib.accelerators.base import (
-        Lease,
-    )
+    from actorlib._owner.actor_record import ActorRecord
+    from actorlib._owner.creation import ActorDefinition, EncodedArguments
+    from actorlib._owner.placement import ActorPlacement
+    from actorlib._owner.refcount import BorrowedReferences
+    from actorlib._owner.router import CallRouter
+    from actorlib._owner.worker_session import Session
+    from actorlib._owner.worker_starter import WorkerStarter
+    from actorlib._processes.launcher import ProcessExit, WorkerProcess
+    from actorlib.accelerators.base import Lease
 
 
 V = TypeVar("V")
@@ -145,7 +92,7 @@ class ActorSupervisor:
         self._starter = starter
         self._loans = loans
         self._on_dead = on_dead
-        self._asked = ""
+        self._end_reason = ""
         self._interrupted = ""
         self._ends_for = ""
         self._was_ready = False
@@ -157,9 +104,9 @@ class ActorSupervisor:
         self._session: Session | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_waiting = False
-        self._due: asyncio.Future[EncodedArguments] | None = None
+        self._due_arguments: asyncio.Future[EncodedArguments] | None = None
 
-    def begin(
+    def start(
         self,
         arguments: EncodedArguments | BaseException | asyncio.Future[EncodedArguments],
     ) -> None:
@@ -169,15 +116,15 @@ class ActorSupervisor:
             arguments: For the constructor, why there are none, or a future of them.
         """
         if asyncio.isfuture(arguments):
-            self._due = arguments
+            self._due_arguments = arguments
         elif not isinstance(arguments, BaseException):
             self.unsent = arguments
             # Now, and not when the task begins: who is made first is first in line.
             self.placement.begin()
         # Its context is not that of whoever made it, which may be over long before.
-        self._task = self._loop.create_task(self._live(arguments), context=Context())
+        self._task = self._loop.create_task(self._run(arguments), context=Context())
 
-    def be_stillborn(
+    def refuse(
         self,
         error: ActorUnschedulableError,
         arguments: EncodedArguments | BaseException | asyncio.Future[EncodedArguments],
@@ -188,11 +135,11 @@ class ActorSupervisor:
         elif not isinstance(arguments, BaseException):
             self.unsent = arguments
         self._cause = error
-        self._be_dead(Exit(cause="failed to start", reason=str(error)))
+        self._finish(Exit(cause="failed to start", reason=str(error)))
 
     def died(self) -> BaseException:
         """The error of whoever asks something of the actor after its end."""
-        return died(self.record, self._cause, self.restarts.given_up, self._asked)
+        return died(self.record, self._cause, self.restarts.given_up, self._end_reason)
 
     def unavailable(self) -> BaseException:
         """The error of whoever asks something of it while it restarts."""
@@ -211,7 +158,7 @@ class ActorSupervisor:
     @property
     def answers(self) -> bool:
         """Whether it may still be found by its name: nobody has ended it."""
-        return not (self._asked or self.dispatch.is_closed)
+        return not (self._end_reason or self.dispatch.is_closed)
 
     @property
     def waits_for_arguments(self) -> bool:
@@ -230,7 +177,7 @@ class ActorSupervisor:
 
     def kill(self, reason: str) -> None:
         """Ends the actor at once, whatever it does."""
-        self._asked = self._asked or reason
+        self._end_reason = self._end_reason or reason
         self.dispatch.close()  # what comes from here on could still be answered
         if self._process is not None:
             self._process.kill()
@@ -252,7 +199,7 @@ class ActorSupervisor:
         """
         if not self.restarts.would_follow(Exit(cause="restarted"), self._now()):
             self.kill(reason)
-        if self._asked or self.record.state is ActorState.DEAD:
+        if self._end_reason or self.record.state is ActorState.DEAD:
             return asyncio.shield(self.ended)
         waiter = self._session_over.wait()
         if self._process is None:  # it has none yet, and will start afresh anyway
@@ -265,19 +212,19 @@ class ActorSupervisor:
             self._process.kill()
         return waiter
 
-    def leaves(self, reason: str) -> None:
+    def leave(self, reason: str) -> None:
         """The actor ends by its own will; it is killed if it stays on."""
         # Once for what still runs there, and once for its own end.
         graces = 2
         if self.record.state is ActorState.STARTING and self._session is not None:
-            self._asked = self._asked or reason
+            self._end_reason = self._end_reason or reason
             self._session.stop(self._starter.grace * graces)
         else:
             self.stop(reason, graces)
 
     def stop(self, reason: str, graces: int = 1) -> None:
         """Ends the actor behind what it was sent; it is killed if it stays on."""
-        self._asked = self._asked or reason
+        self._end_reason = self._end_reason or reason
         state = self.record.state
         if state is ActorState.ALIVE and self._session is not None:
             self.record.move(ActorState.DRAINING)
@@ -307,7 +254,7 @@ class ActorSupervisor:
 
     def idle(self) -> None:
         """Nothing is left to be done; see CallRouter."""
-        if self._ends_for and not self._asked and self.dispatch.is_over():
+        if self._ends_for and not self._end_reason and self.dispatch.is_over():
             self.stop(self._ends_for)
 
     def forsake(self) -> None:
@@ -317,29 +264,29 @@ class ActorSupervisor:
 
     # From its place in line to its end.
 
-    async def _live(
+    async def _run(
         self,
         arguments: EncodedArguments | BaseException | asyncio.Future[EncodedArguments],
     ) -> None:
         how = Exit(cause="lost", reason="actorlib failed; its log says where")
         try:
-            sealed = self.unsent = await self._waited(_value(arguments))
-            self._due = None
+            encoded = self.unsent = await self._waited(_value(arguments))
+            self._due_arguments = None
             while True:
                 lease = await self._waited(self.placement.granted())
-                how = await self._be(lease, sealed)
+                how = await self._run_worker(lease, encoded)
                 if self._ends_for and not self.dispatch.outlives:
                     break  # there is nothing left to be restarted for
                 follows = self.restarts.follows(how, self._now(), self._fault)
                 if isinstance(follows, GiveUp):
                     break
-                await self._restart(how, follows.after)
-        except _Asked:
-            how = Exit(cause="asked", reason=self._asked)
+                await self._prepare_restart(how, follows.after)
+        except _Ended:
+            how = Exit(cause="asked", reason=self._end_reason)
         except ActorUnschedulableError as error:
             self._cause = error
             how = Exit(cause="failed to start", reason=str(error))
-        except _Unborn as error:
+        except _NotCreated as error:
             self._cause = error.__cause__
             how = Exit(cause="failed to start", reason=f"{error.__cause__}")
         except asyncio.CancelledError:
@@ -349,29 +296,29 @@ class ActorSupervisor:
             _log.exception("the life of %r ended by a bug in actorlib", self.record)
             self._cause = error
         finally:
-            self._be_dead(how)
+            self._finish(how)
 
     async def _waited(self, waiting: Coroutine[Any, Any, V]) -> V:
         """Waits for something that ``kill`` may end."""
-        if self._asked:
+        if self._end_reason:
             waiting.close()
-            raise _Asked
+            raise _Ended
         self._is_waiting = True
         try:
             return await waiting
         except asyncio.CancelledError:
-            if not self._asked:
+            if not self._end_reason:
                 raise
-            raise _Asked from None
+            raise _Ended from None
         finally:
             self._is_waiting = False
 
-    async def _be(self, lease: Lease, arguments: EncodedArguments) -> Exit:
+    async def _run_worker(self, lease: Lease, arguments: EncodedArguments) -> Exit:
         starter, record = self._starter, self.record
         record.move(ActorState.STARTING)
         self.placement.take(lease)
-        if self._asked:
-            raise _Asked
+        if self._end_reason:
+            raise _Ended
         try:
             process = starter.launch(record, lease)
             self._process = record.process = process
@@ -411,7 +358,7 @@ class ActorSupervisor:
             starter.close_session(session)
         return self._explain(session, process, ended)
 
-    async def _restart(self, how: Exit, after: float) -> None:
+    async def _prepare_restart(self, how: Exit, after: float) -> None:
         """Lets go of what was, and waits if it has died too often of late.
 
         Who has to wait gives the share back meanwhile, and gets in line again.
@@ -458,9 +405,9 @@ class ActorSupervisor:
     ) -> Exit:
         error = session.constructor_error
         self._cause = error or session.protocol_error
-        remains = ExitEvidence(
+        evidence = ExitEvidence(
             process=ended,
-            asked=self._asked,
+            asked=self._end_reason,
             interrupted=self._interrupted,
             was_ready=self._was_ready,
             constructor=session.constructor_summary,
@@ -471,14 +418,14 @@ class ActorSupervisor:
             pid=process.pid,
             is_memory_short=self._starter.is_memory_short(),
         )
-        self._fault = fault_of(remains)
-        return exit_of(remains)
+        self._fault = fault_of(evidence)
+        return exit_of(evidence)
 
-    def _be_dead(self, how: Exit) -> None:
+    def _finish(self, how: Exit) -> None:
         tear_down(
             self.record,
-            self._take_due,
-            lambda: self._be_recorded(how),
+            self._take_due_arguments,
+            lambda: self._record_end(how),
             self.placement.give_up,
             self.dispatch.over,
             lambda: self._ready.happens(self.died),
@@ -490,8 +437,8 @@ class ActorSupervisor:
             lambda: self._report(f"is dead{self.restarts.given_up}", how),
         )
 
-    def _take_due(self) -> None:
-        due = self._due
+    def _take_due_arguments(self) -> None:
+        due = self._due_arguments
         if due is not None and not due.cancel() and not due.cancelled():
             # They came, and it was ended before it took them.
             self.unsent = due.result() if due.exception() is None else None
@@ -506,7 +453,7 @@ class ActorSupervisor:
         self._definition = None
         self._release_arguments()
 
-    def _be_recorded(self, how: Exit) -> None:
+    def _record_end(self, how: Exit) -> None:
         record = self.record
         record.exit = how
         record.ended_at = time.time()
@@ -526,11 +473,11 @@ class ActorSupervisor:
                 warn("%s %s: %s", self.record.title, what, told)
 
 
-class _Unborn(Exception):  # noqa: N818  # carries what went wrong
+class _NotCreated(Exception):  # noqa: N818  # carries what went wrong
     """The actor cannot be given life; the cause says why."""
 
 
-class _Asked(Exception):  # noqa: N818  # no error: the way out of a life that was ended
+class _Ended(Exception):  # noqa: N818  # no error: the way out of a life that was ended
     """The actor was ended before it had a process."""
 
 
@@ -538,10 +485,10 @@ async def _value(
     arguments: EncodedArguments | BaseException | asyncio.Future[EncodedArguments],
 ) -> EncodedArguments:
     if isinstance(arguments, BaseException):
-        raise _Unborn from arguments
+        raise _NotCreated from arguments
     if not asyncio.isfuture(arguments):
         return arguments
     try:
         return await arguments
     except Exception as error:
-        raise _Unborn from error
+        raise _NotCreated from error

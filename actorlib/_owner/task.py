@@ -186,7 +186,7 @@ class Workshop(Protocol):
     long_waits: LongWaits
     objects: Objects
 
-    def bear_worker(
+    def create_worker(
         self,
         label: str,
         options: ActorOptions,

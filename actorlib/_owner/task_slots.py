@@ -112,7 +112,7 @@ class MachineSlots:
 
     def explain(self, label: str, promise: asyncio.Future[Lease]) -> str:
         """Why there is no seat yet; see Seats."""
-        return self._admission.explain(label, *self._demand, promise=promise)
+        return self._admission.explain(label, *self._demand, promise)
 
     def occupy(self, lease: Lease) -> None:
         """A function begins to run with a lease; see Seats."""

@@ -248,7 +248,7 @@ class Workers:
         is_nested: bool = False,
     ) -> TaskWorker:
         """Starts a worker; see Staff."""
-        life = self._workshop.bear_worker(
+        life = self._workshop.create_worker(
             label,
             options,
             crew.demand,

@@ -1,21 +1,11 @@
-"""A worker that waits for an answer to what it has asked.
-
-Answers that wait for what becomes of an actor: that it is ready, or gone.
-"""
+"""Calls of workers that wait for an answer: of a method, or of an actor's end."""
 
 from __future__ import annotations
 
-from typing import (
-    TYPE_CHECKING,
-    Protocol,
-)
+from typing import TYPE_CHECKING, Protocol
 
-from actorlib._wire.arguments import (
-    Lent,
-)
-from actorlib._wire.errors import (
-    dumped,
-)
+from actorlib._wire.arguments import Lent
+from actorlib._wire.errors import dumped
 from actorlib._wire.messages import (
     AT_ONCE,
     BEHIND_CALLS,
@@ -25,67 +15,49 @@ from actorlib._wire.messages import (
     RESULT,
     TO_RESTART,
 )
-from actorlib._wire.serialization import (
-    described,
-    dump,
-    encode,
-)
-from actorlib.exceptions import (
-    DeadlineExceededError,
-)
+from actorlib._wire.serialization import described, dump, encode
+from actorlib.exceptions import DeadlineExceededError
 
 if TYPE_CHECKING:
     import asyncio
 
-    from actorlib._core.ids import (
-        LoanId,
-    )
-    from actorlib._owner.response_target import (
-        RemoteTarget,
-    )
-    from actorlib._owner.supervisor import (
-        ActorSupervisor,
-    )
-    from actorlib._owner.task_pool import (
-        TaskPool,
-    )
-    from actorlib._owner.worker_session import (
-        Session,
-    )
-    from actorlib._wire.messages import (
-        Frame,
-    )
+    from actorlib._core.ids import LoanId
+    from actorlib._owner.response_target import RemoteTarget
+    from actorlib._owner.supervisor import ActorSupervisor
+    from actorlib._owner.task_pool import TaskPool
+    from actorlib._owner.worker_session import Session
+    from actorlib._wire.messages import Frame
 
 
 class Answered(Protocol):
-    """Whoever has to know what is answered; see Relay."""
+    """Knows which calls of workers have no answer; WorkerRequests does."""
 
     def answered(self, session: Session, call: int) -> WorkerCall | None:
-        """A call of a worker needs no cancelling any more."""
+        """Forgets a call of a worker, which needs no cancelling any more."""
         ...
 
-    def answer_loans(self, loans: tuple[LoanId, ...], session: Session) -> None:
-        """Handles are about to be sent to a worker."""
+    def lend_to(self, loans: tuple[LoanId, ...], session: Session) -> None:
+        """Counts handles that are about to be sent to a worker."""
         ...
 
     def give_up(self, loans: tuple[LoanId, ...] | None) -> None:
-        """What a frame brought goes nowhere."""
+        """Gives back what a frame brought and nobody gets."""
         ...
 
 
 class WorkerCall:
-    """A worker that waits for an answer; see RemoteTarget, Made and Waited.
+    """Passes the answer of one call on to the worker that waits; see RemoteTarget.
 
     Args:
-        relay: Whoever has to know that it is answered.
+        requests: Knows which calls have no answer.
         session: The worker.
         call: The number of what it asks.
-        life: The actor that it calls, if it calls one.
+        supervisor: That of the actor that it calls, if it calls one.
         method: What it calls.
 
     Attributes:
         session: See above.
-        life: See above.
+        supervisor: See above.
         method: See above.
         pool: Who runs the function that it calls, if it calls one.
         number: The number that the call has there; 0 while its arguments are not there.
@@ -95,28 +67,28 @@ class WorkerCall:
 
     __slots__ = (
         "_call",
-        "_relay",
+        "_requests",
         "asking",
         "has_end",
-        "life",
         "method",
         "number",
         "pool",
         "session",
+        "supervisor",
     )
 
     def __init__(
         self,
-        relay: Answered,
+        requests: Answered,
         session: Session,
         call: int,
-        life: ActorSupervisor | None = None,
+        supervisor: ActorSupervisor | None = None,
         method: str = "",
     ) -> None:
-        self._relay = relay
+        self._requests = requests
         self.session = session
         self._call = call
-        self.life = life
+        self.supervisor = supervisor
         self.method = method
         self.pool: TaskPool | None = None
         self.number = 0
@@ -125,10 +97,10 @@ class WorkerCall:
 
     @property
     def where(self) -> str:
-        """What it calls, with the class."""
-        if self.life is None:  # a function
+        """Names what it calls, with the class."""
+        if self.supervisor is None:  # a function
             return self.method
-        return self.life.record.method(self.method)
+        return self.supervisor.record.method(self.method)
 
     def drop(self, *, recursive: bool = True, by_force: bool = False) -> bool:
         """Cancels the call, if it was made; True if it answers when it has ended.
@@ -139,8 +111,8 @@ class WorkerCall:
         """
         if not self.number:
             return False
-        if self.life is not None:
-            return self.life.dispatch.cancel(self.number, recursive=recursive)
+        if self.supervisor is not None:
+            return self.supervisor.dispatch.cancel(self.number, recursive=recursive)
         if self.pool is not None:
             stop = self.pool.force if by_force else self.pool.cancel
             stop(self.number, recursive=recursive)
@@ -148,20 +120,20 @@ class WorkerCall:
 
     def answer(self, frame: Frame) -> None:
         session = self.session
-        self._relay.answered(session, self._call)
+        self._requests.answered(session, self._call)
         loans = frame[-2]
         if not session.channel.is_open:
-            self._relay.give_up(loans)
+            self._requests.give_up(loans)
             return
         if loans:
-            self._relay.answer_loans(loans, session)
+            self._requests.lend_to(loans, session)
         session.channel.send((frame[0], self._call, *frame[2:]))
         if session.when_answered is not None:
             session.when_answered(self._call)
 
-    def lend(self, life: ActorSupervisor) -> None:
+    def lend(self, supervisor: ActorSupervisor) -> None:
         """Answers with an actor, which the worker holds from then on."""
-        record = life.record
+        record = supervisor.record
         lent = Lent(record.id, record.interface, record.options.name)
         self.answer((RESULT, 0, (record.id,), dump(lent)))
 
@@ -174,16 +146,16 @@ class WorkerCall:
 
 
 def answer_when(
-    asker: RemoteTarget, life: ActorSupervisor, manner: int | None = None
+    asker: RemoteTarget, supervisor: ActorSupervisor, manner: int | None = None
 ) -> None:
     """Answers a worker when an actor is ready, or was ended.
 
     Args:
         asker: The worker.
-        life: The actor.
+        supervisor: That of the actor.
         manner: How it is ended; None if it is not.
     """
-    moment = life.ready() if manner is None else _ENDINGS[manner](life)
+    settled = supervisor.ready() if manner is None else _ENDINGS[manner](supervisor)
 
     def answer(future: asyncio.Future[None]) -> None:
         error = future.exception()
@@ -192,21 +164,21 @@ def answer_when(
         else:
             asker.answer((RESULT, 0, None, encode(None)))
 
-    moment.add_done_callback(answer)
+    settled.add_done_callback(answer)
 
 
-def _end(life: ActorSupervisor) -> asyncio.Future[None]:
-    life.end("it was ended by another actor")
-    return life.ended
+def _end(supervisor: ActorSupervisor) -> asyncio.Future[None]:
+    supervisor.end("it was ended by another actor")
+    return supervisor.ended
 
 
-def _kill(life: ActorSupervisor) -> asyncio.Future[None]:
-    life.kill("it was killed by another actor")
-    return life.ended
+def _kill(supervisor: ActorSupervisor) -> asyncio.Future[None]:
+    supervisor.kill("it was killed by another actor")
+    return supervisor.ended
 
 
-def _restart(life: ActorSupervisor) -> asyncio.Future[None]:
-    return life.interrupt("it was killed by another actor, to be restarted")
+def _restart(supervisor: ActorSupervisor) -> asyncio.Future[None]:
+    return supervisor.interrupt("it was killed by another actor, to be restarted")
 
 
 _ENDINGS = {BEHIND_CALLS: _end, AT_ONCE: _kill, TO_RESTART: _restart}

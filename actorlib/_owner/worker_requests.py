@@ -1,4 +1,4 @@
-"""What rises from workers: calls to other actors, creations, endings, loans.
+"""Requests of workers: calls to other actors, creations, endings, loans.
 
 A worker speaks the same verbs as the owner's own code, as frames. Payloads pass through
 without being decoded. A worker that asks about an actor this runtime does not know gets
@@ -17,7 +17,7 @@ from actorlib._owner.call_tree import CallTree
 from actorlib._owner.deadlines import Clock, Timed, Timekeeper
 from actorlib._owner.deadlocks import Deadlocks
 from actorlib._owner.peer_links import OF_LINKS, LinkBroker
-from actorlib._owner.pending_creations import Nursery, PendingCreations
+from actorlib._owner.pending_creations import PendingCreations
 from actorlib._owner.placement_groups import serve as serve_group
 from actorlib._owner.refcount import OWNER
 from actorlib._owner.response_target import IS_CANCELLED
@@ -69,7 +69,10 @@ if TYPE_CHECKING:
     from actorlib._core.current_call import Deadline
     from actorlib._core.ids import ActorId, LoanId, ObjectId
     from actorlib._core.snapshot import ActorInfo
+    from actorlib._owner.creation import ActorDefinition, EncodedArguments
+    from actorlib._owner.names import Directory
     from actorlib._owner.objects import Objects
+    from actorlib._owner.refcount import BorrowedReferences
     from actorlib._owner.supervisor import ActorSupervisor
     from actorlib._owner.task_pool import TaskPool
     from actorlib._owner.worker_session import Session
@@ -77,9 +80,11 @@ if TYPE_CHECKING:
     from actorlib._shm.payload import Payload
 
 
-class Actors(Nursery, Protocol):
-    """What rising frames need of the engine."""
+class Actors(Protocol):
+    """Answers what workers ask about actors; the table of actors does."""
 
+    loans: BorrowedReferences
+    directory: Directory
     objects: Objects
     groups: Groups
     loop: asyncio.AbstractEventLoop
@@ -88,23 +93,38 @@ class Actors(Nursery, Protocol):
     workers_gone: WorkersGone
 
     def infos(self) -> list[ActorInfo]:
-        """What is known of each actor."""
+        """Lists what is known of each actor."""
         ...
 
     def available(self) -> dict[str, float]:
-        """What nobody holds, by resource name."""
+        """Sums up what nobody holds, by resource name."""
         ...
 
     def total(self) -> dict[str, float]:
-        """Everything that may be granted, by resource name."""
+        """Sums up everything that may be granted, by resource name."""
         ...
 
     def find(self, actor: ActorId) -> ActorSupervisor | None:
-        """The life of an actor, or None if this runtime has none by that id."""
+        """Finds the supervisor of an actor; None if there is none by that id."""
+        ...
+
+    def create_for(
+        self, actor: ActorId, definition: ActorDefinition, maker: int
+    ) -> asyncio.Future[EncodedArguments]:
+        """Creates an actor that a worker makes.
+
+        Args:
+            actor: Its id, given by the worker.
+            definition: Its class and options.
+            maker: The number of the worker's session.
+
+        Returns:
+            Takes the constructor's arguments, or why there are none.
+        """
         ...
 
     def drop(self, loan: LoanId, holder: int, count: int) -> None:
-        """A holder gives loans of an actor back."""
+        """Counts loans that a holder gives back."""
         ...
 
 
@@ -112,41 +132,45 @@ class WorkerRequests:
     """Serves what rises from the workers of one runtime.
 
     Attributes:
-        introductions: The links between workers.
+        links: The links between workers.
     """
 
     def __init__(self, actors: Actors) -> None:
         self._actors = actors
-        self._asked: CallTree[WorkerCall] = CallTree()
-        self._held: Timekeeper[tuple[int, int]] = Timekeeper(actors.clock, self._late)
-        self._deadlocks = Deadlocks(self._asked.get, actors.find)
-        self._creations = PendingCreations(actors)
-        self.introductions = LinkBroker(self, actors.find)
+        self._calls: CallTree[WorkerCall] = CallTree()
+        self._deferred: Timekeeper[tuple[int, int]] = Timekeeper(
+            actors.clock, self._is_late
+        )
+        self._deadlocks = Deadlocks(self._calls.get, actors.find)
+        self._creations = PendingCreations(
+            actors.create_for, actors.directory, actors.objects, actors.loans
+        )
+        self.links = LinkBroker(self, actors.find)
         self._others: dict[int, Callable[..., None]] = {
-            AWAIT: self._follow,
-            END: self._follow,
+            AWAIT: self._await_actor,
+            END: self._await_actor,
             CANCEL: self._cancel,
-            CALL_DEFERRED: self._hold,
+            CALL_DEFERRED: self._defer,
             WAITS: self._deadlocks.wait,
             FIND: self._find,
             LEAVE: self._leave,
             GROUP: self._group,
-            STREAM_ACK: self._take,
-            OBJECT_ANNOUNCE: self._expect,
-            OBJECT_PUT: self._keep,
-            OBJECT_GET: self._fetch,
-            OBJECT_CANCEL: self._revoke,
+            STREAM_ACK: self._acknowledge,
+            OBJECT_ANNOUNCE: self._announce_object,
+            OBJECT_PUT: self._put_object,
+            OBJECT_GET: self._get_object,
+            OBJECT_CANCEL: self._cancel_object,
             RUN: self._run,
             FORCE: self._force,
-            STUCK: self._say_stuck,
+            STUCK: self._warn_stuck,
         }
         self._readers = Readers()
         subscribe = actors.workers_gone.subscribe
-        subscribe(Phase.ROUTES, self.introductions.on_worker_gone)
+        subscribe(Phase.ROUTES, self.links.on_worker_gone)
         subscribe(Phase.ROUTES, self._deadlocks.on_worker_gone)
         subscribe(Phase.ANSWERS, self._creations.on_worker_gone)
         subscribe(Phase.ANSWERS, self._leave_streams)
-        subscribe(Phase.ANSWERS, self._forget_asked)
+        subscribe(Phase.ANSWERS, self._forget_calls)
 
     def serve(self, session: Session, frame: Frame) -> None:
         """Serves one frame of a worker.
@@ -156,13 +180,13 @@ class WorkerRequests:
         """
         kind = frame[0]
         if kind == CALL_ACTOR:
-            self._ask(session, *frame[1:])
+            self._call_actor(session, *frame[1:])
         elif kind == CALL_ACTOR_WITH:
             _, call, asking, actor, method, loans, told, payload = frame
-            self._ask(session, call, asking, actor, method, loans, payload, told)
+            self._call_actor(session, call, asking, actor, method, loans, payload, told)
         elif kind == RELEASE_REFS:
             _, actor, count = frame
-            self.introductions.returned(session, actor)
+            self.links.returned(session, actor)
             self._actors.drop(actor, session.number, count)
         elif kind == CREATE:
             _, call, *creation = frame
@@ -171,28 +195,28 @@ class WorkerRequests:
         elif kind == GIVE:
             self._creations.give(*frame[1:])
         elif kind == LIST:
-            self._look(session, *frame[1:])
+            self._list(session, *frame[1:])
         elif kind in self._others:
             self._others[kind](session, *frame[1:])
         elif kind in OF_LINKS:
-            self.introductions.serve(session, frame)
+            self.links.serve(session, frame)
         elif kind in submission.OF_FUNCTIONS:
             submission.serve(self._actors.pool, session, *frame)
         else:
             raise ProtocolError(f"no worker sends {name_of(kind)}")
 
-    def _look(self, session: Session, call: int, what: str) -> None:
+    def _list(self, session: Session, call: int, what: str) -> None:
         actors = self._actors
-        looks: dict[str, Callable[[], object]] = {
+        lists: dict[str, Callable[[], object]] = {
             "actors": actors.infos,
             "available": actors.available,
             "names": actors.directory.names,
             "total": actors.total,
         }
-        told = dump(looks[what]())
+        told = dump(lists[what]())
         WorkerCall(self, session, call).answer((RESULT, call, None, told))
 
-    def _take(self, session: Session, call: int, count: int) -> None:
+    def _acknowledge(self, session: Session, call: int, count: int) -> None:
         self._readers.took(session.number, call, count)
 
     def _group(self, session: Session, call: int, verb: str, about: Payload) -> None:
@@ -200,7 +224,7 @@ class WorkerRequests:
         asker = WorkerCall(self, session, call)
         serve_group(groups, asker, session.number, verb, about, loop)
 
-    def _ask(
+    def _call_actor(
         self,
         session: Session,
         call: int,
@@ -211,14 +235,14 @@ class WorkerRequests:
         payload: Payload,
         told: dict[str, Any] | None = None,
     ) -> None:
-        life = self._actors.find(actor)
-        asker = WorkerCall(self, session, call, life, method)
-        if life is None:
+        supervisor = self._actors.find(actor)
+        asker = WorkerCall(self, session, call, supervisor, method)
+        if supervisor is None:
             self.give_up(loans)
             asker.fail(_unknown(actor))
             return
-        if self._held.calls:
-            self._held.discard((session.number, call))
+        if self._deferred.calls:
+            self._deferred.discard((session.number, call))
         if told and "retries" in told:
             try:
                 told = opened(told)
@@ -230,65 +254,65 @@ class WorkerRequests:
             self._actors.loans.arrived(loans, OWNER)
         reply: WorkerCall | Reader = asker
         if told is not None and "stream" in told:
-            is_capped = life.record.interface.max_unread > 0
-            streams = life.dispatch.streams
+            is_capped = supervisor.record.interface.max_unread > 0
+            streams = supervisor.dispatch.streams
             reply = Reader(
                 asker,
-                self.answer_loans,
+                self.lend_to,
                 session,
                 call,
                 streams,
                 is_detached="detach" in told,
             )
             self._readers.add(reply, is_capped=is_capped)
-        number = life.dispatch.send(reply, method, loans, payload, told)
+        number = supervisor.dispatch.send(reply, method, loans, payload, told)
         if number:
             asker.number = number
             asker.asking = asking
             asker.has_end = told is not None and "deadline" in told
-            self._asked.put(session.number, call, asker)
+            self._calls.put(session.number, call, asker)
 
     def _run(self, session: Session, call: int, asking: int, *given: Any) -> None:
         pool = self._actors.pool
-        if self._held.calls:
-            self._held.discard((session.number, call))
+        if self._deferred.calls:
+            self._deferred.discard((session.number, call))
         asker = WorkerCall(self, session, call)
         asker.asking, asker.pool = asking, pool
 
         def read(*, is_detached: bool) -> Reader:
             reader = Reader(
-                asker, self.answer_loans, session, call, pool, is_detached=is_detached
+                asker, self.lend_to, session, call, pool, is_detached=is_detached
             )
             self._readers.add(reader, is_capped=False)
             return reader
 
         asker.number = submission.ask(pool, session.number, asker, read, *given)
         if asker.number:
-            self._asked.put(session.number, call, asker)
+            self._calls.put(session.number, call, asker)
 
     def _force(self, session: Session, call: int, recursive: bool) -> None:  # noqa: FBT001  # a field of the frame
         asked = self.answered(session, call)
         if asked is not None and asked.pool is not None:
             asked.pool.force(asked.number, recursive=recursive)
 
-    def _say_stuck(
+    def _warn_stuck(
         self, session: Session, call: int, waiting: tuple[str, ...], method: str
     ) -> None:
-        """A call awaits another one, and that may wait for the place it has."""
-        asked = self._asked.get(session.number, call)
-        if asked is None or asked.life is None or asked.method not in waiting:
+        """Warns of a call that awaits another one, which may wait for its place."""
+        asked = self._calls.get(session.number, call)
+        if asked is None or asked.supervisor is None or asked.method not in waiting:
             return
-        if asked.life.record.id == session.actor:
+        if asked.supervisor.record.id == session.actor:
             warn(
                 "%s awaits %s of its own actor, which waits for the only "
                 "place there is: neither goes on. Raise max_concurrency (or the limit "
                 "of the concurrency group), or await self.%s() itself",
-                asked.life.record.method(method),
-                asked.life.record.called.method(asked.method),
+                asked.supervisor.record.method(method),
+                asked.supervisor.record.called.method(asked.method),
                 asked.method,
             )
 
-    def _hold(
+    def _defer(
         self,
         session: Session,
         call: int,
@@ -297,52 +321,52 @@ class WorkerRequests:
         deadline: Deadline | None,
         method: str,
     ) -> None:
-        """A call waits for its arguments in a worker: it may end before they come."""
-        life = self._actors.find(actor)
-        if life is None and actor:  # told when it is asked for
+        """Takes a call that waits for its arguments: it may end before they come."""
+        supervisor = self._actors.find(actor)
+        if supervisor is None and actor:  # told when it is asked for
             return
-        asker = WorkerCall(self, session, call, life, method)
+        asker = WorkerCall(self, session, call, supervisor, method)
         asker.asking = asking
-        self._asked.put(session.number, call, asker)
+        self._calls.put(session.number, call, asker)
         if deadline is not None:
-            self._held.add((session.number, call), method, deadline)
+            self._deferred.add((session.number, call), method, deadline)
 
-    def _late(self, key: tuple[int, int], timed: Timed) -> None:
-        asked = self._asked.get(*key)
+    def _is_late(self, key: tuple[int, int], timed: Timed) -> None:
+        asked = self._calls.get(*key)
         self._readers.end(*key)
         if asked is not None:
             asked.fail(late_error(asked.where, timed.deadline))
 
-    def _expect(self, session: Session, name: ObjectId, call: int) -> None:
+    def _announce_object(self, session: Session, name: ObjectId, call: int) -> None:
         self._actors.loans.arrived((name,), session.number)
         revoke = partial(self._cancelled, session, call)
-        life = self._actors.find(session.actor)
-        debts = life.dispatch.debts if life is not None else None
+        supervisor = self._actors.find(session.actor)
+        debts = supervisor.dispatch.debts if supervisor is not None else None
         self._actors.objects.expect(name, revoke, debts)
 
-    def _keep(self, session: Session, name: ObjectId, *value: Any) -> None:
+    def _put_object(self, session: Session, name: ObjectId, *value: Any) -> None:
         del session
         self._actors.objects.keep(name, *value)
 
-    def _fetch(self, session: Session, call: int, name: ObjectId) -> None:
+    def _get_object(self, session: Session, call: int, name: ObjectId) -> None:
         self._actors.objects.fetch(name, WorkerCall(self, session, call).answer)
 
-    def _revoke(self, session: Session, name: ObjectId) -> None:
+    def _cancel_object(self, session: Session, name: ObjectId) -> None:
         del session
         self._actors.objects.revoke(name)
 
     def _cancelled(self, session: Session, call: int) -> None:
-        """Somebody else who has the ref of a worker's call has cancelled it."""
-        asked = self._asked.get(session.number, call)
+        """Cancels a worker's call, as somebody else who has its ref wants."""
+        asked = self._calls.get(session.number, call)
         if asked is not None and not asked.drop():
             asked.answer(IS_CANCELLED)
 
     def _cancel(self, session: Session, call: int, recursive: bool) -> None:  # noqa: FBT001  # a field of the frame
         self._readers.end(session.number, call)
-        asked = self._asked.get(session.number, call)
+        asked = self._calls.get(session.number, call)
         if asked is None or asked.drop(recursive=recursive):
             return
-        if asked.life is not None and 0 < asked.number < LINKED:
+        if asked.supervisor is not None and 0 < asked.number < LINKED:
             asked.answer(IS_CANCELLED)  # the worker may wait for its end
         else:
             self.answered(session, call)
@@ -355,72 +379,72 @@ class WorkerRequests:
             asking: Its number there.
             by_force: Whether the processes of functions that run are ended.
         """
-        for call in self._asked.made(session, asking):
-            asked = self._asked.get(session, call)
+        for call in self._calls.made(session, asking):
+            asked = self._calls.get(session, call)
             self._readers.end(session, call)
             # First: whoever waits may be the one to run it.
             if asked is not None and not asked.drop(by_force=by_force):
                 asked.answer(IS_CANCELLED)
-        self.introductions.cancel_made(session, asking)
+        self.links.cancel_made(session, asking)
 
     def note(self, session: Session, call: int, asker: WorkerCall) -> None:
-        """A call has no answer, and somebody waits for it."""
-        self._asked.put(session.number, call, asker)
+        """Takes a call that has no answer, and somebody waits for it."""
+        self._calls.put(session.number, call, asker)
 
     def answered(self, session: Session, call: int) -> WorkerCall | None:
-        """A call of a worker needs no cancelling any more; gives it."""
-        if self._held.calls:
-            self._held.discard((session.number, call))
-        return self._asked.pop(session.number, call)
+        """Forgets a call of a worker, which needs no cancelling any more; gives it."""
+        if self._deferred.calls:
+            self._deferred.discard((session.number, call))
+        return self._calls.pop(session.number, call)
 
-    def answer_loans(self, loans: tuple[LoanId, ...], session: Session) -> None:
-        """Handles are about to be sent to a worker."""
+    def lend_to(self, loans: tuple[LoanId, ...], session: Session) -> None:
+        """Counts handles that are about to be sent to a worker."""
         self._actors.loans.arrived(loans, session.number)
 
     def give_up(self, loans: tuple[LoanId, ...] | None) -> None:
-        """What a frame brought goes nowhere."""
+        """Gives back what a frame brought and nobody gets."""
         if loans:
             self._actors.loans.arrived(loans, OWNER)
             self._actors.loans.returned(loans, OWNER)
 
-    def _follow(
+    def _await_actor(
         self, session: Session, call: int, actor: ActorId, *manner: int
     ) -> None:
         asker = WorkerCall(self, session, call)
-        if (life := self._actors.find(actor)) is None:
+        if (supervisor := self._actors.find(actor)) is None:
             asker.fail(_unknown(actor))
         else:
-            answer_when(asker, life, *manner)
+            answer_when(asker, supervisor, *manner)
 
     def _find(
         self, session: Session, call: int, name: str, namespace: str | None
     ) -> None:
         asker = WorkerCall(self, session, call)
         try:
-            life = self._actors.directory.find(name, namespace)
+            supervisor = self._actors.directory.find(name, namespace)
         except ActorNotFoundError as error:
             asker.fail(error)
         else:
-            asker.lend(life)
+            asker.lend(supervisor)
 
     def _leave(self, session: Session, call: int) -> None:
-        life = self._actors.find(session.actor)
-        if life is not None:
-            life.leaves("it left by exit_actor()")
-            life.dispatch.fail(call)
+        supervisor = self._actors.find(session.actor)
+        if supervisor is not None:
+            supervisor.leave("it left by exit_actor()")
+            supervisor.dispatch.fail(call)
 
     def _leave_streams(self, session: Session) -> None:
         readers = self._readers.forget(session.number)
         tear_down(session, *(partial(self._leave_stream, session, r) for r in readers))
 
-    def _forget_asked(self, session: Session) -> None:
+    def _forget_calls(self, session: Session) -> None:
         """Forgets the calls that no answer comes for by way of the owner.
 
         Those are the ones that waited for their arguments or went over a link; all
         others go on, and are forgotten when they are answered.
         """
-        for call in self._asked.of(session.number):
-            asked = self._asked.get(session.number, call)
+        for call in self._calls.of(session.number):
+            asked = self._calls.get(session.number, call)
             if asked is not None and not 0 < asked.number < LINKED:
                 self.answered(session, call)
 

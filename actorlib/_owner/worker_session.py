@@ -41,7 +41,7 @@ class Session:
         settle: Gets the answers of calls.
         item: Gets the items of streams.
         showing: Shared memory as it is spoken of with it.
-        holders: Who holds what: a worker lends only what it holds or has made.
+        references: Who holds what: a worker lends only what it holds or has made.
         rises: Gets the frames with which the worker asks for something.
         ready: Called when the actor is there, with what it calls itself.
 
@@ -68,7 +68,7 @@ class Session:
         settle: Callable[[Frame], None],
         item: Callable[[Frame], None],
         showing: SegmentSharing,
-        holders: RefCount,
+        references: RefCount,
         rises: Callable[[Session, Frame], None],
         ready: Callable[[str], None],
     ) -> None:
@@ -84,7 +84,7 @@ class Session:
         self._process = process
         self._settle = settle
         self._item = item
-        self._holders = holders
+        self._references = references
         self._rises = rises
         self._ready = ready
         self._patience: asyncio.TimerHandle | None = None
@@ -180,7 +180,7 @@ class Session:
             if (
                 kind_of(loan) == BLOCK_KIND
                 and not loan.startswith(self.prefix)
-                and not self._holders.has(loan, self.number)
+                and not self._references.has(loan, self.number)
             ):
                 raise ProtocolError(
                     f"it lends block {loan.hex()}, which it has not got"

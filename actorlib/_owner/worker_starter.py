@@ -38,12 +38,12 @@ class WorkerStarter:
         grace: Seconds a busy actor is given to end.
         namespace: Where a worker looks for names if nothing else is said.
         registry: Gives the prefixes of ids.
-        holders: Who holds what.
+        references: Who holds what.
         loans: Counts what the first frame lends.
         stores: Shared memory.
         gone: Tells those who keep something for a worker that it is gone.
         serve: Serves what rises from a worker.
-        opened: Told of each worker that is there.
+        entered: Told of each worker that is there.
 
     Attributes:
         loop: As given.
@@ -58,25 +58,25 @@ class WorkerStarter:
         grace: float,
         namespace: str,
         registry: Registry,
-        holders: RefCount,
+        references: RefCount,
         loans: BorrowedReferences,
         stores: Stores,
         gone: WorkersGone,
         serve: Callable[[Session, Frame], None],
-        opened: Callable[[Session], None],
+        entered: Callable[[Session], None],
     ) -> None:
         self.loop = loop
         self.grace = grace
         self._node = node
         self._namespace = namespace
         self._registry = registry
-        self._holders = holders
+        self._references = references
         self._loans = loans
         self._stores = stores
         self._gone = gone
         self._serve = serve
-        self._opened = opened
-        self._numbers = itertools.count(1)
+        self._entered = entered
+        self._session_numbers = itertools.count(1)
 
     def launch(self, record: ActorRecord, lease: Lease) -> WorkerProcess:
         """Starts a process for an actor that holds a lease.
@@ -102,9 +102,9 @@ class WorkerStarter:
             router: Gets the answers of its calls.
             ready: Called when the actor is there, with what it calls itself.
         """
-        number = next(self._numbers)
+        number = next(self._session_numbers)
         prefix = self._registry.prefix(number)
-        self._holders.enter(number, record.id)
+        self._references.enter(number, record.id)
         session = Session(
             self.loop,
             record.id,
@@ -114,11 +114,11 @@ class WorkerStarter:
             router.settle,
             router.streams.item,
             self._stores.showing(prefix),
-            self._holders,
+            self._references,
             self._serve,
             ready,
         )
-        self._opened(session)
+        self._entered(session)
         self._stores.enter(session, process.sock)
         return session
 

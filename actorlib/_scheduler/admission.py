@@ -28,7 +28,7 @@ class Admission:
 
     Args:
         ledger: What is granted.
-        loop: Where promises are kept; None for the one that runs when they are made.
+        loop: Where leases are waited for; None for the one that runs then.
 
     Attributes:
         ledger: As given.
@@ -37,10 +37,10 @@ class Admission:
     """
 
     __slots__ = (
-        "_line",
         "_loop",
-        "_places",
-        "_promised",
+        "_pending",
+        "_queue",
+        "_waiters",
         "ledger",
         "titles",
         "when_joined",
@@ -51,15 +51,15 @@ class Admission:
     ) -> None:
         self.ledger = ledger
         self._loop = loop
-        self._line = WaitQueue(ledger)
-        self._promised: dict[Waiter, asyncio.Future[Lease]] = {}
-        self._places: dict[asyncio.Future[Lease], Waiter] = {}
+        self._queue = WaitQueue(ledger)
+        self._pending: dict[Waiter, asyncio.Future[Lease]] = {}
+        self._waiters: dict[asyncio.Future[Lease], Waiter] = {}
         self.when_joined: Callable[[], None] | None = None
         self.titles: Callable[[], Mapping[int, str]] = dict
 
     def __len__(self) -> int:
-        """How many wait."""
-        return len(self._places)
+        """Counts those who wait."""
+        return len(self._waiters)
 
     def enter(
         self,
@@ -83,62 +83,62 @@ class Admission:
             whoever wants it no more says so to :meth:`leave`.
         """
         loop = self._loop or asyncio.get_running_loop()
-        promise: asyncio.Future[Lease] = loop.create_future()
-        lease = self._line.pass_by(request, where, priority)
+        pending: asyncio.Future[Lease] = loop.create_future()
+        lease = self._queue.pass_by(request, where, priority)
         if lease is not None:
-            promise.set_result(lease)
+            pending.set_result(lease)
         else:
-            waiter = self._line.join(label, request, where, priority)
-            self._promised[waiter] = promise
-            self._places[promise] = waiter
+            waiter = self._queue.join(label, request, where, priority)
+            self._pending[waiter] = pending
+            self._waiters[pending] = waiter
             if self.when_joined is not None:
                 self.when_joined()
-        return promise
+        return pending
 
-    def leave(self, promise: asyncio.Future[Lease]) -> None:
+    def leave(self, pending: asyncio.Future[Lease]) -> None:
         """Leaves the line, or gives a lease back that was granted and never taken.
 
         Args:
-            promise: What ``enter`` gave.
+            pending: What ``enter`` gave.
         """
-        waiter = self._places.pop(promise, None)
-        if waiter is not None and self._promised.pop(waiter, None) is not None:
-            self._line.leave(waiter)
+        waiter = self._waiters.pop(pending, None)
+        if waiter is not None and self._pending.pop(waiter, None) is not None:
+            self._queue.leave(waiter)
             self._serve()
-        elif promise.done() and not promise.cancelled():
-            self.release(promise.result())
+        elif pending.done() and not pending.cancelled():
+            self.release(pending.result())
 
     def wish_anew(
-        self, promise: asyncio.Future[Lease], where: DeviceConstraints
+        self, pending: asyncio.Future[Lease], where: DeviceConstraints
     ) -> None:
         """Wishes for other devices than before; the place in line stays the same.
 
         Args:
-            promise: What ``enter`` gave; nothing happens if its turn has come.
+            pending: What ``enter`` gave; nothing happens if its turn has come.
             where: What is wished of the devices now.
         """
-        waiter = self._places.get(promise)
-        if waiter is None or self._promised.pop(waiter, None) is None:
+        waiter = self._waiters.get(pending)
+        if waiter is None or self._pending.pop(waiter, None) is None:
             return
-        waiter = self._line.wish_anew(waiter, where)
-        self._promised[waiter] = promise
-        self._places[promise] = waiter
+        waiter = self._queue.wish_anew(waiter, where)
+        self._pending[waiter] = pending
+        self._waiters[pending] = waiter
         self._serve()
 
-    def queue_anew(self, promise: asyncio.Future[Lease]) -> None:
+    def queue_anew(self, pending: asyncio.Future[Lease]) -> None:
         """Goes to the end of the line; nothing happens if its turn has come.
 
         Args:
-            promise: What ``enter`` gave.
+            pending: What ``enter`` gave.
         """
-        waiter = self._places.get(promise)
-        if waiter is None or self._promised.pop(waiter, None) is None:
+        waiter = self._waiters.get(pending)
+        if waiter is None or self._pending.pop(waiter, None) is None:
             return
-        self._line.leave(waiter)
+        self._queue.leave(waiter)
         asked = waiter.request, waiter.where, waiter.priority
-        waiter = self._line.join(waiter.label, *asked)
-        self._promised[waiter] = promise
-        self._places[promise] = waiter
+        waiter = self._queue.join(waiter.label, *asked)
+        self._pending[waiter] = pending
+        self._waiters[pending] = waiter
         self._serve()
 
     def release(self, lease: Lease) -> None:
@@ -168,15 +168,15 @@ class Admission:
         return rest
 
     def waiting(self) -> list[tuple[str, Resources]]:
-        """Who waits for what, in order of arrival."""
-        return [(waiter.label, waiter.request) for waiter in self._line]
+        """Lists who waits for what, in order of arrival."""
+        return [(waiter.label, waiter.request) for waiter in self._queue]
 
     def demands(self) -> list[tuple[Resources, int, bool]]:
-        """What those who wait ask for alike, how many, and whether it can ever be."""
+        """Lists what is waited for, by how many, and whether it can ever be."""
         alike: dict[
             tuple[frozenset[tuple[str, int]], DeviceConstraints], list[Resources]
         ] = {}
-        for waiter in self._line:
+        for waiter in self._queue:
             shape = frozenset(waiter.request.amounts.items())
             alike.setdefault((shape, waiter.where), []).append(waiter.request)
         return [
@@ -189,31 +189,31 @@ class Admission:
         label: str,
         request: Resources,
         where: DeviceConstraints = ANYWHERE,
-        promise: asyncio.Future[Lease] | None = None,
+        pending: asyncio.Future[Lease] | None = None,
     ) -> str:
-        """Why a request is not granted now, and who is ahead of it in line.
+        """Says why a request is not granted now, and who is ahead of it in line.
 
         Args:
             label: Who asks, as given to :meth:`enter`.
             request: What it asks.
             where: What it wishes of the devices.
-            promise: What :meth:`enter` gave it; None for a newcomer.
+            pending: What :meth:`enter` gave it; None for a newcomer.
         """
         reason = shortage(self.ledger, label, request, where)
         held = self.held_by(request, where)
-        return f"{reason}{held}{self.ahead_of(request, where, promise)}"
+        return f"{reason}{held}{self.ahead_of(request, where, pending)}"
 
     def survey(
         self, label: str, request: Resources, where: DeviceConstraints = ANYWHERE
     ) -> str:
-        """Where a newcomer's request would go, or what stands in its way.
+        """Says where a newcomer's request would go, or what stands in its way.
 
         Args:
             label: Who would ask.
             request: What it would ask.
             where: What it would wish of the devices.
         """
-        lease = self._line.pass_by(request, where)
+        lease = self._queue.pass_by(request, where)
         if lease is not None:
             self.ledger.release(lease)
             return survey(self.ledger, label, request, where, lease)
@@ -222,7 +222,7 @@ class Admission:
         return "\n".join([f"{head}{held}{ahead}", *lines])
 
     def held_by(self, request: Resources, where: DeviceConstraints = ANYWHERE) -> str:
-        """Who holds what a request lacks now, to end a sentence."""
+        """Says who holds what a request lacks now, to end a sentence."""
         held = held_by(self.ledger, request, where, self.titles())
         return f"{held}{kept_by_shell()}" if held else ""
 
@@ -230,13 +230,13 @@ class Admission:
         self,
         request: Resources,
         where: DeviceConstraints,
-        promise: asyncio.Future[Lease] | None,
+        pending: asyncio.Future[Lease] | None,
     ) -> str:
-        """Who is ahead of a request in line and wants the same, to end a sentence."""
+        """Says who is ahead in line and wants the same, to end a sentence."""
         if self.ledger.never(request, where):
             return ""
-        place = None if promise is None else self._places.get(promise)
-        earlier = takewhile(lambda waiter: waiter is not place, self._line)
+        place = None if pending is None else self._waiters.get(pending)
+        earlier = takewhile(lambda waiter: waiter is not place, self._queue)
         ahead = [w for w in earlier if self._competes(w, request, where)]
         if not ahead:
             return ""
@@ -256,13 +256,13 @@ class Admission:
         return overlaps and self.ledger.feasible(waiter.request, waiter.where)
 
     def _serve(self) -> None:
-        while granted := self._line.serve():
+        while granted := self._queue.serve():
             for waiter, lease in granted:
-                promise = self._promised.pop(waiter)
-                self._places.pop(promise, None)
-                if promise.cancelled():
+                pending = self._pending.pop(waiter)
+                self._waiters.pop(pending, None)
+                if pending.cancelled():
                     # It has not woken yet to leave the line. Its lease is free again
                     # for the next round of this loop.
                     self.ledger.release(lease)
                 else:
-                    promise.set_result(lease)
+                    pending.set_result(lease)

@@ -189,9 +189,7 @@ class Scheduler:
             return group.explain_member(request.inside())
         label, resources, where, *_ = request
         unknown = self.catalogue.refusal(label, resources)
-        return unknown or self.admission.explain(
-            label, resources, where, promise=pending
-        )
+        return unknown or self.admission.explain(label, resources, where, pending)
 
     def survey(self, request: LeaseRequest) -> str:
         """Says where a newcomer's request would go, or what stands in its way."""

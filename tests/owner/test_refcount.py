@@ -126,7 +126,7 @@ def test_repr_when_shown_then_how_many_actors_are_held(holders: RefCount) -> Non
     holders.add(ONE, 6)
     holders.add(TWO, 5)
 
-    assert repr(holders) == "<Holders of 2 actors>"
+    assert repr(holders) == "<RefCount of 2 actors>"
 
 
 actors = st.sampled_from([ONE, TWO, THREE])

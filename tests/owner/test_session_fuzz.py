@@ -459,19 +459,19 @@ class Street:
         assert self.engine.available() == self.free
         assert self.engine.snapshot().waiting == ()
         assert not list(lives.groups)
-        relay = lives._relay
+        requests = lives._requests
         if set(lives.by_id) != {self.target}:
             gc.collect()
             await self.neighbour.work.remote()
         assert set(lives.by_id) == {self.target}
-        assert {key[0] for key in relay._asked._asked} <= {session}
-        assert not relay._readers
-        assert set(relay.introductions._numbered) == {session}
+        assert {key[0] for key in requests._calls._asked} <= {session}
+        assert not requests._readers
+        assert set(requests.links._numbered) == {session}
         assert set(lives.stores._makers) == {self.beside.prefix}
         counted = {
-            holder for counts in lives.holders._counts.values() for holder in counts
+            holder for counts in lives.references._counts.values() for holder in counts
         }
-        assert counted <= {0, session}, lives.holders._counts
+        assert counted <= {0, session}, lives.references._counts
         theirs = lives.objects._theirs
         assert {name[:8] for name in theirs} == {self.beside.prefix}
         assert all(kept.answer is None for kept in theirs.values())

@@ -52,8 +52,8 @@ def _raise(*_: object, **__: object) -> NoReturn:
 
 
 _STEPS = [
-    "_relay._readers.forget",
-    "holders.forget",
+    "_requests._readers.forget",
+    "references.forget",
     "stores.mark",
     "groups.orphan",
     "groups.part",

@@ -246,7 +246,7 @@ async def test_explain_when_first_in_line_then_what_is_lacking(crowd: Crowd) -> 
     promise = crowd.enter("B", GPU)
     crowd.enter("C", GPU)
 
-    assert crowd.admission.explain("B", GPU, promise=promise) == (
+    assert crowd.admission.explain("B", GPU, pending=promise) == (
         "B asks GPU=1; all of GPU=1 is taken"
     )
 
@@ -259,10 +259,10 @@ async def test_explain_when_others_came_first_then_names_them(crowd: Crowd) -> N
     small = crowd.enter("Small", half)
     later = crowd.enter("Later", half)
 
-    assert crowd.admission.explain("Small", half, promise=small) == (
+    assert crowd.admission.explain("Small", half, pending=small) == (
         "Small asks GPU=0.5; that is free. Ahead of it in line: Big (GPU=1)"
     )
-    assert crowd.admission.explain("Later", half, promise=later) == (
+    assert crowd.admission.explain("Later", half, pending=later) == (
         "Later asks GPU=0.5; that is free. Ahead of it in line: Big (GPU=1) and 1 more"
     )
 
@@ -281,7 +281,7 @@ async def test_explain_when_its_likes_are_in_line_then_only_those_ahead_count(
 ) -> None:
     promises = [crowd.enter("B", GPU) for _ in range(4)]
 
-    text = crowd.admission.explain("B", GPU, promise=promises[2])
+    text = crowd.admission.explain("B", GPU, pending=promises[2])
 
     assert text.endswith("Ahead of it in line: B (GPU=1)")
 
