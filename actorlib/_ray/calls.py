@@ -29,9 +29,6 @@ from actorlib._core.current_call import (
 from actorlib._core.labels import (
     Label,
 )
-from actorlib._core.object_ref import (
-    REFS,
-)
 from actorlib._core.propagation import (
     MARKED,
 )
@@ -75,8 +72,14 @@ from actorlib._ray.sealed import (
 from actorlib._ray.streams import (
     Stream,
 )
+from actorlib._wire.arguments import (
+    without_refs,
+)
 from actorlib._wire.call_headers import (
     headers_of,
+)
+from actorlib._wire.errors import (
+    blame,
 )
 from actorlib.exceptions import (
     ActorlibError,
@@ -140,20 +143,9 @@ def packed(
     Raises:
         UnsupportedOptionError: One is a part of a result that is not there yet.
     """
-    holes: dict[int | str, object] = dict(enumerate(args))
-    holes.update(kwargs)
-    if REFS.isdisjoint(map(type, holes.values())):
-        return Sent(name, args, kwargs, (), headers, retried), []
-    places: list[int | str] = []
-    given: list[Any] = []
-    for place, value in holes.items():
-        if type(value) in REFS:
-            places.append(place)
-            given.append(ray_ref_of(cast("ObjectRef[Any]", value)))
-            holes[place] = None
-    rest = tuple(holes[place] for place in range(len(args)))
-    named = {key: holes[key] for key in kwargs}
-    return Sent(name, rest, named, tuple(places), headers, retried), given
+    rest, named, places, refs = without_refs(args, kwargs)
+    sent = Sent(name, rest, named, tuple(places), headers, retried)
+    return sent, list(map(ray_ref_of, refs))
 
 
 def said(callee: Callee, label: str) -> dict[str, Any] | None:
@@ -196,7 +188,7 @@ def disconnected(where: str, error: Exception) -> ClusterError:
     )
 
 
-def unsendable(where: str, sent: Sent, error: Exception) -> ActorlibError:
+def unsendable_call(where: str, sent: Sent, error: Exception) -> ActorlibError:
     """Says which argument of a call Ray cannot send, and why.
 
     Args:
@@ -206,20 +198,11 @@ def unsendable(where: str, sent: Sent, error: Exception) -> ActorlibError:
     """
     if isinstance(error, ConnectionError):
         return disconnected(where, error)
-    for place, value in (*enumerate(sent.args), *sent.kwargs.items()):
-        label = f"argument {place}="
-        if isinstance(place, int):
-            label = f"argument {place + 1}"
-        try:
-            seal(value)
-        except Exception as own:  # noqa: BLE001  # any reason will do
-            return SerializationError(
-                f"{label} of {where}, a {type(value).__qualname__}, cannot be sent to "
-                f"another process: {own}"
-            )
-    return SerializationError(
-        f"the arguments of {where} cannot be sent to another process: {error}"
-    )
+    named: list[tuple[int | str, object]] = [
+        *enumerate(sent.args),
+        *sent.kwargs.items(),
+    ]
+    return SerializationError(blame(where, named, error, seal))
 
 
 class Going(NamedTuple):
@@ -328,7 +311,7 @@ class Calls:
         try:
             result = call.remote(on_its_way(sent, is_far=self._home.is_far), *given)
         except Exception as error:
-            raise unsendable(where, sent, error) from error
+            raise unsendable_call(where, sent, error) from error
         waits = tuple(tasks_among((*args, *kwargs.values()))) if given else ()
         ends_later = callee.method.is_async and not callee.method.is_stream
         asked = Asked(callee.name, sent_at, waits, ends_later)
@@ -425,7 +408,7 @@ class Functions:
             going = on_its_way(sent, is_far=self._home.is_far)
             called = call.remote(begin, self._house(), source, going, *given)
         except Exception as error:
-            raise unsendable(label, sent, error) from error
+            raise unsendable_call(label, sent, error) from error
         return called, deadline_of(headers)
 
 

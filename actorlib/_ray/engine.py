@@ -48,7 +48,7 @@ from actorlib._ray.calls import (
     disconnected,
     on_its_way,
     packed,
-    unsendable,
+    unsendable_call,
 )
 from actorlib._ray.host import (
     AsyncHost,
@@ -85,6 +85,9 @@ from actorlib._ray.state import (
     Nodes,
     granted,
 )
+from actorlib._wire.errors import (
+    unsendable,
+)
 from actorlib._wire.serialization import (
     dump,
 )
@@ -94,7 +97,6 @@ from actorlib.exceptions import (
     ActorHandleNotFoundError,
     ActorNotFoundError,
     Exit,
-    SerializationError,
 )
 
 if TYPE_CHECKING:
@@ -401,7 +403,7 @@ class RayEngine:
                 "already: take another name, or get_if_exists=True"
             ) from None
         except Exception as error:
-            raise unsendable(f"{label}()", sent, error) from error
+            raise unsendable_call(f"{label}()", sent, error) from error
         return handle
 
     @from_anywhere
@@ -505,10 +507,7 @@ class RayEngine:
         except ConnectionError as error:
             raise disconnected("the value", error) from error
         except Exception as error:
-            raise SerializationError(
-                f"the value, a {type(value).__qualname__}, cannot be sent to another "
-                f"process: {error}"
-            ) from error
+            raise unsendable("the value", value, error, seal) from error
         return self.ref_of(ray_ref)
 
     def borrow(self, object_id: ObjectId) -> NoReturn:

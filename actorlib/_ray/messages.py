@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-import traceback
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from actorlib._core.current_call import deadline_of, is_late, running
 from actorlib._ray.deadlines import arriving
+from actorlib._wire.arguments import with_values
 from actorlib._wire.call_headers import enter_variables, late_error
-from actorlib._wire.errors import sendable
+from actorlib._wire.errors import sendable, traceback_of
 from actorlib._wire.serialization import described, dump
 
 if TYPE_CHECKING:
@@ -58,13 +58,7 @@ class Sent(NamedTuple):
         """All arguments, with the values of the refs."""
         if not self.places:
             return self.args, self.kwargs
-        args, kwargs = list(self.args), dict(self.kwargs)
-        for place, value in zip(self.places, values, strict=True):
-            if isinstance(place, int):
-                args[place] = value
-            else:
-                kwargs[place] = value
-        return tuple(args), kwargs
+        return with_values(self.args, self.kwargs, self.places, values)
 
 
 class Birth(NamedTuple):
@@ -134,13 +128,10 @@ def raised(error: BaseException, where: str, retried: Retried) -> Raised:
         where: Which method of which actor.
         retried: The exceptions after which the call is made again.
     """
-    outer = error.__traceback__  # the outermost frame is ours, and tells nothing
-    inner = outer.tb_next if outer is not None else None
-    text = "".join(traceback.format_exception(type(error), error, inner or outer))
-    summary = described(error)
     is_again = retried if isinstance(retried, bool) else isinstance(error, retried)
     kind = Again if is_again else Raised
-    return kind(summary, text, where, sendable(error, dump))
+    told = described(error), traceback_of(error)
+    return kind(*told, where, sendable(error, dump))
 
 
 def enter(number: int, sent: Sent, label: str) -> None:

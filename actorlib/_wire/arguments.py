@@ -318,13 +318,55 @@ def _fill(
         if isinstance(arguments, list)
         else cast("tuple[Sequence[object], dict[str, object]]", arguments)
     )
-    args = list(given)
+    args, kwargs = with_values(given, named, places, values)
+    return list(args), kwargs
+
+
+def without_refs(
+    args: tuple[object, ...], kwargs: Mapping[str, object]
+) -> tuple[
+    tuple[object, ...],
+    Mapping[str, object],
+    list[int | str],
+    list[ObjectRef[Any]],
+]:
+    """Arguments with holes where refs were given by themselves.
+
+    Returns:
+        The positional and the keyword arguments; where the holes are: positions, and
+        names of keyword arguments; the refs that left them.
+    """
+    places: list[int | str] = []
+    refs: list[ObjectRef[Any]] = []
+    if REFS.isdisjoint(map(type, args)) and REFS.isdisjoint(map(type, kwargs.values())):
+        return args, kwargs, places, refs
+
+    def without(place: int | str, value: object) -> object:
+        if type(value) not in REFS:
+            return value
+        refs.append(cast("ObjectRef[Any]", value))
+        places.append(place)
+        return None
+
+    given = tuple(without(place, value) for place, value in enumerate(args))
+    named = {name: without(name, value) for name, value in kwargs.items()}
+    return given, named, places, refs
+
+
+def with_values(
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
+    places: Sequence[int | str],
+    values: Sequence[object],
+) -> tuple[tuple[object, ...], dict[str, object]]:
+    """Arguments with values in their holes; see ``without_refs``."""
+    given, named = list(args), dict(kwargs)
     for place, value in zip(places, values, strict=True):
         if isinstance(place, int):
-            args[place] = value
+            given[place] = value
         else:
             named[place] = value
-    return args, named
+    return tuple(given), named
 
 
 class Arguments:
@@ -354,18 +396,9 @@ class Arguments:
         kwargs: Mapping[str, object],
     ) -> None:
         self.loans: list[LoanId] = []
-        self.refs: list[ObjectRef[Any]] = []
         self._engine = engine
         self._where = where
-        self._places: list[int | str] = []
-        if not (
-            REFS.isdisjoint(map(type, args))
-            and REFS.isdisjoint(map(type, kwargs.values()))
-        ):
-            args = tuple(
-                self._without(place, value) for place, value in enumerate(args)
-            )
-            kwargs = {name: self._without(name, kwargs[name]) for name in kwargs}
+        args, kwargs, self._places, self.refs = without_refs(args, kwargs)
         with collecting(engine) as self.loans:
             self._payload = encode_arguments(
                 where, args, kwargs, engine.memory, self.loans
@@ -413,14 +446,6 @@ class Arguments:
         if error is not None:
             raise noted(error, f"its ref was {argument(place, self._where)}")
         return stored(self._engine, ref)
-
-    def _without(self, place: int | str, value: object) -> object:
-        """Leaves a hole where a ref is."""
-        if type(value) not in REFS:
-            return value
-        self.refs.append(cast("ObjectRef[Any]", value))
-        self._places.append(place)
-        return None
 
 
 def when_done(refs: Iterable[ObjectRef[Any]], then: Callable[[], None]) -> None:

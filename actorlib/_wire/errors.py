@@ -86,6 +86,7 @@ _ENDINGS = (
     KeyboardInterrupt,  # of the whole loop
     SystemExit,
 )
+_OURS = __file__.rpartition("_wire")[0]
 _args: Any = BaseException.args  # what a user's property of that name hides
 
 
@@ -337,6 +338,17 @@ class _Parts:
         return remake, self._parts
 
 
+def traceback_of(error: BaseException) -> str:
+    """The traceback of what the user's code has raised, without our frames above it."""
+    trace = error.__traceback__
+    # The outermost frame is always ours, wherever the package was loaded from.
+    first = inner = trace.tb_next if trace is not None else None
+    while inner is not None and inner.tb_frame.f_code.co_filename.startswith(_OURS):
+        inner = inner.tb_next
+    shown = traceback.format_exception(type(error), error, inner or first or trace)
+    return "".join(shown)
+
+
 def noted(error: BaseException, note: str) -> BaseException:
     """An exception like another one, with a note more; that one if there can be none.
 
@@ -488,7 +500,10 @@ def encode_value(value: object) -> Payload:
 
 
 def blame(
-    where: str, arguments: Iterable[tuple[int | str, object]], error: Exception
+    where: str,
+    arguments: Iterable[tuple[int | str, object]],
+    error: Exception,
+    attempt: Callable[[object], object] = encode,
 ) -> str:
     """Says which argument of a call cannot be sent, and why.
 
@@ -496,12 +511,12 @@ def blame(
         where: What is called.
         arguments: Each with its place, counted from 0, or its name.
         error: What came of the attempt to send all of them.
+        attempt: Pickles a value as it is sent.
     """
     for place, value in arguments:
-        try:
-            encode_call((value,), {})
-        except Exception as own:  # noqa: BLE001  # any reason will do
-            return str(unsendable(argument(place, where), value, own))
+        own = trouble_with(value, attempt)
+        if own is not None:
+            return str(unsendable(argument(place, where), value, own, attempt))
     return f"the arguments of {where} cannot be sent to another process: {error}"
 
 
@@ -516,17 +531,23 @@ def argument(place: int | str, where: str) -> str:
     return f"argument {named} of {where}"
 
 
-def unsendable(what: str, value: object, error: Exception) -> SerializationError:
+def unsendable(
+    what: str,
+    value: object,
+    error: Exception,
+    attempt: Callable[[object], object] = encode,
+) -> SerializationError:
     """The error that says what cannot be sent, and what in it prevents that.
 
     Args:
         what: What the value is, for example ``"argument 1 of Model.ping"``.
         value: The value.
         error: What came of the attempt to send it.
+        attempt: Pickles a value as it is sent.
     """
     return SerializationError(
         f"{what}, a {type(value).__qualname__}, cannot be sent to another process: "
-        f"{reason(value, error)}"
+        f"{reason(value, error, attempt)}"
     )
 
 
@@ -556,17 +577,23 @@ class Failure(NamedTuple):
         return f"Failure({self.name!r}, a {kind}, in a {found_in})"
 
 
-def trouble_with(value: object) -> Exception | None:
+def trouble_with(
+    value: object, attempt: Callable[[object], object] = encode
+) -> Exception | None:
     """What prevents a value from being sent, if anything does."""
     try:
-        encode(value)
+        attempt(value)
     except Exception as error:  # noqa: BLE001  # pickling runs the user's code
         return error
     return None
 
 
 def failures_in(
-    value: object, name: str, depth: int, tries: int = sys.maxsize
+    value: object,
+    name: str,
+    depth: int,
+    tries: int = sys.maxsize,
+    attempt: Callable[[object], object] = encode,
 ) -> list[Failure]:
     """The innermost things in a value that cannot be sent; itself if there are none.
 
@@ -575,9 +602,10 @@ def failures_in(
         name: What it is called.
         depth: How many steps into it are searched.
         tries: How many members are tried at the most: each is pickled for that.
+        attempt: Pickles a value as it is sent.
     """
     left = itertools.repeat(None, tries)
-    return list(_culprits(Failure(value, name, value), depth, [], left))
+    return list(_culprits(Failure(value, name, value), depth, [], left, attempt))
 
 
 def _culprits(
@@ -585,34 +613,40 @@ def _culprits(
     depth: int,
     above: Sequence[object],
     left: Iterator[None],
+    attempt: Callable[[object], object],
 ) -> Iterator[Failure]:
     inner = [
         Failure(member, f"{failure.name}{step}", failure.obj)
         for (step, member), _ in zip(_members(failure.obj), left, strict=False)
         if not any(member is seen for seen in (*above, failure.obj))
-        and trouble_with(member) is not None
+        and trouble_with(member, attempt) is not None
     ]
     if not inner or not depth:
         yield failure
         return
     for each in inner:
-        yield from _culprits(each, depth - 1, [*above, failure.obj], left)
+        yield from _culprits(each, depth - 1, [*above, failure.obj], left, attempt)
 
 
-def reason(value: object, error: Exception) -> str:
+def reason(
+    value: object,
+    error: Exception,
+    attempt: Callable[[object], object] = encode,
+) -> str:
     """Why a value cannot be sent: what in it prevents that, and what that says.
 
     Args:
         value: The value.
         error: What came of the attempt to send it.
+        attempt: Pickles a value as it is sent.
     """
     label = str(getattr(value, "__qualname__", type(value).__qualname__))
-    found = failures_in(value, label, _DEPTH, _TRIES)
+    found = failures_in(value, label, _DEPTH, _TRIES, attempt)
     if found[0].obj is value:
         return str(error)
     told = [f"{each.name}, a {type(each.obj).__qualname__}" for each in found[:_TOLD]]
     more = f" and {len(found) - _TOLD} more" if len(found) > _TOLD else ""
-    return f"{'; '.join(told)}{more}: {trouble_with(found[0].obj) or error}"
+    return f"{'; '.join(told)}{more}: {trouble_with(found[0].obj, attempt) or error}"
 
 
 def _members(value: object) -> Iterator[tuple[str, object]]:

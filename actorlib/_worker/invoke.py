@@ -8,7 +8,6 @@ What the caller said of a call, where the call runs.
 
 from __future__ import annotations
 
-import traceback
 from contextvars import (
     Context,
     copy_context,
@@ -45,6 +44,7 @@ from actorlib._wire.call_headers import (
 )
 from actorlib._wire.errors import (
     reason,
+    traceback_of,
 )
 from actorlib._wire.messages import (
     CANCELLED,
@@ -71,9 +71,6 @@ if TYPE_CHECKING:
         Iterator,
         Mapping,
         Sequence,
-    )
-    from types import (
-        TracebackType,
     )
 
     from actorlib._core.ids import (
@@ -106,7 +103,6 @@ if TYPE_CHECKING:
             ...
 
 
-_OURS = __file__.rpartition("_worker")[0]
 _SIMPLE = frozenset({type(None), bool, int, float})
 _WITHOUT_HANDLES = _SIMPLE | {str, bytes}
 
@@ -201,19 +197,10 @@ def unmade(engine: Answering, error: BaseException, where: str) -> Frame:
 
 
 def _failure(engine: Sharing, call: int, error: BaseException, where: str) -> Frame:
-    own = _of_user(error.__traceback__)
-    text = "".join(traceback.format_exception(type(error), error, own))
+    text = traceback_of(error)
     summary = described(error)
     payload, loans = encoded_error(engine, error)
     return (FAILURE, call, RAISED, summary, text, where, loans, payload)
-
-
-def _of_user(trace: TracebackType | None) -> TracebackType | None:
-    """A traceback without the outermost frames, which are ours and tell nothing."""
-    first = inner = trace.tb_next if trace is not None else None
-    while inner is not None and inner.tb_frame.f_code.co_filename.startswith(_OURS):
-        inner = inner.tb_next
-    return inner or first or trace
 
 
 def cancelled(call: int, why: str = "") -> Frame:

@@ -14,7 +14,12 @@ from actorlib._core.ids import ActorId
 from actorlib._core.interface import interface_of
 from actorlib._core.object_ref import object_id_of
 from actorlib._core.runtime_context import RuntimeContext
-from actorlib._wire.arguments import Arguments, when_done
+from actorlib._wire.arguments import (
+    Arguments,
+    when_done,
+    with_values,
+    without_refs,
+)
 from actorlib._wire.serialization import decode_call
 from actorlib.exceptions import SerializationError, TaskCancelledError
 
@@ -355,3 +360,16 @@ async def test_when_done_when_one_ref_is_given_twice_then_once(
     await next_turn()
 
     assert bell.rung == 1
+
+
+async def test_refs_when_they_leave_holes_then_their_values_fill_them(
+    engine: FakeEngine,
+) -> None:
+    first, second = engine.new_ref(), engine.new_ref()
+
+    args, kwargs, places, refs = without_refs((1, first), {"a": second, "b": 2})
+
+    assert (args, kwargs, places) == ((1, None), {"a": None, "b": 2}, [1, "a"])
+    assert list(map(id, refs)) == [id(first), id(second)]
+    filled = with_values(args, kwargs, places, [3, 4])
+    assert filled == ((1, 3), {"a": 4, "b": 2})

@@ -9,7 +9,7 @@ import sys
 import traceback
 import types
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import cloudpickle
 import pytest
@@ -17,7 +17,7 @@ from helpers.engine import FakeEngine
 
 from actorlib._core.object_ref import unlooped
 from actorlib._wire.codec import FrameDecoder, encode
-from actorlib._wire.errors import error_of, fill, task_error
+from actorlib._wire.errors import blame, error_of, fill, task_error
 from actorlib._wire.messages import CANCELLED, DIED, FAILURE, RAISED, RESULT
 from actorlib._wire.serialization import decode, dump
 from actorlib._wire.serialization import encode as encode_value
@@ -654,3 +654,16 @@ meanwhile: Callable[[], object] = int
 
 def _call(module: str) -> object:
     return sys.modules[module].meanwhile()
+
+
+def test_blame_when_another_pickler_sends_then_it_is_asked_for_what_is_inside() -> None:
+    def attempt(value: object) -> None:
+        if value == "bad" or "bad" in cast("tuple[str, ...]", value):
+            raise TypeError("not this one")
+
+    said = blame("M.f", [(0, ("good",)), ("b", ("bad",))], ValueError(), attempt)
+
+    assert said == (
+        "argument b= of M.f, a tuple, cannot be sent to another process: "
+        "tuple[0], a str: not this one"
+    )
