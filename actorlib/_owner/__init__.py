@@ -7,12 +7,11 @@ In reading order:
   as scripts'.
 * ``tracing``: the engine of a script that asks for its timeline: it writes down what it
   does.
-* ``machine``: the machine a runtime works on: what there is, who may have it, what
-  starts there.
+* ``machine``: the machine a runtime works on: what there is, and how workers start
+  there: process, pipe, first frame.
 * ``actor_table``: a runtime's actors: their supervisors, and who holds which.
 * ``actor_record``: the actors of one runtime and the states they may be in.
 * ``placement``: what each actor asks for, its wait in line, its lease, given back.
-* ``worker_starter``: starts the workers of actors: process, pipe, first frame.
 * ``supervisor``: keeps one actor from its creation until it is dead for good.
 * ``teardown``: the steps of an end, each of them done whatever the others raise; and
   who is told when a worker is gone.

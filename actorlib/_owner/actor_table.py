@@ -33,6 +33,7 @@ from actorlib._owner.call_policy import CallPolicy
 from actorlib._owner.calls_under_way import UnderWay, with_states
 from actorlib._owner.creation import ActorDefinition
 from actorlib._owner.deadlines import Clock
+from actorlib._owner.machine import WorkerStarter
 from actorlib._owner.names import Directory
 from actorlib._owner.objects import Objects
 from actorlib._owner.placement import ActorPlacer
@@ -46,7 +47,6 @@ from actorlib._owner.task_pool import TaskPool
 from actorlib._owner.teardown import Phase, WorkersGone, tear_down
 from actorlib._owner.worker_calls import WorkerCall
 from actorlib._owner.worker_requests import WorkerRequests
-from actorlib._owner.worker_starter import WorkerStarter
 from actorlib._wire.call_headers import variables_in
 from actorlib.exceptions import ActorUnschedulableError, ProtocolError
 
@@ -180,7 +180,9 @@ class ActorTable:
             self._router_of,
             self._on_dead,
         )
-        removed = self.groups.join(definition.options, actor, supervisor.evict)
+        removed = ""
+        if options.group is not None:
+            removed = self.groups.join(options, actor, supervisor.evict)
         never = removed or None
         if not never and not self.placer.awaits_neighbours(options):
             never = self.placer.refusal(record)
@@ -380,7 +382,8 @@ class ActorTable:
     def _note_what_ran(self, session: Session) -> None:
         mark, supervisor = self.stores.mark(session.prefix), self.by_id[session.actor]
         supervisor.dispatch.callers.note(mark, supervisor.record.interface.methods)
-        self.pool.workers.left(session.actor, mark)
+        if not supervisor.record.is_actor:
+            self.pool.workers.left(session.actor, mark)
 
     def _end_made(self, session: Session) -> None:
         for actor in self._made_by.pop(session.number, ()):

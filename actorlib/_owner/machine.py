@@ -1,24 +1,30 @@
-"""The machine a runtime works on: what there is, who may have it, what starts there."""
+"""The machine a runtime works on: what there is, and how workers start there."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 import platform
 import re
 import sys
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, final
 
 from actorlib._core.kinds import GPU, KINDS, UNITS
-from actorlib._core.resources import CPU, MEMORY, Resources
+from actorlib._core.resources import CPU, MEMORY, Resources, counted
 from actorlib._core.runtime_env import variables_of
 from actorlib._core.stdio import fill_standard_streams
 from actorlib._enforcement.caps import thread_caps
+from actorlib._owner.worker_session import Session
 from actorlib._processes.forkserver_launcher import SpawnLauncher, TemplateLauncher
 from actorlib._processes.worker_output import style_of
 from actorlib._scheduler.catalogue import type_names
 from actorlib._scheduler.scheduler import Scheduler
+from actorlib._wire.actor_config import ActorConfig
+from actorlib._wire.messages import START, Frame
+from actorlib._wire.serialization import dump
 from actorlib.accelerators import (
     Host,
     Inventory,
@@ -35,6 +41,12 @@ if TYPE_CHECKING:
 
     from actorlib._core.actor_options import ActorOptions
     from actorlib._core.runtime_options import RuntimeOptions
+    from actorlib._owner.actor_record import ActorRecord, Registry
+    from actorlib._owner.creation import ActorDefinition, EncodedArguments
+    from actorlib._owner.refcount import BorrowedReferences, RefCount
+    from actorlib._owner.router import CallRouter
+    from actorlib._owner.shared_memory import Stores
+    from actorlib._owner.teardown import WorkersGone
     from actorlib._processes.launcher import Launcher, WorkerProcess
     from actorlib.accelerators import Detection
 
@@ -42,7 +54,7 @@ HIDE_SWITCH = "ACTORLIB_HIDE_DEVICES"
 
 
 class LocalNode:
-    """What there is, who may have it, and what starts there.
+    """Knows what a machine has, grants it, and launches processes there.
 
     Args:
         host: The window on it.
@@ -138,7 +150,7 @@ class LocalNode:
         return self._launcher.launch(name, has_devices=bool(lease.shares))
 
     def environment(self, lease: Lease, options: ActorOptions) -> dict[str, str | None]:
-        """The variables that a worker sets before it imports the user's code."""
+        """Makes the variables that a worker sets before it imports the user's code."""
         its_own = self._launcher.environment
         if its_own is None:
             return {}
@@ -157,7 +169,7 @@ class LocalNode:
         }
 
     def mask(self, lease: Lease, options: ActorOptions) -> str | None:
-        """What the visibility variable of a worker with this lease says."""
+        """Says what the visibility variable of a worker with this lease is."""
         environment = self.environment(lease, options)
         held = {share.device.family for share in lease.shares}
         masks = [
@@ -170,7 +182,7 @@ class LocalNode:
     def accelerator_ids(
         self, lease: Lease, options: ActorOptions
     ) -> dict[str, list[int | str]]:
-        """The ids of a lease's devices by kind, as the user is told them."""
+        """Gives the ids of a lease's devices by kind, as the user is told them."""
         own = variables_of(options.runtime_env, self._host.environ)
         return accelerator_ids(lease, self.inventory, own)
 
@@ -181,7 +193,7 @@ class LocalNode:
 
     @property
     def parallel(self) -> int:
-        """How many workers without a seat are worth their memory."""
+        """Says how many workers without a slot are worth their memory."""
         return max(2, self.scheduler.ledger.capacity.amounts.get(CPU, 0) // UNITS)
 
     def has_little_memory(self) -> bool:
@@ -195,7 +207,7 @@ class LocalNode:
         return int(there["MemAvailable"]) * 20 < int(there["MemTotal"])
 
     def shareable(self, options: RuntimeOptions) -> int:
-        """The bytes of shared memory that large values may take."""
+        """Says how many bytes of shared memory large values may take."""
         if self.is_shared:
             return 0  # the workers are threads: there is nobody to share with
         if options.object_store_memory is None:
@@ -203,7 +215,7 @@ class LocalNode:
         return int(options.object_store_memory)
 
     def forsake(self) -> None:
-        """In a fork: what was launched is its parent's."""
+        """Forgets in a fork what was launched: it is the parent's."""
         self._launcher.forsake()
 
     def abandon(self) -> Callable[[], None]:
@@ -213,6 +225,185 @@ class LocalNode:
     async def aclose(self) -> None:
         """Ends everything that still runs and leaves nothing."""
         await self._launcher.aclose()
+
+
+@final
+class WorkerStarter:
+    """Starts the workers of one runtime's actors, and ends what was kept for them.
+
+    Args:
+        loop: The owner's loop.
+        node: Where they run.
+        grace: Seconds a busy actor is given to end.
+        namespace: Where a worker looks for names if nothing else is said.
+        registry: Gives the prefixes of ids.
+        references: Who holds what.
+        loans: Counts what the first frame lends.
+        stores: Shared memory.
+        gone: Tells those who keep something for a worker that it is gone.
+        serve: Serves what rises from a worker.
+        entered: Told of each worker that is there.
+
+    Attributes:
+        loop: As given.
+        grace: As given.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        node: LocalNode,
+        *,
+        grace: float,
+        namespace: str,
+        registry: Registry,
+        references: RefCount,
+        loans: BorrowedReferences,
+        stores: Stores,
+        gone: WorkersGone,
+        serve: Callable[[Session, Frame], None],
+        entered: Callable[[Session], None],
+    ) -> None:
+        self.loop = loop
+        self.grace = grace
+        self._node = node
+        self._namespace = namespace
+        self._registry = registry
+        self._references = references
+        self._loans = loans
+        self._stores = stores
+        self._gone = gone
+        self._serve = serve
+        self._entered = entered
+        self._session_numbers = itertools.count(1)
+
+    def launch(self, record: ActorRecord, lease: Lease) -> WorkerProcess:
+        """Starts a process for an actor that holds a lease.
+
+        Raises:
+            TemplateError: It cannot be started.
+            OSError: This process is out of descriptors.
+        """
+        return self._node.launch(record.label, lease)
+
+    def open_session(
+        self,
+        record: ActorRecord,
+        process: WorkerProcess,
+        router: CallRouter,
+        ready: Callable[[str], None],
+    ) -> Session:
+        """Opens the pipe to a worker.
+
+        Args:
+            record: Its actor.
+            process: The worker.
+            router: Gets the answers of its calls.
+            ready: Called when the actor is there, with what it calls itself.
+        """
+        number = next(self._session_numbers)
+        prefix = self._registry.prefix(number)
+        self._references.enter(number, record.id)
+        session = Session(
+            self.loop,
+            record.id,
+            number,
+            prefix,
+            process,
+            router.settle,
+            router.streams.item,
+            self._stores.showing(prefix),
+            self._references,
+            self._serve,
+            ready,
+        )
+        self._entered(session)
+        self._stores.enter(session, process.sock)
+        return session
+
+    def close_session(self, session: Session) -> None:
+        """Has everything let go that was kept for a worker."""
+        self._gone.tell(session)
+
+    def start_frame(
+        self,
+        record: ActorRecord,
+        definition: ActorDefinition,
+        arguments: EncodedArguments,
+        session: Session,
+        lease: Lease,
+        *,
+        was_reconstructed: bool,
+    ) -> Frame:
+        """Makes the first frame that a worker gets; what that lends is counted.
+
+        Args:
+            record: Its actor.
+            definition: What the actor is made from.
+            arguments: For the constructor.
+            session: The worker.
+            lease: What the actor holds.
+            was_reconstructed: Whether it had a worker before.
+        """
+        payload, loans = arguments
+        if loans:
+            self._loans.arrived(loans, session.number)  # it may be needed again
+        config = self._config(
+            record, definition, session.prefix, lease, was_reconstructed
+        )
+        made_of = definition.definition
+        if made_of is None:
+            return (START, vars(config), b"", loans, payload)
+        captured = made_of.loans
+        self._loans.arrived(captured, session.number)
+        both = (*(loans or ()), *captured) or None
+        return (START, vars(config), made_of.source, both, payload)
+
+    def _config(
+        self,
+        record: ActorRecord,
+        definition: ActorDefinition,
+        prefix: bytes,
+        lease: Lease,
+        was_reconstructed: bool,  # noqa: FBT001  # a field
+    ) -> ActorConfig:
+        node, options, interface = self._node, record.options, record.interface
+        if definition.runs is not None and not lease.shares:
+            lease = Lease(amounts=definition.runs.amounts)  # that of what it runs
+        environment = node.environment(lease, options)
+        threads = environment.get("OMP_NUM_THREADS") or ""
+        env = options.runtime_env or {}
+        directory = env.get("working_dir")
+        group, captures = options.group, options.placement_group_capture_child_tasks
+        return ActorConfig(
+            actor_id=record.id,
+            class_name=record.called.class_name,
+            name=options.name,
+            namespace=self._namespace,
+            prefix=prefix,
+            node_id=node.id,
+            runs_functions=definition.runs is not None,
+            is_inline=node.is_shared,
+            is_async=interface.is_async,
+            limits=options.limits(is_async=interface.is_async),
+            groups=interface.grouped(),
+            max_unread=interface.max_unread,
+            grace=self.grace,
+            environment=environment,
+            path=_path(directory),
+            directory=directory,
+            threads=int(threads) if threads.isdecimal() else None,
+            runtime_env=env,
+            resources=counted(lease.amounts),
+            accelerator_ids=node.accelerator_ids(lease, options),
+            was_reconstructed=was_reconstructed,
+            placement_group=None if group is None else dump(group),
+            captures_children=group is not None and bool(captures),
+        )
+
+    def is_memory_short(self) -> bool:
+        """Whether the kernel has killed for lack of memory since the last look."""
+        return self._node.is_memory_short()
 
 
 def _look_around(
@@ -228,7 +419,7 @@ def _launcher(
     loop: asyncio.AbstractEventLoop,
     options: RuntimeOptions,
 ) -> TemplateLauncher:
-    """The template where forking a clean process is safe, which is Linux."""
+    """Chooses the template where forking a clean process is safe: on Linux."""
     style = style_of(environ, is_shown=options.log_to_driver)
     default = "template" if sys.platform == "linux" else "spawn"
     if (options.start_method or default) == "spawn":
@@ -237,7 +428,7 @@ def _launcher(
 
 
 def _declared(options: RuntimeOptions) -> dict[str, int]:
-    """How many devices there are to be, by kind; what is not said is found."""
+    """Counts the devices there are to be, by kind; what is not said is found."""
     said = dict(options.resources or {})
     if options.num_gpus is not None:
         said[GPU.name] = options.num_gpus
@@ -258,7 +449,14 @@ def _capacity(host: Host, found: Inventory, options: RuntimeOptions) -> Resource
 
 
 def _oom_kills(host: Host) -> int:
-    """How often the kernel has killed for lack of memory, where it counts that."""
+    """Counts how often the kernel has killed for lack of memory, if it does."""
     counters = host.read_text("/proc/vmstat") or ""
     found = re.search(r"^oom_kill (\d+)$", counters, re.MULTILINE)
     return int(found[1]) if found else 0
+
+
+def _path(directory: str | None) -> list[str]:
+    """Where a worker imports from: the empty entry is the owner's own directory."""
+    if directory is None:
+        return sys.path
+    return [directory, *(entry or str(Path.cwd()) for entry in sys.path)]

@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
     from actorlib._owner.actor_record import ActorRecord
     from actorlib._owner.creation import ActorDefinition, EncodedArguments
+    from actorlib._owner.machine import WorkerStarter
     from actorlib._owner.placement import ActorPlacement
     from actorlib._owner.refcount import BorrowedReferences
     from actorlib._owner.router import CallRouter
     from actorlib._owner.worker_session import Session
-    from actorlib._owner.worker_starter import WorkerStarter
     from actorlib._processes.launcher import ProcessExit, WorkerProcess
     from actorlib.accelerators.base import Lease
 

@@ -1,13 +1,13 @@
 """What a worker is told of its actor before anything else.
 
-It crosses the pipe in the START frame as a dict of its fields, by name. A tuple would
-be shorter, and be taken for loans: those are the tuples of a frame (``fd_passing``).
+It crosses the pipe in the START frame as a dict of its fields: ``vars(config)`` on one
+side, ``ActorConfig(**values)`` on the other. A tuple would be shorter, and be taken for
+loans: those are the tuples of a frame (``fd_passing``).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from operator import attrgetter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # no slots: vars() is what crosses
 class ActorConfig:
     """How a worker is to be set up, and what its actor may ask about itself.
 
@@ -70,20 +70,3 @@ class ActorConfig:
     was_reconstructed: bool = False
     placement_group: bytes | None = None
     captures_children: bool = False
-
-    def to_wire(self) -> dict[str, object]:
-        """Gives what a frame carries in its place."""
-        return dict(zip(_NAMES, _values_of(self), strict=True))
-
-    @classmethod
-    def from_wire(cls, values: Mapping[str, Any]) -> ActorConfig:
-        """Reads what a frame has carried.
-
-        Raises:
-            TypeError: A field is missing, or there is one that nobody knows.
-        """
-        return cls(**values)
-
-
-_NAMES = tuple(field.name for field in fields(ActorConfig))
-_values_of = attrgetter(*_NAMES)

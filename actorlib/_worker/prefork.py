@@ -154,7 +154,7 @@ def script() -> list[bytes]:
         accelerator_ids={},
     )
     frames: list[Frame] = [
-        (START, config.to_wire(), dump(Rehearsed), None, arguments),
+        (START, vars(config), dump(Rehearsed), None, arguments),
         (CALL, 1, "method", None, arguments),
         (STOP,),
     ]

@@ -284,7 +284,7 @@ def read_start(frame: Frame) -> Start:
     if frame[0] != START:
         raise ProtocolError(f"a worker's first frame is START, not kind {frame[0]}")
     _, values, source, loans, arguments = frame
-    config = ActorConfig.from_wire(values)
+    config = ActorConfig(**values)
     return Start(
         config=config,
         label=Label(config.class_name, config.name),

@@ -145,7 +145,7 @@ class ScriptedWorker:
         for frame in frames:
             self.frames.append(frame)
             if frame[0] == START:
-                self.config = ActorConfig.from_wire(frame[1])
+                self.config = ActorConfig(**frame[1])
             self._behave(self, frame)
 
     def _lost(self, error: Exception | None) -> None:

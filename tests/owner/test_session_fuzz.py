@@ -509,7 +509,7 @@ def _check_served(frames: Iterable[Frame]) -> None:
             assert all(map(worker_messages._is_said, said))
             assert type(payload) in worker_messages._PAYLOADS
         else:
-            assert frame[0] != START or ActorConfig.from_wire(frame[1])
+            assert frame[0] != START or ActorConfig(**frame[1])
 
 
 def _behave_as(kinds: set[ScriptedWorker]) -> Callable[..., None]:

@@ -192,7 +192,7 @@ async def test_actor_when_lost_before_it_is_ready_then_it_is_made_anew(
 
 
 def _class_of(start: Frame) -> str:
-    return ActorConfig.from_wire(start[1]).class_name
+    return ActorConfig(**start[1]).class_name
 
 
 async def test_actor_when_lost_before_it_is_ready_then_its_arguments_go_anew() -> None:

@@ -33,16 +33,16 @@ CONFIG = ActorConfig(
 
 
 def test_config_when_it_crosses_a_pipe_then_the_same_is_read() -> None:
-    sent = cast("bytes", encode((START, CONFIG.to_wire(), b"")))
+    sent = cast("bytes", encode((START, vars(CONFIG), b"")))
 
     (frame,) = FrameDecoder().feed(sent)
 
-    assert ActorConfig.from_wire(frame[1]) == CONFIG
+    assert ActorConfig(**frame[1]) == CONFIG
 
 
 def test_config_when_a_field_is_missing_then_it_is_refused() -> None:
-    values = CONFIG.to_wire()
+    values = dict(vars(CONFIG))
     del values["prefix"]
 
     with pytest.raises(TypeError, match="prefix"):
-        ActorConfig.from_wire(values)
+        ActorConfig(**values)
