@@ -34,6 +34,9 @@ from actorlib._wire.arguments import (
     Arguments,
     when_done,
 )
+from actorlib._wire.call import (
+    Call,
+)
 from actorlib._wire.call_headers import (
     headers_of,
 )
@@ -177,52 +180,59 @@ class Sending:
         where = life.record.called.method(callee.name)
         arguments = self.arguments(where, args, kwargs)
         if arguments.refs or self.lanes:
-            self._send_in_order(life, ref, callee, arguments, headers)
+            number = life.dispatch.hold_back(ref, callee.name, headers)
+            bind(ref, life.dispatch, number)
+            self._send_in_order(life, Call(number, callee, arguments, headers))
         else:
             sealed, loans = arguments.payload()
             sent = life.dispatch.send(ref, callee.name, loans, sealed, headers)
             bind(ref, life.dispatch, sent)
 
-    def _send_in_order(
-        self,
-        life: ActorSupervisor,
-        ref: ObjectRef[Any] | StreamReader,
-        callee: Callee,
-        arguments: Arguments,
-        headers: dict[str, object] | None,
-    ) -> None:
+    def _send_in_order(self, life: ActorSupervisor, call: Call) -> None:
         """Sends a call when its arguments are there and those before it have gone."""
-        dispatch, lane = life.dispatch, life.record.id
-        number = dispatch.hold_back(ref, callee.name, headers)
-        bind(ref, dispatch, number)
-        del ref  # from here on it may be abandoned
-
-        def go() -> None:
-            waiting = dispatch.let_go(number)
-            completed = self.completed(arguments)
-            if isinstance(completed, BaseException):
-                if waiting is not None:
-                    waiting.set_exception(completed)
-            elif waiting is None:  # cancelled while it waited
-                self._loans.returned(completed.loans or (), OWNER)
-            else:
-                payload, loans = completed
-                sent = dispatch.send(waiting, callee.name, loans, payload, headers)
-                bind(waiting, dispatch, sent)
-            life.idle()
-
-        place = next(self._places)
-        ready, passes = arguments.are_ready, not callee.keeps_order
+        lane, place = life.record.id, next(self._places)
+        ready, passes = call.arguments.are_ready, not call.callee.keeps_order
         if self.lanes.post(lane, place, ready=ready, passes=passes):
-            go()
+            self._send_held(life, call)
             return
-        self._held_back[place] = go
+        self._held_back[place] = partial(self._send_held, life, call)
 
         def settled() -> None:
             for free in self.lanes.settled(lane, place, goes=True):
                 self._held_back.pop(free)()
 
-        when_done(arguments.refs, settled)
+        when_done(call.arguments.refs, settled)
+
+    def _send_held(self, life: ActorSupervisor, call: Call) -> None:
+        dispatch = life.dispatch
+        waiting = dispatch.let_go(call.number)
+        encoded = self.encoded_for(waiting, call.arguments)
+        if waiting is not None and encoded is not None:
+            payload, loans = encoded
+            name = call.callee.name
+            sent = dispatch.send(waiting, name, loans, payload, call.headers)
+            bind(waiting, dispatch, sent)
+        life.idle()
+
+    def encoded_for(
+        self, waiting: Answered | None, arguments: Arguments
+    ) -> EncodedArguments | None:
+        """The payload of a call whose refs are done, if it is still to be sent.
+
+        Args:
+            waiting: Gets the answer, and why there is no payload; None if the call was
+                cancelled while it waited.
+            arguments: Its arguments.
+        """
+        completed = self.completed(arguments)
+        if isinstance(completed, BaseException):
+            if waiting is not None:
+                waiting.set_exception(completed)
+            return None
+        if waiting is None:
+            self._loans.returned(completed.loans or (), OWNER)
+            return None
+        return completed
 
     def completed(self, arguments: Arguments) -> EncodedArguments | BaseException:
         """The payload of arguments whose refs are done, or why there is none."""
@@ -295,36 +305,19 @@ class Runs:
             bind(ref, pool, pool.post(ref, plan, None, payload, headers))
             return
         arguments = self._sending.arguments(spec.name, args, kwargs)
-        self._post_when_ready(ref, plan, arguments, headers)
-
-    def _post_when_ready(
-        self,
-        ref: Answered,
-        plan: FunctionEntry,
-        arguments: Arguments,
-        headers: Mapping[str, object] | None,
-    ) -> None:
-        """Posts a call when the refs among its arguments are done."""
-        pool = self._pool
         number = pool.hold_back(ref, plan, headers)
         bind(ref, pool, number)
-        del ref  # from here on it may be abandoned
+        call = Call(number, spec, arguments, headers)
+        when_done(arguments.refs, partial(self._post_held, plan, call))
 
-        def go() -> None:
-            waiting = pool.let_go(number)
-            completed = self._sending.completed(arguments)
-            if isinstance(completed, BaseException):
-                if waiting is not None:
-                    waiting.set_exception(completed)
-            elif waiting is None:  # cancelled while it waited
-                pool.loans.returned(completed.loans or (), OWNER)
-            else:
-                posted = pool.post(
-                    waiting, plan, completed.loans, completed.payload, headers
-                )
-                bind(waiting, pool, posted)
-
-        when_done(arguments.refs, go)
+    def _post_held(self, plan: FunctionEntry, call: Call) -> None:
+        pool = self._pool
+        waiting = pool.let_go(call.number)
+        encoded = self._sending.encoded_for(waiting, call.arguments)
+        if waiting is not None and encoded is not None:
+            payload, loans = encoded
+            posted = pool.post(waiting, plan, loans, payload, call.headers)
+            bind(waiting, pool, posted)
 
 
 def serve(pool: TaskPool, session: Session, kind: int, *fields: Any) -> None:

@@ -23,6 +23,8 @@ In reading order:
 * ``call_headers``: what a caller says of one call besides its arguments, as it is when
   it is made.
 * ``arguments``: the arguments of one call, as they were when it was made.
+* ``call``: a call that is not sent yet: it waits for its arguments, or behind one that
+  does.
 * ``function_code``: the code of a function or a class on its way to the processes that
   run it.
 * ``actor_config``: what a worker is told of its actor before anything else.

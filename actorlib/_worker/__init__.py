@@ -45,7 +45,7 @@ Loading it is part of every start, so it imports neither ``_owner`` nor
 * ``actor_creation``: actors that a worker makes: what the owner is told of each.
 * ``placement_groups``: placement groups, as an actor's code speaks of them: questions
   to the owner.
-* ``pending``: what a worker has asked and has no answer to, by its own numbers.
+* ``pending``: what a worker has asked: what is not sent yet, and what has no answer.
 * ``outgoing_links``: the actors that this worker calls over links, and what they have
   not answered.
 * ``incoming_links``: the callers of this actor that have a link to it, and what they

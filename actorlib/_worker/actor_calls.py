@@ -8,11 +8,11 @@ from actorlib._core.current_call import running
 from actorlib._core.propagation import MARKED
 from actorlib._core.stream_reader import Feed, StreamReader
 from actorlib._wire.arguments import Arguments, Sharing
+from actorlib._wire.call import Call
 from actorlib._wire.call_headers import headers_of
 from actorlib._wire.messages import (
     CALL_ACTOR,
     CALL_ACTOR_WITH,
-    CALL_DEFERRED,
     CANCEL,
     Frame,
 )
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from actorlib._core.callee import BoundMethod
+    from actorlib._core.current_call import Running
     from actorlib._core.object_ref import ResultOwner
     from actorlib._worker.outgoing_links import OutgoingLinks
     from actorlib._worker.pending import OrderedSender, PendingResults
@@ -113,11 +114,14 @@ class ActorCalls:
         Raises:
             SerializationError: It cannot be sent.
         """
-        headers = self._said(callee)
+        parent_call = running.get()
+        headers = self._headers_of(callee, parent_call)
         arguments = Arguments(self._engine, callee.name, args, kwargs)
         waiting = new()
         waiting.asked = callee
-        self._send(waiting.call, callee, arguments, headers)
+        parent = 0 if parent_call is None else parent_call[0]
+        call = Call(waiting.call, callee, arguments, headers, parent)
+        self._engine.outbox.send(call, self._frame, self._deferred)
         return waiting
 
     def stream(
@@ -135,9 +139,9 @@ class ActorCalls:
 
         return self.call(callee, args, kwargs, new)
 
-    def _said(self, callee: BoundMethod) -> dict[str, Any] | None:
-        """What is said of a call that is made here, besides its arguments."""
-        parent_call = running.get()
+    def _headers_of(
+        self, callee: BoundMethod, parent_call: Running | None
+    ) -> dict[str, Any] | None:
         if (
             callee.headers is None
             and not MARKED
@@ -146,56 +150,28 @@ class ActorCalls:
             return None
         return packed(headers_of(callee, parent_call, self._engine.where))
 
-    def _send(
-        self,
-        call: int,
-        callee: BoundMethod,
-        arguments: Arguments,
-        headers: dict[str, Any] | None,
-    ) -> None:
-        parent_call, actor, name = running.get(), callee.actor, callee.name
-        parent = 0 if parent_call is None else parent_call[0]
-        was_told_of = False
+    def _deferred(self, call: Call) -> Frame:
+        self.held.add(call.number)
+        return call.deferred()
 
-        def held() -> Frame:
-            nonlocal was_told_of
-            was_told_of = True
-            self.held.add(call)
-            return (
-                CALL_DEFERRED,
-                call,
-                parent,
-                actor,
-                headers and headers.get("deadline"),
-                name,
-            )
-
-        def frame() -> Frame | None:
-            if was_told_of:
-                self.held.discard(call)
-            if call not in self._refs:  # cancelled while it waited
-                return None
-            try:
-                payload, loans = arguments.payload()
-            except Exception as error:  # noqa: BLE001  # it is the answer
-                self._refs.fail(call, error)
-                return (CANCEL, call, False)
-            if loans or was_told_of:
-                self._peers.fence(actor)
-            elif self._peers.goes(call, parent, actor, name, headers, payload):
-                return None
-            if headers:
-                return (
-                    CALL_ACTOR_WITH,
-                    call,
-                    parent,
-                    actor,
-                    name,
-                    loans,
-                    headers,
-                    payload,
-                )
-            return (CALL_ACTOR, call, parent, actor, name, loans, payload)
-
-        passes = not callee.keeps_order
-        self._engine.outbox.post(actor, frame, arguments, passes=passes, held=held)
+    def _frame(self, call: Call) -> Frame | None:
+        """The frame of a call that may go by way of the owner, if it has to."""
+        number, parent, headers = call.number, call.parent, call.headers
+        actor, name = call.callee.actor, call.callee.name
+        was_deferred = number in self.held
+        if was_deferred:
+            self.held.discard(number)
+        if number not in self._refs:  # cancelled while it waited
+            return None
+        encoded = self._refs.payload_of(call)
+        if encoded is None:
+            return (CANCEL, number, False)
+        payload, loans = encoded
+        if loans or was_deferred:
+            self._peers.fence(actor)
+        elif self._peers.goes(number, parent, actor, name, headers, payload):
+            return None
+        if headers:
+            target = (number, parent, actor, name, loans)
+            return (CALL_ACTOR_WITH, *target, headers, payload)
+        return (CALL_ACTOR, number, parent, actor, name, loans, payload)

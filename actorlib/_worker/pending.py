@@ -1,11 +1,8 @@
-"""What a worker has asked and has no answer to, by its own numbers.
-
-A ref is held strongly until a wait for it is cancelled, and weakly from then on.
-
-What a worker asks about other actors, in order behind what waits for its arguments.
+"""What a worker has asked: what is not sent yet, and what has no answer.
 
 A call whose arguments are refs of this worker waits here until they have their values,
-and those behind it to the same actor wait with it.
+and those behind it to the same actor wait with it. The ref of an answer is held
+strongly until a wait for it is cancelled, and weakly from then on.
 """
 
 from __future__ import annotations
@@ -58,6 +55,12 @@ if TYPE_CHECKING:
     )
     from actorlib._core.object_ref import (
         ResultOwner,
+    )
+    from actorlib._shm.payload import (
+        Payload,
+    )
+    from actorlib._wire.call import (
+        Call,
     )
 
 
@@ -141,6 +144,17 @@ class PendingResults:
         if isinstance(reading, StreamReader):
             reading.put(frame[1], frame[2], frame[4], partial(load, loans=frame[3]))
 
+    def payload_of(self, call: Call) -> tuple[Payload, list[LoanId] | None] | None:
+        """The arguments of a call with the values of its refs; None if one failed.
+
+        What that raised is the answer then.
+        """
+        try:
+            return call.arguments.payload()
+        except Exception as error:  # noqa: BLE001  # it is the answer
+            self.fail(call.number, error)
+            return None
+
     def fail(self, call: int, error: BaseException) -> None:
         """A call gets no answer."""
         ref = self._taken(call)
@@ -192,6 +206,26 @@ class OrderedSender:
         self._held_back: dict[int, tuple[Callable[[], Frame | None], list[LoanId]]] = {}
         self._unsettled: dict[int, tuple[list[ObjectRef[Any]], Callable[[], None]]] = {}
         self._when_all_went: list[Callable[[], None]] = []
+
+    def send(
+        self,
+        call: Call,
+        frame: Callable[[Call], Frame | None],
+        held: Callable[[Call], Frame],
+    ) -> None:
+        """Sends the frame of a call; see ``post``."""
+        callee, arguments = call.callee, call.arguments
+        with self.ordering:
+            if not arguments.refs and not self._lanes:  # the usual case, at hand
+                self._post_if(frame(call))
+                return
+            self.post(
+                callee.actor,
+                partial(frame, call),
+                arguments,
+                passes=not callee.keeps_order,
+                held=partial(held, call),
+            )
 
     def post(
         self,

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import itertools
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from actorlib._core.current_call import running
-from actorlib._core.ids import NOBODY
 from actorlib._core.object_ref import bind
 from actorlib._core.runtime_env import inherited, refuse_own
 from actorlib._core.stream_reader import Feed, StreamReader
 from actorlib._wire.arguments import Arguments, Sharing
+from actorlib._wire.call import Call
 from actorlib._wire.call_headers import headers_of
 from actorlib._wire.function_code import pickled
 from actorlib._wire.messages import (
-    CALL_DEFERRED,
     CANCEL,
     FORCE,
     REGISTER_FUNCTION,
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from actorlib._core.function_options import FunctionSpec
-    from actorlib._core.ids import LoanId
     from actorlib._core.object_ref import ObjectRef
     from actorlib._worker.pending import OrderedSender, PendingResults
 
@@ -111,7 +110,7 @@ class TaskCalls:
         ref = self._refs.new()
         bind(ref, self, ref.call)
         ref.asked = spec.name  # not the function, which may capture handles
-        self._ask(ref.call, spec, face, arguments, headers)
+        self._send(Call(ref.call, spec, arguments, headers, _parent()), face)
         return ref
 
     def stream(
@@ -126,7 +125,7 @@ class TaskCalls:
         reading.may_force(self.force)
         self._refs.add(reading)
         reading.asked = spec.name
-        self._ask(reading.call, spec, face, arguments, headers)
+        self._send(Call(reading.call, spec, arguments, headers, _parent()), face)
         return reading
 
     def _prepared(
@@ -145,34 +144,17 @@ class TaskCalls:
         headers = headers_of(spec, running.get(), self._link.where)
         return face, Arguments(self._link, spec.name, args, kwargs), headers
 
-    def _ask(
-        self,
-        call: int,
-        spec: FunctionSpec,
-        face: _Face,
-        arguments: Arguments,
-        headers: dict[str, Any] | None,
-    ) -> None:
-        refs = self._refs
-        parent_call = running.get()
-        parent = 0 if parent_call is None else parent_call[0]
+    def _send(self, call: Call, face: _Face) -> None:
+        self._link.outbox.send(call, partial(self._frame, face), Call.deferred)
 
-        def frame() -> Frame | None:
-            if call not in refs:  # cancelled while it waited
-                return None
-            loans: list[LoanId] | None
-            try:
-                payload, loans = arguments.payload()
-            except Exception as error:  # noqa: BLE001  # it is the answer
-                refs.fail(call, error)
-                return (CANCEL, call, False)
-            return (RUN, call, parent, *face, headers, loans, payload)
-
-        def held() -> Frame:
-            deadline = headers and headers.get("deadline")
-            return (CALL_DEFERRED, call, parent, NOBODY, deadline, spec.name)
-
-        self._link.outbox.post(NOBODY, frame, arguments, passes=True, held=held)
+    def _frame(self, face: _Face, call: Call) -> Frame | None:
+        if call.number not in self._refs:  # cancelled while it waited
+            return None
+        encoded = self._refs.payload_of(call)
+        if encoded is None:
+            return (CANCEL, call.number, False)
+        payload, loans = encoded
+        return (RUN, call.number, call.parent, *face, call.headers, loans, payload)
 
     def _registered(self, spec: FunctionSpec) -> _Face:
         """Tells the owner what is about to be called.
@@ -199,3 +181,8 @@ class TaskCalls:
         face = dump((spec.name, heir, listed, spec.is_stream))
         registered = self._faces[spec] = number, face
         return registered
+
+
+def _parent() -> int:
+    parent_call = running.get()
+    return 0 if parent_call is None else parent_call[0]
