@@ -183,6 +183,13 @@ class Runtime:
     Everything that was started inside the block is ended with it: no process, socket
     or file of it is left. ``runtime = await actorlib.init()`` starts one too; then it
     lasts until ``await runtime.shutdown()``, or until the process ends.
+
+    Example:
+        >>> async def main():
+        ...     async with actorlib.init(num_cpus=2, engine="inline") as runtime:
+        ...         return runtime.cluster_resources()["CPU"]
+        >>> actorlib.run(main())
+        2.0
     """
 
     def __init__(self, options: RuntimeOptions, *, replaces: bool = False) -> None:
@@ -228,6 +235,13 @@ class Runtime:
 
         Raises:
             RuntimeError: It is not running.
+
+        Example:
+            >>> async def main():
+            ...     async with actorlib.init(num_cpus=2, engine="inline") as runtime:
+            ...         return runtime.snapshot().waiting
+            >>> actorlib.run(main())
+            ()
         """
         return self._running().snapshot()
 
@@ -241,6 +255,13 @@ class Runtime:
 
         Raises:
             RuntimeError: It is not running.
+
+        Example:
+            >>> async def main():
+            ...     async with actorlib.init(num_cpus=2, engine="inline") as runtime:
+            ...         return runtime.calls()
+            >>> actorlib.run(main())
+            []
         """
         return self._running().calls()
 
@@ -285,6 +306,16 @@ class Runtime:
         Raises:
             RuntimeError: The runtime is not running.
             ValueError: It is none of these.
+
+        Example:
+            >>> @actorlib.remote(num_gpus=1)
+            ... class Model:
+            ...     pass
+            >>> async def main():
+            ...     async with actorlib.init(num_gpus=1, engine="inline") as runtime:
+            ...         return runtime.explain(Model)
+            >>> print(actorlib.run(main()))
+            Model asks GPU=1...
         """
         engine = self._running()
         if isinstance(actor, ActorClass):
@@ -330,24 +361,91 @@ class Runtime:
 
 @public("actorlib")
 def init(*, reinit: bool = False, **options: Unpack[RuntimeKeywords]) -> Runtime:
-    """A runtime, to be started by ``async with`` or ``await``.
+    """Makes the runtime of this process, which ``async with`` or ``await`` starts.
 
     Args:
         reinit: Whether a runtime that runs in this process already is ended when this
-            one starts, also if nobody has its Runtime any more.
-        **options: What the machine has and how the runtime behaves; see
-            RuntimeOptions.
+            one starts, also if nobody has its Runtime any more. Default: False.
+        **options: What the runtime has and how it behaves, by name:
+        engine: ``"local"`` runs each actor in a process of its own; ``"inline"`` runs
+            all of them in this one, for debuggers and unit tests; ``"ray"`` runs them
+            on a cluster. Inline, nothing is started: ``preload``, ``start_method``,
+            ``mask_form`` and ``log_to_driver`` do nothing. On Ray, ``preload``,
+            ``start_method``, ``mask_form``, ``object_store_full``, ``share_above`` and
+            ``actor_history`` do nothing, and what a cluster has that runs already is
+            what it says. Default: None, which is what the variable ``ACTORLIB_ENGINE``
+            says, else local.
+        address: Where the cluster is, for ``"ray"``: ``"auto"`` for the one of this
+            machine, or ``"10.0.0.5:6379"``; from a machine that is none of the cluster
+            ``"ray://10.0.0.5:10001"``, its client server. Default: None, which is what
+            the variable ``ACTORLIB_ADDRESS`` says, else a cluster is started on this
+            machine, which ends with the runtime.
+        num_cpus: CPUs to give out, a whole number, 0 or more. Default: None, for those
+            this process may use.
+        num_gpus: GPUs to give out, a whole number, 0 or more. Resources are logical:
+            more may be declared than there are. Default: None, for those found.
+        memory: Bytes to give out, 0 or more. Default: None, for what this process may
+            use.
+        resources: Devices of other kinds (``{"TPU": 4}``) and custom resources by name,
+            whole numbers. Default: None: devices that are not named are those found.
+        preload: Modules that workers find imported already. They are imported once, in
+            the template, and must not initialise an accelerator there. Where workers
+            are spawned by default, they start without them. Default: (), for none.
+        start_method: ``"template"`` forks each worker from a small warm process;
+            ``"spawn"`` starts an interpreter for each. Default: None, which is the
+            template on Linux, spawn elsewhere.
+        log_to_driver: Whether what actors print appears here; no line does with
+            ``ACTORLIB_LOG_TO_DRIVER=0``. Lines that are equal but for digits appear
+            once within 5 s if several actors print them, then with how often
+            (``ACTORLIB_DEDUP_LOGS=0``: every one). ``ACTORLIB_LOG_PREFIX=0`` leaves out
+            whose they are, ``ACTORLIB_COLOR_PREFIX=1`` gives each process a colour.
+            Default: True.
+        grace: Seconds that a busy actor is given to end before it is killed, 0 or more.
+            Default: 1.0.
+        infeasible: What happens to an actor that asks for what this machine can never
+            give: ``"fail"`` at once, or ``"wait"`` for ever as in Ray. Default:
+            ``"fail"``.
+        mask_form: How devices are named in the visibility variables of actors:
+            ``"index"`` or ``"uuid"``. Default: None, which is indices, for NVIDIA UUIDs
+            where the models differ or this process was given UUIDs itself.
+        namespace: Where names of actors are looked for that say nothing else. Default:
+            ``"default"``.
+        object_store_memory: Bytes of shared memory that large arguments and results may
+            take, of all processes together; 0 sends everything through pipes. Default:
+            None, which is 30 % of the memory that there is.
+        object_store_full: What happens to a large value that has no room there:
+            ``"spill"`` sends it through the pipe, with a warning once; ``"fail"``
+            raises ObjectStoreFullError. Default: ``"spill"``.
+        share_above: Bytes from which a value is large, 1 or more. Default: 262144.
+        actor_history: How many actors stay listed that are dead and that nobody holds
+            any more, the latest; 0 for none. Default: 1000.
+        runtime_env: ``{"env_vars": {...}, "working_dir": "..."}`` for all actors and
+            functions; what one of them says of itself wins. Default: None, for none.
+
+    Returns:
+        The Runtime, not started yet.
 
     Raises:
         TypeError: A value has the wrong type.
         ValueError: An option is unknown or its value out of range. When it starts:
             more GPUs are declared than the visibility variable of this process names.
-        RuntimeError: A runtime is running in this process already.
+        RuntimeError: A runtime is running in this process already; it runs on.
         TemplateError: When it starts: no worker can be started, or a module of
-            ``preload`` cannot be imported.
+            ``preload`` cannot be imported. Nothing is left running.
         ClusterError: When it starts on Ray: there is no cluster at the address, or it
             is one of another Ray.
         ImportError: When it starts on Ray, and Ray is not installed.
+
+    Example:
+        >>> @actorlib.remote(num_gpus=0.5)
+        ... class Model:
+        ...     def device(self):
+        ...         return actorlib.get_gpu_ids()
+        >>> async def main():
+        ...     async with actorlib.init(num_cpus=1, num_gpus=1, engine="inline"):
+        ...         return await Model.remote().device.remote()
+        >>> len(actorlib.run(main()))
+        1
     """
     truth("reinit", reinit)
     if not reinit:
@@ -369,6 +467,14 @@ async def shutdown() -> None:
     Raises:
         RuntimeError: This is an actor's code, the runtime is a script's, or its loop
             is neither running nor closed.
+
+    Example:
+        >>> async def main():
+        ...     await actorlib.init(engine="inline")
+        ...     await actorlib.shutdown()
+        ...     return actorlib.is_initialized()
+        >>> actorlib.run(main())
+        False
     """
     engine = find_engine()
     if engine is None:
@@ -408,7 +514,12 @@ async def _ended(engine: Owner) -> None:
 
 @public("actorlib")
 def is_initialized() -> bool:
-    """Whether a runtime is running in this process."""
+    """Whether a runtime is running in this process.
+
+    Example:
+        >>> actorlib.is_initialized()
+        True
+    """
     return find_engine() is not None
 
 
@@ -426,6 +537,12 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
     Raises:
         RuntimeError: An event loop runs in this thread already.
+
+    Example:
+        >>> async def main():
+        ...     return 42
+        >>> actorlib.run(main())
+        42
     """
     if asyncio._get_running_loop() is not None:  # noqa: SLF001  # None in a fork, too
         main.close()
@@ -461,6 +578,17 @@ def kill(actor: ActorHandle[Any], *, no_restart: bool = True) -> asyncio.Future[
 
     Raises:
         ValueError: It is no handle.
+
+    Example:
+        >>> @actorlib.remote
+        ... class Counter:
+        ...     def ping(self):
+        ...         return "pong"
+        >>> counter = await Counter.remote()
+        >>> await actorlib.kill(counter)
+        >>> await counter.ping.remote()
+        Traceback (most recent call last):
+        ActorDiedError: ...
     """
     hold = hold_of(_checked(actor))
     return hold.engine.kill(hold.actor_id, restart=not no_restart)
@@ -489,6 +617,18 @@ def cancel(
     Raises:
         TypeError: It is neither a ref nor a generator of refs.
         ValueError: ``force`` for a call of an actor.
+
+    Example:
+        >>> import asyncio
+        >>> @actorlib.remote
+        ... class Sleeper:
+        ...     async def sleep(self):
+        ...         await asyncio.sleep(60)
+        >>> ref = Sleeper.remote().sleep.remote()
+        >>> actorlib.cancel(ref)
+        >>> await ref
+        Traceback (most recent call last):
+        TaskCancelledError: the call was cancelled
     """
     if not isinstance(cast("object", ref), ObjectRef | ObjectRefGenerator):
         raise TypeError(
@@ -519,6 +659,17 @@ def get(refs: object, *, timeout: float | None = None) -> object:
         GetTimeoutError: They did not come in time; the calls go on.
         RuntimeError: This thread runs the event loop.
         Exception: What one of them raised, as soon as it did.
+
+    Example:
+        >>> @actorlib.remote
+        ... def double(x):
+        ...     return 2 * x
+        >>> @actorlib.remote
+        ... class Caller:
+        ...     def call(self):
+        ...         return actorlib.get([double.remote(1), double.remote(2)])
+        >>> await Caller.remote().call.remote()
+        [2, 4]
     """
     if isinstance(refs, ObjectRef):
         return cast("ObjectRef[Any]", refs).get(timeout)
@@ -541,6 +692,14 @@ def put(value: T) -> ObjectRef[T]:
         RuntimeError: No runtime is running in this process.
         TypeError: It is a ref, or cannot be sent.
         ObjectStoreFullError: It has no room, and may not go another way.
+
+    Example:
+        >>> ref = actorlib.put([1, 2, 3])
+        >>> @actorlib.remote
+        ... def total(values):
+        ...     return sum(values)
+        >>> await total.remote(ref)
+        6
     """
     if isinstance(value, ObjectRef):
         raise TypeError(
@@ -555,6 +714,14 @@ def get_runtime_context() -> RuntimeContext:
 
     Raises:
         RuntimeError: No runtime is running in this process.
+
+    Example:
+        >>> @actorlib.remote(name="m1")
+        ... class Model:
+        ...     def name(self):
+        ...         return actorlib.get_runtime_context().get_actor_name()
+        >>> await Model.remote().name.remote()
+        'm1'
     """
     engine = current_engine()
     context = engine.context
@@ -575,6 +742,15 @@ def exit_actor() -> NoReturn:
         SystemExit: Always, in an actor: ``except Exception`` does not stop it, and
             where something else does, the actor ends when the method does.
         TypeError: This is no actor's code.
+
+    Example:
+        >>> @actorlib.remote
+        ... class Worker:
+        ...     def leave(self):
+        ...         actorlib.exit_actor()
+        >>> await Worker.remote().leave.remote()
+        Traceback (most recent call last):
+        ActorDiedError: ...
     """
     engine = find_engine()
     if engine is None:
@@ -588,6 +764,14 @@ def get_gpu_ids() -> list[int | str]:
 
     They are those of the machine as the owner sees it. Frameworks see the same devices
     counted from 0, by the visibility variable that is set in the actor's process.
+
+    Example:
+        >>> @actorlib.remote(num_gpus=2)
+        ... class Model:
+        ...     def devices(self):
+        ...         return actorlib.get_gpu_ids()
+        >>> len(await Model.remote().devices.remote())
+        2
     """
     engine = find_engine()
     if engine is None:

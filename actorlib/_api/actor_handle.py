@@ -107,6 +107,20 @@ class ActorMethod(Generic[P, R]):
     """A method of a remote actor; ``.remote(...)`` calls it.
 
     It keeps the actor alive, may be stored, and may be passed to other actors.
+
+    Example:
+        >>> @actorlib.remote
+        ... class Counter:
+        ...     def __init__(self, start=0):
+        ...         self.value = start
+        ...     def add(self, n):
+        ...         self.value += n
+        ...         return self.value
+
+        >>> counter = Counter.remote()
+        >>> add = counter.add
+        >>> await add.remote(1), await add.remote(1)
+        (1, 2)
     """
 
     __slots__ = ("_callee", "_given", "_high", "_hold", "_low")
@@ -166,6 +180,19 @@ class ActorMethod(Generic[P, R]):
             ValueError: ``chunksize`` is not positive.
             PendingCallsLimitExceeded: See ``remote``; chunks that were sent are
                 cancelled.
+
+        Example:
+            >>> @actorlib.remote
+            ... class Counter:
+            ...     def __init__(self, start=0):
+            ...         self.value = start
+            ...     def add(self, n):
+            ...         self.value += n
+            ...         return self.value
+
+            >>> counter = Counter.remote()
+            >>> await counter.add.map([1, 2, 3], chunksize=2)
+            [1, 3, 6]
         """
         count("chunksize", chunksize, 1)
         if not iterables:
@@ -191,11 +218,50 @@ class ActorMethod(Generic[P, R]):
         """The same method with some options replaced: for one call, or for several.
 
         Args:
-            **options: See CallOptions. None leaves what the class says.
+            **options: How the call is made, by name:
+            backpressure: Of a generator: how many items it may be ahead of its reader,
+                1 or more; -1 for any number. Default: None, which is 256 items or 8
+                MiB, whichever is met first.
+            concurrency_group: The group that it counts in: ValueError if the actor has
+                none of that name. Default: None, which is that of the methods that name
+                none.
+            detach: Of a generator: True lets it run on to its end when nobody reads it
+                any more, with its items thrown away. Default: None, which is False: it
+                is cancelled.
+            max_task_retries: How often it is sent again if the actor dies; -1 always.
+                Default: None, which is what the actor's options say.
+            name: What it is called where it runs (``get_task_name``). Default: None,
+                which is the class and the method.
+            num_returns: How many refs the call gives: 2 for a method that returns a
+                tuple of two, or yields two values, 0 for none. ``"streaming"`` is for
+                generators. Default: None, which is streaming for generators and 1 for
+                others.
+            retry_exceptions: After which exceptions of the method it is sent again:
+                True for all, or a list of classes. Default: None, which is what the
+                actor's options say.
+            timeout: Seconds, above 0, from the call until it fails with
+                DeadlineExceededError and is cancelled, with everything that it called.
+                They count wherever it is: while it waits for its arguments, for the
+                actor, in the queue, and running. Default: None, for no end.
+
+        Returns:
+            Another method of the same actor; this one does not change. None for an
+            option leaves what the class says.
 
         Raises:
             TypeError: An option is unknown, or a value has the wrong type.
-            ValueError: It names a concurrency group that the actor does not have.
+            ValueError: A value is out of range, or names a concurrency group that the
+                actor does not have.
+
+        Example:
+            >>> @actorlib.remote
+            ... class Model:
+            ...     def pair(self):
+            ...         return 1, 2
+            >>> model = Model.remote()
+            >>> one, two = model.pair.options(num_returns=2, timeout=10).remote()
+            >>> await one, await two
+            (1, 2)
         """
         hold = self._hold
         method = hold.interface.with_options(self._callee.method, options)
@@ -431,6 +497,19 @@ class ActorHandle(Generic[T]):
     ``async with A.remote() as handle:`` ends the actor at the end of the block. Handles
     may be passed to other actors and returned by them. They are equal if they are of
     the same actor.
+
+    Example:
+        >>> @actorlib.remote
+        ... class Counter:
+        ...     def __init__(self, start=0):
+        ...         self.value = start
+        ...     def add(self, n):
+        ...         self.value += n
+        ...         return self.value
+
+        >>> async with Counter.remote() as counter:
+        ...     print(await counter.add.remote(1))
+        1
     """
 
     __slots__ = ("__dict__", "__hold", "__weakref__")

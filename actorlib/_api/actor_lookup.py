@@ -34,6 +34,15 @@ def get_actor(name: str, namespace: str | None = None) -> ActorHandle[Any]:
         TypeError: A name is no text.
         ValueError: A name is empty.
         RuntimeError: No runtime is running in this process.
+
+    Example:
+        >>> @actorlib.remote(name="counter")
+        ... class Counter:
+        ...     def ping(self):
+        ...         return "pong"
+        >>> counter = Counter.remote()
+        >>> await actorlib.get_actor("counter").ping.remote()
+        'pong'
     """
     text("name", name, "'counter'")
     if namespace is not None:
@@ -57,6 +66,14 @@ def list_named_actors(
     Raises:
         TypeError: ``all_namespaces`` is neither True nor False.
         RuntimeError: No runtime is running in this process.
+
+    Example:
+        >>> @actorlib.remote
+        ... class Counter:
+        ...     pass
+        >>> counter = await Counter.options(name="c1").remote()
+        >>> actorlib.list_named_actors()
+        ['c1']
     """
     truth("all_namespaces", all_namespaces)
     engine = current_engine()
@@ -87,6 +104,14 @@ def list_actors(
         TypeError: A filter or the limit has the wrong type.
         ValueError: A filter names no field or no state, or the limit is below 1.
         RuntimeError: No runtime is running in this process.
+
+    Example:
+        >>> @actorlib.remote
+        ... class Counter:
+        ...     pass
+        >>> counter = await Counter.remote()
+        >>> [row.class_name for row in actorlib.list_actors(limit=10)]
+        ['Counter']
     """
     from actorlib._core.snapshot import (  # noqa: PLC0415  # 4 ms that few programs need
         checked_filters,

@@ -338,6 +338,16 @@ class ActorPool(Generic[A]):
     Raises:
         TypeError: It was given something else than handles.
         ValueError: A handle is there twice.
+
+    Example:
+        >>> @actorlib.remote
+        ... class Doubler:
+        ...     def double(self, x):
+        ...         return 2 * x
+        >>> pool = actorlib.ActorPool([Doubler.remote(), Doubler.remote()])
+        >>> results = pool.map(lambda actor, x: actor.double.remote(x), range(4))
+        >>> [value async for value in results]
+        [0, 2, 4, 6]
     """
 
     def __init__(self, actors: Iterable[ActorHandle[A]]) -> None:
@@ -466,6 +476,9 @@ class ActorPool(Generic[A]):
 
     def push(self, actor: ActorHandle[A]) -> None:
         """Adds an actor, which is given a value at once if one waits.
+
+        Args:
+            actor: Its handle.
 
         Raises:
             TypeError: It is no handle.

@@ -39,6 +39,15 @@ class Results(ABC, Generic[T]):
 
     What a call raised is raised where its value would be; whoever catches it may go on
     with the same iterator. One that is left early has lost nothing.
+
+    Example:
+        >>> @actorlib.remote
+        ... def double(x):
+        ...     return 2 * x
+        >>> results = actorlib.as_completed([double.remote(1)])
+        >>> async for value in results:
+        ...     print(value)
+        2
     """
 
     def __aiter__(self) -> Results[T]:
@@ -100,6 +109,14 @@ def as_completed(
     Raises:
         TypeError: It was given something else than a list of them.
         ValueError: One is there twice.
+
+    Example:
+        >>> @actorlib.remote
+        ... def double(x):
+        ...     return 2 * x
+        >>> refs = [double.remote(x) for x in range(3)]
+        >>> sorted([value async for value in actorlib.as_completed(refs)])
+        [0, 2, 4]
     """
     truth("yield_obj_refs", yield_obj_refs)
     given = ref_list("as_completed()", refs)

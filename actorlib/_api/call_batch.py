@@ -80,6 +80,15 @@ class Batch(Generic[R]):
 
     Args:
         chunks: The results of the chunks.
+
+    Example:
+        >>> @actorlib.remote
+        ... class Doubler:
+        ...     def double(self, x):
+        ...         return 2 * x
+        >>> batch = Doubler.remote().double.map(range(4))
+        >>> await batch
+        [0, 2, 4, 6]
     """
 
     __slots__ = ("_chunks", "_watch")

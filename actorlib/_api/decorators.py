@@ -52,6 +52,19 @@ class ActorClass(Generic[P, T]):
 
     Its class attributes, static methods and class methods are those of the class
     itself and run here.
+
+    Example:
+        >>> @actorlib.remote
+        ... class Counter:
+        ...     def __init__(self, start=0):
+        ...         self.value = start
+        ...     def add(self, n):
+        ...         self.value += n
+        ...         return self.value
+
+        >>> counter = await Counter.remote(start=40)
+        >>> await counter.add.remote(2)
+        42
     """
 
     def __init__(
@@ -122,14 +135,102 @@ class ActorClass(Generic[P, T]):
         return create(*(args or ()), **(kwargs or {}))
 
     def options(self, /, **options: Unpack[ActorKeywords]) -> ActorClass[P, T]:
-        """The same class with some options replaced.
+        """The same class with some options replaced; those not named stay as they are.
 
         Args:
-            **options: See ActorOptions.
+            **options: What each of its actors asks for, by name:
+            num_cpus: CPUs that it holds for life, 0 or more, parts of one to 1/10 000.
+                Default: None, which is 0.
+            num_gpus: GPUs that it holds for life, 0 or more; below 1 a share of one
+                device, above 1 whole ones. Default: None, which is 0.
+            memory: Bytes of memory that it is counted with, 0 or more. Default: None,
+                which is 0.
+            resources: Amounts of other devices (``{"TPU": 4}``) and of custom
+                resources, by name. Default: None, for none.
+            accelerator_type: The model of its devices: a constant of
+                ``actorlib.accelerators.types``, or what ``actorlib devices`` calls
+                them. Default: None, for any.
+            placement: ``"pack"`` shares the fullest device that has room, ``"spread"``
+                the emptiest. Default: None, which is pack.
+            device: The id or UUID of the device that it has to be on, or a list of as
+                many as it asks for. Default: None, for any.
+            near: The handle of an actor: its own device is on the same device as one of
+                that actor's, or linked to one. Default: None, for anywhere.
+            apart_from: The handle of an actor, or several: its devices are others.
+                Default: None, for anywhere.
+            placement_group: The group in one of whose bundles it is placed; None for
+                none. Default: ``"default"``, the group of the actor that makes it, if
+                that one captures.
+            placement_group_bundle_index: Which bundle, from 0; -1 is any that has room.
+                Default: -1.
+            placement_group_capture_child_tasks: Whether actors that it makes go into
+                its group, unless they say another. Default: None, which does as the
+                actor that makes it.
+            scheduling_strategy: A PlacementGroupSchedulingStrategy, which says the same
+                as the three above, or ``"DEFAULT"``. Default: None.
+            accelerators: ``"hide"`` closes every accelerator that the actor did not ask
+                for; ``"inherit"`` leaves them as the owner sees them. Default: None,
+                which follows ``ACTORLIB_HIDE_DEVICES`` (hide, unless it is 0).
+            max_concurrency: How many calls run at once, 1 or more; they start in the
+                order in which they came. More than 1 without an ``async def`` method
+                makes threads. Default: None (or 0), which is 1000 where a method is an
+                ``async def``, else 1.
+            concurrency_groups: Names of groups of methods, each with how many of its
+                calls run at once, 1 or more (``{"io": 2}``). The others share
+                ``max_concurrency``. Plain methods of a group run on threads of its own.
+                Default: None, for no groups.
+            max_pending_calls: How many calls without an answer one process may have;
+                one more raises PendingCallsLimitExceeded. Default: None (or 0, or -1),
+                which is any number.
+            max_unread_items: How many items of all its streams together may be unread,
+                1 or more; -1 for any number. Default: None, which is what each stream
+                allows.
+            allow_out_of_order_execution: Whether a call whose argument is not there
+                lets later ones pass. Default: None: if the actor runs several at once.
+            name: What ``get_actor`` finds it by while it lives, one of a kind in its
+                namespace: ActorAlreadyExistsError if a living actor has it. Default:
+                None, for no name.
+            namespace: Where its name is looked for. Default: None, which is the
+                runtime's.
+            lifetime: ``"detached"`` lives without a handle, and without the actor that
+                made it, until it is killed or the runtime ends. Default: None, which is
+                ``"non_detached"``.
+            get_if_exists: Whether ``.remote()`` gives the handle of the actor that has
+                the name, if there is one, instead of raising. Default: False.
+            runtime_env: ``{"env_vars": {...}, "working_dir": "..."}``: variables of its
+                process, set before any of the user's code is imported and passed on to
+                the actors it makes, and the directory that it works in and imports
+                from. Default: None, which is the runtime's.
+            max_restarts: How often it is made anew, with the same arguments, after an
+                end that nobody asked for; -1 always. Default: 0.
+            restart_window: The seconds within which ``max_restarts`` counts, 0 or more.
+                Default: None, which is its whole life.
+            restart_backoff: Seconds before it is restarted if it died soon after a
+                restart, 0 or more; they double each time. The first restart is at once.
+                Default: 0.5.
+            max_task_retries: How often a call that was on its way when the actor died
+                is sent again after the restart; -1 always. A method or a call may say
+                otherwise. Default: 0.
+            retry_exceptions: Which exceptions of a method are retried likewise: True
+                for all, or a list of classes. A method or a call may say otherwise.
+                Default: False.
+
+        Returns:
+            Another actor class; this one does not change.
 
         Raises:
             TypeError: A value has the wrong type.
-            ValueError: An option is unknown or its value out of range.
+            ValueError: An option is unknown or its value out of range. The message
+                names the option, what it takes and what was given.
+
+        Example:
+            >>> @actorlib.remote
+            ... class Counter:
+            ...     def ping(self):
+            ...         return "pong"
+            >>> counter = Counter.options(num_gpus=0.25, name="c1").remote()
+            >>> await actorlib.get_actor("c1").ping.remote()
+            'pong'
         """
         updated = self._options.updated(_with_ids(options))
         return ActorClass(self.__wrapped__, updated, self._interface, self._origin)
@@ -250,18 +351,134 @@ def remote(*given: object, **options: Any) -> object:
 
     ``@remote`` for what asks for nothing in particular, ``@remote(num_gpus=0.5)`` for
     an actor that holds half a GPU for life, or a function that holds it while it runs.
-    ``remote(cls)`` is the same as a function.
+    ``remote(cls)`` is the same as a function. Nothing is started by it.
 
     Args:
         *given: The class, or the function.
-        **options: What each actor asks for, or each call; see ActorOptions and
-            FunctionOptions.
+        **options: What each actor asks for, or each call of the function, by name:
+        num_cpus: CPUs that an actor holds for life and a call of a function while it
+            runs, 0 or more, parts of one to 1/10 000. Default: None, which is 0 for an
+            actor; for a function 0 where it asks for an accelerator, and 1 elsewhere.
+        num_gpus: GPUs that are held likewise, 0 or more; below 1 a share of one device,
+            above 1 whole ones. Default: None, which is 0.
+        memory: Bytes of memory that are counted likewise, 0 or more. Default: None,
+            which is 0.
+        resources: Amounts of other devices (``{"TPU": 4}``) and of custom resources, by
+            name. Default: None, for none.
+        accelerator_type: The model of its devices: a constant of
+            ``actorlib.accelerators.types``, or what ``actorlib devices`` calls them.
+            Default: None, for any.
+        placement: ``"pack"`` shares the fullest device that has room, ``"spread"`` the
+            emptiest. Default: None, which is pack.
+        device: The id or UUID of the device that it has to be on, or a list of as many
+            as it asks for. Default: None, for any.
+        near: Of actors alone. The handle of an actor: its own device is on the same
+            device as one of that actor's, or linked to one. Default: None, for
+            anywhere.
+        apart_from: Of actors alone. The handle of an actor, or several: its devices are
+            others. Default: None, for anywhere.
+        placement_group: The group in one of whose bundles it is placed; None for none.
+            Default: ``"default"``, the group of the code that makes or calls it, if
+            that one captures.
+        placement_group_bundle_index: Which bundle, from 0; -1 is any that has room.
+            Default: -1.
+        placement_group_capture_child_tasks: Whether what it calls and makes goes into
+            its group, unless that says another. Default: None, which does as the code
+            that makes or calls it.
+        scheduling_strategy: A PlacementGroupSchedulingStrategy, which says the same as
+            the three above, or ``"DEFAULT"``. Default: None.
+        accelerators: ``"hide"`` closes every accelerator that it did not ask for;
+            ``"inherit"`` leaves them as the owner sees them. Default: None, which
+            follows ``ACTORLIB_HIDE_DEVICES`` (hide, unless it is 0).
+        max_concurrency: Of actors alone. How many calls run at once, 1 or more; they
+            start in the order in which they came. More than 1 without an ``async def``
+            method makes threads. Default: None (or 0), which is 1000 where a method is
+            an ``async def``, else 1.
+        concurrency_groups: Of actors alone. Names of groups of methods, each with how
+            many of its calls run at once, 1 or more (``{"io": 2}``). The others share
+            ``max_concurrency``. Plain methods of a group run on threads of its own.
+            Default: None, for no groups.
+        max_pending_calls: Of actors alone. How many calls without an answer one process
+            may have; one more raises PendingCallsLimitExceeded. Default: None (or 0, or
+            -1), which is any number.
+        max_unread_items: Of actors alone. How many items of all its streams together
+            may be unread, 1 or more; -1 for any number. Default: None, which is what
+            each stream allows.
+        allow_out_of_order_execution: Of actors alone. Whether a call whose argument is
+            not there lets later ones pass. Default: None: if the actor runs several at
+            once.
+        name: Of an actor: what ``get_actor`` finds it by while it lives, one of a kind
+            in its namespace: ActorAlreadyExistsError if a living actor has it. Of a
+            function: what its calls are called in messages. Default: None, for no name.
+        namespace: Of actors alone. Where its name is looked for. Default: None, which
+            is the runtime's.
+        lifetime: Of actors alone. ``"detached"`` lives without a handle, and without
+            the actor that made it, until it is killed or the runtime ends. Default:
+            None, which is ``"non_detached"``.
+        get_if_exists: Of actors alone. Whether ``.remote()`` gives the handle of the
+            actor that has the name, if there is one, instead of raising. Default:
+            False.
+        runtime_env: ``{"env_vars": {...}, "working_dir": "..."}``: variables of its
+            process, set before any of the user's code is imported and passed on to the
+            actors it makes, and the directory that it works in and imports from.
+            Default: None, which is the runtime's.
+        max_restarts: Of actors alone. How often it is made anew, with the same
+            arguments, after an end that nobody asked for; -1 always. Default: 0.
+        restart_window: Of actors alone. The seconds within which ``max_restarts``
+            counts, 0 or more. Default: None, which is its whole life.
+        restart_backoff: Of actors alone. Seconds before it is restarted if it died soon
+            after a restart, 0 or more; they double each time. The first restart is at
+            once. Default: 0.5.
+        max_task_retries: Of actors alone. How often a call that was on its way when the
+            actor died is sent again after the restart; -1 always. A method or a call
+            may say otherwise. Default: 0.
+        retry_exceptions: Which exceptions of a method, or of the function, make a call
+            be sent again, as often as ``max_task_retries`` or ``max_retries`` says:
+            True for all, or a list of classes. Default: False.
+        max_calls: Of functions alone. After how many calls of it a process ends; 0 is
+            never. Default: None, which is 1 where a device is asked for, as what a call
+            leaves in its memory is only free when its process is gone, and 0 elsewhere.
+        max_retries: Of functions alone. How often a call is made again whose process
+            died; -1 always. Default: 3.
+        num_returns: Of functions alone. How many refs a call gives: 2 for a function
+            that returns a tuple of two, or yields two values, 0 for none.
+            ``"streaming"`` is for generators. Default: None, which is streaming for
+            generators and 1 for others.
+        backpressure: Of functions alone. Of a generator: how many items it may be ahead
+            of its reader, 1 or more; -1 for any number. Default: None, which is 256
+            items or 8 MiB, whichever is met first.
+        detach: Of functions alone. Of a generator: True lets it run on to its end when
+            nobody reads it any more, with its items thrown away. Default: None, which
+            is False: it is cancelled.
+        timeout: Of functions alone. Seconds, above 0, from the call until it fails with
+            DeadlineExceededError and is cancelled, with everything that it called. They
+            count wherever it is: while it waits for its arguments, in line, and
+            running. Default: None, for no end.
+
+    Returns:
+        An ActorClass, a RemoteFunction or, for what yields, a GeneratorFunction; with
+        options and nothing to decorate, the decorator.
 
     Raises:
         TypeError: It decorates something that is neither, or a value has the wrong
             type.
         ValueError: An option is unknown or its value out of range, or the function is
-            one that cannot be called from afar.
+            one that cannot be called from afar. The message names the option, what it
+            takes and what was given.
+
+    Example:
+        >>> @actorlib.remote(num_gpus=0.5)
+        ... class Model:
+        ...     def predict(self, x):
+        ...         return x + 1
+        >>> model = Model.remote()
+        >>> await model.predict.remote(41)
+        42
+        >>> @actorlib.remote(num_cpus=1)
+        ... def double(x):
+        ...     return 2 * x
+        >>> await double.remote(21)
+        42
     """
     if not given:
         if not options:

@@ -37,6 +37,12 @@ def inspect_serializability(
     Raises:
         TypeError: ``depth`` is no whole number, or ``name`` no text.
         ValueError: ``depth`` is below 1, or ``name`` empty.
+
+    Example:
+        >>> result = actorlib.inspect_serializability({"a": 1}, name="config")
+        config can be sent to another process
+        >>> result
+        (True, set())
     """
     count("depth", depth, 1)
     if name is not None:

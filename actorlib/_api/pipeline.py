@@ -356,6 +356,16 @@ def map_unordered(
     Raises:
         TypeError: An argument is of the wrong type.
         ValueError: ``backpressure_size`` is less than 1.
+
+    Example:
+        >>> @actorlib.remote
+        ... class Doubler:
+        ...     def double(self, x):
+        ...         return 2 * x
+        >>> double = Doubler.remote().double
+        >>> results = actorlib.map_unordered(double, range(4), backpressure_size=2)
+        >>> sorted([value async for value in results])
+        [0, 2, 4, 6]
     """
     count("backpressure_size", backpressure_size, 1)
     call = getattr(fn, "remote", fn)

@@ -46,6 +46,16 @@ class PlacementGroup:
 
     Two are equal if they are the same group. Holding one keeps no group alive, and
     forgetting it removes none: ``remove_placement_group`` does.
+
+    Example:
+        >>> @actorlib.remote(num_gpus=1)
+        ... class Model:
+        ...     def device(self):
+        ...         return actorlib.get_gpu_ids()
+        >>> group = await actorlib.placement_group([{"GPU": 1}]).ready()
+        >>> inside = Model.options(placement_group=group).remote()
+        >>> len(await inside.device.remote())
+        1
     """
 
     __slots__ = ("_spec",)
@@ -127,6 +137,16 @@ class PlacementGroupSchedulingStrategy:
         placement_group_bundle_index: Which of its bundles; -1 is any that has room.
         placement_group_capture_child_tasks: Whether the actors that it makes go into
             the group too.
+
+    Example:
+        >>> @actorlib.remote(num_gpus=1)
+        ... class Model:
+        ...     def ping(self):
+        ...         return "pong"
+        >>> group = actorlib.placement_group([{"GPU": 1}])
+        >>> where = actorlib.PlacementGroupSchedulingStrategy(group)
+        >>> await Model.options(scheduling_strategy=where).remote().ping.remote()
+        'pong'
     """
 
     placement_group: PlacementGroup
@@ -161,6 +181,14 @@ def placement_group(
         ValueError: An argument is wrong in type or value, or another group has its
             name (PlacementGroupAlreadyExistsError).
         RuntimeError: No runtime is running in this process.
+
+    Example:
+        >>> bundles = [{"GPU": 1, "CPU": 1}, {"GPU": 1}]
+        >>> group = actorlib.placement_group(bundles, strategy="SPREAD")
+        >>> group = await group.ready()
+        >>> group.bundle_count
+        2
+        >>> await actorlib.remove_placement_group(group)
     """
     spec = GroupSpec(
         bundles=cast("tuple[Mapping[str, float], ...]", bundles),
@@ -187,6 +215,12 @@ def remove_placement_group(group: PlacementGroup) -> asyncio.Future[None]:
     Raises:
         ValueError: It is no group.
         RuntimeError: No runtime is running in this process.
+
+    Example:
+        >>> group = await actorlib.placement_group([{"GPU": 1}]).ready()
+        >>> await actorlib.remove_placement_group(group)
+        >>> actorlib.placement_group_table(group)["state"]
+        'REMOVED'
     """
     return current_engine().groups.remove(_checked(group).id)
 
@@ -202,6 +236,11 @@ def get_placement_group(name: str) -> PlacementGroup:
         ValueError: The name is empty or no text, or no group has it
             (PlacementGroupNotFoundError).
         RuntimeError: No runtime is running in this process.
+
+    Example:
+        >>> group = actorlib.placement_group([{"GPU": 1}], name="g1")
+        >>> actorlib.get_placement_group("g1") == group
+        True
     """
     if not isinstance(cast("object", name), str) or not name:
         raise ValueError(f"name takes the name of a group, not {name!r}")
@@ -222,6 +261,11 @@ def placement_group_table(group: PlacementGroup | None = None) -> dict[str, Any]
     Raises:
         ValueError: It is no group.
         RuntimeError: No runtime is running in this process.
+
+    Example:
+        >>> group = await actorlib.placement_group([{"GPU": 1}]).ready()
+        >>> actorlib.placement_group_table(group)["state"]
+        'CREATED'
     """
     engine = current_engine()
     node = engine.context.node_id
@@ -246,7 +290,18 @@ def placement_group_table(group: PlacementGroup | None = None) -> dict[str, Any]
 
 @public("actorlib")
 def get_current_placement_group() -> PlacementGroup | None:
-    """The group that the actor whose code this is is in; None outside of one."""
+    """The group that the actor whose code this is is in; None outside of one.
+
+    Example:
+        >>> @actorlib.remote
+        ... class Member:
+        ...     def group(self):
+        ...         return actorlib.get_current_placement_group()
+        >>> group = actorlib.placement_group([{"CPU": 1}])
+        >>> member = Member.options(placement_group=group).remote()
+        >>> await member.group.remote() == group
+        True
+    """
     engine = find_engine()
     group = None if engine is None else engine.context.group
     return None if group is None else PlacementGroup(group)

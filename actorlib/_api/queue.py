@@ -396,6 +396,16 @@ class Queue(Generic[T]):
         TypeError: An argument has the wrong type.
         ValueError: One is out of range.
         RuntimeError: No runtime is running in this process.
+
+    Example:
+        >>> queue = actorlib.Queue(maxsize=2)
+        >>> await queue.put("a", timeout=1)
+        >>> await queue.get()
+        'a'
+        >>> await queue.get(block=False)
+        Traceback (most recent call last):
+        Empty: the queue is empty
+        >>> await queue.shutdown()
     """
 
     def __init__(
@@ -487,6 +497,9 @@ class Queue(Generic[T]):
     def put_nowait_batch(self, items: Iterable[T]) -> ObjectRef[None]:
         """Puts several items at the end, or none of them and fails with Full.
 
+        Args:
+            items: Each is sent by value, as the arguments of calls are.
+
         Raises:
             TypeError: It is no iterable.
         """
@@ -497,6 +510,9 @@ class Queue(Generic[T]):
 
     def get_nowait_batch(self, num_items: int) -> ObjectRef[list[T]]:
         """Takes the first items, so many, or none and fails with Empty.
+
+        Args:
+            num_items: How many, 0 or more.
 
         Raises:
             TypeError: It is no number.

@@ -46,6 +46,15 @@ class RemoteFunction(Generic[P, R]):
     Its code travels by itself if no module has it by its name, with the globals that it
     uses. It is sent anew when one of those stands for something else than before; what
     is changed in place is as it was when it was sent.
+
+    Example:
+        >>> @actorlib.remote(num_cpus=0.5)
+        ... def double(x):
+        ...     return 2 * x
+        >>> await double.remote(21)
+        42
+        >>> double.__wrapped__(21)  # here, as a plain function
+        42
     """
 
     def __init__(
@@ -105,11 +114,76 @@ class RemoteFunction(Generic[P, R]):
         """The same function with some options replaced: for one call, or for several.
 
         Args:
-            **options: See FunctionOptions; ``max_calls`` belongs to ``@remote``.
+            **options: What each call asks for, by name:
+            num_cpus: CPUs that a call holds while it runs, 0 or more, parts of one to
+                1/10 000. Default: None, which is none where it asks for an accelerator,
+                and 1 elsewhere.
+            num_gpus: GPUs that a call holds while it runs, 0 or more; below 1 a share
+                of one device, above 1 whole ones. Default: None, which is 0.
+            memory: Bytes of memory that a call is counted with, 0 or more. Default:
+                None, which is 0.
+            resources: Amounts of other devices (``{"TPU": 4}``) and of custom
+                resources, by name. Default: None, for none.
+            accelerator_type: The model of its devices: a constant of
+                ``actorlib.accelerators.types``, or what ``actorlib devices`` calls
+                them. Default: None, for any.
+            placement: ``"pack"`` shares the fullest device that has room, ``"spread"``
+                the emptiest. Default: None, which is pack.
+            device: The id or UUID of the device that it has to be on, or a list of as
+                many as it asks for. Default: None, for any.
+            placement_group: The group in one of whose bundles a call runs; None for
+                none. Default: ``"default"``, the group of the code that calls it, if
+                that one captures.
+            placement_group_bundle_index: Which bundle, from 0; -1 is any that has room.
+                Default: -1.
+            placement_group_capture_child_tasks: Whether what it calls and makes goes
+                into its group, unless that says another. Default: None, which does as
+                the code that calls it.
+            scheduling_strategy: A PlacementGroupSchedulingStrategy, which says the same
+                as the three above, or ``"DEFAULT"``. Default: None.
+            accelerators: ``"hide"`` closes every accelerator that it did not ask for;
+                ``"inherit"`` leaves them as the owner sees them. Default: None, which
+                follows ``ACTORLIB_HIDE_DEVICES`` (hide, unless it is 0).
+            name: What its calls are called in messages. Default: None, which is the
+                function's name.
+            runtime_env: ``{"env_vars": {...}, "working_dir": "..."}``: variables and
+                the directory of the process that runs it, as for an actor. Processes
+                are never shared between different ones. Default: None, which is the
+                runtime's.
+            max_retries: How often a call is made again whose process died; -1 always.
+                Default: 3.
+            retry_exceptions: Which of its exceptions are retried likewise: True for
+                all, or a list of classes. Default: False.
+            num_returns: How many refs a call gives: 2 for a function that returns a
+                tuple of two, or yields two values, 0 for none. ``"streaming"`` is for
+                generators. Default: None, which is streaming for generators and 1 for
+                others.
+            backpressure: Of a generator: how many items it may be ahead of its reader,
+                1 or more; -1 for any number. Default: None, which is 256 items or 8
+                MiB, whichever is met first.
+            detach: Of a generator: True lets it run on to its end when nobody reads it
+                any more, with its items thrown away. Default: None, which is False: it
+                is cancelled.
+            timeout: Seconds, above 0, from the call until it fails with
+                DeadlineExceededError and is cancelled, with everything that it called.
+                They count wherever it is: while it waits for its arguments, in line,
+                and running. Default: None, for no end.
+
+        Returns:
+            Another remote function; this one does not change.
 
         Raises:
             TypeError: A value has the wrong type.
-            ValueError: An option is unknown or its value out of range.
+            ValueError: An option is unknown or its value out of range, or it is
+                ``max_calls``, which belongs to ``@remote``.
+
+        Example:
+            >>> @actorlib.remote
+            ... def halves(x):
+            ...     return x // 2, x - x // 2
+            >>> low, high = halves.options(num_returns=2, num_cpus=0.5).remote(7)
+            >>> await low, await high
+            (3, 4)
         """
         if "max_calls" in options:
             raise ValueError(
@@ -194,7 +268,16 @@ class RemoteFunction(Generic[P, R]):
 
 @public("actorlib")
 class GeneratorFunction(RemoteFunction[P, R]):
-    """A remote function that yields: a call gives items, one ref after the other."""
+    """A remote function that yields: a call gives items, one ref after the other.
+
+    Example:
+        >>> @actorlib.remote
+        ... def squares(n):
+        ...     for i in range(n):
+        ...         yield i * i
+        >>> [await ref async for ref in squares.remote(4)]
+        [0, 1, 4, 9]
+    """
 
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ObjectRefGenerator[R]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # @remote tells the two apart
         """Calls the generator; its items come while it runs. See RemoteFunction."""

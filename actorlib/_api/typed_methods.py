@@ -135,12 +135,45 @@ def method(*given: object, **options: Any) -> object:
 
     Args:
         *given: The method.
-        **options: See CallOptions.
+        **options: How each call of it is made, by name:
+        backpressure: Of a generator: how many items it may be ahead of its reader, 1 or
+            more; -1 for any number. Default: None, which is 256 items or 8 MiB,
+            whichever is met first.
+        concurrency_group: The group that it counts in: ValueError if the actor has none
+            of that name. Default: None, which is that of the methods that name none.
+        detach: Of a generator: True lets it run on to its end when nobody reads it any
+            more, with its items thrown away. Default: None, which is False: it is
+            cancelled.
+        max_task_retries: How often it is sent again if the actor dies; -1 always.
+            Default: None, which is what the actor's options say.
+        num_returns: How many refs the call gives: 2 for a method that returns a tuple
+            of two, or yields two values, 0 for none. ``"streaming"`` is for generators.
+            Default: None, which is streaming for generators and 1 for others.
+        retry_exceptions: After which exceptions of the method it is sent again: True
+            for all, or a list of classes. Default: None, which is what the actor's
+            options say.
+        timeout: Seconds, above 0, from the call until it fails with
+            DeadlineExceededError and is cancelled, with everything that it called. They
+            count wherever it is: while it waits for its arguments, for the actor, in
+            the queue, and running. Default: None, for no end.
+
+    Returns:
+        The same plain method, which may still be called on an instance. To a type
+        checker it is a TypedMethod or a TypedGenerator.
 
     Raises:
-        TypeError: It decorates something that is no method, an option is unknown, or a
-            value has the wrong type.
+        TypeError: It decorates something that is no method, an option is unknown or
+            belongs to one call (``name``), or a value has the wrong type.
         ValueError: A value is out of range.
+
+    Example:
+        >>> @actorlib.remote(concurrency_groups={"io": 2})
+        ... class Store:
+        ...     @actorlib.method(concurrency_group="io", timeout=5)
+        ...     def read(self, name: str) -> str:
+        ...         return name.upper()
+        >>> await Store.remote().read.remote("a")
+        'A'
     """
     if "name" in options:
         raise TypeError(
@@ -185,6 +218,16 @@ def typed(handle: ActorHandle[T]) -> T:
 
     Raises:
         TypeError: It is none.
+
+    Example:
+        >>> @actorlib.remote
+        ... class Adder:
+        ...     @actorlib.method
+        ...     def add(self, a: int, b: int) -> int:
+        ...         return a + b
+        >>> adder = Adder.remote()
+        >>> await actorlib.typed(adder).add.remote(1, 2)
+        3
     """
     if not isinstance(cast("object", handle), ActorHandle):
         raise TypeError(

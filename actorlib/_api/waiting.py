@@ -87,6 +87,15 @@ class Waiting(Generic[T]):
 
     A wait that is cancelled spoils nothing; it may be awaited again. It gives its
     result once.
+
+    Example:
+        >>> @actorlib.remote
+        ... def double(x):
+        ...     return 2 * x
+        >>> waiting = actorlib.wait([double.remote(1)])
+        >>> ready, left = await waiting
+        >>> len(ready)
+        1
     """
 
     __slots__ = ("_steps",)
@@ -140,6 +149,15 @@ def wait(
     Raises:
         TypeError: It was given something else than a list of them.
         ValueError: A ref is there twice, or a number is out of range.
+
+    Example:
+        >>> @actorlib.remote
+        ... def double(x):
+        ...     return 2 * x
+        >>> refs = [double.remote(x) for x in range(3)]
+        >>> ready, left = await actorlib.wait(refs, num_returns=3, timeout=10)
+        >>> [await ref for ref in ready], left
+        ([0, 2, 4], [])
     """
     given = ref_list("wait()", refs)
     if timeout is not None:

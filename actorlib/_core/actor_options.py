@@ -93,64 +93,79 @@ class ActorOptions:
     """What one actor asks for.
 
     Attributes:
-        num_cpus: CPUs it holds for life; 0 if not given.
-        num_gpus: GPUs it holds for life, below 1 a share of one device; 0 if not
-            given.
-        memory: Bytes of memory it is counted with; 0 if not given.
-        resources: Amounts of other devices (``{"TPU": 4}``) and of custom resources by
-            name.
-        accelerator_type: The model of its devices, one of
-            ``actorlib.accelerators.types`` or what ``actorlib devices`` calls them.
-        placement: ``"pack"`` shares the fullest device that has room, ``"spread"``
-            the emptiest. None is pack.
+        num_cpus: CPUs that it holds for life, 0 or more, parts of one to 1/10 000.
+            Default: None, which is 0.
+        num_gpus: GPUs that it holds for life, 0 or more; below 1 a share of one device,
+            above 1 whole ones. Default: None, which is 0.
+        memory: Bytes of memory that it is counted with, 0 or more. Default: None, which
+            is 0.
+        resources: Amounts of other devices (``{"TPU": 4}``) and of custom resources, by
+            name. Default: None, for none.
+        accelerator_type: The model of its devices: a constant of
+            ``actorlib.accelerators.types``, or what ``actorlib devices`` calls them.
+            Default: None, for any.
+        placement: ``"pack"`` shares the fullest device that has room, ``"spread"`` the
+            emptiest. Default: None, which is pack.
         device: The id or UUID of the device that it has to be on, or a list of as many
-            as it asks for.
+            as it asks for. Default: None, for any.
         near: The handle of an actor: its own device is on the same device as one of
-            that actor's, or linked to one.
-        apart_from: The handle of an actor, or several: its devices are others.
+            that actor's, or linked to one. Default: None, for anywhere.
+        apart_from: The handle of an actor, or several: its devices are others. Default:
+            None, for anywhere.
         placement_group: The group in one of whose bundles it is placed; None for none.
-            ``"default"`` is that of the actor that makes it, if that one captures.
+            Default: ``"default"``, the group of the actor that makes it, if that one
+            captures.
         placement_group_bundle_index: Which bundle, from 0; -1 is any that has room.
+            Default: -1.
         placement_group_capture_child_tasks: Whether actors that it makes go into its
-            group, unless they say another; None does as the actor that makes it.
-        scheduling_strategy: A PlacementGroupSchedulingStrategy, which says the same.
+            group, unless they say another. Default: None, which does as the actor that
+            makes it.
+        scheduling_strategy: A PlacementGroupSchedulingStrategy, which says the same as
+            the three above, or ``"DEFAULT"``. Default: None.
         accelerators: ``"hide"`` closes every accelerator that the actor did not ask
-            for; ``"inherit"`` leaves them as the owner sees them. None follows
-            ``ACTORLIB_HIDE_DEVICES`` (hide, unless it is 0).
-        max_concurrency: How many calls run at once; they start in the order in which
-            they came. None or 0: 1000 where a method is an ``async def``, else 1. More
-            than 1 without such a method makes threads.
+            for; ``"inherit"`` leaves them as the owner sees them. Default: None, which
+            follows ``ACTORLIB_HIDE_DEVICES`` (hide, unless it is 0).
+        max_concurrency: How many calls run at once, 1 or more; they start in the order
+            in which they came. More than 1 without an ``async def`` method makes
+            threads. Default: None (or 0), which is 1000 where a method is an ``async
+            def``, else 1.
         concurrency_groups: Names of groups of methods, each with how many of its calls
-            run at once (``{"io": 2}``). The others share ``max_concurrency``. Plain
-            methods of a group run on threads of its own.
-        max_pending_calls: How many calls without an answer one process may have. None,
-            0 or -1: as many as it likes.
-        max_unread_items: How many items of all its streams together may be unread;
-            None or -1: what each stream allows.
+            run at once, 1 or more (``{"io": 2}``). The others share
+            ``max_concurrency``. Plain methods of a group run on threads of its own.
+            Default: None, for no groups.
+        max_pending_calls: How many calls without an answer one process may have; one
+            more raises PendingCallsLimitExceeded. Default: None (or 0, or -1), which is
+            any number.
+        max_unread_items: How many items of all its streams together may be unread, 1 or
+            more; -1 for any number. Default: None, which is what each stream allows.
         allow_out_of_order_execution: Whether a call whose argument is not there lets
-            later ones pass. None: if the actor runs several at once.
-        name: What ``get_actor`` finds it by while it lives; one of a kind in its
-            namespace.
-        namespace: Where its name is looked for; the runtime's if not given.
-        lifetime: ``"detached"`` lives without a handle, and without the actor that
-            made it, until it is killed or the runtime ends. None is
+            later ones pass. Default: None: if the actor runs several at once.
+        name: What ``get_actor`` finds it by while it lives, one of a kind in its
+            namespace: ActorAlreadyExistsError if a living actor has it. Default: None,
+            for no name.
+        namespace: Where its name is looked for. Default: None, which is the runtime's.
+        lifetime: ``"detached"`` lives without a handle, and without the actor that made
+            it, until it is killed or the runtime ends. Default: None, which is
             ``"non_detached"``.
-        get_if_exists: Whether ``.remote()`` gives the handle of the actor that has
-            the name, if there is one, instead of raising.
+        get_if_exists: Whether ``.remote()`` gives the handle of the actor that has the
+            name, if there is one, instead of raising. Default: False.
         runtime_env: ``{"env_vars": {...}, "working_dir": "..."}``: variables of its
-            process, set before any of the user's code is imported and passed on to
-            the actors it makes, and the directory that it works in and imports from.
+            process, set before any of the user's code is imported and passed on to the
+            actors it makes, and the directory that it works in and imports from.
+            Default: None, which is the runtime's.
         max_restarts: How often it is made anew, with the same arguments, after an end
-            that nobody asked for; -1 always.
-        restart_window: The seconds within which ``max_restarts`` counts; None is its
-            whole life.
-        restart_backoff: Seconds before it is restarted if it died soon after a restart;
-            they double each time. The first restart is at once.
+            that nobody asked for; -1 always. Default: 0.
+        restart_window: The seconds within which ``max_restarts`` counts, 0 or more.
+            Default: None, which is its whole life.
+        restart_backoff: Seconds before it is restarted if it died soon after a restart,
+            0 or more; they double each time. The first restart is at once. Default:
+            0.5.
         max_task_retries: How often a call that was on its way when the actor died is
             sent again after the restart; -1 always. A method or a call may say
-            otherwise; see CallOptions.
+            otherwise. Default: 0.
         retry_exceptions: Which exceptions of a method are retried likewise: True for
-            all, or a list of classes. A method or a call may say otherwise.
+            all, or a list of classes. A method or a call may say otherwise. Default:
+            False.
         request: All amounts together, exact.
     """
 
@@ -293,6 +308,9 @@ class ActorOptions:
 
     def updated(self, given: Mapping[str, object]) -> "ActorOptions":
         """These options with some of them replaced.
+
+        Args:
+            given: The new values, by name.
 
         Raises:
             TypeError: A value has the wrong type.

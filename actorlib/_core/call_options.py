@@ -53,24 +53,28 @@ class CallOptions:
     """How one method is called, or one call is made.
 
     Attributes:
-        backpressure: Of a generator: how many items it may be ahead of its reader, -1
-            for any number. None is 256 items or 8 MiB, whichever is met first.
-        concurrency_group: The group that it counts in. None is the one of the methods
-            that name none.
+        backpressure: Of a generator: how many items it may be ahead of its reader, 1 or
+            more; -1 for any number. Default: None, which is 256 items or 8 MiB,
+            whichever is met first.
+        concurrency_group: The group that it counts in: ValueError if the actor has none
+            of that name. Default: None, which is that of the methods that name none.
         detach: Of a generator: True lets it run on to its end when nobody reads it any
-            more, with its items thrown away. None is False: it is cancelled.
-        max_task_retries: How often it is sent again if the actor dies; -1 always. None
-            is what the actor's options say.
-        name: What it is called where it runs (``get_task_name``). None is the class
-            and the method.
+            more, with its items thrown away. Default: None, which is False: it is
+            cancelled.
+        max_task_retries: How often it is sent again if the actor dies; -1 always.
+            Default: None, which is what the actor's options say.
+        name: What it is called where it runs (``get_task_name``). Default: None, which
+            is the class and the method.
         num_returns: How many refs the call gives: 2 for a method that returns a tuple
-            of two, or yields two values, 0 for none. ``"streaming"`` is for generators,
-            and what they are if nothing is said. None is 1 for others.
+            of two, or yields two values, 0 for none. ``"streaming"`` is for generators.
+            Default: None, which is streaming for generators and 1 for others.
         retry_exceptions: After which exceptions of the method it is sent again: True
-            for all, or a list of classes. None is what the actor's options say.
-        timeout: Seconds from the call until it fails with DeadlineExceededError and is
-            cancelled, with everything that it called. They count wherever it is: while
-            it waits for its arguments, for the actor, in the queue, and running.
+            for all, or a list of classes. Default: None, which is what the actor's
+            options say.
+        timeout: Seconds, above 0, from the call until it fails with
+            DeadlineExceededError and is cancelled, with everything that it called. They
+            count wherever it is: while it waits for its arguments, for the actor, in
+            the queue, and running. Default: None, for no end.
     """
 
     backpressure: int | None = None
@@ -145,6 +149,10 @@ class CallOptions:
     def check(self, method: str, *, is_stream: bool) -> None:
         """Refuses what a method cannot be, generator or not.
 
+        Args:
+            method: Its name, for messages.
+            is_stream: Whether it is a generator.
+
         Raises:
             ValueError: An option is of the other kind of method.
         """
@@ -163,6 +171,9 @@ class CallOptions:
 
     def updated(self, given: Mapping[str, object]) -> "CallOptions":
         """These options with some of them replaced; None leaves one as it is.
+
+        Args:
+            given: The new values, by name.
 
         Raises:
             TypeError: An option is unknown, or a value has the wrong type.

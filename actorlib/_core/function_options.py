@@ -75,46 +75,60 @@ class FunctionOptions:
     """What each call of a remote function asks for.
 
     Attributes:
-        num_cpus: CPUs it holds while it runs. If not given, none where it asks for an
-            accelerator, and 1 elsewhere.
-        num_gpus: GPUs it holds while it runs, below 1 a share of one device; 0 if not
-            given.
-        memory: Bytes of memory it is counted with; 0 if not given.
-        resources: Amounts of other devices (``{"TPU": 4}``) and of custom resources by
-            name.
-        accelerator_type: The model of its devices, as for an actor.
-        placement: ``"pack"`` shares the fullest device that has room, ``"spread"``
-            the emptiest. None is pack.
+        num_cpus: CPUs that a call holds while it runs, 0 or more, parts of one to 1/10
+            000. Default: None, which is none where it asks for an accelerator, and 1
+            elsewhere.
+        num_gpus: GPUs that a call holds while it runs, 0 or more; below 1 a share of
+            one device, above 1 whole ones. Default: None, which is 0.
+        memory: Bytes of memory that a call is counted with, 0 or more. Default: None,
+            which is 0.
+        resources: Amounts of other devices (``{"TPU": 4}``) and of custom resources, by
+            name. Default: None, for none.
+        accelerator_type: The model of its devices: a constant of
+            ``actorlib.accelerators.types``, or what ``actorlib devices`` calls them.
+            Default: None, for any.
+        placement: ``"pack"`` shares the fullest device that has room, ``"spread"`` the
+            emptiest. Default: None, which is pack.
         device: The id or UUID of the device that it has to be on, or a list of as many
-            as it asks for.
-        placement_group: The group in one of whose bundles it runs; None for none.
-            ``"default"`` is that of the code that calls it, if that one captures.
+            as it asks for. Default: None, for any.
+        placement_group: The group in one of whose bundles a call runs; None for none.
+            Default: ``"default"``, the group of the code that calls it, if that one
+            captures.
         placement_group_bundle_index: Which bundle, from 0; -1 is any that has room.
+            Default: -1.
         placement_group_capture_child_tasks: Whether what it calls and makes goes into
-            its group, unless that says another; None does as the code that calls it.
-        scheduling_strategy: A PlacementGroupSchedulingStrategy, which says the same.
+            its group, unless that says another. Default: None, which does as the code
+            that calls it.
+        scheduling_strategy: A PlacementGroupSchedulingStrategy, which says the same as
+            the three above, or ``"DEFAULT"``. Default: None.
         accelerators: ``"hide"`` closes every accelerator that it did not ask for;
-            ``"inherit"`` leaves them as the owner sees them. None follows
-            ``ACTORLIB_HIDE_DEVICES`` (hide, unless it is 0).
-        name: What its calls are called in messages, instead of the function's name.
-        runtime_env: Variables and the directory of the process that runs it, as for an
-            actor. Processes are never shared between different ones.
-        max_calls: After how many calls of it a process ends; 0 is never. None is 1
-            where a device is asked for, as what a call leaves in its memory is only
-            free when its process is gone, and 0 elsewhere.
+            ``"inherit"`` leaves them as the owner sees them. Default: None, which
+            follows ``ACTORLIB_HIDE_DEVICES`` (hide, unless it is 0).
+        name: What its calls are called in messages. Default: None, which is the
+            function's name.
+        runtime_env: ``{"env_vars": {...}, "working_dir": "..."}``: variables and the
+            directory of the process that runs it, as for an actor. Processes are never
+            shared between different ones. Default: None, which is the runtime's.
+        max_calls: After how many calls of it a process ends; 0 is never. Default: None,
+            which is 1 where a device is asked for, as what a call leaves in its memory
+            is only free when its process is gone, and 0 elsewhere.
         max_retries: How often a call is made again whose process died; -1 always.
+            Default: 3.
         retry_exceptions: Which of its exceptions are retried likewise: True for all, or
-            a list of classes.
+            a list of classes. Default: False.
         num_returns: How many refs a call gives: 2 for a function that returns a tuple
-            of two, or yields two values, 0 for none. ``"streaming"`` is for generators,
-            and what they are if nothing is said. None is 1 for others.
-        backpressure: Of a generator: how many items it may be ahead of its reader, -1
-            for any number. None is 256 items or 8 MiB, whichever is met first.
+            of two, or yields two values, 0 for none. ``"streaming"`` is for generators.
+            Default: None, which is streaming for generators and 1 for others.
+        backpressure: Of a generator: how many items it may be ahead of its reader, 1 or
+            more; -1 for any number. Default: None, which is 256 items or 8 MiB,
+            whichever is met first.
         detach: Of a generator: True lets it run on to its end when nobody reads it any
-            more, with its items thrown away. None is False: it is cancelled.
-        timeout: Seconds from the call until it fails with DeadlineExceededError and is
-            cancelled, with everything that it called. They count wherever it is: while
-            it waits for its arguments, in line, and running.
+            more, with its items thrown away. Default: None, which is False: it is
+            cancelled.
+        timeout: Seconds, above 0, from the call until it fails with
+            DeadlineExceededError and is cancelled, with everything that it called. They
+            count wherever it is: while it waits for its arguments, in line, and
+            running. Default: None, for no end.
         worker: What a process asks for that runs it.
         calling: How it is called, as of a method.
     """
@@ -219,6 +233,9 @@ class FunctionOptions:
 
     def updated(self, given: Mapping[str, object]) -> "FunctionOptions":
         """These options with some of them replaced.
+
+        Args:
+            given: The new values, by name.
 
         Raises:
             TypeError: A value has the wrong type.

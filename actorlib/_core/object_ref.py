@@ -161,6 +161,15 @@ class ObjectRef(_Future[R]):
     while ``gather``, and ``wait_for`` of Python 3.11, cancel the ref and its call with
     themselves, as they do with any future: ``asyncio.shield(ref)`` keeps it.
 
+    Example:
+        >>> @actorlib.remote
+        ... def double(x):
+        ...     return 2 * x
+        >>> ref = double.remote(1)
+        >>> await ref, await ref  # as often as you like
+        (2, 2)
+        >>> await double.remote(double.remote(1))  # given to a call, it is its value
+        4
     """
 
     __slots__ = ("_engine", "_kept", "_object_id", "asked", "call")

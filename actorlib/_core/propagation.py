@@ -61,6 +61,16 @@ def propagate(variable: ContextVar[T]) -> ContextVar[T]:
     Raises:
         TypeError: It is no context variable.
         ValueError: Another one of that name is marked.
+
+    Example:
+        >>> from contextvars import ContextVar
+        >>> request_id = actorlib.propagate(ContextVar("request_id"))
+        >>> @actorlib.remote
+        ... def who():
+        ...     return request_id.get()
+        >>> token = request_id.set("r1")
+        >>> await who.remote()
+        'r1'
     """
     if not isinstance(cast("object", variable), ContextVar):
         raise TypeError(

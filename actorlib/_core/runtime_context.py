@@ -55,6 +55,15 @@ class RuntimeContext:
         was_current_actor_reconstructed: Whether the actor was restarted after a death.
         group: The placement group that the actor is in, or None.
         captures: Whether the actors that it makes go into that group by default.
+
+    Example:
+        >>> @actorlib.remote(num_gpus=1)
+        ... class Model:
+        ...     def where(self):
+        ...         context = actorlib.get_runtime_context()
+        ...         return context.get_task_name(), context.get_assigned_resources()
+        >>> await Model.remote().where.remote()
+        ('Model.where', {'GPU': 1.0})
     """
 
     namespace: str = "default"

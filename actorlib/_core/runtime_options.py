@@ -48,52 +48,58 @@ class RuntimeOptions:
     Attributes:
         engine: ``"local"`` runs each actor in a process of its own; ``"inline"`` runs
             all of them in this one, for debuggers and unit tests; ``"ray"`` runs them
-            on a cluster. None takes what the variable ``ACTORLIB_ENGINE`` says, else
-            ``"local"``. Inline, nothing is started: ``preload``, ``start_method``,
+            on a cluster. Inline, nothing is started: ``preload``, ``start_method``,
             ``mask_form`` and ``log_to_driver`` do nothing. On Ray, ``preload``,
             ``start_method``, ``mask_form``, ``object_store_full``, ``share_above`` and
             ``actor_history`` do nothing, and what a cluster has that runs already is
-            what it says.
+            what it says. Default: None, which is what the variable ``ACTORLIB_ENGINE``
+            says, else local.
         address: Where the cluster is, for ``"ray"``: ``"auto"`` for the one of this
             machine, or ``"10.0.0.5:6379"``; from a machine that is none of the cluster
-            ``"ray://10.0.0.5:10001"``, its client server. None takes what the variable
-            ``ACTORLIB_ADDRESS`` says, else a cluster is started on this machine, which
-            ends with the runtime.
-        num_cpus: CPUs to give out, or None for those this process may use.
-        num_gpus: GPUs to give out, or None for those found. Resources are logical:
-            more may be declared than there are.
-        memory: Bytes to give out, or None for what this process may use.
-        resources: Devices of other kinds (``{"TPU": 4}``) and custom resources by
-            name, whole numbers. Devices that are not named are those found.
-        preload: Modules that workers find imported already. They are imported once,
-            in the template, and must not initialise an accelerator there. Where workers
-            are spawned by default, they start without them.
+            ``"ray://10.0.0.5:10001"``, its client server. Default: None, which is what
+            the variable ``ACTORLIB_ADDRESS`` says, else a cluster is started on this
+            machine, which ends with the runtime.
+        num_cpus: CPUs to give out, a whole number, 0 or more. Default: None, for those
+            this process may use.
+        num_gpus: GPUs to give out, a whole number, 0 or more. Resources are logical:
+            more may be declared than there are. Default: None, for those found.
+        memory: Bytes to give out, 0 or more. Default: None, for what this process may
+            use.
+        resources: Devices of other kinds (``{"TPU": 4}``) and custom resources by name,
+            whole numbers. Default: None: devices that are not named are those found.
+        preload: Modules that workers find imported already. They are imported once, in
+            the template, and must not initialise an accelerator there. Where workers
+            are spawned by default, they start without them. Default: (), for none.
         start_method: ``"template"`` forks each worker from a small warm process;
-            ``"spawn"`` starts an interpreter for each. None chooses the template on
-            Linux, spawn elsewhere.
+            ``"spawn"`` starts an interpreter for each. Default: None, which is the
+            template on Linux, spawn elsewhere.
         log_to_driver: Whether what actors print appears here; no line does with
             ``ACTORLIB_LOG_TO_DRIVER=0``. Lines that are equal but for digits appear
             once within 5 s if several actors print them, then with how often
             (``ACTORLIB_DEDUP_LOGS=0``: every one). ``ACTORLIB_LOG_PREFIX=0`` leaves out
             whose they are, ``ACTORLIB_COLOR_PREFIX=1`` gives each process a colour.
-        grace: Seconds that a busy actor is given to end before it is killed.
-        infeasible: What happens to an actor that asks for what this machine can
-            never give: ``"fail"`` at once, or ``"wait"`` for ever as in Ray.
+            Default: True.
+        grace: Seconds that a busy actor is given to end before it is killed, 0 or more.
+            Default: 1.0.
+        infeasible: What happens to an actor that asks for what this machine can never
+            give: ``"fail"`` at once, or ``"wait"`` for ever as in Ray. Default:
+            ``"fail"``.
         mask_form: How devices are named in the visibility variables of actors:
-            ``"index"`` or ``"uuid"``. None chooses: for NVIDIA indices, and UUIDs where
-            the models differ or this process was given UUIDs itself.
-        namespace: Where names of actors are looked for that say nothing else.
-        object_store_memory: Bytes of shared memory that large arguments and results
-            may take, of all processes together. None is 30 % of the memory that there
-            is; 0 sends everything through pipes.
+            ``"index"`` or ``"uuid"``. Default: None, which is indices, for NVIDIA UUIDs
+            where the models differ or this process was given UUIDs itself.
+        namespace: Where names of actors are looked for that say nothing else. Default:
+            ``"default"``.
+        object_store_memory: Bytes of shared memory that large arguments and results may
+            take, of all processes together; 0 sends everything through pipes. Default:
+            None, which is 30 % of the memory that there is.
         object_store_full: What happens to a large value that has no room there:
             ``"spill"`` sends it through the pipe, with a warning once; ``"fail"``
-            raises ObjectStoreFullError.
-        share_above: Bytes from which a value is large.
+            raises ObjectStoreFullError. Default: ``"spill"``.
+        share_above: Bytes from which a value is large, 1 or more. Default: 262144.
         actor_history: How many actors stay listed that are dead and that nobody holds
-            any more, the latest; 0 for none.
+            any more, the latest; 0 for none. Default: 1000.
         runtime_env: ``{"env_vars": {...}, "working_dir": "..."}`` for all actors and
-            functions; what one of them says of itself wins.
+            functions; what one of them says of itself wins. Default: None, for none.
         capacity: The declared amounts together, exact; what was not declared is left
             out.
     """

@@ -38,6 +38,18 @@ def register_serializer(
 
     Raises:
         TypeError: ``cls`` is no class, or one of the others cannot be called.
+
+    Example:
+        >>> class Connection:
+        ...     def __init__(self, url):
+        ...         self.url = url
+        ...         self.take = lambda: None  # cannot be pickled
+        >>> actorlib.register_serializer(
+        ...     Connection, serializer=lambda c: c.url, deserializer=Connection
+        ... )
+        >>> ref = actorlib.put(Connection("db:1"))
+        >>> (await ref).url
+        'db:1'
     """
     _check(cls)
     for name, function in (("serializer", serializer), ("deserializer", deserializer)):
@@ -57,8 +69,19 @@ def register_serializer(
 def deregister_serializer(cls: type) -> None:
     """Has instances of a class pickled as they are again; harmless if they are.
 
+    Args:
+        cls: The class.
+
     Raises:
         TypeError: ``cls`` is no class.
+
+    Example:
+        >>> class Point:
+        ...     pass
+        >>> actorlib.register_serializer(
+        ...     Point, serializer=lambda point: None, deserializer=lambda _: Point()
+        ... )
+        >>> actorlib.deregister_serializer(Point)
     """
     _check(cls)
     REDUCERS.pop(cls, None)

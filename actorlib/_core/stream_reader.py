@@ -476,6 +476,18 @@ class ObjectRefGenerator(Generic[R]):
 
     An exception of the method comes as the last ref, which raises it; so does the
     actor's death. Several may read from one generator: each item goes to one of them.
+
+    Example:
+        >>> @actorlib.remote
+        ... class Source:
+        ...     def lines(self):
+        ...         yield "a"
+        ...         yield "b"
+        >>> generator = Source.remote().lines.remote()
+        >>> [await ref async for ref in generator]
+        ['a', 'b']
+        >>> generator.is_finished()
+        True
     """
 
     __slots__ = ("__weakref__", "_reading", "_waits")

@@ -194,6 +194,9 @@ class Accelerator(ABC):
 
         It reads the machine only through ``host`` and keeps the reason for whatever
         it does not offer. It may raise and may hang: the caller limits both.
+
+        Args:
+            host: The machine.
         """
 
     def mask(self, environ: Mapping[str, str]) -> Mask | None:
@@ -277,6 +280,10 @@ class Accelerator(ABC):
         Found devices come first; what is missing is made up of logical ones, as a
         count is a declaration and not a measurement. They are named by what is left of
         the owner's visibility variable, or by the lowest indices that are free.
+
+        Args:
+            count: How many devices the runtime is told to have, 0 or more.
+            detection: What was found.
 
         Raises:
             ValueError: The owner's visibility variable names fewer than ``count``.

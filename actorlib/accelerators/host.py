@@ -76,6 +76,9 @@ class Host:
 
         The last part of ``/sys/.../device/driver`` is the driver's name, that of
         ``/sys/.../device`` the PCI address.
+
+        Args:
+            path: The link, absolute.
         """
         if not Path(path).is_symlink():
             return None
@@ -115,6 +118,9 @@ class Host:
 
     def sdk(self, name: str) -> ModuleType:
         """Imports a vendor's module, at the time it is asked for and not before.
+
+        Args:
+            name: The module, for example ``"pynvml"``.
 
         Raises:
             ImportError: It is not installed, or cannot be loaded.

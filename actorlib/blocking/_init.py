@@ -60,21 +60,82 @@ def init(address: str | None = None, **options: Any) -> Context:
     or with the script, however that ends.
 
     Args:
-        address: None or ``"local"``: the runtime is always this machine's.
-        **options: What ``actorlib.init`` takes, and Ray's ``ignore_reinit_error`` and
-            ``logging_level``. What of Ray's is about its dashboard, its logs or its own
-            processes is noted in the log and does nothing.
+        address: None or ``"local"``: the runtime is always this machine's. Default:
+            None.
+        **options: How the runtime is, by name. What of Ray's is about its dashboard,
+            its logs or its own processes is noted in the log and does nothing; None is
+            what is not said.
+        ignore_reinit_error: Whether a runtime that is running already will do, with the
+            options that it has. Default: False.
+        logging_level: From which level actorlib logs, a number or a name of
+            ``logging``. Default: None, which changes nothing.
+        engine: ``"local"`` runs each actor in a process of its own; ``"inline"`` runs
+            all of them in this one, for debuggers and unit tests; ``"ray"`` runs them
+            on a cluster. Inline, nothing is started: ``preload``, ``start_method``,
+            ``mask_form`` and ``log_to_driver`` do nothing. On Ray, ``preload``,
+            ``start_method``, ``mask_form``, ``object_store_full``, ``share_above`` and
+            ``actor_history`` do nothing, and what a cluster has that runs already is
+            what it says. Default: None, which is what the variable ``ACTORLIB_ENGINE``
+            says, else local.
+        num_cpus: CPUs to give out, a whole number, 0 or more. Default: None, for those
+            this process may use.
+        num_gpus: GPUs to give out, a whole number, 0 or more. Resources are logical:
+            more may be declared than there are. Default: None, for those found.
+        memory: Bytes to give out, 0 or more. Default: None, for what this process may
+            use.
+        resources: Devices of other kinds (``{"TPU": 4}``) and custom resources by name,
+            whole numbers. Default: None: devices that are not named are those found.
+        preload: Modules that workers find imported already. They are imported once, in
+            the template, and must not initialise an accelerator there. Where workers
+            are spawned by default, they start without them. Default: (), for none.
+        start_method: ``"template"`` forks each worker from a small warm process;
+            ``"spawn"`` starts an interpreter for each. Default: None, which is the
+            template on Linux, spawn elsewhere.
+        log_to_driver: Whether what actors print appears here; no line does with
+            ``ACTORLIB_LOG_TO_DRIVER=0``. Lines that are equal but for digits appear
+            once within 5 s if several actors print them, then with how often
+            (``ACTORLIB_DEDUP_LOGS=0``: every one). ``ACTORLIB_LOG_PREFIX=0`` leaves out
+            whose they are, ``ACTORLIB_COLOR_PREFIX=1`` gives each process a colour.
+            Default: True.
+        grace: Seconds that a busy actor is given to end before it is killed, 0 or more.
+            Default: 1.0.
+        infeasible: What happens to an actor that asks for what this machine can never
+            give: ``"fail"`` at once, or ``"wait"`` for ever as in Ray. Default:
+            ``"fail"``.
+        mask_form: How devices are named in the visibility variables of actors:
+            ``"index"`` or ``"uuid"``. Default: None, which is indices, for NVIDIA UUIDs
+            where the models differ or this process was given UUIDs itself.
+        namespace: Where names of actors are looked for that say nothing else. Default:
+            ``"default"``.
+        object_store_memory: Bytes of shared memory that large arguments and results may
+            take, of all processes together; 0 sends everything through pipes. Default:
+            None, which is 30 % of the memory that there is.
+        object_store_full: What happens to a large value that has no room there:
+            ``"spill"`` sends it through the pipe, with a warning once; ``"fail"``
+            raises ObjectStoreFullError. Default: ``"spill"``.
+        share_above: Bytes from which a value is large, 1 or more. Default: 262144.
+        actor_history: How many actors stay listed that are dead and that nobody holds
+            any more, the latest; 0 for none. Default: 1000.
+        runtime_env: ``{"env_vars": {...}, "working_dir": "..."}`` for all actors and
+            functions; what one of them says of itself wins. Default: None, for none.
 
     Returns:
         To be left alone, or to be used in ``with``.
 
     Raises:
         InitError: An option is unknown, or asks for what there is not. It is a
-            ValueError and a RuntimeError.
+            ValueError and a RuntimeError. Nothing was started.
         RuntimeError: A runtime is running, and ``ignore_reinit_error`` is not set.
         TypeError: A value has the wrong type.
         ValueError: A value is out of range.
-        TemplateError: No worker can be started.
+        TemplateError: No worker can be started. Nothing is left running.
+
+    Example:
+        >>> import actorlib.blocking as ray
+        >>> with ray.init(num_cpus=2, engine="inline"):
+        ...     ref = ray.put([1, 2, 3])
+        ...     print(ray.get(ref))
+        [1, 2, 3]
     """
     told = wanted({**options, "address": address})
     if find_engine() is not None:

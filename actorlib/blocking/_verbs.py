@@ -84,6 +84,9 @@ def get(refs: object, *, timeout: float | None = None) -> object:
 def put(value: T) -> ObjectRef[T]:
     """Keeps a value as it is now, to be given to many by its ref.
 
+    Args:
+        value: The value; what becomes of the original is not seen.
+
     Raises:
         TypeError: It is a ref, or cannot be sent.
         ObjectStoreFullError: It has no room, and may not go another way.

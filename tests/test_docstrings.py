@@ -1,0 +1,285 @@
+"""What ``help()`` shows: every option and parameter, and examples that run as shown.
+
+The texts of options stand twice, where they are checked and where they are written
+by users: the tests hold the two together.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import contextlib
+import doctest
+import inspect
+import io
+import re
+import sys
+import types
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import actorlib
+import actorlib.accelerators
+import actorlib.blocking
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+PUBLIC = [actorlib, actorlib.accelerators, actorlib.blocking]
+
+
+def entries(made: object, section: str = "Args") -> dict[str, str]:
+    """What a docstring says of each parameter or attribute, by its name."""
+    doc = inspect.getdoc(made) or ""
+    found = re.search(rf"^{section}:\n((?:    .*\n?|\n)*)", doc, re.MULTILINE)
+    text = found[1] if found else ""
+    return {
+        name: " ".join(said.split())
+        for name, said in re.findall(
+            r"^    (\*{0,2}\w+): ((?:.*(?:\n {8}.*)*))", text, re.MULTILINE
+        )
+    }
+
+
+def names_of(options: Any) -> set[str]:
+    return {option.name for option in fields(options) if option.init}
+
+
+OPTIONS: list[tuple[Callable[..., Any], type, set[str]]] = [
+    (actorlib.init, actorlib.RuntimeOptions, set()),
+    (actorlib.blocking.init, actorlib.RuntimeOptions, set()),
+    (actorlib.blocking.remote, actorlib.ActorOptions, set()),
+    (actorlib.remote, actorlib.ActorOptions, set()),
+    (actorlib.remote, actorlib.FunctionOptions, set()),
+    (actorlib.ActorClass.options, actorlib.ActorOptions, set()),
+    (actorlib.RemoteFunction.options, actorlib.FunctionOptions, {"max_calls"}),
+    (actorlib.method, actorlib.CallOptions, {"name"}),
+    (actorlib.ActorMethod.options, actorlib.CallOptions, set()),
+]
+"""Who takes options by name, of which class, and which of them it does not take."""
+
+ONCE = [
+    entry
+    for entry in OPTIONS
+    if entry[0] not in (actorlib.remote, actorlib.blocking.remote)
+    and entry[0] is not actorlib.blocking.init
+]
+"""Those whose options are of one class, and mean what they mean there."""
+
+
+def named(value: object) -> str:
+    return str(getattr(value, "__qualname__", value))
+
+
+@pytest.mark.parametrize(("function", "options", "but"), OPTIONS, ids=named)
+def test_option_when_it_is_taken_then_the_docstring_lists_it(
+    function: Callable[..., Any], options: type, but: set[str]
+) -> None:
+    assert names_of(options) - but - entries(function).keys() == set()
+    assert but & entries(function).keys() == set()
+
+
+@pytest.mark.parametrize(("function", "options", "but"), ONCE, ids=named)
+def test_option_when_it_is_listed_then_in_the_words_of_its_class(
+    function: Callable[..., Any], options: type, but: set[str]
+) -> None:
+    said, known = entries(function), entries(options, "Attributes")
+
+    assert {name: said[name] for name in names_of(options) - but} == {
+        name: known[name] for name in names_of(options) - but
+    }
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        actorlib.ActorOptions,
+        actorlib.FunctionOptions,
+        actorlib.CallOptions,
+        actorlib.RuntimeOptions,
+    ],
+)
+def test_option_when_it_has_a_default_then_its_text_tells_it(options: Any) -> None:
+    known = entries(options, "Attributes")
+    untold = [
+        (option.name, option.default)
+        for option in fields(options)
+        if option.init
+        and f"Default: {option.default}"
+        not in known[option.name].replace('``"', "").replace('"``', "")
+    ]
+
+    assert untold == []
+
+
+def functions() -> Iterator[Any]:
+    """Every public function, and every public method of a public class."""
+    for module in PUBLIC:
+        for name in module.__all__:
+            made = getattr(module, name)
+            where = f"{module.__name__}.{name}"
+            if inspect.isfunction(made):
+                yield pytest.param(made, id=where)
+            elif inspect.isclass(made):
+                for member, found in vars(made).items():
+                    if inspect.isfunction(found) and not member.startswith("_"):
+                        yield pytest.param(found, id=f"{where}.{member}")
+
+
+@pytest.mark.parametrize("function", [*functions()])
+def test_parameter_when_the_function_says_what_it_takes_then_each_is_there(
+    function: Any,
+) -> None:
+    said = entries(function).keys()
+    taken = {
+        name
+        for name, parameter in inspect.signature(function).parameters.items()
+        if name != "self"
+        and not name.startswith("_")
+        and parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
+    }
+    one_line = "\n" not in inspect.getdoc(function)
+
+    assert taken <= said or (one_line and len(taken) == 1)
+
+
+# Examples.
+
+
+class Example:
+    """The examples of one docstring, to be run as in ``python -m asyncio``."""
+
+    def __init__(self, where: str, doc: str) -> None:
+        self.where = where
+        self.steps = doctest.DocTestParser().get_examples(doc)
+        self.text = "".join(step.source for step in self.steps)
+
+    @property
+    def has_own_runtime(self) -> bool:
+        """Whether it begins and ends a runtime itself."""
+        return "actorlib.run(" in self.text or "actorlib.blocking" in self.text
+
+    async def run(self) -> None:
+        names: dict[str, Any] = {"__name__": "__main__", "actorlib": actorlib}
+        for step in self.steps:
+            self._compare(step, *await self._shown(step, names))
+        names.clear()  # what a function of them has as its globals is a cycle
+
+    async def _shown(
+        self, step: doctest.Example, names: dict[str, Any]
+    ) -> tuple[str, str]:
+        code = compile(
+            step.source,
+            f"<{self.where}>",
+            "single",
+            ast.PyCF_ALLOW_TOP_LEVEL_AWAIT,
+            dont_inherit=True,
+        )
+        out, raised = io.StringIO(), ""
+        with contextlib.redirect_stdout(out):
+            shows, sys.displayhook = sys.displayhook, sys.__displayhook__
+            try:
+                ended = types.FunctionType(code, names)()
+                if inspect.iscoroutine(ended):
+                    await ended
+            except Exception as error:
+                if step.exc_msg is None:
+                    raise
+                raised = f"{type(error).__name__}: {error}\n"
+            finally:
+                sys.displayhook = shows
+        return out.getvalue(), raised
+
+    def _compare(self, step: doctest.Example, shown: str, raised: str) -> None:
+        flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+        want, got = (
+            (step.exc_msg, raised) if step.exc_msg is not None else (step.want, shown)
+        )
+        assert doctest.OutputChecker().check_output(want, got, flags), (
+            f"{self.where}: {step.source!r} shows {got!r} and not {want!r}"
+        )
+
+
+def documented() -> Iterator[tuple[str, object]]:
+    """Everything public that has a docstring, by its name."""
+    for module in PUBLIC:
+        yield module.__name__, module
+        for name in module.__all__:
+            made = getattr(module, name)
+            where = f"{module.__name__}.{name}"
+            if not inspect.ismodule(made):
+                yield where, made
+            if inspect.isclass(made):
+                for member, found in vars(made).items():
+                    if not member.startswith("_"):
+                        yield f"{where}.{member}", found
+
+
+DOCS = {
+    where: found
+    for where, made in documented()
+    if (inspect.isroutine(made) or inspect.isclass(made) or inspect.ismodule(made))
+    and (found := inspect.getdoc(made))
+}
+EXAMPLES = {where: Example(where, doc) for where, doc in DOCS.items() if ">>> " in doc}
+SHARED = [where for where, found in EXAMPLES.items() if not found.has_own_runtime]
+ALONE = [where for where, found in EXAMPLES.items() if found.has_own_runtime]
+
+
+@pytest.mark.parametrize("where", SHARED)
+async def test_example_when_it_runs_then_it_shows_what_it_says(where: str) -> None:
+    async with (
+        asyncio.timeout(20),
+        actorlib.init(engine="inline", num_cpus=4, num_gpus=2),
+    ):
+        await EXAMPLES[where].run()
+
+
+@pytest.mark.parametrize("where", ALONE)
+def test_example_when_it_has_a_runtime_of_its_own_then_it_shows_what_it_says(
+    where: str,
+) -> None:
+    # No loop runs here: what there is to be awaited is so by actorlib.run().
+    with contextlib.suppress(StopIteration):
+        EXAMPLES[where].run().send(None)
+
+
+async def test_example_when_it_shows_something_else_then_it_fails() -> None:
+    with pytest.raises(AssertionError, match="shows '42"):
+        await Example("wrong", ">>> 6 * 7\n43\n").run()
+    with pytest.raises(ZeroDivisionError):
+        await Example("raises", ">>> 1 / 0\n").run()
+
+
+USED = [
+    "ActorClass",
+    "ActorHandle",
+    "ActorMethod",
+    "ActorPool",
+    "Batch",
+    "GeneratorFunction",
+    "ObjectRef",
+    "ObjectRefGenerator",
+    "PlacementGroup",
+    "PlacementGroupSchedulingStrategy",
+    "Queue",
+    "RemoteFunction",
+    "Results",
+    "Runtime",
+    "RuntimeContext",
+    "Waiting",
+]
+"""The public classes that users hold; the others are rows, options and types."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *USED,
+        *(n for n in actorlib.__all__ if inspect.isfunction(getattr(actorlib, n))),
+    ],
+)
+def test_public_name_when_it_is_used_then_its_docstring_shows_how(name: str) -> None:
+    assert f"actorlib.{name}" in EXAMPLES
