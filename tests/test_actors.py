@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from actorlib import Runtime
 
-pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.memory, pytest.mark.asyncio(loop_scope="module")]
 
 # Without the runtime that the others share, and without its loop.
 alone = pytest.mark.asyncio(loop_scope="function")
@@ -1103,6 +1103,7 @@ Other = Found.options(num_cpus=1)
 """
 
 
+@pytest.mark.process
 @alone
 async def test_a_class_of_a_module_is_found_where_the_owner_finds_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -1143,6 +1144,7 @@ async def test_an_actor_class_goes_as_an_argument(runtime: Runtime) -> None:
     assert await back.remote(4).add.remote() == 5
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("runtime")
 async def test_breakpoint_when_in_another_process_then_it_says_where_it_can_be() -> (
     None
@@ -1158,6 +1160,7 @@ async def test_breakpoint_when_in_another_process_then_it_says_where_it_can_be()
             await stopped
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("runtime")
 async def test_breakpoint_when_another_debugger_is_named_then_that_is_asked() -> None:
     env: Any = {"env_vars": {"PYTHONBREAKPOINT": "os.getpid"}}

@@ -23,7 +23,7 @@ from actorlib.exceptions import ActorDiedError, TaskError
 if TYPE_CHECKING:
     from actorlib._core.runtime_options import RuntimeKeywords
 
-pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.memory, pytest.mark.asyncio(loop_scope="module")]
 
 BUILT_IN = ["__ray_call__", "__ray_ready__", "__ray_terminate__"]
 LOGS = [actorlib.remote(Log), actorlib.remote(MixedLog)]
@@ -196,6 +196,7 @@ async def test_lif_014_async_calls_that_run_have_their_result() -> None:
     await ended
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("caller_class", [Caller, AsyncCaller])
 @pytest.mark.usefixtures("runtime")
 async def test_lif_014_atexit_handlers_run(caller_class: Any, tmp_path: Any) -> None:

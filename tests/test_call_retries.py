@@ -82,7 +82,7 @@ each_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 each_caller = pytest.mark.parametrize(
     "caller_class", [Caller, AsyncCaller], ids=["serial", "looped"]
 )
-process = pytest.mark.process
+process = pytest.mark.memory
 
 
 @pytest_asyncio.fixture
@@ -215,6 +215,7 @@ class Theirs:
 '''
 
 
+@pytest.mark.process
 @process
 async def test_ret_006_classes_that_the_owner_cannot_load_harm_nobody_else(
     runtime: Runtime, tmp_path: Path
@@ -250,6 +251,7 @@ def _ask_with_own(_: object) -> Any:
 # The parts.
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("given", "error"),
     [
@@ -270,11 +272,13 @@ def test_opt_020_what_cannot_be_is_refused_where_it_is_written(
         actorlib.method(**given)
 
 
+@pytest.mark.process
 def test_told_when_nothing_is_said_then_nothing() -> None:
     assert CallOptions().headers == {}
     assert CallOptions(concurrency_group="io").headers == {}
 
 
+@pytest.mark.process
 def test_told_when_something_is_said_then_that_alone() -> None:
     assert CallOptions(timeout=2).headers == {"timeout": 2.0}
     assert CallOptions(max_task_retries=0).headers == {"retries": (0, None)}

@@ -42,7 +42,7 @@ SOON_ENOUGH = 0.25
 NEVER = 60.0
 
 process = [
-    pytest.mark.process,
+    pytest.mark.memory,
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.usefixtures("on_both_loops", "same_loop_in_workers", "runtime"),
 ]
@@ -399,6 +399,7 @@ async def test_timekeeper_when_a_late_call_ends_another_then_that_is_not_told() 
     assert told == [1]
 
 
+@pytest.mark.process
 def test_error_when_pickled_then_it_arrives_whole() -> None:
     error = DeadlineExceededError("late", timeout=1.5, is_inherited=True)
 
@@ -407,6 +408,7 @@ def test_error_when_pickled_then_it_arrives_whole() -> None:
     assert (str(arrived), arrived.timeout, arrived.is_inherited) == ("late", 1.5, True)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("timeout", ["1", True, [1]])
 def test_timeout_when_of_a_wrong_type_then_refused_where_it_is_written(
     timeout: Any,
@@ -415,6 +417,7 @@ def test_timeout_when_of_a_wrong_type_then_refused_where_it_is_written(
         actorlib.method(timeout=timeout)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("timeout", [0, 0.0, -1, float("inf"), float("nan")])
 def test_timeout_when_out_of_range_then_refused_where_it_is_written(
     timeout: float,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from actorlib._core.runtime_options import RuntimeKeywords
 
 pytestmark = [
-    pytest.mark.process,
+    pytest.mark.memory,
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.usefixtures("runtime"),
 ]
@@ -320,6 +320,7 @@ async def test_gen_018_a_reader_that_dies_leaves_a_detached_producer_running(
 # Cancelling.
 
 
+@pytest.mark.process
 async def test_can_012_it_is_stopped_in_the_middle_of_its_code(
     stop: Stop, tmp_path: Path
 ) -> None:

@@ -15,7 +15,7 @@ from actorlib.exceptions import ActorDiedError, TaskCancelledError
 if TYPE_CHECKING:
     from actorlib import ActorHandle
 
-pytestmark = [pytest.mark.process]
+pytestmark = [pytest.mark.memory]
 
 
 def note(log: str) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MIB = 1024 * 1024
 
 pytestmark = [
-    pytest.mark.process,
+    pytest.mark.memory,
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.usefixtures("runtime"),
 ]

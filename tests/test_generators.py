@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
 
 pytestmark = [
-    pytest.mark.process,
+    pytest.mark.memory,
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.usefixtures("on_both_loops", "same_loop_in_workers", "runtime"),
 ]

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from actorlib import Runtime
     from actorlib._core.runtime_options import RuntimeKeywords
 
-pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.memory, pytest.mark.asyncio(loop_scope="module")]
 
 
 @pytest.fixture(scope="module")
@@ -157,6 +157,7 @@ async def test_a_running_async_call_is_finished_first() -> None:
     await end
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("runtime")
 async def test_atexit_handlers_run_at_an_end_like_this(tmp_path: Path) -> None:
     @actorlib.remote

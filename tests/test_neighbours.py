@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from actorlib import Runtime
     from actorlib._core.runtime_options import RuntimeKeywords
 
-pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.memory, pytest.mark.asyncio(loop_scope="module")]
 
 # The machine, where nothing else is said: four GPUs, 0 linked with 2 and 1 with 3.
 UUID = "GPU-a6000222-5a4e-8d2e-1b1f-7d1d0a6c9e22"
@@ -50,6 +50,7 @@ async def test_placement_when_spread_then_the_emptiest_device_is_taken() -> None
 # A device by its name.
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("device", "expected"),
     [

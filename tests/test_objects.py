@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from actorlib._owner.engine import LocalEngine
 
 pytestmark = [
-    pytest.mark.process,
+    pytest.mark.memory,
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.usefixtures("runtime"),
 ]
@@ -148,6 +148,7 @@ async def test_obj_024_a_put_value_is_encoded_once() -> None:
     assert Told.count == 1
 
 
+@pytest.mark.process
 async def test_put_when_many_are_given_a_large_value_then_it_is_there_once() -> None:
     ref = actorlib.put(np.ones(1_000_000))
     actors = [holder() for _ in range(4)]
@@ -216,6 +217,7 @@ async def test_ord_013_refs_in_arguments_are_awaited_there(size: int) -> None:
     assert await holder().pass_on.remote([made], holder()) == [size]
 
 
+@pytest.mark.process
 async def test_ref_when_kept_by_an_actor_then_what_it_stands_for_stays() -> None:
     keeper = holder()
     ref = actorlib.put(np.ones(500_000))

@@ -470,6 +470,11 @@ async def _end_on_cluster(engine: Any, ready: asyncio.Future[None], key: str) ->
 
 async def gone(pid: int) -> None:
     """Waits until a process has ended, as the kernel says it."""
+    if IN_MEMORY[0]:
+        from helpers.memory_launcher import end_of_worker  # noqa: PLC0415  # likewise
+
+        await end_of_worker(pid)
+        return
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:

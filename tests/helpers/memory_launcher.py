@@ -206,6 +206,19 @@ class MemoryLauncher:
         await nothing_unwinds()
 
 
+async def end_of_worker(pid: int) -> None:
+    """Waits until a worker has ended.
+
+    Raises:
+        ProcessLookupError: It is no worker's number.
+    """
+    if pid < _FIRST_PID:
+        raise ProcessLookupError(pid)
+    worker = _living.get(pid)
+    if worker is not None:
+        await asyncio.shield(worker.exited)
+
+
 async def nothing_unwinds() -> None:
     """Waits for the threads of workers that have ended."""
     if _unwinding:
@@ -242,7 +255,8 @@ def _pid_here() -> int:
 
 def _kill_here(pid: int, number: int) -> None:
     if pid < _FIRST_PID:
-        assert pid != _getpid() or number == 0, "this would end the test's process"
+        own = (_getpid(), os.getppid())
+        assert number == 0 or pid not in own, "this would end the tests"
         _kill(pid, number)
         return
     worker = _living.get(pid)
