@@ -1,4 +1,4 @@
-"""Which calls of workers have no answer, and which call made each."""
+"""Call tree of workers: calls without an answer, and which call made each."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Made(Protocol):
-    """A call that a worker has asked for.
+    """Is a call that a worker has asked for.
 
     Attributes:
         asking: The number that the call which made it has in that worker, or 0.
@@ -19,14 +19,14 @@ M = TypeVar("M", bound=Made)
 
 
 class CallTree(Generic[M]):
-    """The calls of all workers, by the number of the session and their own."""
+    """Keeps the calls of all workers, by the number of the session and their own."""
 
     def __init__(self) -> None:
         self._asked: dict[tuple[int, int], M] = {}
         self._made: dict[tuple[int, int], set[int]] = {}
 
     def __len__(self) -> int:
-        """How many calls have no answer."""
+        """Counts the calls without an answer."""
         return len(self._asked)
 
     def put(self, session: int, call: int, asked: M) -> None:
@@ -41,11 +41,11 @@ class CallTree(Generic[M]):
                 made.add(call)
 
     def get(self, session: int, call: int) -> M | None:
-        """A call that has no answer, or None."""
+        """Finds a call that has no answer; None if it has one."""
         return self._asked.get((session, call))
 
     def pop(self, session: int, call: int) -> M | None:
-        """A call is answered, or not wanted; None if it was so before."""
+        """Removes a call that is answered or not wanted; None if it was before."""
         asked = self._asked.pop((session, call), None)
         if asked is not None and asked.asking:
             key = session, asked.asking
@@ -56,9 +56,9 @@ class CallTree(Generic[M]):
         return asked
 
     def made(self, session: int, asking: int) -> list[int]:
-        """The calls that a call has made, in order."""
+        """Lists the calls that a call has made, in order."""
         return sorted(self._made.get((session, asking), ()))
 
     def of(self, session: int) -> list[int]:
-        """The calls of a worker that have no answer."""
+        """Lists the calls of a worker that have no answer."""
         return [call for holder, call in self._asked if holder == session]

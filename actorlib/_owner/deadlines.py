@@ -1,13 +1,12 @@
-"""Which calls' time is over, and when it is so next.
+"""Deadlines of calls: whose time is over, and when it is so next; and the one timer.
 
-A heap in which what was answered stays until it comes up; when more than half of it is
-such, it is built anew. So a call costs a push and the removal of one entry, however
-many are answered long before their time.
+``Deadlines`` is a heap in which what was answered stays until it comes up; when more
+than half of it is such, it is built anew. So a call costs a push and the removal of one
+entry, however many are answered long before their time.
 
-Tells of calls whose time is over: one timer, whatever the number of calls.
-
-It is set for the earliest deadline that there was, and not again when that call
-is answered: then it only looks which is the next.
+``Clock`` has one timer, whatever the number of calls. It is set for the earliest
+deadline that there was, and not again when that call is answered: then it only looks
+which is the next.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _FEW = 64
 
 
 class Deadlines(Generic[K]):
-    """The deadlines of calls that have no answer.
+    """Orders the deadlines of calls that have no answer.
 
     Attributes:
         live: When the time of each call is over.
@@ -41,7 +40,7 @@ class Deadlines(Generic[K]):
         self._count = 0
 
     def __len__(self) -> int:
-        """How many entries are kept, those of answered calls included."""
+        """Counts the entries that are kept, those of answered calls included."""
         return len(self._heap)
 
     def add(self, call: K, when: float) -> None:
@@ -65,7 +64,7 @@ class Deadlines(Generic[K]):
         return over
 
     def next(self) -> float | None:
-        """When the next call's time is over; None if none has a deadline."""
+        """Says when the next call's time is over; None if none has a deadline."""
         while self._heap:
             when, _, call = self._heap[0]
             if self.live.get(call) == when:
@@ -85,7 +84,7 @@ class Deadlines(Generic[K]):
 
 
 class Timed(NamedTuple):
-    """A call with a deadline.
+    """Names a call with a deadline.
 
     Attributes:
         method: What is called.
@@ -102,7 +101,7 @@ class Timed(NamedTuple):
 
 
 class Clock:
-    """One timer for all calls of a runtime.
+    """Tells of all calls of a runtime whose time is over, by one timer.
 
     Of two calls whose time is over at one moment, the one that was made first is told
     first: a call before those that it made, which have inherited its deadline.
@@ -132,7 +131,7 @@ class Clock:
         self._deadlines.discard((keeper, call))
 
     def stop_if_idle(self) -> None:
-        """Sets no timer any more, if no call has a deadline."""
+        """Stops the timer, if no call has a deadline."""
         if self._timer is not None and not self._deadlines.live:
             self._timer.cancel()
             self._timer = None
@@ -154,7 +153,7 @@ class Clock:
 
 
 class Timekeeper(Generic[K]):
-    """The deadlines of some calls without an answer.
+    """Keeps the deadlines of some calls without an answer.
 
     Args:
         clock: Says when.
@@ -193,7 +192,7 @@ class Timekeeper(Generic[K]):
         self._clock.stop_if_idle()
 
     def is_due(self, call: K) -> None:
-        """The time of a call is over, unless the end of another has ended it."""
+        """Tells that the time of a call is over, unless that of another ended it."""
         timed = self.calls.pop(call, None)
         if timed is not None:
             self._over(call, timed)

@@ -164,7 +164,7 @@ def explain(life: ActorSupervisor, placer: ActorPlacer, now: float) -> str:
         )
     state = f"{record.called.at(life.pid)} is {record.state.value}"
     if record.state is ActorState.RESTARTING:
-        state = f"{state}, {life.restarts.told(now)}"
+        state = f"{state}, {life.restarts.in_words(now)}"
     is_pending = record.state is ActorState.PENDING
     if is_pending or (life.placement.pending is not None and life.placement.is_awaited):
         told = placer.explain(life.placement)

@@ -1,4 +1,4 @@
-"""Why an actor is gone: what its process left behind, put in words."""
+"""Reasons of exits: what a process left behind, put in words."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SIGKILL = 9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExitEvidence:
-    """What is known when a process is gone.
+    """Holds what is known when a process is gone.
 
     Attributes:
         process: How it ended, as its parent saw it.
@@ -56,35 +56,37 @@ class ExitEvidence:
     is_memory_short: bool = False
 
 
-def exit_of(remains: ExitEvidence) -> Exit:
+def exit_of(evidence: ExitEvidence) -> Exit:
     """Decides what ended an actor.
 
     What was asked for comes first, then what the worker could still say, then what
     the kernel says.
     """
-    cause, reason = _cause(remains)
-    process = remains.process
-    ran = () if remains.asked else remains.under_way or ()
+    cause, reason = _cause(evidence)
+    process = evidence.process
+    ran = () if evidence.asked else evidence.under_way or ()
     return Exit(
         cause=cause,
         code=process.code,
         signal=process.signal,
         reason=reason,
-        log_tail="" if remains.asked else remains.log_tail,
-        method=_blamed(ran, remains.log_tail),
+        log_tail="" if evidence.asked else evidence.log_tail,
+        method=_blamed(ran, evidence.log_tail),
         others=max(0, len(ran) - 1),
-        pid=remains.pid,
-        constructor="" if remains.asked or remains.interrupted else remains.traceback,
+        pid=evidence.pid,
+        constructor=""
+        if evidence.asked or evidence.interrupted
+        else evidence.traceback,
     )
 
 
-def fault_of(remains: ExitEvidence) -> Fault:
+def fault_of(evidence: ExitEvidence) -> Fault:
     """Decides whether the end of an actor counts against its restarts."""
-    if remains.asked or remains.interrupted or remains.constructor:
+    if evidence.asked or evidence.interrupted or evidence.constructor:
         return Fault.OWN
-    if remains.process.is_lost:
+    if evidence.process.is_lost:
         return Fault.LOST
-    return Fault.UNLAUNCHED if remains.process.trouble else Fault.OWN
+    return Fault.UNLAUNCHED if evidence.process.trouble else Fault.OWN
 
 
 def died(
@@ -93,7 +95,7 @@ def died(
     restarted: str,
     asked: str = "",
 ) -> BaseException:
-    """The error of whoever asks something of an actor after its end.
+    """Makes the error of whoever asks something of an actor after its end.
 
     Args:
         record: What is known of the actor.
@@ -113,7 +115,7 @@ def died(
 
 
 def unavailable(record: ActorRecord, how: Exit, attempt: str) -> ActorUnavailableError:
-    """The error of a call that is lost as the actor restarts.
+    """Makes the error of a call that is lost as the actor restarts.
 
     Args:
         record: What is known of the actor.
@@ -131,7 +133,7 @@ def unavailable(record: ActorRecord, how: Exit, attempt: str) -> ActorUnavailabl
 
 
 def under_way(record: ActorRecord, sent: Sequence[str]) -> tuple[str, ...]:
-    """Which calls may have run: not more than may at once.
+    """Lists the calls that may have run: not more than may at once.
 
     Args:
         record: What is known of the actor.
@@ -154,32 +156,32 @@ def under_way(record: ActorRecord, sent: Sequence[str]) -> tuple[str, ...]:
 
 
 def _blamed(ran: Sequence[str], log_tail: str) -> str | None:
-    """The one of several methods in which Python says it was, or the oldest."""
+    """Picks the method in which Python says it was, or the oldest."""
     # A frame reads: File "/x.py", line 3 in crash
     seen = {line.rpartition(" in ")[2] for line in log_tail.splitlines()}
     named = [name for name in ran if FATAL in log_tail and name in seen]
     return next(iter([*named, *ran]), None)
 
 
-def _cause(remains: ExitEvidence) -> tuple[str, str]:  # noqa: PLR0911  # one per cause
-    process = remains.process
-    if remains.asked:
-        return "asked", remains.asked
-    if remains.interrupted:
-        return "restarted", remains.interrupted
-    if remains.constructor:
+def _cause(evidence: ExitEvidence) -> tuple[str, str]:  # noqa: PLR0911  # one per cause
+    process = evidence.process
+    if evidence.asked:
+        return "asked", evidence.asked
+    if evidence.interrupted:
+        return "restarted", evidence.interrupted
+    if evidence.constructor:
         return (
             "failed to start",
-            f"it could not be made: {remains.constructor}",
+            f"it could not be made: {evidence.constructor}",
         )
     if process.trouble:
-        cause = "lost" if remains.was_ready else "failed to start"
+        cause = "lost" if evidence.was_ready else "failed to start"
         return cause, process.trouble
-    if remains.protocol:
-        return "crashed", f"its process broke the protocol: {remains.protocol}"
-    when = " while idle" if remains.under_way == () else ""
-    when = when if remains.was_ready else " before it was ready"
-    if process.signal == _SIGKILL and remains.is_memory_short:
+    if evidence.protocol:
+        return "crashed", f"its process broke the protocol: {evidence.protocol}"
+    when = " while idle" if evidence.under_way == () else ""
+    when = when if evidence.was_ready else " before it was ready"
+    if process.signal == _SIGKILL and evidence.is_memory_short:
         return (
             "out of memory",
             f"the kernel killed its process{when} because memory was short; it had "

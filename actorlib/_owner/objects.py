@@ -1,9 +1,8 @@
-"""What refs stand for that were sent inside of values: kept while somebody holds them.
+"""Objects: what refs stand for that were sent inside of values, while they are held.
 
 An object of the owner's is the ref itself. That of a worker is the answer which its ref
-was filled with, passed on by the worker and not decoded here.
-
-What an actor has promised and not given: it is not idle before it has.
+was filled with, passed on by the worker and not decoded here. An actor is not idle
+before it has passed on what it has promised.
 """
 
 from __future__ import annotations
@@ -41,26 +40,28 @@ if TYPE_CHECKING:
 
 
 class Kept:
-    """An object of a worker's.
+    """Keeps what is known of an object of a worker's.
 
     Attributes:
         answer: What its ref was filled with, or None if that is not known yet.
         waiting: Who wants it.
         revoke: Cancels the call that it is the result of.
-        debts: Those of the actor that has to pass it on.
+        unsent: Counts what the actor has to pass on, this one too.
     """
 
-    def __init__(self, revoke: Callable[[], None], debts: UnsentResults | None) -> None:
-        self.debts = debts
-        if debts is not None:
-            debts.more()
+    def __init__(
+        self, revoke: Callable[[], None], unsent: UnsentResults | None
+    ) -> None:
+        self.unsent = unsent
+        if unsent is not None:
+            unsent.add()
         self.answer: Frame | None = None
         self.waiting: list[Callable[[Frame], None]] = []
         self.revoke = revoke
 
 
 class Objects:
-    """The objects of a runtime.
+    """Keeps the objects of a runtime.
 
     Args:
         prefix: How the ids of the owner's begin.
@@ -76,22 +77,22 @@ class Objects:
         self._loans = loans
         self._names = itertools.count(1)
         self._own: dict[ObjectId, ObjectRef[Any]] = {}
-        self._theirs: dict[ObjectId, Kept] = {}
+        self._of_workers: dict[ObjectId, Kept] = {}
         self._borrowed = BorrowedRefs(lambda: self.engine)
         self.engine: Sharing
 
     def __len__(self) -> int:
-        """How many are kept."""
-        return len(self._own) + len(self._theirs)
+        """Counts those that are kept."""
+        return len(self._own) + len(self._of_workers)
 
     # Refs of the owner's.
 
     def name(self) -> ObjectId:
-        """An id for what a ref of this process stands for."""
+        """Makes an id for what a ref of this process stands for."""
         return ObjectId(new_id(self._prefix, OBJECT_KIND, next(self._names)))
 
     def travel(self, ref: ObjectRef[Any]) -> tuple[object, ...]:
-        """How a ref is pickled; what it stands for is kept from now on."""
+        """Says how a ref is pickled; what it stands for is kept from now on."""
         object_id = ObjectId(object_id_of(ref))
         reduced = travelling(object_id)
         if object_id.startswith(self._prefix):
@@ -111,7 +112,7 @@ class Objects:
     # Refs that come to the owner.
 
     def borrow(self, object_id: ObjectId) -> ObjectRef[Any]:
-        """The ref of an object that was sent to this process."""
+        """Gives the ref of an object that was sent to this process."""
         own = self._own.get(object_id)
         if own is None:
             own = self._borrowed.get(object_id)
@@ -125,10 +126,10 @@ class Objects:
         return ref
 
     def cancel(self, call: int, *, recursive: bool = True) -> None:
-        """Nothing is stopped by its number here; see Replier."""
+        """Stops nothing by its number; see Replier."""
 
     def loosen(self, ref: ObjectRef[Any]) -> None:
-        """A wait for it holds nothing; see Replier."""
+        """Changes nothing: a wait holds nothing; see Replier."""
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
         """Calls back once when a ref is done; see Replier."""
@@ -148,17 +149,17 @@ class Objects:
         self,
         object_id: ObjectId,
         revoke: Callable[[], None],
-        debts: UnsentResults | None,
+        unsent: UnsentResults | None,
     ) -> None:
-        """A worker is about to send a ref of its own.
+        """Takes an object of which a worker is about to send the ref.
 
         Args:
             object_id: What it stands for.
             revoke: Cancels the call that it is the result of.
-            debts: The worker is not idle before it has passed the value on.
+            unsent: Counts what the worker has to pass on before it is idle.
         """
-        if object_id not in self._theirs:
-            self._theirs[object_id] = Kept(revoke, debts)
+        if object_id not in self._of_workers:
+            self._of_workers[object_id] = Kept(revoke, unsent)
 
     def keep(
         self,
@@ -167,9 +168,9 @@ class Objects:
         loans: Collection[LoanId] | None,
         payload: Payload,
     ) -> None:
-        """What a worker's ref was filled with."""
+        """Takes what a worker's ref was filled with."""
         self._loans.arrived(loans or (), OWNER)
-        entry = self._theirs.get(object_id)
+        entry = self._of_workers.get(object_id)
         if entry is None or entry.answer is not None:  # nobody holds it any more
             self._loans.returned(loans or (), OWNER)
             return
@@ -186,7 +187,7 @@ class Objects:
             object_id: What the ref stands for.
             then: Gets the frame. What is in it is counted by whoever takes it.
         """
-        own, entry = self._own.get(object_id), self._theirs.get(object_id)
+        own, entry = self._own.get(object_id), self._of_workers.get(object_id)
         if own is not None:
             own.add_done_callback(lambda ref: self._tell(ref, then))
         elif entry is None:
@@ -199,28 +200,28 @@ class Objects:
 
     def revoke(self, object_id: ObjectId) -> None:
         """Cancels the call that an object is the result of, if it has none yet."""
-        own, entry = self._own.get(object_id), self._theirs.get(object_id)
+        own, entry = self._own.get(object_id), self._of_workers.get(object_id)
         if own is not None:
             own.cancel()
         elif entry is not None and entry.answer is None:
             entry.revoke()
 
     def unheld(self, object_id: ObjectId) -> None:
-        """Nobody else holds it any more."""
+        """Forgets an object that nobody else holds any more."""
         self._own.pop(object_id, None)
-        entry = self._theirs.pop(object_id, None)
+        entry = self._of_workers.pop(object_id, None)
         if entry is None:
             return
         if entry.answer is not None:
             self._loans.returned(entry.answer[-2] or (), OWNER)
-        elif entry.debts is not None:
-            entry.debts.less()
+        elif entry.unsent is not None:
+            entry.unsent.remove()
 
     def on_worker_gone(self, session: Session) -> None:
         """Fails the objects that a worker has not passed on."""
         lost = [
             entry
-            for object_id, entry in self._theirs.items()
+            for object_id, entry in self._of_workers.items()
             if object_id.startswith(session.prefix) and entry.answer is None
         ]
         failure = _failure(ObjectLostError(_LOST))
@@ -228,8 +229,8 @@ class Objects:
 
     def _fill(self, entry: Kept, answer: Frame) -> None:
         entry.answer = answer
-        if entry.debts is not None:
-            entry.debts.less()
+        if entry.unsent is not None:
+            entry.unsent.remove()
         waiting, entry.waiting = entry.waiting, []
         tear_down(self, *(partial(then, answer) for then in waiting))
 
@@ -279,26 +280,26 @@ class Lender(BorrowedReferences, Protocol):
 
 
 class UnsentResults:
-    """Refs that an actor has sent, and whose values it has not passed on yet.
+    """Counts refs that an actor has sent, whose values it has not passed on yet.
 
     Args:
-        paid: Called when none is left.
+        when_empty: Called when none is left.
     """
 
-    def __init__(self, paid: Callable[[], None]) -> None:
-        self._paid = paid
+    def __init__(self, when_empty: Callable[[], None]) -> None:
+        self._when_empty = when_empty
         self._count = 0
 
     def __bool__(self) -> bool:
         """Whether any is left."""
         return self._count > 0
 
-    def more(self) -> None:
-        """The actor has sent a ref."""
+    def add(self) -> None:
+        """Counts a ref that the actor has sent."""
         self._count += 1
 
-    def less(self) -> None:
-        """It has passed its value on, or nobody wants that any more."""
+    def remove(self) -> None:
+        """Counts a value that it has passed on, or that nobody wants any more."""
         self._count -= 1
         if not self._count:
-            self._paid()
+            self._when_empty()

@@ -1,4 +1,4 @@
-"""The verbs of placement groups, for the owner's own code and for workers."""
+"""Verbs of placement groups, for the owner's own code and for workers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _STAYS = "what is asked of a group waits in one process: await it, and send the 
 
 
 class GroupVerbs:
-    """The placement groups, as the owner's own code speaks of them; see Reservations.
+    """Serves the owner's own code what it asks of groups; see Reservations.
 
     Args:
         groups: All of them.
@@ -63,7 +63,7 @@ class GroupVerbs:
         return spec
 
     def ready(self, group: GroupId, value: object) -> ObjectRef[Any]:
-        """The value, when all bundles are reserved; see Reservations."""
+        """Gives a value when all bundles are reserved; see Reservations."""
         self._check()
         ref: ObjectRef[Any] = ObjectRef(loop=self._loop)
         call = next(self._calls)
@@ -90,16 +90,16 @@ class GroupVerbs:
         return removed(self._groups, group, reason, self._loop)
 
     def find(self, name: str) -> GroupSpec:
-        """The group of a name; see Reservations."""
+        """Finds the group of a name; see Reservations."""
         self._check()
         return self._groups.named(name).spec
 
     def infos(self) -> list[GroupInfo]:
-        """What is known of each group; see Reservations."""
+        """Lists what is known of each group; see Reservations."""
         return [group.info() for group in self._groups]
 
     def explain(self, group: GroupId) -> str:
-        """Why a group is not reserved yet, or where it is."""
+        """Says why a group is not reserved yet, or where it is."""
         self._check()
         found = self._groups.find(group)
         return found.explain() if found else f"group {group.hex()} was removed"
@@ -107,7 +107,7 @@ class GroupVerbs:
     # Replier.
 
     def cancel(self, call: int, *, recursive: bool = True) -> None:
-        """Nobody waits for a group any more; see Replier."""
+        """Forgets a wait for a group; see Replier."""
         del recursive  # nothing was called for it
         self._refs.pop(call, None)
 
@@ -188,7 +188,7 @@ def serve(
 
 
 def _new_spec(payload: Payload, groups: Groups, maker: int) -> GroupSpec:
-    """A group that a worker makes, with an id of its own making.
+    """Reads a group that a worker makes, with an id of its own making.
 
     Raises:
         ProtocolError: It is none, or its id is another's.

@@ -1,10 +1,8 @@
-"""Whether an actor that died is started anew, and when.
+"""Restarts of actors and retries of calls: whether, how often, and when.
 
 The first restart is at once. An actor that dies again soon waits, twice as long each
 time, up to a limit, so that a crash loop costs little; one that lived for a while
-begins afresh.
-
-Which calls are sent again: after the actor's death, or what the method raised.
+begins afresh. A call is sent again after the actor's death, or what the method raised.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ _PAUSE, _LONGEST_PAUSE = 0.1, 2.0
 
 
 class Fault(Enum):
-    """Whose fault the end of a process was, as far as restarts ask."""
+    """Says whose fault the end of a process was, as far as restarts ask."""
 
     OWN = "own"
     """The actor's, or whoever killed it."""
@@ -47,7 +45,7 @@ class Fault(Enum):
 
 
 class History(NamedTuple):
-    """The restarts that there were.
+    """Counts the restarts that there were.
 
     Attributes:
         total: How many, of those that count.
@@ -69,7 +67,7 @@ class History(NamedTuple):
 
 
 class Restart(NamedTuple):
-    """The actor is started anew.
+    """Decides that the actor is started anew.
 
     Attributes:
         after: In how many seconds.
@@ -81,7 +79,7 @@ class Restart(NamedTuple):
 
 
 class GiveUp(NamedTuple):
-    """The actor stays dead.
+    """Decides that the actor stays dead.
 
     Attributes:
         reason: Why it is not restarted, to be said after "is dead"; may be empty.
@@ -97,7 +95,7 @@ def decide(  # noqa: PLR0911  # one per rule
     now: float,
     fault: Fault = Fault.OWN,
 ) -> Restart | GiveUp:
-    """What follows the end of an actor's process.
+    """Decides what follows the end of an actor's process.
 
     What is not its own fault counts against nothing: an actor that was not ready yet
     is made anew whatever its policy, and one that may still be restarted is.
@@ -158,7 +156,7 @@ def _streak(history: History, now: float) -> int:
 
 
 class Restarts:
-    """The restarts of one actor, until none follows any more.
+    """Decides the restarts of one actor, until none follows any more.
 
     Args:
         policy: How often it may be restarted, and how soon.
@@ -181,7 +179,7 @@ class Restarts:
 
     @property
     def count(self) -> int:
-        """How many there were."""
+        """Counts those that there were."""
         return self._history.total
 
     @property
@@ -190,7 +188,7 @@ class Restarts:
         return self._history.has_lived
 
     def is_ready(self) -> None:
-        """The actor is ready for calls: what lost it before is past."""
+        """Takes note that the actor is ready: what lost it before is past."""
         self._history = self._history._replace(has_lived=True, tries=0)
 
     @property
@@ -218,8 +216,8 @@ class Restarts:
             self.earlier_deaths = (*self.earlier_deaths, _line(how))[-LATEST:]
         return verdict
 
-    def told(self, now: float) -> str:
-        """Which restart this is and when, ``attempt 2 of 3, in 0.4 s``."""
+    def in_words(self, now: float) -> str:
+        """Says which restart this is and when, ``attempt 2 of 3, in 0.4 s``."""
         policy, history = self._policy, self._history
         text = f"attempt {history.total}"
         if policy.max_restarts >= 0 and policy.window is None:
@@ -262,7 +260,7 @@ def _used_up(policy: RestartPolicy, history: History) -> str:
 
 
 class Retries(NamedTuple):
-    """How often a call may be sent again, and after what.
+    """Says how often a call may be sent again, and after what.
 
     Attributes:
         times: How often; -1 always.
@@ -279,7 +277,7 @@ class Retries(NamedTuple):
 
     @property
     def one_less(self) -> Retries:
-        """What is left after one more time; -1 stays what it is."""
+        """Gives what is left after one more time; -1 stays what it is."""
         return self._replace(times=self.times - 1) if self.times > 0 else self
 
 
@@ -288,7 +286,7 @@ def retries_of(
     times: int | None = None,
     exceptions: bool | tuple[type[Exception], ...] | None = None,  # noqa: FBT001  # an option
 ) -> Retries | None:
-    """What holds for calls of an actor; None if none is ever sent again.
+    """Says what holds for calls of an actor; None if none is ever sent again.
 
     What is retried has to be kept until it is answered, so nothing is kept if the actor
     can neither be restarted nor exceptions are retried.

@@ -134,7 +134,7 @@ class Callers:
 
     Args:
         loans: Counts the handles in answers.
-        debts: What keeps the actor from being ended.
+        unsent: What keeps the actor from being ended.
         tell: Sends the actor a frame.
 
     Attributes:
@@ -144,11 +144,11 @@ class Callers:
     def __init__(
         self,
         loans: BorrowedReferences,
-        debts: UnsentResults,
+        unsent: UnsentResults,
         tell: Callable[[Frame], None],
     ) -> None:
         self._loans = loans
-        self._debts = debts
+        self._unsent = unsent
         self._tell = tell
         self._sessions: dict[int, Worker] = {}
         self._number = 0
@@ -190,7 +190,7 @@ class Callers:
             return True
         if not self._is_parting:
             self._is_parting = True
-            self._debts.more()
+            self._unsent.add()
             self._tell((LINK_CLOSE, 0))
         return False
 
@@ -224,7 +224,7 @@ class Callers:
     def _pay(self) -> None:
         if self._is_parting:
             self._is_parting = False
-            self._debts.less()
+            self._unsent.remove()
 
     def _living(self) -> dict[int, Worker]:
         return {
@@ -246,7 +246,7 @@ class CallRouter:
 
     Attributes:
         streams: Those of its calls that give items.
-        debts: The refs that it has sent, and whose values it has not passed on yet.
+        unsent: The refs that it has sent, and whose values it has not passed on yet.
         callers: Who calls it over links.
     """
 
@@ -262,8 +262,8 @@ class CallRouter:
         self._died = died
         self._unavailable = unavailable
         self._idle = idle
-        self.debts = UnsentResults(self._tell_idle)
-        self.callers = Callers(loans, self.debts, self.tell)
+        self.unsent = UnsentResults(self._tell_idle)
+        self.callers = Callers(loans, self.unsent, self.tell)
         self._policy = policy
         self._retries = policy.usual
         self._timekeeper: Timekeeper[int] = Timekeeper(policy.clock, self._late)
@@ -280,7 +280,7 @@ class CallRouter:
     @property
     def is_idle(self) -> bool:
         """Whether no call waits, for its arguments or for its answer."""
-        return not (self._calls or self.debts)
+        return not (self._calls or self.unsent)
 
     def is_over(self) -> bool:
         """The same, of calls over links too; asks the actor if only it knows that."""

@@ -1,6 +1,6 @@
-"""The shared memory of a runtime: what the owner makes, and what its workers make.
+"""Shared memory of a runtime: what the owner makes, and what its workers make.
 
-Blocks are counted like actors (``holders``). When nobody holds one, whoever made it is
+Blocks are counted like actors (``refcount``). When nobody holds one, whoever made it is
 told. What a worker made outlives it as long as somebody holds a part of it; then every
 process that was shown the segment is told to forget it.
 """
@@ -30,7 +30,7 @@ _log = logging.getLogger("actorlib")
 
 
 class Stores:
-    """Who made which shared memory, and who was shown it.
+    """Knows who made which shared memory, and who was shown it.
 
     Args:
         limit: The bytes that all processes may touch together; 0 shares nothing.
@@ -56,7 +56,7 @@ class Stores:
         self._is_closed = False
 
     def told(self) -> ObjectStoreInfo:
-        """The bytes that are held, those that are kept warm, and how many may be."""
+        """Sums up the bytes that are held, kept warm, and allowed."""
         budget = self.memory.budget
         if budget is None:
             return ObjectStoreInfo()
@@ -71,7 +71,7 @@ class Stores:
         return ObjectStoreInfo(live=live, warm=used - live, limit=budget.limit)
 
     def enter(self, session: Session, sock: socket.socket) -> None:
-        """A worker is there, and is told how much it may touch.
+        """Takes a worker, and tells it how much it may touch.
 
         Args:
             session: The worker's.
@@ -92,7 +92,7 @@ class Stores:
         session.showing.begin(sock, slot)
 
     def showing(self, prefix: bytes) -> SegmentSharing:
-        """What the pipe to a new worker speaks of shared memory through.
+        """Makes what the pipe to a new worker speaks of shared memory through.
 
         Args:
             prefix: How the ids of what the worker makes begin.
@@ -100,17 +100,17 @@ class Stores:
         return SegmentSharing(self.memory, prefix)
 
     def mark(self, prefix: bytes) -> int:
-        """The number that a process has written for when it is gone, or 0."""
+        """Reads the number that a process has written for when it is gone, or 0."""
         slot, budget = self._slots.get(prefix), self.memory.budget
         return 0 if slot is None or budget is None else budget.running_call(slot)
 
     def held(self, block: bytes) -> None:
-        """Somebody holds a block that nobody held."""
+        """Counts a block that somebody holds and nobody held before."""
         self._live[block] = self._sizes.pop(block, 0)
         self._held[block[:SEGMENT_NAME_SIZE]] += 1
 
     def unheld(self, block: bytes) -> None:
-        """Nobody holds a block any more."""
+        """Frees a block that nobody holds any more."""
         self._live.pop(block, None)
         self._sizes.pop(block, None)
         name = block[:SEGMENT_NAME_SIZE]
@@ -151,7 +151,7 @@ class Stores:
         self._give_slot_back(name[:PREFIX_SIZE])
 
     def _give_slot_back(self, prefix: bytes) -> None:
-        """What a process has touched counts as long as any of it is there."""
+        """Frees the slot of a process, of which nothing is there any more."""
         if prefix in self._makers or any(
             name.startswith(prefix) for name in self._orphaned
         ):
@@ -163,6 +163,6 @@ class Stores:
 
 
 def settings_of(options: RuntimeOptions) -> SharingOptions:
-    """How large values travel in a runtime."""
+    """Says how large values travel in a runtime."""
     spills = options.object_store_full == "spill"
     return SharingOptions(share_above=options.share_above, spills=spills)

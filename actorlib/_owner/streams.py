@@ -34,19 +34,19 @@ _LEAST = 0.05
 
 
 class Calls(Protocol):
-    """The calls of one actor, by number; see Mailbox."""
+    """Knows the calls of one actor, by number; see Mailbox."""
 
     def reply_of(self, number: int) -> Any:
-        """Who waits for the answer of a call that was sent."""
+        """Finds who waits for the answer of a call that was sent."""
         ...
 
     def replies(self) -> Iterable[Any]:
-        """Everybody who waits for an answer."""
+        """Walks over everybody who waits for an answer."""
         ...
 
 
 class Streams:
-    """The streams of one actor.
+    """Passes on the items of one actor's streams.
 
     Args:
         calls: Its calls.
@@ -114,7 +114,7 @@ def _give(reader: Any, frame: Frame) -> None:
 
 
 class Source(Protocol):
-    """Where the items of a stream come from."""
+    """Makes the items of a stream: an actor, or the pool of functions."""
 
     def taken(self, number: int, count: int) -> None:
         """Tells whoever makes them how many of them were taken."""
@@ -122,7 +122,7 @@ class Source(Protocol):
 
 
 class OwnerFeed:
-    """How the owner's own code reads streams; see Feed.
+    """Reads streams for the owner's own code; see Feed.
 
     Args:
         loop: The owner's loop.
@@ -145,7 +145,7 @@ class OwnerFeed:
         self._dispatch.cancel(call, recursive=recursive)
 
     def called(self, call: int) -> str:
-        """What the call is called in messages; see Namer."""
+        """Names the call in messages; see Namer."""
         return self._dispatch.called(call)
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
@@ -157,11 +157,11 @@ class OwnerFeed:
         self._dispatch.wait(ref, timeout)
 
     def name(self) -> bytes:
-        """An id for what a ref stands for; see Replier."""
+        """Makes an id for what a ref stands for; see Replier."""
         return self._dispatch.name()
 
     def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]:
-        """How a ref is pickled into a value that is being sent; see Replier."""
+        """Says how a ref is pickled into a value that is sent; see Replier."""
         return self._dispatch.travel(ref)
 
     def taken(self, number: int, count: int) -> None:
@@ -180,7 +180,7 @@ class OwnerFeed:
 
 
 class Worker(Protocol):
-    """A worker; see Session."""
+    """Reads a stream, or calls over a link; a Session does."""
 
     actor: ActorId
     number: int
@@ -188,7 +188,7 @@ class Worker(Protocol):
 
 
 class Answering(Protocol):
-    """A worker that waits for an answer; see Asker."""
+    """Passes an answer on to a worker that waits; see WorkerCall."""
 
     asking: int
 
@@ -206,7 +206,7 @@ class Answering(Protocol):
 
 
 class Reader:
-    """A worker that reads the stream of an actor, or of a function; see Asker.
+    """Passes one stream, of an actor or a function, on to the worker that reads it.
 
     Args:
         asker: Passes the end on.
@@ -267,7 +267,7 @@ class Reader:
         channel.send((ITEM, self.call, index, loans, payload))
 
     def took(self, count: int) -> None:
-        """The worker has taken items, or is gone."""
+        """Tells the source that the worker has taken items, or is gone."""
         self._is_gone = self._is_gone or count == UNREAD
         if self._number:
             self._source.taken(self._number, count)
@@ -278,7 +278,7 @@ class Reader:
         return self._asker.asking
 
     def leave(self) -> None:
-        """The worker is gone: its call is cancelled, unless it is detached."""
+        """Cancels the call of a worker that is gone, unless it is detached."""
         self.took(UNREAD)
         if not self._is_detached:
             self._asker.drop()
@@ -297,17 +297,17 @@ class Reader:
 
 
 class Readers:
-    """The workers that read streams, each stream by the worker's own number for it."""
+    """Finds the streams that workers read, by the worker's own number for each."""
 
     def __init__(self) -> None:
         self._open: dict[int, dict[int, Reader]] = {}
 
     def __len__(self) -> int:
-        """How many streams are read by workers."""
+        """Counts the streams that workers read."""
         return sum(map(len, self._open.values()))
 
     def add(self, reader: Reader, *, is_capped: bool) -> None:
-        """A worker begins to read.
+        """Takes a stream that a worker begins to read.
 
         Args:
             reader: What it reads.
@@ -319,13 +319,13 @@ class Readers:
             reader.over = partial(self.end, session, call)
 
     def took(self, session: int, call: int, count: int) -> None:
-        """A worker tells how many items it has taken."""
+        """Passes on how many items a worker has taken."""
         reader = self._open.get(session, {}).get(call)
         if reader is not None:
             reader.took(count)
 
     def end(self, session: int, call: int) -> None:
-        """A worker needs to hear of a stream no more."""
+        """Forgets a stream of which a worker needs to hear no more."""
         readers = self._open.get(session)
         if readers is not None:
             readers.pop(call, None)
@@ -333,7 +333,7 @@ class Readers:
                 del self._open[session]
 
     def forget(self, session: int) -> list[Reader]:
-        """A worker is gone; gives what it read, to be left."""
+        """Forgets a worker that is gone; gives what it read, to be left."""
         return list(self._open.pop(session, {}).values())
 
 

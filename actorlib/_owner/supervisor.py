@@ -144,7 +144,7 @@ class ActorSupervisor:
     def unavailable(self) -> BaseException:
         """The error of whoever asks something of it while it restarts."""
         how = self.restarts.last_exit or Exit(cause="lost")
-        return unavailable(self.record, how, self.restarts.told(self._now()))
+        return unavailable(self.record, how, self.restarts.in_words(self._now()))
 
     def ready(self) -> asyncio.Future[None]:
         """Done when it is ready for calls, or with why it never will be."""
@@ -367,7 +367,7 @@ class ActorSupervisor:
         self._was_ready = False
         self._interrupted = ""
         self.record.move(ActorState.RESTARTING)
-        self._report(f"restarts ({self.restarts.told(self._now())})", how)
+        self._report(f"restarts ({self.restarts.in_words(self._now())})", how)
         if self.restarts.has_lived:  # else no call has left: they wait as before
             self.dispatch.interrupted()
         self._session_over.happens()

@@ -122,7 +122,7 @@ class Idle:
 
     def end(self, hand: TaskWorker, why: str) -> None:
         """Ends a worker when all it has to pass on is passed on; see Staff."""
-        if hand.life.dispatch.debts:
+        if hand.life.dispatch.unsent:
             self._leaving[hand] = why
             self._begin()
         else:

@@ -1,4 +1,4 @@
-"""What workers send pickled for the owner itself to read: options, groups.
+"""Untrusted payloads: what workers send pickled for the owner itself to read.
 
 Such payloads are few, as most pass by unread. A worker may send any object in their
 place, and loading one runs code that may raise anything, so each is opened here: it is
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def opened_as(payload: Payload, *kinds: type) -> tuple[Any, ...]:
-    """The items of a tuple that a worker has sent.
+    """Opens a tuple that a worker has sent, checked item by item.
 
     Args:
         payload: The tuple, pickled.
@@ -38,7 +38,7 @@ def opened_as(payload: Payload, *kinds: type) -> tuple[Any, ...]:
 
 
 def opened_one(payload: Payload, kind: type[T]) -> T:
-    """An object that a worker has sent.
+    """Opens an object that a worker has sent, checked.
 
     Args:
         payload: The object, pickled.

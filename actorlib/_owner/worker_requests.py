@@ -182,8 +182,10 @@ class WorkerRequests:
         if kind == CALL_ACTOR:
             self._call_actor(session, *frame[1:])
         elif kind == CALL_ACTOR_WITH:
-            _, call, asking, actor, method, loans, told, payload = frame
-            self._call_actor(session, call, asking, actor, method, loans, payload, told)
+            _, call, asking, actor, method, loans, headers, payload = frame
+            self._call_actor(
+                session, call, asking, actor, method, loans, payload, headers
+            )
         elif kind == RELEASE_REFS:
             _, actor, count = frame
             self.links.returned(session, actor)
@@ -213,8 +215,8 @@ class WorkerRequests:
             "names": actors.directory.names,
             "total": actors.total,
         }
-        told = dump(lists[what]())
-        WorkerCall(self, session, call).answer((RESULT, call, None, told))
+        listed = dump(lists[what]())
+        WorkerCall(self, session, call).answer((RESULT, call, None, listed))
 
     def _acknowledge(self, session: Session, call: int, count: int) -> None:
         self._readers.took(session.number, call, count)
@@ -233,7 +235,7 @@ class WorkerRequests:
         method: str,
         loans: tuple[LoanId, ...] | None,
         payload: Payload,
-        told: dict[str, Any] | None = None,
+        headers: dict[str, Any] | None = None,
     ) -> None:
         supervisor = self._actors.find(actor)
         asker = WorkerCall(self, session, call, supervisor, method)
@@ -243,9 +245,9 @@ class WorkerRequests:
             return
         if self._deferred.calls:
             self._deferred.discard((session.number, call))
-        if told and "retries" in told:
+        if headers and "retries" in headers:
             try:
-                told = opened(told)
+                headers = opened(headers)
             except Exception as error:  # noqa: BLE001  # the user's classes: nobody calls
                 asker.fail(_unreadable(method, error))
                 return
@@ -253,7 +255,7 @@ class WorkerRequests:
             # The worker still holds them; this process does too, until they are sent.
             self._actors.loans.arrived(loans, OWNER)
         reply: WorkerCall | Reader = asker
-        if told is not None and "stream" in told:
+        if headers is not None and "stream" in headers:
             is_capped = supervisor.record.interface.max_unread > 0
             streams = supervisor.dispatch.streams
             reply = Reader(
@@ -262,14 +264,14 @@ class WorkerRequests:
                 session,
                 call,
                 streams,
-                is_detached="detach" in told,
+                is_detached="detach" in headers,
             )
             self._readers.add(reply, is_capped=is_capped)
-        number = supervisor.dispatch.send(reply, method, loans, payload, told)
+        number = supervisor.dispatch.send(reply, method, loans, payload, headers)
         if number:
             asker.number = number
             asker.asking = asking
-            asker.has_end = told is not None and "deadline" in told
+            asker.has_end = headers is not None and "deadline" in headers
             self._calls.put(session.number, call, asker)
 
     def _run(self, session: Session, call: int, asking: int, *given: Any) -> None:
@@ -341,8 +343,8 @@ class WorkerRequests:
         self._actors.loans.arrived((name,), session.number)
         revoke = partial(self._cancelled, session, call)
         supervisor = self._actors.find(session.actor)
-        debts = supervisor.dispatch.debts if supervisor is not None else None
-        self._actors.objects.expect(name, revoke, debts)
+        unsent = supervisor.dispatch.unsent if supervisor is not None else None
+        self._actors.objects.expect(name, revoke, unsent)
 
     def _put_object(self, session: Session, name: ObjectId, *value: Any) -> None:
         del session

@@ -1,4 +1,4 @@
-"""One incarnation of a worker: from its first frame to its end.
+"""Session of one worker: the pipe to it, from its first frame to its end.
 
 The end of a process is an awaited future and the end of file on its socket, never a
 poll. Whichever comes first, the other is waited for, with a limit: results that were
@@ -30,7 +30,7 @@ _LAST_FRAMES = 1.0
 
 
 class Session:
-    """A worker and the pipe to it.
+    """Serves the pipe to one worker, and sees its end.
 
     Args:
         loop: The owner's loop.

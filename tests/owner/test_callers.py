@@ -53,8 +53,8 @@ class Actor:
     def __init__(self) -> None:
         self.told: list[Frame] = []
         self.loans = Counted()
-        self.debts = UnsentResults(lambda: None)
-        self.callers = Callers(self.loans, self.debts, self.told.append)
+        self.unsent = UnsentResults(lambda: None)
+        self.callers = Callers(self.loans, self.unsent, self.told.append)
 
 
 def test_answer_when_it_has_loans_then_they_are_the_callers() -> None:
@@ -87,11 +87,11 @@ def test_parting_when_there_are_callers_then_the_actor_is_asked_once() -> None:
     assert not actor.callers.have_parted()
     assert not actor.callers.have_parted()
     assert actor.told == [(LINK_CLOSE, 0)]
-    assert actor.debts
+    assert actor.unsent
 
     actor.callers.parted()
     assert actor.callers.have_parted()
-    assert not actor.debts
+    assert not actor.unsent
 
 
 def test_parting_when_a_caller_has_ended_then_its_calls_count_too() -> None:
@@ -113,7 +113,7 @@ def test_end_when_there_are_callers_then_each_is_told_and_nothing_is_owed() -> N
     assert [frame[:3] for frame in caller.sent] == [
         (LINK_LOST, 5, "ValueError: it died")
     ]
-    assert not actor.debts
+    assert not actor.unsent
 
 
 def test_mark_when_it_is_that_of_a_method_then_that_ran() -> None:

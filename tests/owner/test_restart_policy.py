@@ -170,7 +170,7 @@ def test_restarts_when_one_does_not_count_then_it_says_so() -> None:
     restarts.follows(FAILED, 0.0, Fault.LOST)
     restarts.follows(FAILED, 0.0, Fault.LOST)
 
-    assert restarts.told(0.0) == "which does not count, in 0.1 s"
+    assert restarts.in_words(0.0) == "which does not count, in 0.1 s"
 
 
 # Within a window.
@@ -339,5 +339,5 @@ def test_told_when_it_waits_then_which_attempt_and_when(
     restarts.follows(CRASH, 1.0)
     restarts.follows(CRASH, 1.0)
 
-    assert restarts.told(1.1) == text
-    assert restarts.told(2.0) == text.removesuffix(", in 0.4 s")
+    assert restarts.in_words(1.1) == text
+    assert restarts.in_words(2.0) == text.removesuffix(", in 0.4 s")
