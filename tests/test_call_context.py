@@ -77,7 +77,7 @@ class Asker:
 
 
 class LoopedAsker(Asker):
-    """The same, with a loop beside it."""
+    """The same, with an event loop."""
 
     async def ask_later(self) -> Any:
         """What a task of an async method is told."""

@@ -70,7 +70,7 @@ class Notes:
 
 
 class LoopedNotes(Notes):
-    """The same, with a loop beside it."""
+    """The same, with an event loop."""
 
     async def later(self) -> int:
         """Makes the class one with a loop."""

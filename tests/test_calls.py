@@ -35,12 +35,10 @@ def logs() -> Any:
     return pytest.mark.parametrize("log_class", kinds, ids=["serial", "mixed"])
 
 
-async def arrived(log: Any) -> None:
+async def arrived() -> None:
     """Waits until what was sent lies in the worker's socket, or was read there."""
     await asyncio.sleep(0)  # what a turn of the loop gathers leaves at its end
     await asyncio.sleep(0)
-    if hasattr(log, "seen_now"):
-        await log.seen_now.remote()
 
 
 # Order.
@@ -149,37 +147,19 @@ async def test_async_calls_start_in_order() -> None:
     assert await log.seen_now.remote() == list(range(1000))
 
 
-async def test_a_blocked_plain_method_does_not_block_async_ones() -> None:
-    @actorlib.remote
-    class Mixed:
-        def __init__(self) -> None:
-            self._free = threading.Event()
-            self._entered = asyncio.Event()
-            self._loop: Any = None
-
-        async def prepare(self) -> None:
-            self._loop = asyncio.get_running_loop()
-
-        def block(self) -> str:
-            self._loop.call_soon_threadsafe(self._entered.set)
-            self._free.wait()
-            return "blocked"
-
-        async def free(self) -> str:
-            await self._entered.wait()
-            self._free.set()
-            return "freed"
-
-    mixed = Mixed.remote()
-    await mixed.prepare.remote()
-    blocked = mixed.block.remote()
-    assert await mixed.free.remote() == "freed"
-    assert await blocked == "blocked"
+async def test_a_plain_method_blocks_async_ones_until_it_ends(stop: Stop) -> None:
+    log = actorlib.remote(MixedLog).remote()
+    blocked = log.stop.remote(stop.place, "blocked")
+    await stop.reached()
+    behind = log.note_later.remote("behind")
+    stop.release()
+    assert await asyncio.gather(blocked, behind) == ["blocked", "behind"]
+    assert await log.seen_now.remote() == ["blocked", "behind"]
 
 
 @pytest.mark.process
 @pytest.mark.parametrize("is_mixed", [False, True], ids=["serial", "mixed"])
-async def test_ord_025_constructor_and_plain_methods_share_one_thread(
+async def test_ord_025_constructor_and_all_methods_share_one_thread(
     *, is_mixed: bool
 ) -> None:
     class Threaded:
@@ -195,14 +175,14 @@ async def test_ord_025_constructor_and_plain_methods_share_one_thread(
             return threading.current_thread() is threading.main_thread()
 
     class WithLoop(Threaded):
-        async def is_elsewhere(self) -> bool:
-            return not hasattr(self._local, "value")
+        async def is_here_too(self) -> bool:
+            return hasattr(self._local, "value") and self.is_main()
 
     actor = actorlib.remote(WithLoop if is_mixed else Threaded).remote()
     assert await asyncio.gather(*(actor.value.remote() for _ in range(3))) == [2, 3, 4]
     assert await actor.is_main.remote()
     if is_mixed:
-        assert await actor.is_elsewhere.remote()
+        assert await actor.is_here_too.remote()
 
 
 async def test_a_constructor_may_use_what_belongs_to_the_loop() -> None:
@@ -618,7 +598,7 @@ async def test_can_001_a_call_cancelled_behind_a_running_one_never_runs(
     cancelled, kept = log.note.remote("cancelled"), log.note.remote("kept")
     actorlib.cancel(cancelled)
     assert isinstance(await raised(cancelled), TaskCancelledError)
-    await arrived(log)
+    await arrived()
     stop.release()
     assert await asyncio.gather(running_call, kept) == ["running", "kept"]
     assert await log.seen.remote() == ["running", "kept"]
@@ -635,12 +615,12 @@ async def test_can_001_a_call_cancelled_when_the_worker_has_it_already(
     second = log.stop.remote(stop.place, "second")
     cancelled = log.note.remote("cancelled")
     kept = log.note.remote("kept")
-    await arrived(log)
+    await arrived()
     stop.release()
     assert await first == "first"
     await stop.reached()
     actorlib.cancel(cancelled)
-    await arrived(log)
+    await arrived()
     stop.release()
     assert await asyncio.gather(second, kept) == ["second", "kept"]
     assert isinstance(await raised(cancelled), TaskCancelledError)
@@ -1079,7 +1059,7 @@ async def test_ord_024_threads_and_the_method_make_calls_side_by_side() -> None:
     assert await actorlib.remote(Mixed).remote().work.remote(echo) == expected
 
 
-async def test_a_plain_method_may_run_a_loop_of_its_own() -> None:
+async def test_a_plain_method_may_run_a_loop_of_its_own_where_none_runs() -> None:
     def work(echo: Any) -> Any:
         async def main() -> Any:
             return await asyncio.gather(
@@ -1099,7 +1079,8 @@ async def test_a_plain_method_may_run_a_loop_of_its_own() -> None:
 
     echo = Echo.remote()
     assert await Caller.remote().run.remote(work, echo) == [0, 1, 2, 3, 4]
-    assert await actorlib.remote(Mixed).remote().work.remote(echo) == [0, 1, 2, 3, 4]
+    mixed = actorlib.remote(Mixed).remote()
+    assert "running event loop" in str(await raised(mixed.work.remote(echo)))
 
 
 async def test_refs_made_in_one_method_are_awaited_in_another() -> None:

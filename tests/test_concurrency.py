@@ -19,6 +19,7 @@ from helpers.actors import (
     Gate,
     Log,
     MixedLog,
+    Signal,
     Stop,
     end_of,
 )
@@ -89,8 +90,8 @@ class Room:
         self.inside = 0
         self.most = 0
         self.seen: list[str] = []
-        self.opened = asyncio.Event()
-        self.reached = asyncio.Event()
+        self.opened = Signal()
+        self.reached = Signal()
 
     async def visit(self, name: str = "") -> str:
         self.inside += 1
@@ -508,7 +509,7 @@ _local = threading.local()
 
 
 class MixedGrouped(Grouped):
-    """The same beside a loop."""
+    """The same on a loop."""
 
     @actorlib.method(concurrency_group="io")
     async def wait(self) -> None:
@@ -521,7 +522,7 @@ class AsyncGrouped:
     def __init__(self) -> None:
         self._inside: dict[str, int] = {}
         self._most: dict[str, int] = {}
-        self._opened = asyncio.Event()
+        self._opened = Signal()
 
     async def _stay(self, group: str) -> str:
         inside = self._inside[group] = self._inside.get(group, 0) + 1

@@ -63,7 +63,7 @@ class Worker(deadlines.Worker):
 
 
 class MixedWorker(Worker):
-    """The same, with a loop beside it."""
+    """The same, with an event loop."""
 
     async def ask_later(self, handle: ActorHandle[Any], method: str) -> Any:
         """Asks another actor, and notes how it was left."""

@@ -96,7 +96,7 @@ class Node:
 
 
 class LoopedNode(Node):
-    """The same, with a loop beside it."""
+    """The same, with an event loop."""
 
     async def ping_later(self) -> str:
         """Answers from the loop."""
@@ -142,7 +142,7 @@ async def test_deadlock_when_an_actor_waits_for_itself_then_an_error_says_so(
     name = "LoopedNode" if kind is LOOPED else "Node"
     assert str(caught.value).startswith(
         f"{name}.to_itself waits for {name}.ping of the same actor, which cannot begin "
-        f"before {name}.to_itself has ended: make one of them async"
+        f"before {name}.to_itself has ended: make one that waits async"
     )
     assert isinstance(caught.value, RuntimeError)
     assert await node.ran.remote() == []
@@ -205,6 +205,15 @@ async def test_deadlock_when_an_async_method_blocks_its_loop_then_an_error() -> 
     assert await node.ping_later.remote() == "pong"
 
 
+async def test_deadlock_when_a_plain_method_waits_for_its_loop_then_an_error() -> None:
+    node = LOOPED.remote()
+
+    with pytest.raises(DeadlockError, match=r"to_itself waits for .*ping_later"):
+        await node.to_itself.remote("ping_later")
+
+    assert await node.ping_later.remote() == "pong"
+
+
 # What only looks like one.
 
 
@@ -212,12 +221,6 @@ async def test_wait_when_another_thread_can_run_it_then_it_ends() -> None:
     node = THREADED.remote()
 
     assert await node.to_itself.remote() == "pong"
-
-
-async def test_wait_when_the_loop_can_run_it_then_it_ends() -> None:
-    node = LOOPED.remote()
-
-    assert await node.to_itself.remote("ping_later") == "pong"
 
 
 @pytest.mark.parametrize("kind", [THREADED, LOOPED], ids=["threaded", "looped"])

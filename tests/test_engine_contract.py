@@ -113,12 +113,10 @@ def stop() -> Iterator[Stop]:
         yield stop
 
 
-async def arrived(log: Any) -> None:
+async def arrived() -> None:
     """Waits until what was sent lies in the actor's socket, or was read there."""
     await asyncio.sleep(0)  # what a turn of the loop gathers leaves at its end
     await asyncio.sleep(0)
-    if hasattr(log, "seen_now"):
-        await log.seen_now.remote()
 
 
 @actorlib.remote(max_concurrency=2)
@@ -128,7 +126,7 @@ class Threaded(Caller.__wrapped__):  # type: ignore[misc]  # the plain class
 
 @actorlib.remote
 class Mixed(Caller.__wrapped__):  # type: ignore[misc]  # the plain class
-    """Calls others beside an event loop."""
+    """Calls others on an event loop."""
 
     async def idle(self) -> None:
         """Does nothing."""
@@ -165,7 +163,7 @@ class Mortal:
 
 @actorlib.remote
 class AsyncMortal(Mortal.__wrapped__):  # type: ignore[misc]  # the plain class
-    """The same beside an event loop."""
+    """The same on an event loop."""
 
     async def nothing(self) -> None:
         """Makes it have one."""
@@ -509,7 +507,7 @@ async def test_cancel_when_a_call_waits_then_it_never_runs(
     await stop.reached()
     waiting, behind = actor.note.remote("waits"), actor.note.remote("behind")
     actorlib.cancel(waiting)
-    await arrived(actor)
+    await arrived()
     stop.release()
 
     assert await asyncio.gather(running, behind) == ["runs", "behind"]

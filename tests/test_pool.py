@@ -491,7 +491,7 @@ async def test_wait_when_used_in_a_plain_method_then_it_blocks(kind: Any) -> Non
 
 @actorlib.remote
 class Looped:
-    """A plain method beside an event loop."""
+    """A plain method on an event loop."""
 
     def run(self, function: Any, *args: Any) -> Any:
         return function(*args)

@@ -52,7 +52,7 @@ class Worker(deadlines.Worker):
 
 
 class MixedWorker(Worker):
-    """The same, with a loop beside it."""
+    """The same, with an event loop."""
 
     async def nothing(self) -> None:
         """Makes it have one."""

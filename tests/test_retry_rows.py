@@ -99,7 +99,7 @@ class Notes:
 
 
 class LoopedNotes(Notes):
-    """The same, with an event loop beside it."""
+    """The same, with an event loop."""
 
     async def die_until_later(self, word: str, last: int) -> int:
         return self.die_until(word, last)

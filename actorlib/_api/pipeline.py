@@ -35,6 +35,9 @@ from actorlib._api.waiting import (
     Steps,
     Wish,
 )
+from actorlib._core.loop_thread import (
+    may_block,
+)
 from actorlib._core.object_ref import (
     ObjectRef,
 )
@@ -77,7 +80,7 @@ class Source:
         self._later: AsyncIterator[Any] | None = None
         self._now: Iterator[Any] = iter(())
         if isinstance(values, AsyncIterable) and (
-            not isinstance(values, Iterable) or _has_loop()
+            not isinstance(values, Iterable) or not may_block()
         ):
             self._later = aiter(cast("AsyncIterable[Any]", values))
         elif isinstance(values, Iterable):
@@ -137,14 +140,6 @@ class Source:
 
 async def _next_of(values: AsyncIterator[Any]) -> Any:
     return await anext(values, END)
-
-
-def _has_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
-from actorlib._core.loop_thread import OTHER_LOOP, home_of
+from actorlib._core.loop_thread import OTHER_LOOP, home_of, may_block
 from actorlib._core.object_ref import (
     BorrowedRef,
     ObjectRef,
@@ -247,8 +247,8 @@ def refuse_loop(
 ) -> None:
     """Refuses to block a thread that runs an event loop.
 
-    Only where a ref comes over a loop in another thread is this one free to stand
-    still.
+    A plain method of an actor may block the loop that it runs on. Else only where a ref
+    comes over a loop in another thread is this one free to stand still.
 
     Args:
         ref: What is waited for.
@@ -258,9 +258,8 @@ def refuse_loop(
     Raises:
         RuntimeError: It does.
     """
-    running = asyncio._get_running_loop()  # noqa: SLF001  # None, and no error, if there is none
     home = home_of(ref.get_loop())
-    if running is None or (home is not None and not home.is_here()):
+    if may_block() or (home is not None and not home.is_here()):
         return
     refuse_other(ref)
     raise RuntimeError(

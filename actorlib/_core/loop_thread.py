@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from actorlib.exceptions import GetTimeoutError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
     from contextvars import Context
 
     _Base = asyncio.AbstractEventLoop
@@ -272,6 +272,35 @@ _homes: weakref.WeakValueDictionary[int, Beside] = weakref.WeakValueDictionary()
 def home_of(loop: object) -> Crossing | None:
     """How to cross to a loop, if a runtime of this process is on it."""
     return loop if isinstance(loop, LoopThread) else _homes.get(id(loop))
+
+
+_freely_blocked: set[int] = set()
+"""The threads of actors whose plain methods run on a loop, and may block it."""
+
+
+@contextlib.contextmanager
+def blocked_freely() -> Generator[None]:
+    """Around the life of a loop on this thread that plain methods of an actor block."""
+    thread = threading.get_ident()
+    _freely_blocked.add(thread)
+    try:
+        yield
+    finally:
+        _freely_blocked.discard(thread)
+
+
+def may_block() -> bool:
+    """Whether the code that runs may block the loop of its thread, if it has one.
+
+    That is what a plain method of an actor does that has ``async def`` methods; its
+    coroutines must not.
+    """
+    running = asyncio._get_running_loop()  # noqa: SLF001  # None, and no error, if there is none
+    if running is None:
+        return True
+    if threading.get_ident() not in _freely_blocked:
+        return False
+    return asyncio.current_task(running) is None
 
 
 def soon(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> None:

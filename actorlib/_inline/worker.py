@@ -7,7 +7,6 @@ method when it returns. One that does not is left behind, and the log says so.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import socket
@@ -29,6 +28,7 @@ from actorlib._worker.__main__ import ended
 from actorlib._worker.startup import ExecutorThreads, read_start
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable
 
     from actorlib._worker.startup import Start
@@ -158,21 +158,4 @@ def serve(
     try:
         async_executor.serve(start, pipe, loop)
     finally:
-        _close(loop)
-
-
-def _close(loop: asyncio.AbstractEventLoop) -> None:
-    """Ends what the user's code has left on a loop, as ``asyncio.run`` does."""
-    tasks = asyncio.all_tasks(loop)
-    for task in tasks:
-        task.cancel()
-    loop.run_until_complete(_rest(loop, tasks))
-    loop.close()
-
-
-async def _rest(
-    loop: asyncio.AbstractEventLoop, tasks: set[asyncio.Task[object]]
-) -> None:
-    await asyncio.gather(*tasks, return_exceptions=True)
-    await loop.shutdown_asyncgens()
-    await loop.shutdown_default_executor()
+        async_executor.close(loop)

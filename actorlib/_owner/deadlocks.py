@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from actorlib._owner.actor_record import ActorState
-from actorlib._wire.messages import LOOP, MAIN
+from actorlib._wire.messages import MAIN
 from actorlib.exceptions import DeadlockError
 
 if TYPE_CHECKING:
@@ -132,8 +132,8 @@ def circle_in_words(links: list[WaitEdge]) -> str:
             told += f", which is behind {link.who}"
         told += f", which waits for {link.what}"
     return (
-        f"{told}, which cannot begin before {first.who} has ended: make one of them "
-        "async, give the actor max_concurrency=2, or await it elsewhere"
+        f"{told}, which cannot begin before {first.who} has ended: make one that "
+        "waits async, give a plain class max_concurrency=2, or await it elsewhere"
     )
 
 
@@ -198,7 +198,7 @@ class Deadlocks:
         ):
             return None
         record = asked.supervisor.record
-        thread = thread_of(record, asked.method)
+        thread = thread_of(record)
         place = None if thread is None else (record.id, thread)
         what = _named(asked.supervisor, asked.method, self._supervisor_of(waiting))
         return Need(what, place)
@@ -214,16 +214,12 @@ def _named(
     )
 
 
-def thread_of(record: ActorRecord, method: str) -> int | None:
-    """Finds the one thread of an actor that can run a method; None if unknown."""
+def thread_of(record: ActorRecord) -> int | None:
+    """Finds the one thread of an actor that runs its methods; None if unknown."""
     if record.state is ActorState.STARTING:
         return MAIN  # nothing runs before the constructor has ended
     if record.state not in _HAVE_PROCESS:
         return None
-    face = record.interface
-    if face.is_async:
-        found = face.methods.get(method)
-        if found is not None and found.is_async:
-            return LOOP
+    if record.interface.is_async:  # one loop runs all, on the actor's own thread
         return MAIN if not record.options.concurrency_groups else None
     return None if record.options.limits(is_async=False) else MAIN

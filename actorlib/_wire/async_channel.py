@@ -137,16 +137,24 @@ class Channel:
         self._gathering = True
         self._write(data)
 
-    def read_until(self, until: Callable[[], bool]) -> None:
-        """Blocks the loop and reads, writing what is left, until a condition holds.
+    def send_now(self, frame: Frame) -> None:
+        """Sends a frame behind the earlier ones, not at the end of the loop's turn.
 
-        For short questions of code that runs on the loop and cannot await: what comes
-        meanwhile is received as ever, but nothing else of the loop runs.
-
-        Raises:
-            EOFError: The other side is gone.
+        For code that blocks the loop, and may do so for long.
         """
-        while not until():
+        gathers, self._gathering = self._gathering, True
+        self.send(frame)
+        self._gathering = gathers
+        self._write_gathered()
+
+    def push(self) -> None:
+        """Blocks the loop until the kernel has taken everything that was sent.
+
+        What comes meanwhile is received as ever, but nothing else of the loop runs.
+        """
+        if self._gathered:
+            self._write_gathered()
+        while self._backlog and self._is_open:
             self.pump(None)
 
     async def drain(self) -> None:

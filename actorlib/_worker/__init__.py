@@ -19,9 +19,10 @@ Loading it is part of every start, so it imports neither ``_owner`` nor
 * ``serial_executor``: one call at a time on the main thread, without an event loop.
 * ``threaded_executor``: several calls at once, on threads that are made when they are
   needed.
-* ``async_executor``: an event loop beside the main thread, for actors with ``async
-  def`` methods.
-* ``plain_methods``: the plain methods of an actor with an event loop.
+* ``async_executor``: actors with ``async def`` methods: one event loop, on the actor's
+  own thread.
+* ``plain_methods``: the plain methods of an actor with an event loop, on the thread
+  that each is given.
 * ``async_client``: the engine of a worker with an event loop: every frame goes by way
   of that loop.
 * ``loop_watchdog``: says what keeps the event loop of an actor from its work, once for

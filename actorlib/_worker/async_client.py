@@ -1,9 +1,9 @@
 """The engine of a worker with an event loop: every frame goes by way of that loop.
 
-Its refs belong to the loop. Other threads post, watch and wait through it; a method
-that blocks the loop reads in its place.
-
-The event loops of workers: which one it is, and how links are read on it.
+Its refs belong to the loop that reads the pipe. Plain code that runs on it blocks it:
+what such code sends leaves at once, and where it waits it reads in the loop's place.
+Its own threads do likewise while it does something else, one at a time: whoever has
+the *turn* stands for the loop.
 """
 
 from __future__ import annotations
@@ -12,8 +12,12 @@ import asyncio
 import contextlib
 import logging
 import os
+import socket
 import threading
 import time
+from collections import (
+    deque,
+)
 from functools import (
     partial,
 )
@@ -28,7 +32,6 @@ from actorlib._core.forking import (
     part_loop,
 )
 from actorlib._wire.messages import (
-    LOOP,
     MAIN,
 )
 from actorlib._worker.client import (
@@ -89,12 +92,14 @@ class LoopReader:
 
     Attributes:
         thread: That of the loop; all but ``soon`` is called from it.
+        is_blocked: Whether plain code runs on the loop, so that no turn of it ends.
         receive: Gets the frames that have come.
         sources: What is read, by descriptor.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.thread = 0
+        self.is_blocked = False
         self.receive: Callable[[list[Frame]], None]
         self.sources: dict[int, Source] = {}
         self._loop = loop
@@ -113,7 +118,7 @@ class LoopReader:
 
     def soon(self, callback: Callable[[], None]) -> bool:
         """Calls back at the end of this turn of the loop; see Host."""
-        if threading.get_ident() != self.thread:
+        if self.is_blocked or threading.get_ident() != self.thread:
             return False
         self._loop.call_soon(callback)
         return True
@@ -123,38 +128,180 @@ class LoopReader:
         self.receive(source.read())
 
 
+class _Bell:
+    """Wakes a thread that reads in the place of the loop."""
+
+    def __init__(self) -> None:
+        self._here, self._there = socket.socketpair()
+        self._here.setblocking(False)  # noqa: FBT003  # the socket API
+        self._there.setblocking(False)  # noqa: FBT003
+
+    def fileno(self) -> int:
+        return self._here.fileno()
+
+    def ring(self) -> None:
+        with contextlib.suppress(OSError):  # it rings already
+            self._there.send(b"!")
+
+    def read(self) -> list[Frame]:
+        with contextlib.suppress(OSError):
+            self._here.recv(4096)
+        return []
+
+    def close(self) -> None:
+        self._here.close()
+        self._there.close()
+
+
 _log = logging.getLogger("actorlib")
 
 
 class AsyncOwnerClient(OwnerClient):
-    """The engine of a worker with an event loop in another thread."""
+    """The engine of a worker with an event loop.
+
+    Args:
+        start: What the worker was told first.
+        loop: The loop that reads the pipe.
+        pipe: The pipe.
+
+    Attributes:
+        reader: Reads the links.
+        channel: The pipe on the loop.
+        is_leaving: Whether the actor ends by its own will.
+        left: Called on the loop when it begins to.
+        cancelled: Says whether a call that runs was cancelled.
+    """
+
+    channel: Channel
+    left: Callable[[], None]
+    cancelled: Callable[[int], bool]
 
     def __init__(
         self, start: Start, loop: asyncio.AbstractEventLoop, pipe: Pipe
     ) -> None:
         self.reader = LoopReader(loop)
         super().__init__(start, loop, pipe, self.reader)
-        self.channel: Channel
-        self.thread = 0
         self.is_leaving = False
-        self.left: Callable[[], None]
-        self.cancelled: Callable[[int], bool]
         self._main = threading.get_ident()
         self._is_settling = False
         self._has_warned = False
+        # Held by whoever stands for the loop: its thread, but for plain code.
+        self._turn = threading.RLock()
+        self._is_wanted = False
+        self._is_reading = False
+        self._bell: _Bell | None = None
+        self._waiters: dict[threading.Event, ObjectRef[Any]] = {}
+        self._put_off: deque[Callable[[], object]] = deque()
+        self._is_woken = False
+        self._is_catching_up = False
+
+    def begin(self) -> None:
+        """Takes this thread for that of the loop."""
+        self.reader.thread = threading.get_ident()
+        self._turn.acquire()
+
+    def finish(self) -> None:
+        """The loop has ended."""
+        self._turn.release()
+        if self._bell is not None:
+            self.reader.sources.clear()
+            self._bell.close()
+            self._bell = None
+
+    # Plain code on the loop.
+
+    def block(self) -> None:
+        """Plain code is called next, on the loop's thread; see ``go_on``."""
+        self.reader.is_blocked = True
+        self._give_turn()
+
+    def go_on(self) -> None:
+        """It has ended: the loop goes on."""
+        self._take_turn()
+        self.reader.is_blocked = False
+
+    def push(self) -> None:
+        """Sends what waits for the end of this turn of the loop, which may be long."""
+        if self.guests.gathered:
+            self.guests.flush()
+        self.peers.flush()
+        self.channel.push()
+
+    def look(self) -> None:
+        """Reads what has come, in the place of the loop."""
+        self._catch_up()
+        if self.channel.is_open:
+            self.channel.pump(0, self.reader.sources, self.reader.read)
+
+    def look_soon(self) -> None:
+        """The same for plain code on the loop; nothing if another thread reads."""
+        if self._has_turn():
+            try:
+                self.look()
+            finally:
+                self._give_turn()
+
+    def _has_turn(self) -> bool:
+        """Takes the turn, if plain code blocks the loop and nobody else has it."""
+        # It is not waited for: whoever has it may want what this thread holds.
+        if threading.get_ident() != self.reader.thread and (
+            self._is_wanted or not self.reader.is_blocked
+        ):
+            return False
+        return self._turn.acquire(blocking=False)
+
+    def _take_turn(self) -> None:
+        """Takes the turn for the loop's own thread, from whoever reads meanwhile."""
+        if not self._turn.acquire(blocking=False):
+            self._is_wanted = True
+            if self._bell is not None:
+                self._bell.ring()
+            self._turn.acquire()
+            self._is_wanted = False
+
+    def _give_turn(self) -> None:
+        self._turn.release()
+        if not self.reader.is_blocked:
+            return
+        while (
+            self._put_off
+            and not self._is_catching_up
+            and self._turn.acquire(blocking=False)
+        ):
+            try:
+                self._catch_up()
+            finally:
+                self._turn.release()
+        for waiter in [*self._waiters]:  # one of them reads from now on
+            waiter.set()
+
+    # The verbs.
 
     def post(self, frame: Frame) -> None:
         """Sends a frame, from the loop's thread or by way of it."""
-        if threading.get_ident() == self.thread:
+        if not self.reader.is_blocked and threading.get_ident() == self.reader.thread:
             self.channel.send(frame)
+        elif self._has_turn():
+            try:
+                self._catch_up()
+                self.channel.send_now(frame)
+            finally:
+                self._give_turn()
         else:
-            self._loop.call_soon_threadsafe(self.channel.send, frame)
+            self.later(partial(self._send, frame))
+
+    def _send(self, frame: Frame) -> None:
+        if self.reader.is_blocked:
+            self.channel.send_now(frame)
+        else:
+            self.channel.send(frame)
 
     def leave(self) -> NoReturn:
         """Ends this actor, from whatever thread or task; see Engine."""
         if not self.is_leaving:
             self.is_leaving = True
-            self.later(self.left)
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self.left)
         super().leave()
 
     def forsake(self) -> None:
@@ -163,17 +310,24 @@ class AsyncOwnerClient(OwnerClient):
         A fork of the loop's own thread comes back to the loop when its code waits.
         """
         super().forsake()
+        if self._bell is not None:
+            self._bell.close()
         part_loop(self._loop)
-        if threading.get_ident() == self.thread:
+        if threading.get_ident() == self.reader.thread:
             forget_callbacks(self._loop)
             self._loop.call_soon(leave_fork, None)
 
+    def leave_if_fork(self, error: BaseException | None) -> None:
+        """Does not come back in a fork of the worker, whose code has raised this."""
+        if self._is_forsaken:
+            leave_fork(error)
+
     def wait_here(self, ref: ObjectRef[Any]) -> None:
-        """Blocks also the loop's thread, which then reads for itself."""
-        if threading.get_ident() == self.thread:
-            self.channel.read_until(ref.done)
+        """Blocks also a coroutine on the loop, which then reads for itself."""
+        if threading.get_ident() == self.reader.thread:
+            self._pump(ref, None)
         else:
-            self.wait(ref, None)
+            self._wait_beside(ref, None)
 
     def release(self, actor: LoanId) -> None:
         """Counts a holder less, behind what its thread has posted; see Engine.
@@ -193,41 +347,69 @@ class AsyncOwnerClient(OwnerClient):
         self.later(self._return_loans)
 
     def later(self, callback: Callable[[], object]) -> None:
-        """Calls back from the loop's thread; see OwnerClient."""
+        """Calls back from the loop's thread, in the order of this; see OwnerClient."""
+        self._put_off.append(callback)
+        if not self._is_woken:
+            self._wake()
+        if self._is_reading and self._bell is not None:
+            self._bell.ring()
+
+    def _wake(self) -> None:
+        self._is_woken = True
         with contextlib.suppress(RuntimeError):  # the loop is closed
-            self._loop.call_soon_threadsafe(callback)
+            self._loop.call_soon_threadsafe(self._catch_up)
+
+    def _catch_up(self) -> None:
+        """Does what others have put off; by whoever stands for the loop."""
+        if self._is_catching_up:  # one of those has posted something
+            return
+        self._is_catching_up, self._is_woken = True, False
+        try:
+            while self._put_off:
+                self._put_off.popleft()()
+        finally:
+            self._is_catching_up = False
+            if self._put_off and not self._is_woken:  # one of them has failed
+                self._wake()
 
     def _return_loans(self) -> None:
         for frame in self.returns():
-            self.channel.send(frame)
+            self._send(frame)
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
-        """Blocks a thread that is not the loop's; see Replier."""
+        """Blocks this thread until a ref is done; see Replier."""
         if self.is_over:
             self.check_parent()
-        if threading.get_ident() == self.thread:
-            self._wait_on_the_loop(ref, timeout)
+        me = threading.get_ident()
+        is_loops = me == self.reader.thread
+        if not self._has_warned and _is_in_task():
+            self._has_warned = True
+            _log.warning(
+                "get() in an async method blocks the event loop: every other call that "
+                "this loop runs stands still meanwhile. Await the ref instead"
+            )
+        wait = self._wait_on_the_loop if is_loops else self._wait_beside
+        if timeout is not None or me != self._main:
+            wait(ref, timeout)
             return
-        done = threading.Event()
-        self.watch(ref, done.set)
-        if timeout is not None or threading.get_ident() != self._main:
-            if not done.wait(timeout):
-                raise GetTimeoutError(TOO_LATE)
-        elif not done.wait(MOMENT):
+        try:
+            wait(ref, MOMENT)
+        except GetTimeoutError:
             with self.waiting(ref, MAIN):
-                done.wait()
+                wait(ref, None)
 
     def was_canceled(self, call: int) -> bool:
         """Whether a call that runs was cancelled; see Process."""
+        if not self.cancelled(call):
+            self.look_soon()
         return self.cancelled(call)
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
         """Calls back once, from the loop's thread; see Replier."""
-        if threading.get_ident() == self.thread:
+        if threading.get_ident() == self.reader.thread:
             ref.add_done_callback(lambda _: then())
         else:
-            called = partial(ref.add_done_callback, lambda _: then())
-            self._loop.call_soon_threadsafe(called)
+            self.later(partial(ref.add_done_callback, lambda _: then()))
 
     def settle(self, frame: Frame) -> None:
         """Fills the ref that a frame answers; see OwnerClient."""
@@ -245,32 +427,84 @@ class AsyncOwnerClient(OwnerClient):
         finally:
             self._is_settling = False
 
+    # Waiting in the place of the loop, or beside it.
+
     def _wait_on_the_loop(self, ref: ObjectRef[Any], timeout: float | None) -> None:
-        """Reads in the place of the loop, which stands still until the ref is done."""
+        self._take_turn()
+        try:
+            self._check_settling()
+            self._pump(ref, timeout)
+        finally:
+            self._give_turn()
+
+    def _check_settling(self) -> None:
         if self._is_settling:
             raise RuntimeError(
                 "get() in code that loads a result would wait for itself: await the "
                 "ref in an async method instead"
             )
-        if not self._has_warned:
-            self._has_warned = True
-            _log.warning(
-                "get() in an async method blocks the event loop: every other async "
-                "call of this actor stands still meanwhile. Await the ref instead"
-            )
-        if timeout is not None:
-            self._pump(ref, timeout)
-            return
-        try:
-            self._pump(ref, MOMENT)
-        except GetTimeoutError:
-            with self.waiting(ref, LOOP):
-                self._pump(ref, None)
 
     def _pump(self, ref: ObjectRef[Any], timeout: float | None) -> None:
+        """Reads in the place of the loop, which stands still until a ref is done."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        while not ref.done():
+        self._take_turn()
+        try:
+            self.guests.flush()
+            self.peers.flush()
+            while not ref.done():
+                self._read_once(_left(deadline), ref)
+        finally:
+            self._give_turn()
+
+    def _wait_beside(self, ref: ObjectRef[Any], timeout: float | None) -> None:
+        """Waits until the loop has read an answer, or reads where plain code blocks it.
+
+        Such code may wait for this very thread.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        told = threading.Event()
+        self._waiters[told] = ref
+        try:
+            self.watch(ref, told.set)
+            while not ref.done():
+                if self._has_turn():
+                    try:
+                        self._check_settling()
+                        self._read_once(_left(deadline), ref)
+                    finally:
+                        self._give_turn()
+                elif not told.wait(_left(deadline)):
+                    raise GetTimeoutError(TOO_LATE)
+                told.clear()
+        finally:
+            del self._waiters[told]
+            if self.reader.is_blocked:
+                for waiter in [*self._waiters]:
+                    waiter.set()
+
+    def _read_once(self, timeout: float | None, ref: ObjectRef[Any]) -> None:
+        if self._bell is None:
+            self._bell = _Bell()
+            self.reader.sources[self._bell.fileno()] = self._bell
+        self._is_reading = True
+        try:
             self.outbox.go_on()
-            left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            if not self.channel.pump(left, self.reader.sources, self.reader.read):
+            self._catch_up()
+            if ref.done() or self._is_wanted:
+                return
+            if not self.channel.pump(timeout, self.reader.sources, self.reader.read):
                 raise GetTimeoutError(TOO_LATE)
+        finally:
+            self._is_reading = False
+            for waiter, other in [*self._waiters.items()]:
+                if other.done():
+                    waiter.set()
+
+
+def _left(deadline: float | None) -> float | None:
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+def _is_in_task() -> bool:
+    running = asyncio._get_running_loop()  # noqa: SLF001  # None, and no error, if there is none
+    return running is not None and asyncio.current_task(running) is not None

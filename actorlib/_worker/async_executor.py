@@ -1,45 +1,35 @@
-"""An event loop beside the main thread, for actors with ``async def`` methods.
+"""Actors with ``async def`` methods: one event loop, on the actor's own thread.
 
-The main thread is the actor's own: it runs the constructor and then the plain methods,
-one at a time and in order, as in any other actor, so what belongs to a thread (a
-database connection, the current device, signal handlers) stays there. The loop has a
-thread of its own, runs the ``async def`` methods concurrently, and owns the socket.
+The constructor, the plain methods and the ``async def`` methods all run on it, in the
+order in which their calls came, so the state of an actor belongs to one thread. A plain
+method blocks the loop while it runs. The loop also reads the pipe.
 
-Runs async generators: each in the task of its call, on the loop.
+Each concurrency group has a loop and threads of its own, whatever the others do. Then
+the pipe is read by a loop on a thread beside all of them, and frames cross to it.
 
-While its reader is behind, the task waits and has given its place among the calls that
-run at once to another; it stands in line for a place again when there is room.
+Async generators run each in the task of its call. While its reader is behind, the task
+waits and has given its place among the calls that run at once to another; it stands in
+line for a place again when there is room.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import threading
-from functools import (
-    partial,
-)
-from typing import (
-    TYPE_CHECKING,
-    Any,
-)
+import time
+from contextvars import copy_context
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from actorlib._core.actor_options import (
-    LOOPED_LIMIT,
-)
-from actorlib._core.current_call import (
-    running,
-)
-from actorlib._core.engine import (
-    ActorExit,
-    set_engine,
-)
-from actorlib._wire.async_channel import (
-    Channel,
-)
-from actorlib._wire.call_headers import (
-    enter_variables,
-)
+from actorlib._core.actor_options import LOOPED_LIMIT
+from actorlib._core.current_call import running
+from actorlib._core.engine import ActorExit, set_engine
+from actorlib._core.loop_thread import Beside, blocked_freely
+from actorlib._core.object_ref import be_known_by_home, wake
+from actorlib._wire.async_channel import Channel
+from actorlib._wire.call_headers import enter_variables
 from actorlib._wire.messages import (
     CALL,
     CALL_WITH,
@@ -55,77 +45,45 @@ from actorlib._wire.messages import (
     STREAM_EXPIRE,
     Frame,
 )
-from actorlib._worker import (
-    invoke,
-)
-from actorlib._worker.async_client import (
-    AsyncOwnerClient,
-)
-from actorlib._worker.concurrency_groups import (
-    Gate,
-    Gates,
-)
-from actorlib._worker.generators import (
-    CUT_OFF,
-    Streams,
-    is_stream,
-    size_of,
-)
-from actorlib._worker.invoke import (
-    begun_with,
-)
-from actorlib._worker.loop_watchdog import (
-    LoopWatch,
-)
-from actorlib._worker.plain_methods import (
-    PlainMethods,
-)
-from actorlib._worker.startup import (
-    construct,
-    shutting_down,
-)
+from actorlib._worker import invoke
+from actorlib._worker.async_client import AsyncOwnerClient, new_loop
+from actorlib._worker.concurrency_groups import Gate, Gates
+from actorlib._worker.generators import CUT_OFF, Streams, is_stream, size_of
+from actorlib._worker.invoke import begun_with
+from actorlib._worker.loop_watchdog import LoopWatch, WatchThread
+from actorlib._worker.method_timing import MethodTiming
+from actorlib._worker.plain_methods import PlainMethods
+from actorlib._worker.startup import GroupThreads, construct, shutting_down
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        AsyncGenerator,
-        Callable,
-        Mapping,
-    )
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 
-    from actorlib._wire.blocking_channel import (
-        Pipe,
-    )
-    from actorlib._worker.generators import (
-        Stream,
-    )
-    from actorlib._worker.startup import (
-        Start,
-    )
+    from actorlib._wire.blocking_channel import Pipe
+    from actorlib._worker.generators import Stream
+    from actorlib._worker.startup import Start
 
+T = TypeVar("T")
 
 _OFTEN = 0x3F
 
 
 class AsyncStreams:
-    """The async generators of an actor with an event loop; on the loop's thread.
+    """The async generators of an actor, each on the loop that its method runs on.
 
     Args:
-        loop: The loop.
         uplink: The engine.
         streams: Where it is said how far each may go.
         leave: Gives a place among the calls that run at once to the next.
-        give_up: Takes a call out of the line for a place; None if it was not in it.
+        give_up: Gives up the place that a call would have got, or is about to.
     """
 
     def __init__(
         self,
-        loop: asyncio.AbstractEventLoop,
         uplink: AsyncOwnerClient,
         streams: Streams,
         leave: Callable[[Gate], None],
-        give_up: Callable[[int], Frame | None],
+        give_up: Callable[[int, Gate], None],
     ) -> None:
-        self._loop = loop
         self._uplink = uplink
         self._streams = streams
         self._leave = leave
@@ -183,28 +141,33 @@ class AsyncStreams:
         if stream.ending is not None or (task is not None and task.cancelling()):
             raise asyncio.CancelledError
 
-    def go_on(self, call: int) -> None:
-        """A stream has room again, and a place."""
-        self._waiting.pop(call).set_result(None)
+    def go_on(self, call: int) -> bool:
+        """A stream has room again, and a place; False if it does not wait any more."""
+        waiting = self._waiting.pop(call, None)
+        if waiting is None:
+            return False
+        _across(waiting, wake)
+        return True
 
     def end(self) -> None:
         """The actor ends: those that wait for their readers, now or later, end."""
         self._streams.are_ending = True
-        for waiting in self._waiting.values():
-            waiting.cancel()
+        for waiting in [*self._waiting.values()]:
+            _across(waiting, asyncio.Future[None].cancel)
 
     def _give(self, stream: Stream, value: object, where: Callable[[], str]) -> None:
         if stream.ahead.is_read:
             item = invoke.item(self._uplink, stream.call, stream.made, value, where)
             self._streams.put(stream, size_of(item[4]))
-            self._uplink.channel.send(invoke.kept(item))
+            self._uplink.post(invoke.kept(item))
         stream.made += 1
 
     async def _wait(self, stream: Stream, gate: Gate) -> None:
         if self._streams.are_ending:
             raise asyncio.CancelledError
         call = stream.call
-        waiting = self._waiting[call] = self._loop.create_future()
+        waiting = asyncio.get_running_loop().create_future()
+        self._waiting[call] = waiting
         self._leave(gate)
         self._streams.set_aside(stream)
         try:
@@ -212,9 +175,19 @@ class AsyncStreams:
         except asyncio.CancelledError:
             if self._waiting.pop(call, None) is not None:
                 stream.is_aside = False
-                self._give_up(call)
-                gate.running += 1  # its end gives a place back
+                self._give_up(call, gate)
             raise
+
+
+def _across(
+    future: asyncio.Future[None], do: Callable[[asyncio.Future[None]], object]
+) -> None:
+    """Does something with a future where its loop runs."""
+    loop = future.get_loop()
+    if asyncio._get_running_loop() is loop:  # noqa: SLF001  # None, and no error, if there is none
+        do(future)
+    else:
+        loop.call_soon_threadsafe(do, future)
 
 
 _PAUSE_ABOVE = 4 * 1024 * 1024
@@ -226,52 +199,123 @@ def serve(start: Start, pipe: Pipe, loop: asyncio.AbstractEventLoop) -> None:
     Args:
         start: What the worker was told first.
         pipe: The worker's end of the pipe, with what was read of it.
-        loop: A new loop, which runs in a thread of its own meanwhile.
+        loop: A new loop, which runs on this thread meanwhile.
 
     Raises:
         BaseException: What ends the process, as for a serial actor.
         EOFError: The owner is gone.
     """
-    uplink = AsyncOwnerClient(start, loop, pipe)
+    home = new_loop() if any(start.config.limits) else loop
+    uplink = AsyncOwnerClient(start, home, pipe)
     set_engine(uplink)
-    looped = _Looped(start, loop, uplink, pipe)
-    uplink.left = partial(looped.leave, start.config.grace)
-    uplink.cancelled = looped.was_cancelled
-    thread = start.crew.start(f"{start.config.class_name}-loop", looped.run)
+    executor = AsyncExecutor(start, loop, home, uplink, pipe)
+    with blocked_freely():
+        executor.begin()
+        try:
+            instance = _born(start, executor, uplink)
+            with shutting_down(instance, executor.run_to_end):
+                executor.run()
+        finally:
+            executor.finish()
+
+
+def _born(start: Start, executor: AsyncExecutor, uplink: AsyncOwnerClient) -> object:
     try:
         with uplink.borrowing(start.loans):
-            looped.instance = construct(start, uplink.defined)
+            make = partial(construct, start, uplink.defined)
+            instance = executor.instance = executor.call(make)
         if uplink.is_over:
             uplink.over(0)
     except ActorExit:
-        looped.finish(thread)
         raise
     except BaseException as error:
         uplink.post(invoke.unmade(uplink, error, f"{start.label}()"))
-        looped.finish(thread)
         raise SystemExit(1) from error
-    uplink.post((READY, uplink.born(looped.instance)))
-    try:
-        with shutting_down(looped.instance, loop):
-            looped.plain.run(looped.instance)
-    finally:
-        looped.finish(thread)
+    uplink.post((READY, uplink.born(instance)))
+    return instance
 
 
-class _Looped:
+class SharedGate(Gate):
+    """The same for several threads: any takes places, one lets calls in and out."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(limit)
+        self._lock = threading.Lock()
+
+    def enter(self, frame: Frame) -> bool:
+        """Takes the frame of a call; see Gate."""
+        with self._lock:
+            return super().enter(frame)
+
+    def take(self) -> bool:
+        """Takes a place for what is no call of its own; see Gate."""
+        with self._lock:
+            return super().take()
+
+    def add(self) -> None:
+        """A call has a place, whatever the limit."""
+        with self._lock:
+            super().add()
+
+    def leave(self) -> Frame | None:
+        """A call is over; see Gate."""
+        with self._lock:
+            return super().leave()
+
+
+class MethodLoop:
+    """A loop that methods run on.
+
+    Args:
+        loop: The loop.
+
+    Attributes:
+        loop: The same.
+        tasks: The calls of ``async def`` methods that run on it, by number.
+        thread: Its thread, if it has one to itself.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.tasks: dict[int, tuple[asyncio.Task[None], Frame, Gate]] = {}
+        self.thread: threading.Thread | None = None
+
+
+class AsyncExecutor:
+    """Runs the methods of an actor with an event loop.
+
+    Args:
+        start: What the worker was told first.
+        loop: The loop of this thread.
+        home: The loop that reads the pipe: the same, or that of a thread beside it.
+        uplink: The engine.
+        pipe: The worker's end of the pipe.
+
+    Attributes:
+        instance: The actor's object.
+    """
+
     instance: object
 
     def __init__(
         self,
         start: Start,
         loop: asyncio.AbstractEventLoop,
+        home: asyncio.AbstractEventLoop,
         uplink: AsyncOwnerClient,
         pipe: Pipe,
     ) -> None:
+        self._start = start
         self._loop = loop
+        self._home = home
+        self._is_single = home is loop
+        self._main = MethodLoop(loop)
+        self._tasks = self._main.tasks
         self._uplink = uplink
         self._channel = uplink.channel = Channel(
-            loop,
+            home,
             pipe.sock,
             self._receive,
             self._lost,
@@ -280,65 +324,174 @@ class _Looped:
             pause_above=_PAUSE_ABOVE,
         )
         uplink.reader.receive = self._receive_straight
+        uplink.left = self._begin_to_leave
+        uplink.cancelled = self._was_cancelled
+        # What plain code sets is there in all that runs later.
+        self._context = copy_context()
         self._streams = Streams(self._wake, start.config.max_unread)
         self._gates = Gates(
-            start.config.limits or {"": LOOPED_LIMIT}, start.config.groups
-        )
-        self.plain = PlainMethods(
-            start,
-            loop,
-            uplink,
-            self._answered,
-            self._streams,
-            self._set_aside,
-            lambda: not self._gates.are_empty,
-            self._gates.by_group(),
-        )
-        self.tasks: dict[int, tuple[asyncio.Task[None], Frame, Gate]] = {}
-        self._watch = self.plain.watch = LoopWatch(
-            uplink.where, loop, self, _Looped._run_async.__code__, uplink.post
+            start.config.limits or {"": LOOPED_LIMIT},
+            start.config.groups,
+            kind=Gate if self._is_single else SharedGate,
         )
         # The default is for coroutines; plain methods are one at a time anyhow.
         self._counts_plain = bool(start.config.limits)
-        self._items = AsyncStreams(
-            loop, uplink, self._streams, self._left, self._gates.drop
-        )
-        self._gated: dict[int, Gate] = {}
-        self._cancelled: set[int] = set()
-        self._emptied: asyncio.Future[None] | None = None
         self._known: dict[str, tuple[bool, Gate | None]] = {}
-        self._stopping: asyncio.Task[None] | None = None
+        self._items = AsyncStreams(uplink, self._streams, self._leave, self._give_place)
+        self._early: set[int] = set()
+        self._cancelled: set[int] = set()
+        self._queued = 0
+        self._pace = MethodTiming()
+        self._plain = PlainMethods(
+            uplink,
+            self._streams,
+            lambda: self._queued > 1 or not self._gates.are_empty,
+            self._plain_over,
+            self._plain_aside,
+            is_on_the_loop=self._is_single,
+        )
+        self._watch = WatchThread(start.crew, f"{start.config.class_name}-watch")
+        self._watch_over(self._main)
+        # Where calls of groups run.
+        self._threads: dict[Gate, GroupThreads] = {}
+        self._loops: dict[Gate, MethodLoop] = {}
+        self._elsewhere: dict[int, MethodLoop] = {}
+        self._apart: dict[int, tuple[GroupThreads, Gate]] = {}
+        self._reads: threading.Thread | None = None
+        self._beside: Beside | None = None
+        self._changes: list[asyncio.Future[None]] = []
+        self._work: set[asyncio.Task[None]] = set()
+        self._ending: tuple[BaseException | None] | None = None
 
-    # On the loop's thread.
+    # On the actor's own thread.
+
+    def begin(self) -> None:
+        """The pipe is read from now on, while a loop runs."""
+        asyncio.set_event_loop(self._loop)
+        if self._is_single:
+            self._uplink.begin()
+            return
+        be_known_by_home()
+        began = threading.Event()
+        name = f"{self._start.config.class_name}-pipe"
+        self._reads = self._start.crew.start(name, self._read_for_ever, began)
+        began.wait()
+
+    def call(self, work: Callable[[], T]) -> T:
+        """Calls plain code on the loop, which runs meanwhile; gives what that gives.
+
+        Raises:
+            BaseException: What it raised.
+        """
+        gave: list[T] = []
+        raised: list[BaseException] = []
+
+        def run() -> None:
+            if self._is_single:
+                self._uplink.block()
+            try:
+                value = self._called(work)
+            except BaseException as error:  # noqa: BLE001  # it is raised below
+                raised.append(error)
+            else:
+                gave.append(value)
+            finally:
+                if self._is_single:
+                    self._uplink.go_on()
+                self._loop.stop()
+
+        self._loop.call_soon(run, context=self._context)
+        while not (gave or raised):
+            self._loop.run_forever()
+        if raised:
+            raise raised.pop()
+        return gave.pop()
+
+    def _called(self, work: Callable[[], T]) -> T:
+        raised: BaseException | None = None
+        try:
+            return work()
+        except BaseException as error:
+            raised = error
+            raise
+        finally:
+            self._uplink.leave_if_fork(raised)
+            del raised  # its traceback holds this frame
+
+    def run_to_end(self, work: Callable[[], object]) -> None:
+        """The same, and awaits what it gives if that can be awaited."""
+        value = self.call(work)
+        if inspect.iscoroutine(value):
+            self._loop.run_until_complete(value)
 
     def run(self) -> None:
-        """Runs the loop until ``finish``."""
-        self._uplink.thread = threading.get_ident()
-        self._uplink.reader.thread = self._watch.thread = self._uplink.thread
-        asyncio.set_event_loop(self._loop)
-        while True:
+        """Runs the calls until the end.
+
+        Raises:
+            BaseException: What ended the actor.
+        """
+        self._plain.begin(self.instance)
+        while self._ending is None:
             try:
                 self._loop.run_forever()
-                break
-            except ActorExit:  # out of a task of the user's own: ``leave`` goes on
+            except ActorExit:  # out of a task of the user's own: it leaves by and by
                 continue
-            except BaseException as error:  # noqa: BLE001  # likewise; it ends the actor, from the main thread
-                self._channel.close()
-                self.plain.end(error)
-        self._loop.run_until_complete(self._wind_up())
+            except BaseException as error:  # noqa: BLE001  # likewise; it is raised below
+                self._break(error)
+        [ending] = self._ending
+        if ending is not None:
+            raise ending
+
+    def finish(self) -> None:
+        """Cancels what still runs, sends what is left, and ends the other loops."""
+        self._end(None)
+        self._watch.end()
+        for threads in self._threads.values():
+            threads.end()
+        if self._is_single:
+            self._loop.run_until_complete(self._wind_up())
+            self._channel.close()
+            self._uplink.finish()
+            return
+        if self._reads is None:
+            return
+        work = asyncio.run_coroutine_threadsafe(self._wind_up(), self._home)
+        self._loop.run_until_complete(asyncio.wrap_future(work, loop=self._loop))
+        self._home.call_soon_threadsafe(self._home.stop)
+        self._reads.join()
+
+    # On the thread that reads the pipe, which may be the same.
+
+    def _read_for_ever(self, began: threading.Event) -> None:
+        asyncio.set_event_loop(self._home)
+        self._beside = Beside(self._home)
+        self._uplink.begin()
+        began.set()
+        try:
+            self._home.run_forever()
+        except BaseException as error:  # noqa: BLE001  # a value could not be loaded; it ends the actor
+            self._break(error)
+            self._home.run_forever()
         self._channel.close()
+        self._uplink.finish()
+        self._home.close()
 
     async def _wind_up(self) -> None:
         """Lets the ``finally`` blocks of what still runs run, and answers leave."""
         self._gates.clear()
-        for call in list(self.tasks):
+        for call in self._running():
             self._cancel(call)
-        await asyncio.gather(*self._running(), return_exceptions=True)
+        # A loop of a group may be blocked for ever.
+        limit = None if self._is_single else self._start.config.grace
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._until(lambda: not self._running()), limit)
         await self._channel.drain()
+        for methods in self._loops.values():
+            methods.loop.call_soon_threadsafe(methods.loop.stop)
 
     def _receive(self, frames: list[Frame]) -> None:
         if self._watch.is_asleep:
-            self.plain.look()
+            self._watch.wake()
         for frame in frames:
             kind = frame[0]
             if kind == CALL:
@@ -353,7 +506,7 @@ class _Looped:
                     self._cancel(frame[1])
             elif kind == STOP and not self._uplink.is_leaving:
                 self._receive(self._uplink.guests.part())
-                self._stopping = self._loop.create_task(self._stop())
+                self._do(self._stop())
             elif kind != STOP:
                 self._receive_of_streams(frame)
 
@@ -376,24 +529,87 @@ class _Looped:
         else:
             self._receive(self._uplink.heed(frame))
 
-    def leave(self, grace: float) -> None:
+    def _do(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._home.create_task(work)
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+
+    def _begin_to_leave(self) -> None:
+        self._do(self._leave_actor(self._start.config.grace))
+
+    async def _leave_actor(self, grace: float) -> None:
         """The actor ends by its own will: what runs has a grace, what waits has none.
 
         Args:
             grace: Seconds.
         """
-        self._stopping = self._loop.create_task(self._leave(grace))
-
-    async def _leave(self, grace: float) -> None:
         for waiting in self._gates.clear():
             self._give_up(waiting)
             self._channel.send((LEAVE, waiting[1]))
-        for call in self.plain.clear():
-            self._channel.send((LEAVE, call))
-        alone = self._loop.create_task(self.plain.alone())
-        await asyncio.wait([*self._running(), alone], timeout=grace)
-        alone.cancel()
-        self.plain.end(ActorExit())  # what runs on is cancelled by finish()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._until(self._is_idle), grace)
+        self._end(ActorExit())  # what runs on is cancelled by finish()
+
+    async def _stop(self) -> None:
+        await self._until(lambda: self._gates.are_empty)
+        self._items.end()
+        await self._until(self._is_idle)
+        if self._is_single:
+            self._plain.close()
+        else:
+            closing = self._on_its_own_thread(self._plain.close)
+            await asyncio.wrap_future(
+                asyncio.run_coroutine_threadsafe(closing, self._loop), loop=self._home
+            )
+        went = self._home.create_future()
+        self._uplink.outbox.all_went(lambda: self._uplink.later(partial(wake, went)))
+        await went
+        self._end(None)
+
+    async def _on_its_own_thread(self, work: Callable[[], None]) -> None:
+        work()
+
+    async def _until(self, holds: Callable[[], bool]) -> None:
+        while not holds():
+            change: asyncio.Future[None] = self._home.create_future()
+            self._changes.append(change)
+            await change
+
+    def _tell_changed(self) -> None:
+        changes, self._changes = self._changes, []
+        for change in changes:
+            wake(change)
+
+    def _is_idle(self) -> bool:
+        return not (self._queued or self._running())
+
+    def _running(self) -> list[int]:
+        """The calls of ``async def`` methods that run."""
+        return [*self._tasks] if self._is_single else [*self._elsewhere]
+
+    def _end(self, error: BaseException | None) -> None:
+        """Ends the actor, with an error or without; from any thread."""
+        if self._ending is None:
+            self._ending = (error,)
+            self._loop.call_soon_threadsafe(self._loop.stop)
+
+    def _break(self, error: BaseException) -> None:
+        """The same; the owner sees the pipe end now, also while a thread is busy."""
+        if threading.get_ident() == self._uplink.reader.thread:
+            self._channel.close()
+        else:
+            self._uplink.later(self._channel.close)
+        self._end(error)
+
+    def _lost(self, _: Exception | None) -> None:
+        self._uplink.fail_all(EOFError("the owner is gone"))
+        # Nobody wants what waits or runs any more.
+        self._gates.clear()
+        for call in self._running():
+            self._cancel(call)
+        self._end(EOFError("the owner is gone"))
+
+    # Calls, on that thread.
 
     def _accept(self, frame: Frame, told: Mapping[str, Any] | None = None) -> None:
         if self._uplink.is_leaving:
@@ -402,14 +618,19 @@ class _Looped:
         is_async, gate = self._known.get(frame[2]) or self._look_at(frame[2])
         if told is not None and "group" in told:
             gate = self._gates.of(frame[2], told["group"])
-        if told is not None and is_stream(frame):
-            if gate is None or gate.enter(frame):
-                self._begin(frame, gate, is_async)
-        elif is_async and gate is not None and gate.running < gate.limit:
+        if (
+            is_async
+            and gate is not None
+            and gate.running < gate.limit
+            and self._is_single
+            and (told is None or not is_stream(frame))
+        ):
             # The usual case, without a call of anything.
             gate.running += 1
-            task = self._loop.create_task(self._run_async(frame, gate))
-            self.tasks[frame[1]] = task, frame, gate
+            task = self._loop.create_task(
+                self._run_async(frame, gate, self._main), context=self._context.copy()
+            )
+            self._tasks[frame[1]] = task, frame, gate
         elif gate is None or gate.enter(frame):
             self._begin(frame, gate, is_async)
 
@@ -424,39 +645,153 @@ class _Looped:
 
     def _begin(self, frame: Frame, gate: Gate | None, is_async: bool) -> None:  # noqa: FBT001  # the hot path
         if is_async and frame[0] == STREAM_ACK:
-            self._items.go_on(frame[1])
-            return
-        if is_async and gate is not None:
-            task = self._loop.create_task(self._run_async(frame, gate))
-            self.tasks[frame[1]] = task, frame, gate
-            return
-        if gate is not None:
-            self._gated[frame[1]] = gate
-        self.plain.put(frame, gate)
+            if not self._items.go_on(frame[1]):
+                self._early.add(frame[1])
+        elif is_async and gate is not None:
+            if self._is_single:
+                self._begin_async(frame, gate, self._main)
+                return
+            methods = self._elsewhere[frame[1]] = self._loop_of(gate)
+            methods.loop.call_soon_threadsafe(self._begin_async, frame, gate, methods)
+        elif gate is not None and gate is not self._gates.default:
+            self._queued += 1
+            threads = self._threads_of(gate)
+            self._apart[frame[1]] = threads, gate
+            threads.give(frame)
+        else:
+            self._queued += 1
+            soon = (
+                self._loop.call_soon
+                if self._is_single
+                else self._loop.call_soon_threadsafe
+            )
+            soon(self._run_plain, frame, gate, context=self._context)
+
+    def _loop_of(self, gate: Gate) -> MethodLoop:
+        """The loop of a group, made when it is needed."""
+        if gate is self._gates.default:
+            return self._main
+        methods = self._loops.get(gate)
+        if methods is None:
+            methods = self._loops[gate] = MethodLoop(new_loop())
+            name = f"{self._start.config.class_name}-{self._gates.name_of(gate)}-loop"
+            self._start.crew.start(name, self._run_loop, methods)
+        return methods
+
+    def _threads_of(self, gate: Gate) -> GroupThreads:
+        """The threads of a group, for its plain methods."""
+        threads = self._threads.get(gate)
+        if threads is None:
+            name = f"{self._start.config.class_name}-{self._gates.name_of(gate)}"
+            threads = GroupThreads(self._start.crew, name, self._run_apart)
+            self._threads[gate] = threads
+        return threads
 
     def _wake(self, frame: Frame) -> None:
         """A stream has room again: it stands in line for a place."""
-        self._accept(frame, frame[4])
-
-    def _set_aside(self, call: int) -> None:
-        """A plain stream waits for its reader, and gives its place to others."""
-        gate = self._gated.pop(call, None)
-        if gate is not None:
-            self._left(gate)
+        if threading.get_ident() == self._uplink.reader.thread:
+            self._accept(frame, frame[4])
+        else:
+            self._uplink.later(partial(self._accept, frame, frame[4]))
 
     def _left(self, gate: Gate) -> None:
         """A call is over: the one that waits for its place begins."""
         frame = gate.leave()
         if frame is not None:
             self._begin(frame, gate, self._known[frame[2]][0])
-            self._tell_emptied()
 
-    def _tell_emptied(self) -> None:
-        if self._emptied is not None and self._gates.are_empty:
-            self._emptied.set_result(None)
-            self._emptied = None
+    def _ended(self, call: int, gate: Gate, answer: Frame | None) -> None:
+        """A call of an ``async def`` is over; no answer if it has ended the actor."""
+        if answer is None:
+            self._channel.send((LEAVE, call))
+        else:
+            self._send(answer)
+        self._elsewhere.pop(call, None)
+        self._left(gate)
+        if self._changes:
+            self._tell_changed()
 
-    async def _run_async(self, frame: Frame, gate: Gate) -> None:
+    def _plain_ended(self, call: int, gate: Gate | None, answer: Frame | None) -> None:
+        """The same of a plain method."""
+        self._rested(call)
+        if answer is None:
+            self._channel.send((LEAVE, call))
+        else:
+            self._send(answer)
+        if gate is not None:
+            self._left(gate)
+        if self._changes:
+            self._tell_changed()
+
+    def _set_aside(self, call: int, gate: Gate | None) -> None:
+        """A plain stream waits for its reader, and gives its place to others."""
+        self._rested(call)
+        if gate is not None:
+            self._left(gate)
+        # Here and not where it ran: what wakes it comes through this thread.
+        self._streams.set_aside(self._streams.of(call))
+        if self._changes:
+            self._tell_changed()
+
+    def _rested(self, call: int) -> None:
+        self._queued -= 1
+        if not self._queued:
+            self._plain.cancelled.clear()
+        apart = self._apart.pop(call, None)
+        if apart is not None:
+            apart[0].rested()
+
+    def _cancel(self, call: int) -> None:
+        methods = self._main if self._is_single else self._elsewhere.get(call)
+        if methods is not None and (call in methods.tasks or not self._is_single):
+            self._cancelled.add(call)
+            if self._is_single:
+                self._cancel_async(call, methods)
+            else:
+                methods.loop.call_soon_threadsafe(self._cancel_async, call, methods)
+        elif self._streams.cancel(call):
+            pass  # a plain one that has begun: closed when its turn comes
+        elif (waiting := self._gates.drop(call)) is not None:
+            self._give_up(waiting)
+            self._send(invoke.cancelled(call))
+            if self._changes:
+                self._tell_changed()
+        elif self._queued:
+            self._plain.cancelled.add(call)
+
+    def _was_cancelled(self, call: int) -> bool:
+        """Whether a call that runs is not wanted any more; from any thread."""
+        return call in self._cancelled or call in self._plain.cancelled
+
+    def _give_up(self, frame: Frame) -> None:
+        """Gives back the handles in a call that will not run."""
+        self._uplink.guests.over(frame[1])
+        with self._uplink.borrowing(frame[3]):
+            pass
+
+    def _give_up_place(self, call: int, gate: Gate) -> None:
+        """A stream was cancelled while it waited: its end gives a place back."""
+        if call in self._early:
+            self._early.discard(call)
+        else:
+            self._gates.drop(call)
+            gate.add()
+
+    def _send(self, answer: Frame) -> None:
+        if answer[1] < LINKED:
+            self._channel.send(answer)
+        else:
+            self._uplink.guests.answer(answer)
+
+    # Calls of ``async def`` methods, where they run.
+
+    def _begin_async(self, frame: Frame, gate: Gate, methods: MethodLoop) -> None:
+        task = methods.loop.create_task(
+            self._run_async(frame, gate, methods), context=self._context.copy()
+        )
+        methods.tasks[frame[1]] = task, frame, gate
+
+    async def _run_async(self, frame: Frame, gate: Gate, methods: MethodLoop) -> None:
         _, call, name, loans, *told, payload = frame
         answer: Frame | None
         running.set((call, name, told[0] if told else None))
@@ -492,20 +827,18 @@ class _Looped:
                 )
         except ActorExit:
             answer = None
-        except SystemExit as error:  # it ends the actor, from the main thread
-            # The owner sees the pipe end now, also while the main thread is busy.
-            self._channel.close()
-            self.plain.end(error)
+        except SystemExit as error:
+            del methods.tasks[call]
+            self._elsewhere.pop(call, None)
+            self._break(error)
             return
-        del self.tasks[call]
-        if answer is None:
-            self._channel.send((LEAVE, call))
+        del methods.tasks[call]
+        if answer is not None:
+            answer = invoke.kept(answer)
+        if self._is_single:
+            self._ended(call, gate, answer)
         else:
-            self._send(invoke.kept(answer))
-        if gate.waiting:
-            self._left(gate)
-        else:
-            gate.running -= 1
+            self._uplink.later(partial(self._ended, call, gate, answer))
 
     def _unwanted(self, call: int, error: BaseException | None = None) -> Frame:
         """The answer of a call that was cancelled and went on to its end."""
@@ -518,85 +851,132 @@ class _Looped:
     def _begun(self, frame: Frame, gate: Gate, method: Any, given: Any) -> Any:
         where = partial(self._where, frame[2])
         stream = partial(self._items.run, frame, gate, where=where)
-        places = gate.take, partial(self._left, gate)
+        places = gate.take, partial(self._leave, gate)
         return begun_with(frame[4], method, given, places, stream)
 
-    def _cancel(self, call: int) -> None:
-        running = self.tasks.get(call)
-        if running is not None:
-            task, frame, gate = running
-            self._cancelled.add(call)
-            task.cancel()
-            task.add_done_callback(lambda _: self._never_began(frame, gate))
-        elif self._streams.cancel(call):
-            pass  # a plain one that has begun: closed when its turn comes
-        elif (waiting := self._gates.drop(call)) is not None:
-            self._give_up(waiting)
-            self._send(invoke.cancelled(call))
-            self._tell_emptied()
-        else:
-            self.plain.cancel(call)
+    def _cancel_async(self, call: int, methods: MethodLoop) -> None:
+        running = methods.tasks.get(call)
+        if running is None:  # it has ended meanwhile
+            self._cancelled.discard(call)
+            return
+        task, frame, gate = running
+        task.cancel()
+        task.add_done_callback(lambda _: self._never_began(frame, gate, methods))
 
-    def was_cancelled(self, call: int) -> bool:
-        """Whether a call that runs is not wanted any more; from any thread."""
-        return call in self._cancelled or self.plain.was_cancelled(call)
-
-    def _never_began(self, frame: Frame, gate: Gate) -> None:
+    def _never_began(self, frame: Frame, gate: Gate, methods: MethodLoop) -> None:
         """Answers for a task that was cancelled before its first step."""
-        self._cancelled.discard(frame[1])
-        if self.tasks.pop(frame[1], None) is not None:
+        call = frame[1]
+        self._cancelled.discard(call)
+        if methods.tasks.pop(call, None) is not None:
             self._give_up(frame)
-            call = frame[1]
-            self._send(
-                (LEAVE, call) if self._uplink.is_leaving else invoke.cancelled(call)
-            )
+            is_leaving = self._uplink.is_leaving
+            answer = None if is_leaving else invoke.cancelled(call)
+            if self._is_single:
+                self._ended(call, gate, answer)
+            else:
+                self._uplink.later(partial(self._ended, call, gate, answer))
+
+    def _leave(self, gate: Gate) -> None:
+        if self._is_single:
             self._left(gate)
-
-    def _give_up(self, frame: Frame) -> None:
-        """Gives back the handles in a call that will not run."""
-        self._uplink.guests.over(frame[1])
-        with self._uplink.borrowing(frame[3]):
-            pass
-
-    async def _stop(self) -> None:
-        if not self._gates.are_empty:
-            self._emptied = self._loop.create_future()
-            await self._emptied
-        self._items.end()
-        await asyncio.gather(*self._running(), return_exceptions=True)
-        await self.plain.alone()
-        self.plain.end(None)
-
-    def _running(self) -> list[asyncio.Task[None]]:
-        return [task for task, *_ in self.tasks.values()]
-
-    def _lost(self, _: Exception | None) -> None:
-        self._uplink.fail_all(EOFError("the owner is gone"))
-        # Nobody wants what waits or runs any more.
-        self._gates.clear()
-        self.plain.clear()
-        for call in list(self.tasks):
-            self._cancel(call)
-        self.plain.end(EOFError("the owner is gone"))
-
-    def _send(self, answer: Frame) -> None:
-        if answer[1] < LINKED:
-            self._channel.send(answer)
         else:
-            self._uplink.guests.answer(answer)
+            self._uplink.later(partial(self._left, gate))
 
-    def _answered(self, answer: Frame) -> None:
-        self._send(answer)
-        if self._gated:
-            self._left(self._gated.pop(answer[1]))
+    def _give_place(self, call: int, gate: Gate) -> None:
+        if self._is_single:
+            self._give_up_place(call, gate)
+        else:
+            self._uplink.later(partial(self._give_up_place, call, gate))
+
+    # Calls of plain methods, where they run.
+
+    def _run_plain(self, frame: Frame, gate: Gate | None) -> None:
+        """Runs one on the loop of the actor's own thread."""
+        if self._ending is not None:
+            return
+        if self._uplink.is_leaving:
+            self._plain_over(frame[1], gate, None)
+            return
+        name = frame[2]
+        if self._is_single and not self._pace.is_quick(name):
+            self._uplink.push()  # what comes next may take long
+        started = time.perf_counter()
+        try:
+            self._plain.run(frame, gate)
+        except BaseException as error:  # noqa: BLE001  # it ends the actor
+            self._end(error)
+            return
+        if not self._pace.ran(name, time.perf_counter() - started) and self._is_single:
+            self._uplink.look()  # calls that wait may have been cancelled meanwhile
+
+    def _run_apart(self, frame: Frame) -> None:
+        """Runs one on a thread of its group."""
+        _, gate = self._apart[frame[1]]
+        try:
+            self._plain.run(frame, gate)
+        except BaseException as error:  # noqa: BLE001  # it ends the actor, from its own thread
+            self._break(error)
+
+    def _plain_over(self, call: int, gate: Gate | None, answer: Frame | None) -> None:
+        if answer is not None:
+            answer = invoke.kept(answer)
+        if self._is_single:
+            self._plain_ended(call, gate, answer)
+        else:
+            self._uplink.later(partial(self._plain_ended, call, gate, answer))
+
+    def _plain_aside(self, call: int, gate: Gate | None) -> None:
+        if self._is_single:
+            self._set_aside(call, gate)
+        else:
+            self._uplink.later(partial(self._set_aside, call, gate))
+
+    # The loops of groups.
+
+    def _run_loop(self, methods: MethodLoop) -> None:
+        loop = methods.loop
+        asyncio.set_event_loop(loop)
+        self._watch_over(methods)
+        with blocked_freely():
+            while True:
+                try:
+                    loop.run_forever()
+                    break
+                except ActorExit:  # see ``run``
+                    continue
+                except BaseException as error:  # noqa: BLE001  # it ends the actor, from its own thread
+                    self._break(error)
+        close(loop)
+
+    def _watch_over(self, methods: MethodLoop) -> None:
+        runs = self._run_async.__code__, self._run_plain.__code__
+        bases = (
+            self.run.__code__,
+            self.call.__code__,
+            self.run_to_end.__code__,
+            self._run_loop.__code__,
+        )
+        uplink, loop = self._uplink, methods.loop
+        self._watch.add(
+            LoopWatch(uplink.where, loop, methods, runs, bases, uplink.post)
+        )
 
     def _where(self, method: str) -> str:
         return self._uplink.where(method)
 
-    # On the main thread.
 
-    def finish(self, thread: threading.Thread) -> None:
-        """Cancels what still runs, sends what is left and ends the loop."""
-        self.plain.finish()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        thread.join()
+def close(loop: asyncio.AbstractEventLoop) -> None:
+    """Ends what the user's code has left on a loop, as ``asyncio.run`` does."""
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    loop.run_until_complete(_rest(loop, tasks))
+    loop.close()
+
+
+async def _rest(
+    loop: asyncio.AbstractEventLoop, tasks: set[asyncio.Task[object]]
+) -> None:
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await loop.shutdown_asyncgens()
+    await loop.shutdown_default_executor()

@@ -53,6 +53,10 @@ class Gate:
             return True
         return False
 
+    def add(self) -> None:
+        """A call has a place, whatever the limit."""
+        self.running += 1
+
     def leave(self) -> Frame | None:
         """A call is over; gives the one that runs in its place, if one waits."""
         if self.waiting:
@@ -72,11 +76,22 @@ class Gates:
         limits: How many calls run at once, by group; ``""`` is the group of the methods
             that name none.
         groups: The groups of the methods that name one, by the names of the methods.
+        kind: What each of them is.
+
+    Attributes:
+        default: The gate of the methods that name no group, if it has one.
     """
 
-    def __init__(self, limits: Mapping[str, int], groups: Mapping[str, str]) -> None:
-        self._gates = {group: Gate(limit) for group, limit in limits.items()}
+    def __init__(
+        self,
+        limits: Mapping[str, int],
+        groups: Mapping[str, str],
+        *,
+        kind: type[Gate] = Gate,
+    ) -> None:
+        self._gates = {group: kind(limit) for group, limit in limits.items()}
         self._groups = groups
+        self.default = self._gates.get("")
 
     def of(self, method: str, group: str | None = None) -> Gate:
         """The gate of a call.
@@ -86,6 +101,10 @@ class Gates:
             group: The group that the caller has named, if any.
         """
         return self._gates[group or self._groups.get(method, "")]
+
+    def name_of(self, gate: Gate) -> str:
+        """The group that a gate is of."""
+        return next(group for group, other in self._gates.items() if other is gate)
 
     def by_group(self) -> dict[str, Gate]:
         """All of them, by group."""

@@ -1,9 +1,9 @@
 """Runs plain generators: until they end, or until their readers are behind.
 
-It is the same for an actor with one thread, with several, and for the main thread
-beside a loop; what differs is who reads the pipe, and who waits. A generator whose
-items are read runs on without giving way. One whose reader is gone gives way to every
-call that waits: it is run for what it does besides, and may have no end.
+It is the same for an actor with one thread, with several, and on an event loop; what
+differs is who reads the pipe, and who waits. A generator whose items are read runs on
+without giving way. One whose reader is gone gives way to every call that waits: it is
+run for what it does besides, and may have no end.
 """
 
 from __future__ import annotations

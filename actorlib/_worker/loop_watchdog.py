@@ -1,19 +1,22 @@
 """Says what keeps the event loop of an actor from its work, once for each method.
 
-A method that blocks the loop stops every other ``async def`` of the actor, and nothing
-tells its author. One that awaits its own actor through ``max_concurrency=1`` waits for
-ever. Both are found by looking, so no call pays for it: the main thread, while it has
-nothing else to do, has the loop answer twice a second, and looks at its stack if it
-does not. When nothing was called for a while it sleeps until something comes.
+A method that blocks the loop, plain or ``async def``, stops all others that run there,
+and nothing tells its author. One that awaits its own actor through
+``max_concurrency=1`` waits for ever. Both are found by looking, so no call pays for it:
+a thread has each loop answer twice a second, and looks at its stack if it does not.
+When nothing was called for a while it sleeps until something comes.
 """
 
 from __future__ import annotations
 
+import contextlib
 import linecache
 import logging
 import os
 import sys
+import threading
 import time
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from actorlib._core.object_ref import ObjectRef
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 
     from actorlib._wire.messages import Frame
     from actorlib._worker.concurrency_groups import Gate
+    from actorlib._worker.startup import ExecutorThreads
 
 _log = logging.getLogger("actorlib")
 
@@ -49,19 +53,70 @@ class Calls(Protocol):
         ...
 
 
+class WatchThread:
+    """The thread that looks at the loops of one actor.
+
+    Args:
+        crew: Whose it is.
+        name: What debuggers call it.
+
+    Attributes:
+        is_asleep: Whether ``wake`` has to be called when a call comes.
+    """
+
+    def __init__(self, crew: ExecutorThreads, name: str) -> None:
+        self.is_asleep = True
+        self._crew = crew
+        self._name = name
+        self._watches: list[LoopWatch] = []
+        self._woken = threading.Event()
+        self._ended = threading.Event()
+        self._runs = False
+
+    def add(self, watch: LoopWatch) -> None:
+        """It looks at one more."""
+        self._watches.append(watch)
+        if not self.is_asleep:
+            watch.wake()
+
+    def wake(self) -> None:
+        """A call has come."""
+        for watch in self._watches:
+            watch.wake()
+        self.is_asleep = False
+        self._woken.set()
+        if not self._runs:
+            self._runs = True
+            self._crew.start(self._name, self._look)
+
+    def end(self) -> None:
+        """Looks at nothing any more."""
+        self._ended.set()
+        self._woken.set()
+
+    def _look(self) -> None:
+        while not self._ended.wait(PERIOD):
+            for watch in [*self._watches]:
+                watch.look()
+            if all(watch.is_asleep for watch in self._watches):
+                self._woken.clear()
+                self.is_asleep = True
+                self._woken.wait()
+
+
 class LoopWatch:
-    """Looks at the loop of one actor.
+    """Looks at one loop; made on its thread.
 
     Args:
         where: Names one of the actor's methods, for messages.
         loop: The loop.
         calls: What runs on it.
-        runs: The code that runs each call, with its method as the local ``name``.
+        runs: What runs each call, with its method as the local ``name``.
+        bases: What runs the loop.
         post: Sends the owner a frame.
 
     Attributes:
-        is_asleep: Whether ``wake`` has to be called when a call comes.
-        thread: The loop's.
+        is_asleep: Whether there is no need to look.
     """
 
     def __init__(
@@ -69,25 +124,22 @@ class LoopWatch:
         where: Callable[[str], str],
         loop: asyncio.AbstractEventLoop,
         calls: Calls,
-        runs: CodeType,
+        runs: tuple[CodeType, ...],
+        bases: tuple[CodeType, ...],
         post: Callable[[Frame], None],
     ) -> None:
         self.is_asleep = True
-        self.thread = 0
+        self._thread = threading.get_ident()
         self._where = where
         self._loop = loop
         self._calls = calls
         self._runs = runs
+        self._bases = bases
         self._post = post
         self._asked_at: float | None = None
         self._rests = 0
         self._said: set[str] = set()
         self._stood: dict[int, float] = {}
-
-    @property
-    def period(self) -> float | None:
-        """Seconds after which it is to be looked; None while there is no need to."""
-        return None if self.is_asleep else PERIOD
 
     def wake(self) -> None:
         """A call has come."""
@@ -95,11 +147,14 @@ class LoopWatch:
         self.is_asleep = False
 
     def look(self) -> None:
-        """Has the loop answer, or says why it does not; on the main thread."""
+        """Has the loop answer, or says why it does not; on the thread that looks."""
+        if self.is_asleep:
+            return
         now = time.monotonic()
         if self._asked_at is None:
             self._asked_at = now
-            self._loop.call_soon_threadsafe(self._answer)
+            with contextlib.suppress(RuntimeError):  # it is closed
+                self._loop.call_soon_threadsafe(self._answer)
         elif now - self._asked_at >= PATIENCE:
             self._tell_blocked(now - self._asked_at)
 
@@ -116,7 +171,7 @@ class LoopWatch:
     # A loop that is blocked.
 
     def _tell_blocked(self, seconds: float) -> None:
-        frame = sys._current_frames().get(self.thread)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # the only way to another thread's stack
+        frame = sys._current_frames().get(self._thread)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # the only way to another thread's stack
         if frame is None:
             return
         method = self._method_in(frame)
@@ -125,8 +180,9 @@ class LoopWatch:
         self._said.add(method)
         _log.warning(
             "%s has blocked the event loop of its actor for %.1f s by now: no "
-            "other async method of it runs meanwhile. It is in %s. Await what takes "
-            "long, or give it to a thread with asyncio.to_thread()",
+            "other method runs there meanwhile. It is in %s. Await what takes long, "
+            "give it to a thread with asyncio.to_thread(), or have it in a concurrency "
+            "group of its own",
             method,
             seconds,
             place_of(frame),
@@ -134,9 +190,10 @@ class LoopWatch:
 
     def _method_in(self, frame: FrameType) -> str:
         for outer in _outwards(frame):
-            if outer.f_code is self._runs:
+            if outer.f_code in self._runs:
                 return self._where(outer.f_locals["name"])
-        users = [f for f in _outwards(frame) if not _is_library(f.f_code.co_filename)]
+        inside = takewhile(lambda f: f.f_code not in self._bases, _outwards(frame))
+        users = [f for f in inside if not _is_library(f.f_code.co_filename)]
         outermost = users[-1] if users else frame
         return f"{outermost.f_code.co_name} (pid {os.getpid()})"
 

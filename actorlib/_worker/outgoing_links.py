@@ -315,6 +315,12 @@ class OutgoingLinks:
             peer.gathers = False
             self._flush(peer)
 
+    def flush(self) -> None:
+        """Sends the calls that wait for the end of this turn of the loop."""
+        for peer in [*self._peers.values()]:
+            if peer.gathers:
+                self._end_turn(peer)
+
     def _flush(self, peer: OutgoingLink) -> None:
         left = peer.link.flush() if peer.link is not None else []
         if left:

@@ -75,7 +75,6 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import (
         Callable,
         Generator,
@@ -121,7 +120,8 @@ def _call(
 
 @contextmanager
 def shutting_down(
-    instance: object, loop: asyncio.AbstractEventLoop | None = None
+    instance: object,
+    run: Callable[[Callable[[], object]], None] | None = None,
 ) -> Generator[None]:
     """Around the life of an actor: it cleans up when it leaves, as its class says.
 
@@ -131,37 +131,32 @@ def shutting_down(
 
     Args:
         instance: The actor's object.
-        loop: The actor's loop, which runs in another thread, if it has one.
+        run: Calls the method and awaits it if that is needed; for actors with a loop.
     """
     try:
         yield
     except SystemExit:
-        _shut_down(instance, loop)
+        _shut_down(instance, run or _run_alone)
         raise
-    _shut_down(instance, loop)
+    _shut_down(instance, run or _run_alone)
 
 
-def _shut_down(instance: object, loop: asyncio.AbstractEventLoop | None) -> None:
+def _shut_down(instance: object, run: Callable[[Callable[[], object]], None]) -> None:
     clean_up = getattr(type(instance), SHUTDOWN, None)
     if clean_up is None:
         return
     try:
-        done = clean_up(instance)
-        if isinstance(done, Coroutine):
-            _run(cast("Coroutine[Any, Any, object]", done), loop)
+        run(partial(clean_up, instance))
     except BaseException:  # noqa: BLE001  # the user's code, in the actor's last frame
         traceback.print_exc()
 
 
-def _run(
-    work: Coroutine[Any, Any, object], loop: asyncio.AbstractEventLoop | None
-) -> None:
-    import asyncio  # noqa: PLC0415  # actors without a loop never load it
+def _run_alone(clean_up: Callable[[], object]) -> None:
+    done = clean_up()
+    if isinstance(done, Coroutine):
+        import asyncio  # noqa: PLC0415  # actors without a loop never load it
 
-    if loop is None:
-        asyncio.run(work)
-    else:
-        asyncio.run_coroutine_threadsafe(work, loop).result()
+        asyncio.run(cast("Coroutine[Any, Any, object]", done))
 
 
 class ExecutorThreads:

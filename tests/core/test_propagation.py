@@ -77,7 +77,7 @@ class Reader:
 
 
 class LoopedReader(Reader):
-    """The same, with a loop beside it."""
+    """The same, with an event loop."""
 
     async def read_later(self) -> tuple[Any, int]:
         """Both, in a task."""

@@ -10,6 +10,7 @@ import asyncio
 import gc
 import os
 import socket
+import threading
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
@@ -284,20 +285,50 @@ class AsyncCaller:
         return await value if asyncio.iscoroutine(value) else value
 
 
+class Signal:
+    """An event for coroutines of several loops, as groups have their own."""
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._waiting: list[asyncio.Future[None]] = []
+        self._lock = threading.Lock()
+
+    def set(self) -> None:
+        """Lets everybody go on, now and later."""
+        with self._lock:
+            self._is_set = True
+            waiting, self._waiting = self._waiting, []
+        for waiter in waiting:
+            waiter.get_loop().call_soon_threadsafe(self._wake, waiter)
+
+    async def wait(self) -> None:
+        """Waits until it is set."""
+        with self._lock:
+            if self._is_set:
+                return
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiter)
+        await waiter
+
+    def _wake(self, waiter: asyncio.Future[None]) -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+
+
 @actorlib.remote
 class Gate:
     """Named places where callers wait until somebody lets them through."""
 
     def __init__(self) -> None:
-        self._reached: dict[str, asyncio.Event] = {}
-        self._opened: dict[str, asyncio.Event] = {}
+        self._reached: dict[str, Signal] = {}
+        self._opened: dict[str, Signal] = {}
         self._left: list[str] = []
 
     async def wait(self, name: str = "") -> str:
         """Waits until the place is opened; notes it if the wait is given up."""
-        self._reached.setdefault(name, asyncio.Event()).set()
+        self._reached.setdefault(name, Signal()).set()
         try:
-            await self._opened.setdefault(name, asyncio.Event()).wait()
+            await self._opened.setdefault(name, Signal()).wait()
         except asyncio.CancelledError:
             self._left.append(name)
             self._opened[name].set()
@@ -306,11 +337,11 @@ class Gate:
 
     async def reached(self, name: str = "") -> None:
         """Waits until somebody waits there."""
-        await self._reached.setdefault(name, asyncio.Event()).wait()
+        await self._reached.setdefault(name, Signal()).wait()
 
     async def open(self, name: str = "") -> None:
         """Lets everybody through, now and later."""
-        self._opened.setdefault(name, asyncio.Event()).set()
+        self._opened.setdefault(name, Signal()).set()
 
     async def left(self) -> list[str]:
         """Where a wait was given up, in order."""
@@ -382,7 +413,7 @@ class Log:
 
 
 class MixedLog(Log):
-    """The same, with an event loop beside it."""
+    """The same, with an event loop."""
 
     async def note_later(self, value: Any) -> Any:
         """Writes a value down and gives it back."""

@@ -91,7 +91,7 @@ class Source:
 
 
 class Mixed(Source):
-    """The same generators beside a loop."""
+    """The same generators on a loop."""
 
     async def nothing(self) -> None: ...
 

@@ -187,7 +187,7 @@ def error(shape: str, nbytes: int) -> None:
 
 @actorlib.remote
 class Mixed(Blocking):
-    """Calls and is called in plain methods beside an event loop."""
+    """Calls and is called in plain methods on an event loop."""
 
     async def idle(self) -> None:
         """Has it have a loop."""

@@ -147,7 +147,7 @@ Plain = actorlib.remote(Blocking)
 
 @actorlib.remote
 class Mixed(Blocking):
-    """The same beside an event loop."""
+    """The same on an event loop."""
 
     async def idle(self) -> None:
         """Has it have a loop."""

@@ -641,7 +641,7 @@ async def test_pause_when_not_asked_for_then_reading_never_stops(pair: Pair) -> 
 # Reading in place.
 
 
-async def test_read_until_when_the_answer_comes_then_no_turn_of_the_loop_passes(
+async def test_pump_when_the_answer_comes_then_no_turn_of_the_loop_passes(
     pair: Pair,
 ) -> None:
     end = pair.left()
@@ -659,14 +659,15 @@ async def test_read_until_when_the_answer_comes_then_no_turn_of_the_loop_passes(
 
     thread = threading.Thread(target=answer)
     thread.start()
-    end.channel.read_until(lambda: bool(end.frames))
+    while not end.frames:
+        end.channel.pump(None)
     thread.join()
 
     assert end.frames == [(READY,), (RESULT, 2, None, b"")]
     assert not turned
 
 
-async def test_read_until_when_much_is_to_be_written_first_then_it_is(
+async def test_pump_when_much_is_to_be_written_first_then_it_is(
     pair: Pair,
 ) -> None:
     end = pair.left(pause_above=MIB)
@@ -681,28 +682,62 @@ async def test_read_until_when_much_is_to_be_written_first_then_it_is(
 
     thread = threading.Thread(target=answer)
     thread.start()
-    end.channel.read_until(lambda: bool(end.frames))
+    while not end.frames:
+        end.channel.pump(None)
     thread.join()
 
     assert end.frames == [(READY,)]
 
 
-async def test_read_until_when_the_other_side_goes_then_it_says_so(pair: Pair) -> None:
+async def test_pump_when_the_other_side_goes_then_it_says_so(pair: Pair) -> None:
     end = pair.left()
     pair.right_sock.close()
 
+    end.channel.pump(None)
     with pytest.raises(EOFError):
-        end.channel.read_until(lambda: False)
+        end.channel.pump(None)
     assert end.lost == [None]
 
 
-async def test_read_until_when_it_holds_already_then_nothing_is_read(
-    pair: Pair,
-) -> None:
+async def test_push_when_nothing_is_left_then_nothing_is_read(pair: Pair) -> None:
     end = pair.left()
     pair.right_sock.send(written((READY,)))
 
-    end.channel.read_until(lambda: True)
+    end.channel.push()
 
     assert end.frames == []
     assert await end.received(1) == [(READY,)]
+
+
+async def test_push_when_the_kernel_is_full_then_it_takes_all_of_it(pair: Pair) -> None:
+    end = pair.left()
+    frame = (RESULT, 1, None, b"x" * 8 * MIB)
+    end.channel.send(frame)
+    read: list[object] = []
+
+    def take() -> None:
+        pair.right_sock.setblocking(True)  # noqa: FBT003  # the socket API
+        decoder = FrameDecoder()
+        while not read:
+            read.extend(decoder.feed(pair.right_sock.recv(MIB)))
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    end.channel.push()
+    assert end.channel.waiting == 0
+    thread.join()
+
+    assert read == [frame]
+
+
+async def test_send_now_when_the_turn_goes_on_then_all_has_left(pair: Pair) -> None:
+    end = pair.left()
+    frames = [(RESULT, number, None, b"") for number in range(3)]
+    for frame in frames:
+        end.channel.send_now(frame)
+
+    assert FrameDecoder().feed(pair.right_sock.recv(1024)) == frames
+    end.channel.send(frames[0])
+    end.channel.send(frames[1])
+    end.channel.send_now(frames[2])
+    assert FrameDecoder().feed(pair.right_sock.recv(1024)) == frames
