@@ -64,19 +64,28 @@ def _new_wakeups(loop: asyncio.AbstractEventLoop, selector: int) -> list[int]:
     known: Any = loop
     if hasattr(known, "_ssock"):  # asyncio's
         read, write = known._ssock, known._csock  # noqa: SLF001  # likewise
-        ours, theirs = socket.socketpair()
-        with ours, theirs:
-            ours.setblocking(False)  # noqa: FBT003  # the socket API
-            theirs.setblocking(False)  # noqa: FBT003
-            os.dup2(ours.fileno(), read.fileno(), inheritable=False)
-            os.dup2(theirs.fileno(), write.fileno(), inheritable=False)
+        _replace(read, write)
         return [read.fileno()]
+    # Only on the main thread it has sockets, for signals, of which a fork hears none.
+    pair = [held for held in gc.get_referents(loop) if isinstance(held, socket.socket)]
+    if len(pair) == 2:
+        _replace(*pair)
     events = [fd for fd in _watched(selector) if _is_event(fd)]
     for fd in events:
         fresh = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         os.dup2(fresh, fd, inheritable=False)
         os.close(fresh)
     return events
+
+
+def _replace(one: socket.socket, other: socket.socket) -> None:
+    """Puts a new pair of sockets behind the numbers of one."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)  # noqa: FBT003  # the socket API
+        theirs.setblocking(False)  # noqa: FBT003
+        os.dup2(ours.fileno(), one.fileno(), inheritable=False)
+        os.dup2(theirs.fileno(), other.fileno(), inheritable=False)
 
 
 def _watched(selector: int) -> list[int]:
