@@ -54,3 +54,18 @@ def test_links_when_followed_then_they_are_there() -> None:
     for page in PAGES:
         links = re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8"))
         assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_page_when_it_quotes_a_name_then_the_code_has_it() -> None:
+    files = [
+        file
+        for folder in ("actorlib", "tests", "benchmarks")
+        for file in (ROOT / folder).rglob("*.py")
+        if file != Path(__file__)
+    ]
+    known = set(re.findall(r"\w+", "\n".join(map(Path.read_text, files))))
+    known.add("malloc_trim")  # the C library's
+
+    for page in PAGES:
+        quoted = re.findall(r"`([A-Za-z_]\w+)(?:\(.*?\))?`", page.read_text())
+        assert {name for name in quoted if "FOO" not in name} <= known, page.name
