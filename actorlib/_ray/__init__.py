@@ -9,26 +9,26 @@ Nothing outside of this package imports ``ray``, and nothing imports this packag
 
 In reading order:
 
-* ``ray_api``: ray itself: the one file that imports it, and all that is asked of its
+* ``ray_api``: Ray itself: the one file that imports it, and all that is asked of its
   inside.
 * ``client_mode``: what is special about a process that is no part of the cluster, but
   Ray's client.
 * ``sealed``: values that only those load who asked for them: bytes, and Ray's own
   things beside.
-* ``deadlines``: deadlines on their way between machines, each of which counts from its
-  own start.
+* ``deadlines``: deadlines of calls, on their way between machines and kept by the
+  caller.
 * ``options``: options of actors and calls in Ray's words, and those that Ray has none
   for.
 * ``messages``: what crosses between a caller and a host, besides the values themselves.
-* ``errors``: ray's errors in actorlib's words; told apart by the names of their
+* ``errors``: Ray's errors in actorlib's words; told apart by the names of their
   classes.
 * ``process``: where the answers of one process become the values of its refs.
 * ``refs``: what stands behind a ref: something that Ray has, or will have.
-* ``streams``: A stream as it is read in this process: Ray's generator behind ours.
+* ``streams``: a stream as it is read in this process: Ray's generator behind ours.
 * ``actors``: what one process knows of the actors that it can call.
-* ``calls``: calls of actors on their way out.
+* ``calls``: calls on their way out: of actors, and of functions.
 * ``host``: what Ray runs: it holds the user's object, and calls its methods by name.
-* ``state``: what the cluster tells of its actors, as anybody sees it.
+* ``state``: what the cluster tells of its actors, calls, groups and machines.
 * ``placement_groups``: placement groups on Ray: there the strategies are about
   machines, not devices.
 * ``engine``: the verbs on Ray, in whatever process of the cluster.

@@ -1,8 +1,7 @@
-"""Calls of actors on their way out.
+"""Calls on their way out: of actors, whose hosts call a method, and of functions.
 
-Remote functions, as Ray's tasks.
-
-The arguments of a call on their way to a host.
+The values of refs among the arguments are Ray's to give: in their places stand holes.
+A function is one of Ray's tasks, which runs it in whatever process is free.
 """
 
 from __future__ import annotations
@@ -12,32 +11,14 @@ import math
 import os
 import time
 import weakref
-from contextlib import (
-    contextmanager,
-)
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    NamedTuple,
-    cast,
-)
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from actorlib._core.current_call import (
-    deadline_of,
-    running,
-)
-from actorlib._core.labels import (
-    Label,
-)
-from actorlib._core.propagation import (
-    MARKED,
-)
-from actorlib._ray import (
-    client_mode,
-)
-from actorlib._ray.deadlines import (
-    leaving,
-)
+from actorlib._core.current_call import deadline_of, running
+from actorlib._core.labels import Label
+from actorlib._core.propagation import MARKED
+from actorlib._ray import client_mode
+from actorlib._ray.deadlines import leaving
 from actorlib._ray.messages import (
     Again,
     Retried,
@@ -48,39 +29,14 @@ from actorlib._ray.messages import (
     raised,
     received,
 )
-from actorlib._ray.options import (
-    function_options,
-)
-from actorlib._ray.ray_api import (
-    inside,
-    ray,
-)
-from actorlib._ray.refs import (
-    Asked,
-    Failed,
-    Force,
-    RayTask,
-    ray_ref_of,
-    tasks_among,
-)
-from actorlib._ray.sealed import (
-    SealedValue,
-    Sources,
-    opened,
-    seal,
-)
-from actorlib._ray.streams import (
-    Stream,
-)
-from actorlib._wire.arguments import (
-    without_refs,
-)
-from actorlib._wire.call_headers import (
-    headers_of,
-)
-from actorlib._wire.errors import (
-    blame,
-)
+from actorlib._ray.options import function_options
+from actorlib._ray.ray_api import inside, ray
+from actorlib._ray.refs import Asked, Failed, Force, RayTask, ray_ref_of, tasks_among
+from actorlib._ray.sealed import SealedValue, Sources, opened, seal
+from actorlib._ray.streams import Stream
+from actorlib._wire.arguments import without_refs
+from actorlib._wire.call_headers import headers_of
+from actorlib._wire.errors import blame
 from actorlib.exceptions import (
     ActorlibError,
     ClusterError,
@@ -89,35 +45,15 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-        Generator,
-        Iterator,
-        Mapping,
-    )
+    from collections.abc import Callable, Generator, Iterator, Mapping
 
-    from actorlib._core.callee import (
-        BoundMethod,
-        Callee,
-    )
-    from actorlib._core.current_call import (
-        Deadline,
-    )
-    from actorlib._core.function_options import (
-        FunctionSpec,
-    )
-    from actorlib._core.object_ref import (
-        ObjectRef,
-    )
-    from actorlib._ray.actors import (
-        Actor,
-    )
-    from actorlib._ray.process import (
-        ProcessState,
-    )
-    from actorlib._ray.state import (
-        Nodes,
-    )
+    from actorlib._core.callee import BoundMethod, Callee
+    from actorlib._core.current_call import Deadline
+    from actorlib._core.function_options import FunctionSpec
+    from actorlib._core.object_ref import ObjectRef
+    from actorlib._ray.actors import Actor
+    from actorlib._ray.process import ProcessState
+    from actorlib._ray.state import Nodes
 
 
 _SAID = ("batch", "deadline", "group", "name", "variables")

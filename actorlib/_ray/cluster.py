@@ -1,8 +1,7 @@
-"""Finding a cluster, or starting one on this machine; and saying why there is none.
+"""Finding a cluster, or starting one on this machine, and the engine on it.
 
-Why there is no cluster, and what to write instead.
-
-The engine of the user's program, from the connection to the cluster to its end.
+Where there is no cluster it says why, and what to write instead. The engine is that of
+the user's program, from the connection to the cluster to its end.
 """
 
 from __future__ import annotations
@@ -13,45 +12,18 @@ import os
 import platform
 import re
 import sys
-from dataclasses import (
-    replace,
-)
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    cast,
-)
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
 
-from actorlib._core.function_options import (
-    FunctionOptions,
-)
-from actorlib._core.owner_thread import (
-    OwnerThread,
-)
-from actorlib._core.resources import (
-    MEMORY,
-)
-from actorlib._core.runtime_env import (
-    Heritage,
-)
-from actorlib._core.snapshot import (
-    ObjectStoreInfo,
-    Snapshot,
-)
-from actorlib._ray.client_mode import (
-    PREFIX,
-    Asking,
-)
-from actorlib._ray.engine import (
-    RayEngine,
-)
-from actorlib._ray.messages import (
-    RuntimeConfig,
-)
-from actorlib._ray.process import (
-    ProcessState,
-    from_anywhere,
-)
+from actorlib._core.function_options import FunctionOptions
+from actorlib._core.owner_thread import OwnerThread
+from actorlib._core.resources import MEMORY
+from actorlib._core.runtime_env import Heritage
+from actorlib._core.snapshot import ObjectStoreInfo, Snapshot
+from actorlib._ray.client_mode import PREFIX, Asking
+from actorlib._ray.engine import RayEngine
+from actorlib._ray.messages import RuntimeConfig
+from actorlib._ray.process import ProcessState, from_anywhere
 from actorlib._ray.ray_api import (
     connect_client,
     install_serializers,
@@ -59,38 +31,18 @@ from actorlib._ray.ray_api import (
     job_config,
     ray,
 )
-from actorlib._ray.state import (
-    Lookout,
-    unanswered,
-)
-from actorlib._ray.worker import (
-    ARRIVALS,
-    context_here,
-)
-from actorlib.exceptions import (
-    ClusterError,
-)
+from actorlib._ray.state import Lookout, unanswered
+from actorlib._ray.worker import ARRIVALS, context_here
+from actorlib.exceptions import ClusterError
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-    )
+    from collections.abc import Callable
 
-    from actorlib._core.actor_options import (
-        ActorOptions,
-    )
-    from actorlib._core.group_spec import (
-        GroupId,
-    )
-    from actorlib._core.ids import (
-        ActorId,
-    )
-    from actorlib._core.runtime_options import (
-        RuntimeOptions,
-    )
-    from actorlib._core.snapshot import (
-        CallInfo,
-    )
+    from actorlib._core.actor_options import ActorOptions
+    from actorlib._core.group_spec import GroupId
+    from actorlib._core.ids import ActorId
+    from actorlib._core.runtime_options import RuntimeOptions
+    from actorlib._core.snapshot import CallInfo
 
 
 def refusal(address: str | None, said: str, version: str, python: str) -> ClusterError:

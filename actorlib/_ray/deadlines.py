@@ -1,14 +1,12 @@
-"""Deadlines on their way between machines, each of which counts from its own start.
+"""Deadlines of calls: on their way between machines, and kept by the caller.
 
 On one machine a deadline is a moment by ``time.monotonic()``. On its way it is one by
 the clocks of the machines, which are taken to agree; where they do not, a call never
 gets more time than it had when it was sent.
 
-Calls back at given moments: one thread, whatever the number of calls.
-
-It is there as soon as a call has a deadline, in a process with a loop and in one
-without. What is not needed any more stays until it comes up, or until more than half
-of all is such.
+An alarm calls back at given moments: one thread for all calls, which is there as soon
+as a call has a deadline, in a process with a loop and in one without. What is not
+needed any more stays until it comes up, or until more than half of all is such.
 """
 
 from __future__ import annotations
@@ -18,22 +16,12 @@ import itertools
 import logging
 import threading
 import time
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    final,
-)
+from typing import TYPE_CHECKING, Any, final
 
-from actorlib._core.current_call import (
-    deadline_of,
-)
+from actorlib._core.current_call import deadline_of
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-        Iterator,
-        Mapping,
-    )
+    from collections.abc import Callable, Iterator, Mapping
 
 
 def leaving(told: Mapping[str, Any], now: float, clock: float) -> Mapping[str, Any]:

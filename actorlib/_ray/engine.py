@@ -1,47 +1,21 @@
 """The verbs on Ray, in whatever process of the cluster.
 
-The hosts of actors, as Ray is given them: one class for each face.
-
-Whether an actor is ready, and how it is ended: what is known by asking its host.
+Also the hosts of actors, as Ray is given them, one class for each face; and what is
+known by asking a host: whether its actor is ready, and how it is ended.
 """
 
 from __future__ import annotations
 
 import os
-from contextlib import (
-    suppress,
-)
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    NoReturn,
-    cast,
-)
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from actorlib._core.callee import (
-    BoundMethod,
-)
-from actorlib._core.engine import (
-    ActorExit,
-    ActorSpec,
-    HandlePin,
-    PendingCalls,
-)
-from actorlib._core.resources import (
-    counted,
-)
-from actorlib._core.runtime_env import (
-    inherited,
-)
-from actorlib._ray import (
-    client_mode,
-)
-from actorlib._ray.actors import (
-    Actor,
-    Known,
-    Traits,
-    key_of,
-)
+from actorlib._core.callee import BoundMethod
+from actorlib._core.engine import ActorExit, ActorSpec, HandlePin, PendingCalls
+from actorlib._core.resources import counted
+from actorlib._core.runtime_env import inherited
+from actorlib._ray import client_mode
+from actorlib._ray.actors import Actor, Known, Traits, key_of
 from actorlib._ray.calls import (
     Calls,
     Functions,
@@ -50,47 +24,17 @@ from actorlib._ray.calls import (
     packed,
     unsendable_call,
 )
-from actorlib._ray.host import (
-    AsyncHost,
-    Host,
-)
-from actorlib._ray.messages import (
-    Birth,
-)
-from actorlib._ray.options import (
-    actor_options,
-)
-from actorlib._ray.placement_groups import (
-    Groups,
-)
-from actorlib._ray.process import (
-    from_anywhere,
-)
-from actorlib._ray.ray_api import (
-    id_of,
-    inside,
-    ray,
-)
-from actorlib._ray.refs import (
-    Failed,
-    RayTask,
-)
-from actorlib._ray.sealed import (
-    Sources,
-    check_travelling,
-    seal,
-)
-from actorlib._ray.state import (
-    Directory,
-    Nodes,
-    granted,
-)
-from actorlib._wire.errors import (
-    unsendable,
-)
-from actorlib._wire.serialization import (
-    dump,
-)
+from actorlib._ray.host import AsyncHost, Host
+from actorlib._ray.messages import Birth
+from actorlib._ray.options import actor_options
+from actorlib._ray.placement_groups import Groups
+from actorlib._ray.process import from_anywhere
+from actorlib._ray.ray_api import id_of, inside, ray
+from actorlib._ray.refs import Failed, RayTask
+from actorlib._ray.sealed import Sources, check_travelling, seal
+from actorlib._ray.state import Directory, Nodes, granted
+from actorlib._wire.errors import unsendable
+from actorlib._wire.serialization import dump
 from actorlib.exceptions import (
     ActorAlreadyExistsError,
     ActorDiedError,
@@ -101,48 +45,19 @@ from actorlib.exceptions import (
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import (
-        Callable,
-        Mapping,
-    )
+    from collections.abc import Callable, Mapping
 
-    from actorlib._core.callee import (
-        Callee,
-    )
-    from actorlib._core.ids import (
-        ActorId,
-        LoanId,
-        ObjectId,
-    )
-    from actorlib._core.interface import (
-        Interface,
-    )
-    from actorlib._core.object_ref import (
-        ObjectRef,
-    )
-    from actorlib._core.runtime_context import (
-        RuntimeContext,
-    )
-    from actorlib._core.runtime_env import (
-        Heritage,
-    )
-    from actorlib._core.snapshot import (
-        ActorInfo,
-    )
-    from actorlib._core.stream_reader import (
-        StreamReader,
-    )
-    from actorlib._ray.messages import (
-        RuntimeConfig,
-        Sent,
-    )
-    from actorlib._ray.process import (
-        Arrivals,
-        ProcessState,
-    )
-    from actorlib._ray.sealed import (
-        SealedValue,
-    )
+    from actorlib._core.callee import Callee
+    from actorlib._core.ids import ActorId, LoanId, ObjectId
+    from actorlib._core.interface import Interface
+    from actorlib._core.object_ref import ObjectRef
+    from actorlib._core.runtime_context import RuntimeContext
+    from actorlib._core.runtime_env import Heritage
+    from actorlib._core.snapshot import ActorInfo
+    from actorlib._core.stream_reader import StreamReader
+    from actorlib._ray.messages import RuntimeConfig, Sent
+    from actorlib._ray.process import Arrivals, ProcessState
+    from actorlib._ray.sealed import SealedValue
 
 
 class Classes:

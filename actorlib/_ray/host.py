@@ -70,7 +70,7 @@ class _Hosting:
         if clean_up is not None:
             clean_up(self._instance)
 
-    # What may be asked of the process; see ``_context.Process``.
+    # What may be asked of the process; see ``runtime_context.Process``.
 
     def was_canceled(self, call: int) -> bool:
         """Whether a call that runs was cancelled; see Process."""

@@ -49,7 +49,7 @@ class Sent(NamedTuple):
 
     @property
     def batch(self) -> tuple[int, int] | None:
-        """That it is many calls; see ``_telling``."""
+        """That it is many calls; see ``call_headers``."""
         return None if self.headers is None else self.headers.get("batch")
 
     def filled(
@@ -107,7 +107,7 @@ class Raised(Exception):  # noqa: N818  # it reports an error
     """The user's code raised: what the caller is to be told of it.
 
     It is what Ray carries, because it always loads, whatever the user's class is like.
-    Its arguments are those of ``answers.error_of``: the last line of the traceback, the
+    Its arguments are those of ``error_of``: the last line of the traceback, the
     traceback, where it was, and the pickled exception or nothing.
     """
 

@@ -1,6 +1,7 @@
 """What stands behind a ref: something that Ray has, or will have.
 
-What is known of something that was asked, until it is answered.
+A task holds its ref until it is answered, fails it when its time is over, and knows of
+a call what is to be known while it has no answer.
 """
 
 from __future__ import annotations
@@ -10,27 +11,12 @@ import itertools
 import threading
 import time
 import weakref
-from contextlib import (
-    suppress,
-)
-from functools import (
-    partial,
-)
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    NamedTuple,
-    Protocol,
-    cast,
-)
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
-from actorlib._api.waiting import (
-    Several,
-)
-from actorlib._core.loop_thread import (
-    TOO_LATE,
-    block,
-)
+from actorlib._api.waiting import Several
+from actorlib._core.loop_thread import TOO_LATE, block
 from actorlib._core.object_ref import (
     REFS,
     BorrowedRef,
@@ -40,27 +26,11 @@ from actorlib._core.object_ref import (
     give_up,
     replier_of,
 )
-from actorlib._ray import (
-    client_mode,
-)
-from actorlib._ray.errors import (
-    translated,
-)
-from actorlib._ray.ray_api import (
-    bring,
-    error_class,
-    is_client,
-    ray,
-)
-from actorlib._ray.sealed import (
-    SealedValue,
-    check_travelling,
-    opened,
-    seal,
-)
-from actorlib._wire.call_headers import (
-    late_error,
-)
+from actorlib._ray import client_mode
+from actorlib._ray.errors import translated
+from actorlib._ray.ray_api import bring, error_class, is_client, ray
+from actorlib._ray.sealed import SealedValue, check_travelling, opened, seal
+from actorlib._wire.call_headers import late_error
 from actorlib.exceptions import (
     GetTimeoutError,
     SerializationError,
@@ -69,18 +39,10 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-        Iterable,
-        Iterator,
-    )
+    from collections.abc import Callable, Iterable, Iterator
 
-    from actorlib._core.current_call import (
-        Deadline,
-    )
-    from actorlib._ray.process import (
-        ProcessState,
-    )
+    from actorlib._core.current_call import Deadline
+    from actorlib._ray.process import ProcessState
 
 
 _RAY_ERROR = error_class()
@@ -95,7 +57,7 @@ _numbers = itertools.count(1)
 
 
 class RayTask:
-    """A call, or a value that was put; the replier of its ref.
+    """A call, or a value that was put; the owner of its ref's result.
 
     It holds the ref strongly until a wait for it is cancelled, and weakly from then on:
     if nobody else holds it, nobody can ask, and the call is cancelled.
@@ -245,10 +207,10 @@ class RayTask:
             with suppress(asyncio.InvalidStateError):  # it is just being answered
                 ref.set_exception(error)
 
-    # The replier of the ref.
+    # The owner of the ref's result.
 
     def cancel(self, call: int, *, recursive: bool = True) -> bool:
-        """Stops the call; True if it is told when it has ended; see Replier.
+        """Stops the call; True if it is told when it has ended; see ResultOwner.
 
         Ray answers for an ``async def`` when that has ended, and at once for one that
         has not begun.
@@ -289,7 +251,7 @@ class RayTask:
         return self._where
 
     def loosen(self, ref: ObjectRef[Any]) -> None:
-        """From now on the call is cancelled if nobody holds the ref; see Replier.
+        """From now on the call is cancelled if nobody holds the ref; see ResultOwner.
 
         One that came from another process may be held there.
         """
@@ -298,11 +260,11 @@ class RayTask:
             self._weak = weakref.ref(ref, lambda _: self._home.post(self.cancel, 0))
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
-        """Calls back once when a ref is done; see Replier."""
+        """Calls back once when a ref is done; see ResultOwner."""
         self._home.watch(ref, then)
 
     def name(self) -> bytes:
-        """Ray's id of the result; of a part of it, another one; see Replier."""
+        """Ray's id of the result; of a part of it, another one; see ResultOwner."""
         own: bytes = self.ray_ref.binary()
         if not self._is_named:
             self._is_named = True
@@ -310,12 +272,12 @@ class RayTask:
         return own + next(_numbers).to_bytes(4, "big")
 
     def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]:
-        """How a ref is pickled, so that Ray counts it; see Replier."""
+        """How a ref is pickled, so that Ray counts it; see ResultOwner."""
         check_travelling("a ref")
         return self._home.arrivals.ref, (ray_ref_of(ref),)
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
-        """Blocks this thread until a ref is done; see Replier."""
+        """Blocks this thread until a ref is done; see ResultOwner."""
         home = self._home
         if home.is_owner:
             block(ref, timeout, _WOULD_BLOCK)

@@ -1,75 +1,30 @@
-"""What the cluster tells of its actors, as anybody sees it.
-
-What is told of calls, actors and groups: by this process, and by Ray to anybody.
+"""What the cluster tells of its actors, calls, groups and machines, to anybody.
 
 Ray does not say what something waits for; then this says what it asks, and what each
-machine has. Machines tell the cluster now and then, so that may be a second old.
-
-Who is in the cluster: by name, or all of them.
-
-What the machines of a cluster have, and whether one could ever hold an actor.
+machine has. Machines tell the cluster now and then, so that may be a second old. Here,
+too, actors are found by name, and it is said whether a machine could ever hold one.
 """
 
 from __future__ import annotations
 
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    NamedTuple,
-)
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from actorlib._core.kinds import (
-    UNITS,
-)
-from actorlib._core.resources import (
-    MEMORY,
-    Resources,
-)
-from actorlib._core.snapshot import (
-    ActorInfo,
-    CallInfo,
-)
-from actorlib._ray.errors import (
-    exit_of,
-)
-from actorlib._ray.ray_api import (
-    actor_table,
-    class_of,
-    free_by_node,
-    ray,
-)
-from actorlib._ray.refs import (
-    RayTask,
-)
-from actorlib.exceptions import (
-    ActorNotFoundError,
-    ActorUnschedulableError,
-)
+from actorlib._core.kinds import UNITS
+from actorlib._core.resources import MEMORY, Resources
+from actorlib._core.snapshot import ActorInfo, CallInfo
+from actorlib._ray.errors import exit_of
+from actorlib._ray.ray_api import actor_table, class_of, free_by_node, ray
+from actorlib._ray.refs import RayTask
+from actorlib.exceptions import ActorNotFoundError, ActorUnschedulableError
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Container,
-        Iterable,
-        Iterator,
-        Mapping,
-    )
+    from collections.abc import Container, Iterable, Iterator, Mapping
 
-    from actorlib._core.actor_options import (
-        ActorOptions,
-    )
-    from actorlib._core.interface import (
-        Interface,
-    )
-    from actorlib._core.snapshot import (
-        CallState,
-    )
-    from actorlib._ray.actors import (
-        Actor,
-        Traits,
-    )
-    from actorlib._ray.client_mode import (
-        Asking,
-    )
+    from actorlib._core.actor_options import ActorOptions
+    from actorlib._core.interface import Interface
+    from actorlib._core.snapshot import CallState
+    from actorlib._ray.actors import Actor, Traits
+    from actorlib._ray.client_mode import Asking
 
 
 _STATES = {

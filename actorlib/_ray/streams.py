@@ -13,11 +13,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from actorlib._core.object_ref import (
-    ObjectRef,
-    bind,
-    read_by,
-)
+from actorlib._core.object_ref import ObjectRef, bind, read_by
 from actorlib._core.stream_reader import pass_on
 from actorlib._ray.ray_api import bring, error_class, peek, ray, read
 from actorlib._ray.refs import Failed, RayTask
@@ -36,7 +32,7 @@ _END = cast("type[Exception]", ray.exceptions.ObjectRefStreamEndOfStreamError)
 
 
 class Stream:
-    """The reader's end of one stream; see Reading, which it stands in for.
+    """The reader's end of one stream; see StreamReader, which it stands in for.
 
     Args:
         home: Where its refs are filled.
@@ -111,7 +107,7 @@ class Stream:
         return arrival
 
     def whole(self, reader: object) -> ObjectRef[int]:
-        """The whole call, as a ref that keeps its reader; see Reading."""
+        """The whole call, as a ref that keeps its reader; see StreamReader."""
         with self._lock:
             known = None if self._known is None else self._known()
             if known is not None:
@@ -151,10 +147,10 @@ class Stream:
         """Whether the end has come."""
         return self._is_over
 
-    # The replier of its refs; items have repliers of their own.
+    # The owner of its refs' results; items have owners of their own.
 
     def cancel(self, call: int, *, recursive: bool = True) -> None:
-        """Stops the call; what was not taken is gone; see Replier."""
+        """Stops the call; what was not taken is gone; see ResultOwner."""
         del call
         self._whole.cancel(0, recursive=recursive)
         self._give_up(TaskCancelledError("the call was cancelled"))
@@ -186,22 +182,22 @@ class Stream:
         return self._where
 
     def loosen(self, ref: ObjectRef[Any]) -> None:
-        """Nothing: a stream ends by itself when nobody reads; see Replier."""
+        """Nothing: a stream ends by itself when nobody reads; see ResultOwner."""
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
-        """Calls back once when a ref is done; see Replier."""
+        """Calls back once when a ref is done; see ResultOwner."""
         self._whole.watch(ref, then)
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
-        """Blocks this thread until a ref is done; see Replier."""
+        """Blocks this thread until a ref is done; see ResultOwner."""
         self._whole.wait(ref, timeout)
 
     def name(self) -> bytes:
-        """An id for what a ref stands for; see Replier."""
+        """An id for what a ref stands for; see ResultOwner."""
         return self._whole.name()
 
     def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]:
-        """How a ref is pickled into a value that is being sent; see Replier."""
+        """How a ref is pickled into a value that is being sent; see ResultOwner."""
         return self._whole.travel(ref)
 
     # What comes.
