@@ -52,6 +52,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 class ActorlibError(Exception):
     """The base of every error that actorlib raises on its own account."""
 

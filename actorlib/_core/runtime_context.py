@@ -32,6 +32,9 @@ class Process(Protocol):
         ...
 
 
+_OF_ENGINES = frozenset({"captures", "group", "own", "process"})
+
+
 @public("actorlib")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeContext:
@@ -83,6 +86,10 @@ class RuntimeContext:
     was_current_actor_reconstructed: bool = False
     group: GroupSpec | None = None
     captures: bool = False
+
+    def __dir__(self) -> list[str]:
+        """What is there for users; how it asks its process is the engine's."""
+        return sorted(set(object.__dir__(self)) - _OF_ENGINES)
 
     def __reduce__(self) -> tuple[object, ...]:
         """In another process it tells of the place, and of no call."""

@@ -62,3 +62,7 @@ __all__ = [
     "families",
     "inventory",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "types"])

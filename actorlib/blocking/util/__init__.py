@@ -60,6 +60,10 @@ def get_node_ip_address() -> str:
     return NODE_ADDRESS
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> object:
     # Only who names a model pays for the vendors, and who looks at rows for those.
     if name in ("accelerators", "state"):
