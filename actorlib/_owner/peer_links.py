@@ -182,8 +182,7 @@ class LinkBroker:
         self, session: Session, call: int, asking: int, actor: ActorId, method: str
     ) -> None:
         supervisor = self._find(actor)
-        asker = WorkerCall(self._calls, session, call, supervisor, method)
-        asker.asking = asking
+        asker = WorkerCall(self._calls, session, call, supervisor, method, asking)
         asker.number = session.number * LINKED + call
         self._calls.note(session, call, asker)
 

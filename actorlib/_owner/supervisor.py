@@ -1,4 +1,4 @@
-"""The life of one actor, top to bottom.
+"""Supervision of one actor, from its creation until it is dead for good.
 
 One task per actor, and one function to read: wait for the arguments; then, again and
 again, wait for a share, start a worker, wait for its end, say why; and at last give the
@@ -110,7 +110,7 @@ class ActorSupervisor:
         self,
         arguments: EncodedArguments | BaseException | asyncio.Future[EncodedArguments],
     ) -> None:
-        """Starts living.
+        """Gets in line, and begins the task that sees to the rest.
 
         Args:
             arguments: For the constructor, why there are none, or a future of them.
@@ -129,7 +129,7 @@ class ActorSupervisor:
         error: ActorUnschedulableError,
         arguments: EncodedArguments | BaseException | asyncio.Future[EncodedArguments],
     ) -> None:
-        """Dies before it lives: it asks for what can never be."""
+        """Ends an actor that asks for what can never be, before it has a worker."""
         if asyncio.isfuture(arguments):
             arguments.cancel()
         elif not isinstance(arguments, BaseException):
@@ -138,16 +138,16 @@ class ActorSupervisor:
         self._finish(Exit(cause="failed to start", reason=str(error)))
 
     def died(self) -> BaseException:
-        """The error of whoever asks something of the actor after its end."""
+        """Makes the error of whoever asks something of the actor after its end."""
         return died(self.record, self._cause, self.restarts.given_up, self._end_reason)
 
     def unavailable(self) -> BaseException:
-        """The error of whoever asks something of it while it restarts."""
+        """Makes the error of whoever asks something of it while it restarts."""
         how = self.restarts.last_exit or Exit(cause="lost")
         return unavailable(self.record, how, self.restarts.in_words(self._now()))
 
     def ready(self) -> asyncio.Future[None]:
-        """Done when it is ready for calls, or with why it never will be."""
+        """Gives what is done when it is ready for calls, or with why it never is."""
         waiter = self._ready.wait()
         if self.record.state is ActorState.DEAD:
             self._ready.happens(self.died)
@@ -170,7 +170,7 @@ class ActorSupervisor:
 
     @property
     def pid(self) -> int:
-        """Its process id, or 0 while there is none."""
+        """Its process id; 0 while there is none."""
         return self._process.pid if self._process is not None else 0
 
     # Endings.
@@ -213,7 +213,7 @@ class ActorSupervisor:
         return waiter
 
     def leave(self, reason: str) -> None:
-        """The actor ends by its own will; it is killed if it stays on."""
+        """Lets the actor end by its own will; it is killed if it stays on."""
         # Once for what still runs there, and once for its own end.
         graces = 2
         if self.record.state is ActorState.STARTING and self._session is not None:
@@ -248,17 +248,17 @@ class ActorSupervisor:
         self.idle()
 
     def revive(self) -> None:
-        """Somebody holds it again, before it was idle: it goes on."""
+        """Lets it go on, as somebody holds it again before it was idle."""
         if self.answers:
             self._ends_for = ""
 
     def idle(self) -> None:
-        """Nothing is left to be done; see CallRouter."""
+        """Ends it if it is to end when nothing is left to be done; see CallRouter."""
         if self._ends_for and not self._end_reason and self.dispatch.is_over():
             self.stop(self._ends_for)
 
     def forsake(self) -> None:
-        """In a fork: the worker is its parent's."""
+        """Forgets the worker in a fork: it is the parent's."""
         if self._session is not None:
             self._session.channel.forsake()
 
@@ -293,7 +293,9 @@ class ActorSupervisor:
             how = Exit(cause="asked", reason="the runtime was shut down")
             raise
         except Exception as error:  # noqa: BLE001  # around a life
-            _log.exception("the life of %r ended by a bug in actorlib", self.record)
+            _log.exception(
+                "the supervision of %r ended by a bug in actorlib", self.record
+            )
             self._cause = error
         finally:
             self._finish(how)
@@ -379,7 +381,7 @@ class ActorSupervisor:
         return self._loop.time()
 
     def is_ready(self, own: str) -> None:
-        """The constructor has finished: calls may go.
+        """Lets calls go, as the constructor has finished.
 
         Args:
             own: What the actor's own ``__repr__`` calls it, or the empty string.
@@ -474,11 +476,11 @@ class ActorSupervisor:
 
 
 class _NotCreated(Exception):  # noqa: N818  # carries what went wrong
-    """The actor cannot be given life; the cause says why."""
+    """Says that an actor cannot be created; the cause says why."""
 
 
 class _Ended(Exception):  # noqa: N818  # no error: the way out of a life that was ended
-    """The actor was ended before it had a process."""
+    """Says that an actor was ended before it had a process."""
 
 
 async def _value(

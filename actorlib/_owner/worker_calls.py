@@ -54,6 +54,7 @@ class WorkerCall:
         call: The number of what it asks.
         supervisor: That of the actor that it calls, if it calls one.
         method: What it calls.
+        asking: The number that the call which made it has in the worker, or 0.
 
     Attributes:
         session: See above.
@@ -61,7 +62,7 @@ class WorkerCall:
         method: See above.
         pool: Who runs the function that it calls, if it calls one.
         number: The number that the call has there; 0 while its arguments are not there.
-        asking: The number that the call which made it has in the worker, or 0.
+        asking: See above.
         has_end: Whether it has a deadline.
     """
 
@@ -84,6 +85,7 @@ class WorkerCall:
         call: int,
         supervisor: ActorSupervisor | None = None,
         method: str = "",
+        asking: int = 0,
     ) -> None:
         self._requests = requests
         self.session = session
@@ -92,7 +94,7 @@ class WorkerCall:
         self.method = method
         self.pool: TaskPool | None = None
         self.number = 0
-        self.asking = 0
+        self.asking = asking
         self.has_end = False
 
     @property

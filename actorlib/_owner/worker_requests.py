@@ -238,7 +238,7 @@ class WorkerRequests:
         headers: dict[str, Any] | None = None,
     ) -> None:
         supervisor = self._actors.find(actor)
-        asker = WorkerCall(self, session, call, supervisor, method)
+        asker = WorkerCall(self, session, call, supervisor, method, asking)
         if supervisor is None:
             self.give_up(loans)
             asker.fail(_unknown(actor))
@@ -270,7 +270,6 @@ class WorkerRequests:
         number = supervisor.dispatch.send(reply, method, loans, payload, headers)
         if number:
             asker.number = number
-            asker.asking = asking
             asker.has_end = headers is not None and "deadline" in headers
             self._calls.put(session.number, call, asker)
 
@@ -278,8 +277,8 @@ class WorkerRequests:
         pool = self._actors.pool
         if self._deferred.calls:
             self._deferred.discard((session.number, call))
-        asker = WorkerCall(self, session, call)
-        asker.asking, asker.pool = asking, pool
+        asker = WorkerCall(self, session, call, asking=asking)
+        asker.pool = pool
 
         def read(*, is_detached: bool) -> Reader:
             reader = Reader(
@@ -327,8 +326,7 @@ class WorkerRequests:
         supervisor = self._actors.find(actor)
         if supervisor is None and actor:  # told when it is asked for
             return
-        asker = WorkerCall(self, session, call, supervisor, method)
-        asker.asking = asking
+        asker = WorkerCall(self, session, call, supervisor, method, asking)
         self._calls.put(session.number, call, asker)
         if deadline is not None:
             self._deferred.add((session.number, call), method, deadline)
