@@ -472,7 +472,7 @@ class Street:
             holder for counts in lives.references._counts.values() for holder in counts
         }
         assert counted <= {0, session}, lives.references._counts
-        theirs = lives.objects._theirs
+        theirs = lives.objects._of_workers
         assert {name[:8] for name in theirs} == {self.beside.prefix}
         assert all(kept.answer is None for kept in theirs.values())
         assert not self.failed, self.failed
