@@ -434,7 +434,7 @@ class CallRouter:
         if self._timed and self._is_late(number):
             self._drop_answer(frame)
             return
-        if number in mailbox.kept:
+        if number in mailbox.kept and number in mailbox.sent:
             self._settle_kept(frame)
             return
         # It is there until it is answered: if that fails, its actor's end answers it.
@@ -609,7 +609,8 @@ class CallRouter:
         if timed.is_over:
             self._late(call, timed)
             return True
-        if call not in self._mailbox.kept:  # else it may go again
+        mailbox = self._mailbox
+        if call in mailbox.sent and call not in mailbox.kept:  # else it may still go
             self._timekeeper.discard(call)
         return False
 
