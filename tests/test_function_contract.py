@@ -22,7 +22,7 @@ from helpers.actors import (
     shared_in_memory,
 )
 from helpers.calls import raised
-from helpers.functions import add, crew, fail, halt
+from helpers.functions import add, fail, group_of, halt
 from helpers.streams import all_of
 
 import actorlib
@@ -646,4 +646,4 @@ async def test_max_calls_when_reached_then_another_worker(runtime: Runtime) -> N
         return actorlib.get_runtime_context().get_worker_id()
 
     assert len({await here.remote() for _ in range(3)}) == 3
-    assert crew(runtime).running == 0
+    assert group_of(runtime).running == 0

@@ -19,7 +19,7 @@ from helpers.actors import (
     gone,
     living,
 )
-from helpers.functions import add, crew, fail, halt
+from helpers.functions import add, fail, group_of, halt
 
 import actorlib
 from actorlib._owner.task import MOST
@@ -102,7 +102,7 @@ async def test_nested_call_when_it_waits_then_its_cpu_is_free(
     ref = outer.options(num_cpus=2).remote(stop.place)
     await stop.reached()
     assert runtime.available_resources()["CPU"] == 1
-    assert crew(runtime, "CPU=2").blocked == 1
+    assert group_of(runtime, "CPU=2").blocked == 1
     stop.release()
     assert await ref == 7
 
@@ -463,6 +463,6 @@ async def test_list_actors_when_functions_run_then_their_processes_are_none(
     runtime: Runtime,
 ) -> None:
     await add.remote(1)
-    assert len(crew(runtime).pids) >= 1
+    assert len(group_of(runtime).pids) >= 1
     assert {actor.state for actor in actorlib.list_actors()} <= {"dead"}
     assert living(runtime) == []

@@ -71,8 +71,8 @@ async def test_workers_when_killed_in_the_middle_then_every_call_is_answered() -
         refs = [pid.options(max_retries=-1).remote() for _ in range(3_000)]
         for place in (500, 1_500, 2_500):
             await refs[place]
-            (crew,) = runtime.snapshot().worker_groups
-            for number in crew.pids:
+            (group,) = runtime.snapshot().worker_groups
+            for number in group.pids:
                 if number:
                     os.kill(number, signal.SIGKILL)
         assert len(await asyncio.gather(*refs)) == 3_000

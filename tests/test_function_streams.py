@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from helpers.actors import AsyncCaller, Caller, Stop, gone
 from helpers.calls import raised
-from helpers.functions import add, crew, mark
+from helpers.functions import add, group_of, mark
 from helpers.streams import KINDS, all_of, kinds
 
 import actorlib
@@ -226,7 +226,7 @@ async def test_stream_when_it_waits_for_its_reader_then_it_holds_no_cpu(
     others = [stops.remote(stop.place) for _ in range(2)]
     await stop.reached()
     await stop.reached()  # both CPUs are theirs
-    assert crew(runtime).blocked == 1
+    assert group_of(runtime).blocked == 1
     stop.release()
     stop.release()
     assert await all_of(stream) == [1, 2, 3, 4]

@@ -17,7 +17,7 @@ from helpers.actors import (
     gone,
 )
 from helpers.calls import raised
-from helpers.functions import add, crew, fail, halt, pid
+from helpers.functions import add, fail, group_of, halt, pid
 
 import actorlib
 from actorlib.exceptions import (
@@ -100,7 +100,7 @@ async def test_call_when_the_machine_is_full_then_it_waits_its_turn(
     await stop.reached()
     third = add.remote(3)
     assert runtime.snapshot().waiting == ("add: CPU=1",)
-    assert crew(runtime).waiting == 1
+    assert group_of(runtime).waiting == 1
     stop.release()
     assert await third == 3
     stop.release()
@@ -129,8 +129,8 @@ async def test_call_when_made_many_times_then_as_many_processes_as_cpus(
     runtime: Runtime,
 ) -> None:
     await asyncio.gather(*(pid.remote() for _ in range(200)))
-    assert len(crew(runtime).pids) <= 2
-    assert await pid.remote() in crew(runtime).pids
+    assert len(group_of(runtime).pids) <= 2
+    assert await pid.remote() in group_of(runtime).pids
 
 
 async def test_call_when_given_refs_then_it_waits_for_their_values(stop: Stop) -> None:
@@ -261,7 +261,7 @@ async def test_code_when_there_are_very_many_then_workers_are_replaced(
 ) -> None:
     functions = [actorlib.remote(lambda n=n: n) for n in range(600)]
     assert await asyncio.gather(*(f.remote() for f in functions)) == list(range(600))
-    assert len(crew(runtime).pids) <= 4
+    assert len(group_of(runtime).pids) <= 4
 
 
 # Devices.

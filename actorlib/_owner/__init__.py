@@ -29,7 +29,7 @@ In reading order:
 * ``calls_under_way``: tells which of an actor's calls run, from those that have no
   answer.
 * ``mailbox``: decides which calls of one actor go to its worker, and which go again.
-* ``router``: the owner's end of one actor's calls: out in order, back to whoever asked.
+* ``router``: routes one actor's calls: out in order, and their answers back.
 * ``call_policy``: says of each call of an actor how often it is sent again, and until
   when it may take.
 * ``response_target``: delivers the answer of a call to whoever wants it: the owner's
@@ -51,14 +51,14 @@ In reading order:
 * ``deadlocks``: calls of workers that wait for one another, and will for ever.
 * ``placement_groups``: the verbs of placement groups, for the owner's own code and for
   workers.
-* ``task_pool``: every call of a function in a runtime.
-* ``task``: calls of functions, and the workers that run them: what each of them is.
-* ``task_group``: workers that run functions which ask for the same, and the calls that
-  wait for them.
-* ``task_workers``: every worker of functions in a runtime: hired, taught, sent calls,
-  and gone.
-* ``task_functions``: functions that are called in a runtime, and who runs which of
+* ``task_pool``: takes every call of a function, and tells whoever waits for it.
+* ``task``: describes functions, their calls and the workers that run them.
+* ``task_group``: shares out calls that ask for the same among the workers that run
   them.
-* ``task_slots``: where the seats of workers of functions come from: the machine, or a
+* ``task_workers``: starts the workers of functions, sends them functions and calls, and
+  ends them.
+* ``task_functions``: knows the functions that are called in a runtime, and which group
+  runs each.
+* ``task_slots``: gives workers of functions their slots: from the machine, or a
   placement group.
 """

@@ -125,11 +125,13 @@ class ActorTable:
             self,
             machine,
             may_wait=options.infeasible == "wait",
-            goes_ahead=self.stores.memory.budget is not None,
+            may_prefetch=self.stores.memory.budget is not None,
         )
         subscribe = self.workers_gone.subscribe
         subscribe(Phase.ANSWERS, self.objects.on_worker_gone)
-        subscribe(Phase.REFERENCES, lambda gone: self.pool.plans.forget(gone.number))
+        subscribe(
+            Phase.REFERENCES, lambda gone: self.pool.functions.forget(gone.number)
+        )
         subscribe(Phase.REFERENCES, self._give_back_references)
         subscribe(Phase.EVIDENCE, self._note_what_ran)
         subscribe(Phase.MEMORY, self.stores.on_worker_gone)
@@ -205,7 +207,7 @@ class ActorTable:
         *,
         is_nested: bool,
     ) -> ActorSupervisor:
-        """Creates a worker of functions; see Workshop."""
+        """Creates a worker of functions; see WorkerHost."""
         nobody = method_of(_nothing)
         interface = Interface(label, nobody, {})
         actor = self.registry.new_id()
@@ -241,7 +243,7 @@ class ActorTable:
 
     def _is_of_functions(self, session: int) -> bool:
         """Whether a worker runs functions: actors that those make outlive it."""
-        return self.references.who(session) in self.pool.hands
+        return self.references.who(session) in self.pool.workers.by_id
 
     def infos(self) -> list[ActorInfo]:
         """Lists what is known of each actor, the forgotten last; see Actors."""
@@ -310,8 +312,8 @@ class ActorTable:
 
     def _function_info(self, call: UnderWay) -> CallInfo:
         task, task_id = self.pool.task(call.number), ""
-        if task is not None and task.hand is not None:
-            prefix = self.registry.prefix(task.hand.life.dispatch.session)
+        if task is not None and task.worker is not None:
+            prefix = self.registry.prefix(task.worker.life.dispatch.session)
             task_id = f"{prefix.hex()}{task.sent_as:016x}"
         return CallInfo(
             actor_id="",
@@ -364,9 +366,9 @@ class ActorTable:
             for supervisor in self.by_id.values()
             if (lease := supervisor.placement.lease) is not None
         }
-        for hand in self.pool.hands.values():
-            lease = hand.lease or hand.life.placement.lease
-            found[id(lease)] = hand.title
+        for worker in self.pool.workers.by_id.values():
+            lease = worker.lease or worker.life.placement.lease
+            found[id(lease)] = worker.title
         for group in self.groups:
             found[id(group.lease)] = group.spec.label
         return found

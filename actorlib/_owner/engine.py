@@ -528,7 +528,7 @@ class LocalEngine(ABC):
         """Where an actor, or a call, would go now, or what stands in its way."""
         self._check_thread()
         if isinstance(options, FunctionOptions):
-            options = self.lives.pool.plans.settled(options).worker
+            options = self.lives.pool.functions.settled(options).worker
         return self.lives.placer.survey(label, options)
 
 

@@ -1,13 +1,12 @@
-"""The owner's end of one actor's calls: out in order, back to whoever asked.
+"""Routes one actor's calls: out in order, and their answers back to whoever asked.
 
-Answers of the owner's own calls fill an ``ObjectRef``; those that were asked for by a
-worker are passed on to it without being decoded.
+Answers of the owner's own calls fill an ``ObjectRef``; those that a worker asked for
+are passed on to it without being decoded.
 
-The workers that call one actor over links, and what they are told of its end.
-
-Their calls do not come by here, so the owner knows neither how many there are nor which
-have no answer. The actor itself knows: before it is ended for want of anything to do,
-it is asked to take nothing more over links, and says when everything is answered.
+Calls that other workers make over links do not come by here, so the owner knows neither
+how many there are nor which have no answer. The actor itself knows: before it is ended
+for want of anything to do, it is asked to take nothing more over links, and says when
+everything is answered.
 """
 
 from __future__ import annotations
@@ -130,7 +129,7 @@ if TYPE_CHECKING:
 
 
 class Callers:
-    """The callers of one actor.
+    """Knows who calls one actor over links, and tells them of its end.
 
     Args:
         loans: Counts the handles in answers.
@@ -235,7 +234,7 @@ class Callers:
 
 
 class CallRouter:
-    """Calls of one actor; the replier of the owner's refs.
+    """Routes the calls of one actor; the replier of the owner's refs.
 
     Args:
         loans: Counts the handles in arguments and results.
@@ -402,7 +401,7 @@ class CallRouter:
         if now >= self._calls.next_mark:
             self._calls.mark(now)
 
-    def hold_back(
+    def defer(
         self,
         ref: ObjectRef[Any] | StreamReader,
         method: str,
@@ -414,7 +413,7 @@ class CallRouter:
             self._timekeeper.add(place, method, cast("Deadline", headers["deadline"]))
         return place
 
-    def let_go(self, place: int) -> ObjectRef[Any] | StreamReader | None:
+    def take_deferred(self, place: int) -> ObjectRef[Any] | StreamReader | None:
         """The arguments are there: whom the answer is for, or None if nobody waits."""
         self._timekeeper.discard(place)
         return awaited(self._calls.take(place))

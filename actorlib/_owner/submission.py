@@ -180,7 +180,7 @@ class Sending:
         where = life.record.called.method(callee.name)
         arguments = self.arguments(where, args, kwargs)
         if arguments.refs or self.lanes:
-            number = life.dispatch.hold_back(ref, callee.name, headers)
+            number = life.dispatch.defer(ref, callee.name, headers)
             bind(ref, life.dispatch, number)
             self._send_in_order(life, Call(number, callee, arguments, headers))
         else:
@@ -205,7 +205,7 @@ class Sending:
 
     def _send_held(self, life: ActorSupervisor, call: Call) -> None:
         dispatch = life.dispatch
-        waiting = dispatch.let_go(call.number)
+        waiting = dispatch.take_deferred(call.number)
         encoded = self.encoded_for(waiting, call.arguments)
         if waiting is not None and encoded is not None:
             payload, loans = encoded
@@ -296,53 +296,53 @@ class Runs:
             SerializationError: The function or an argument cannot be sent.
         """
         pool = self._pool
-        plan = pool.plans.of(self._engine, spec)
+        entry = pool.functions.of(self._engine, spec)
         headers = spec.headers
         if headers is not None or MARKED:
             headers = headers_of(spec)
         payload = None if kwargs else encode_plain_call(args)
         if payload is not None:  # the usual case: everything else is the long way
-            bind(ref, pool, pool.post(ref, plan, None, payload, headers))
+            bind(ref, pool, pool.post(ref, entry, None, payload, headers))
             return
         arguments = self._sending.arguments(spec.name, args, kwargs)
-        number = pool.hold_back(ref, plan, headers)
+        number = pool.defer(ref, entry, headers)
         bind(ref, pool, number)
         call = Call(number, spec, arguments, headers)
-        when_done(arguments.refs, partial(self._post_held, plan, call))
+        when_done(arguments.refs, partial(self._post_held, entry, call))
 
-    def _post_held(self, plan: FunctionEntry, call: Call) -> None:
+    def _post_held(self, entry: FunctionEntry, call: Call) -> None:
         pool = self._pool
-        waiting = pool.let_go(call.number)
+        waiting = pool.take_deferred(call.number)
         encoded = self._sending.encoded_for(waiting, call.arguments)
         if waiting is not None and encoded is not None:
             payload, loans = encoded
-            posted = pool.post(waiting, plan, loans, payload, call.headers)
+            posted = pool.post(waiting, entry, loans, payload, call.headers)
             bind(waiting, pool, posted)
 
 
 def serve(pool: TaskPool, session: Session, kind: int, *fields: Any) -> None:
     """Serves a frame that has no answer."""
     if kind == REGISTER_FUNCTION:
-        pool.plans.teach(session.number, *fields)
+        pool.functions.register(session.number, *fields)
         return
-    hand = pool.hands.get(session.actor)
-    if hand is None:
+    worker = pool.workers.by_id.get(session.actor)
+    if worker is None:
         return
     if kind == PACE:
-        pool.paced(hand, *fields)
+        pool.paced(worker, *fields)
     elif kind == BLOCKED:
-        if not hand.tasks:
+        if not worker.tasks:
             raise ProtocolError("no call runs there that could wait")
         number, calls, count = fields
-        session.when_answered = _until_answered(hand, set(calls), count)
-        hand.crew.blocked(hand, number)
+        session.when_answered = _until_answered(worker, set(calls), count)
+        worker.group.blocked(worker, number)
     else:
         session.when_answered = None
-        hand.crew.resumed(hand)
+        worker.group.resumed(worker)
 
 
 def _until_answered(
-    hand: TaskWorker, calls: set[int], count: int
+    worker: TaskWorker, calls: set[int], count: int
 ) -> Callable[[int], None] | None:
     """Lets a function go on when so many of some calls are answered.
 
@@ -359,7 +359,7 @@ def _until_answered(
             calls.discard(call)
             left -= 1
             if not left:
-                hand.crew.resumed(hand)
+                worker.group.resumed(worker)
 
     return answered
 
@@ -384,18 +384,18 @@ def ask(
         read: Makes whoever gets the items instead, if it yields; is told whether the
             call is detached.
         number: The function's number there.
-        face: What is known of it; see Plans.
+        face: What is known of it; see FunctionTable.
         headers: What the caller says of this call alone.
         loans: What is in the arguments and counted.
         payload: The arguments.
     """
-    plan = pool.plans.asked(session, number, face)
-    asker.method = plan.label
+    entry = pool.functions.asked(session, number, face)
+    asker.method = entry.label
     asker.has_end = headers is not None and "deadline" in headers
     if loans:
         # The worker still holds them; this process does too, until it is answered.
         pool.loans.arrived(loans, OWNER)
     reply: WorkerCall | Reader = asker
-    if plan.is_stream:
+    if entry.is_stream:
         reply = read(is_detached=bool(headers and "detach" in headers))
-    return pool.post(reply, plan, loans, payload, headers, is_nested=True)
+    return pool.post(reply, entry, loans, payload, headers, is_nested=True)

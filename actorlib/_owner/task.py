@@ -1,6 +1,6 @@
-"""Calls of functions, and the workers that run them: what each of them is.
+"""Describes functions, their calls and the workers that run them.
 
-How many calls of functions are sent ahead to a worker that runs one.
+It also says how many calls are sent ahead to a worker that runs one.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ STUCK = 10e-3
 """Seconds without an answer after which what was sent ahead is taken back."""
 
 
-def depth(seconds: float) -> int:
+def prefetch_depth(seconds: float) -> int:
     """How many calls of a function one worker has at once.
 
     Args:
@@ -95,7 +95,7 @@ def depth(seconds: float) -> int:
 
 
 class FunctionCode:
-    """A function as it is sent, once to each worker that runs it.
+    """Holds a function as it is sent, once to each worker that runs it.
 
     Args:
         number: Its number in this runtime.
@@ -106,17 +106,17 @@ class FunctionCode:
     Attributes:
         method: What its calls are called on the pipe.
         depth: How many of its calls one worker has at once.
-        plans: What is known of its calls, by how they came to be described.
+        entries: What is known of its calls, by how they came to be described.
     """
 
     __slots__ = (
         "__weakref__",
         "depth",
+        "entries",
         "label",
         "loans",
         "method",
         "number",
-        "plans",
         "source",
     )
 
@@ -129,12 +129,13 @@ class FunctionCode:
         self.loans = loans
         self.method = f"{number}:{label}"
         self.depth = AT_LEAST
-        self.plans: dict[bytes, FunctionEntry] = {}
+        self.entries: dict[bytes, FunctionEntry] = {}
 
 
-class Team(Protocol):
-    """Workers that run functions which ask for the same; see Crew."""
+class TaskRunner(Protocol):
+    """Runs the calls of functions that ask for the same; see WorkerGroup."""
 
+    workers: dict[TaskWorker, None]
     is_on_device: bool
     demand: Demand
     size: int
@@ -155,29 +156,33 @@ class Team(Protocol):
         """Sends the calls that may go."""
         ...
 
-    def dismiss(self, hand: TaskWorker, why: str) -> None:
+    def dismiss(self, worker: TaskWorker, why: str) -> None:
         """Ends a worker that has nothing to do."""
         ...
 
-    def freed(self, hand: TaskWorker) -> None:
+    def freed(self, worker: TaskWorker) -> None:
         """A worker has answered a call."""
         ...
 
-    def blocked(self, hand: TaskWorker, number: int) -> None:
+    def blocked(self, worker: TaskWorker, number: int) -> None:
         """The call of a worker waits for a result."""
         ...
 
-    def resumed(self, hand: TaskWorker) -> None:
+    def resumed(self, worker: TaskWorker) -> None:
         """It has that, and goes on when it has its CPUs."""
         ...
 
-    def gone(self, hand: TaskWorker) -> None:
+    def gone(self, worker: TaskWorker) -> None:
         """The process of a worker is gone."""
         ...
 
+    def give_up(self) -> list[Task]:
+        """Forgets the calls that wait."""
+        ...
 
-class Workshop(Protocol):
-    """Where workers live; see Lives."""
+
+class WorkerHost(Protocol):
+    """Starts the processes of workers and owns what they share; see ActorTable."""
 
     loop: asyncio.AbstractEventLoop
     clock: Clock
@@ -200,24 +205,24 @@ class Workshop(Protocol):
 
 
 class FunctionEntry:
-    """What all calls of a function with the same options have in common.
+    """Holds what all calls of a function with the same options have in common.
 
     Args:
         code: The function.
         label: What a call is called in messages.
         options: What it asks for.
-        crew: Who runs it; None if nobody ever can.
+        group: Who runs it; None if nobody ever can.
         trouble: Why nobody can.
         is_stream: Whether a call gives items, one after the other.
     """
 
     __slots__ = (
         "code",
-        "crew",
-        "goes_ahead",
+        "group",
         "is_stream",
         "label",
         "max_calls",
+        "may_prefetch",
         "retries",
         "trouble",
     )
@@ -227,27 +232,27 @@ class FunctionEntry:
         code: FunctionCode,
         label: str,
         options: FunctionOptions,
-        crew: Team | None,
+        group: TaskRunner | None,
         trouble: BaseException | None = None,
         *,
         is_stream: bool = False,
     ) -> None:
         self.code = code
         self.label = label
-        self.crew = crew
+        self.group = group
         self.trouble = trouble
         self.is_stream = is_stream
         self.retries = Retries(options.max_retries, options.retried)
         # What ran and was not answered yet is run once more if its process dies. And
         # nobody knows when the reader of a stream lets it go on.
-        self.goes_ahead = bool(options.max_retries) and not is_stream
+        self.may_prefetch = bool(options.max_retries) and not is_stream
         limit = options.max_calls
-        on_device = crew is not None and crew.is_on_device
+        on_device = group is not None and group.is_on_device
         self.max_calls = int(on_device) if limit is None else limit
 
 
-class Ended(Protocol):
-    """What is told of the answer of a call; see Pool."""
+class TaskOwner(Protocol):
+    """Takes the answers and the items of calls; see TaskPool."""
 
     def answered(self, task: Task, frame: Frame) -> None:
         """An answer came."""
@@ -259,16 +264,16 @@ class Ended(Protocol):
 
 
 class Task:
-    """One call of a function; the asker of whoever runs it.
+    """Holds one call of a function; the target of what its worker answers.
 
     Attributes:
         number: Its number in this runtime.
-        plan: What it is a call of.
+        entry: What it is a call of.
         loans: What is in its arguments and counted, held until it is over.
         payload: The arguments.
         headers: What the caller says of this call alone.
         retries: How often it may still be made again.
-        hand: The worker that has it, if one has.
+        worker: The worker that has it, if one has.
         sent_as: Its number there.
         is_dropped: Whether it was cancelled while it waited for a worker.
         was_forced: Whether that worker is ended for its sake.
@@ -277,36 +282,36 @@ class Task:
     """
 
     __slots__ = (
-        "hand",
+        "entry",
         "headers",
         "is_dropped",
         "is_nested",
         "loans",
         "number",
         "payload",
-        "plan",
         "pool",
         "retries",
         "sent_as",
         "was_forced",
+        "worker",
     )
 
     def __init__(
         self,
-        pool: Ended,
-        plan: FunctionEntry,
+        pool: TaskOwner,
+        entry: FunctionEntry,
         loans: Collection[LoanId] | None,
         payload: Payload,
         headers: Mapping[str, object] | None,
     ) -> None:
         self.pool = pool
         self.number = 0
-        self.plan = plan
+        self.entry = entry
         self.loans = loans
         self.payload = payload
         self.headers = headers
-        self.retries = plan.retries
-        self.hand: TaskWorker | None = None
+        self.retries = entry.retries
+        self.worker: TaskWorker | None = None
         self.sent_as = 0
         self.is_dropped = False
         self.was_forced = False
@@ -325,14 +330,14 @@ class Task:
 
 
 class TaskWorker:
-    """One worker.
+    """Holds what is known of one worker of functions, and of what it has to do.
 
     Attributes:
         life: Its life.
-        crew: Whose it is.
+        group: Whose it is.
         tasks: The calls that it has, in the order in which it runs them.
-        lease: What it holds for the call that runs, if the crew gives that.
-        is_seated: Whether it may run calls.
+        lease: What it holds for the call that runs, if the group gives that.
+        has_slot: Whether it may run calls.
         is_leaving: Whether it gets no more calls.
         is_stuck: Whether none is sent behind its call, as that takes long, or may not
             be run again.
@@ -349,13 +354,13 @@ class TaskWorker:
     __slots__ = (
         "_loop",
         "answers",
-        "crew",
         "depth",
         "going_on",
+        "group",
+        "has_slot",
         "idle_since",
         "is_leaving",
         "is_looking",
-        "is_seated",
         "is_stuck",
         "is_waiting",
         "known",
@@ -368,13 +373,13 @@ class TaskWorker:
         "wait",
     )
 
-    def __init__(self, crew: Team, life: ActorSupervisor) -> None:
-        self.crew = crew
+    def __init__(self, group: TaskRunner, life: ActorSupervisor) -> None:
+        self.group = group
         self.life = life
         self._loop = life.ended.get_loop()
         self.tasks: dict[Task, None] = {}
         self.lease: Lease | None = None
-        self.is_seated = False
+        self.has_slot = False
         self.is_leaving = False
         self.is_stuck = False
         self.is_waiting = False
@@ -392,7 +397,7 @@ class TaskWorker:
     @property
     def title(self) -> str:
         """What it is called in messages: by the call that it runs."""
-        label = next((task.plan.label for task in self.tasks), "a worker of functions")
+        label = next((task.entry.label for task in self.tasks), "a worker of functions")
         return f"{label} (pid {self.life.pid})" if self.life.pid else label
 
     @property
@@ -424,10 +429,10 @@ class TaskWorker:
 
 
 class NoReply:
-    """Who asks a worker to learn a function: nobody waits for the answer."""
+    """Takes the answer of a worker that was sent a function: nobody waits for it."""
 
     def answer(self, frame: Frame) -> None:
-        """It knows it; see RemoteTarget."""
+        """Does nothing: the worker knows the function; see RemoteTarget."""
 
     def fail(self, error: BaseException) -> None:
-        """It is gone; see RemoteTarget."""
+        """Does nothing: the worker is gone; see RemoteTarget."""

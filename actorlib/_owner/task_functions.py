@@ -1,4 +1,4 @@
-"""Functions that are called in a runtime, and who runs which of them."""
+"""Knows the functions that are called in a runtime, and which group runs each."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ if TYPE_CHECKING:
     from actorlib._core.ids import LoanId
     from actorlib._owner.machine import LocalNode
     from actorlib._owner.refcount import BorrowedReferences
-    from actorlib._owner.task_group import Staff
     from actorlib._owner.task_slots import Slots
+    from actorlib._owner.task_workers import TaskWorkers
     from actorlib._scheduler.placement_group import Groups
     from actorlib._wire.arguments import Sharing
 
 
 class FunctionTable:
-    """What is known of the functions of a runtime.
+    """Knows the functions of a runtime, by whoever calls them.
 
     Args:
-        staff: What those need who run them.
+        workers: Starts those that run them.
         loans: Where what is in them is counted.
         machine: What they ask of.
         groups: The placement groups that some of them run in.
@@ -52,14 +52,14 @@ class FunctionTable:
 
     def __init__(
         self,
-        staff: Staff,
+        workers: TaskWorkers,
         loans: BorrowedReferences,
         machine: LocalNode,
         groups: Groups,
         *,
         may_wait: bool,
     ) -> None:
-        self._staff = staff
+        self._workers = workers
         self._groups = groups
         self._loans = loans
         self._loop = asyncio.get_running_loop()
@@ -72,37 +72,37 @@ class FunctionTable:
         self._codes: weakref.WeakKeyDictionary[object, FunctionCode] = (
             weakref.WeakKeyDictionary()
         )
-        self._taught: dict[tuple[int, int], FunctionCode] = {}
-        self._crews: weakref.WeakValueDictionary[tuple[object, ...], WorkerGroup] = (
-            weakref.WeakValueDictionary()
-        )
+        self._registered: dict[tuple[int, int], FunctionCode] = {}
+        self._worker_groups: weakref.WeakValueDictionary[
+            tuple[object, ...], WorkerGroup
+        ] = weakref.WeakValueDictionary()
 
     def known(self, spec: FunctionSpec) -> FunctionEntry | None:
-        """The plan of a function that was called before; asked by any thread."""
+        """The entry of a function that was called before; asked by any thread."""
         return self._own.get(spec)
 
     def of(self, engine: Sharing, spec: FunctionSpec) -> FunctionEntry:
-        """The plan of a function of this process.
+        """The entry of a function of this process.
 
         Raises:
             SerializationError: It cannot be sent.
             UnsupportedOptionError: It asks for variables or a directory, and there
                 are no processes.
         """
-        plan = self._own.get(spec)
-        if plan is None:
+        entry = self._own.get(spec)
+        if entry is None:
             if self._machine.is_shared:
                 refuse_own(spec.options.runtime_env)
             code = self._codes.get(spec.source)
             if code is None:
                 source, loans = pickled(engine, spec.name, spec.source)
                 code = self._codes[spec.source] = self._code(spec.name, source, loans)
-            plan = self._own[spec] = self._plan(
+            entry = self._own[spec] = self._entry(
                 code, spec.name, spec.options, is_stream=spec.is_stream
             )
-        return plan
+        return entry
 
-    def teach(
+    def register(
         self,
         session: int,
         number: int,
@@ -111,37 +111,37 @@ class FunctionTable:
         source: bytes,
     ) -> None:
         """A worker is about to call a function."""
-        self._taught[session, number] = self._code(label, source, loans or ())
+        self._registered[session, number] = self._code(label, source, loans or ())
 
     def asked(self, session: int, number: int, face: bytes) -> FunctionEntry:
-        """The plan of a function that a worker calls.
+        """The entry of a function that a worker calls.
 
         Args:
             session: The worker's session.
             number: The function's number there.
             face: The label, the options, and whether it is a generator.
         """
-        code = self._taught.get((session, number))
+        code = self._registered.get((session, number))
         if code is None:
             raise ProtocolError(f"function {number} is called and was never told of")
-        plan = code.plans.get(face)
-        if plan is None:
+        entry = code.entries.get(face)
+        if entry is None:
             label, options, listed, is_stream = opened_as(
                 face, str, FunctionOptions, bytes, bool
             )
             try:
                 options = options.updated({"retry_exceptions": decode(listed)})
             except Exception as error:  # noqa: BLE001  # the user's classes: no call of it runs
-                plan = FunctionEntry(code, label, options, None, error)
+                entry = FunctionEntry(code, label, options, None, error)
             else:
-                plan = self._plan(code, label, options, is_stream=is_stream)
-            code.plans[face] = plan
-        return plan
+                entry = self._entry(code, label, options, is_stream=is_stream)
+            code.entries[face] = entry
+        return entry
 
     def forget(self, session: int) -> None:
         """A worker is gone."""
-        for key in [key for key in self._taught if key[0] == session]:
-            del self._taught[key]
+        for key in [key for key in self._registered if key[0] == session]:
+            del self._registered[key]
 
     def _code(self, label: str, source: bytes, loans: Sequence[LoanId]) -> FunctionCode:
         loop, counted = self._loop, self._loans
@@ -156,7 +156,7 @@ class FunctionTable:
             weakref.finalize(code, gone).atexit = False
         return code
 
-    def _plan(
+    def _entry(
         self,
         code: FunctionCode,
         label: str,
@@ -165,12 +165,12 @@ class FunctionTable:
         is_stream: bool,
     ) -> FunctionEntry:
         try:
-            crew = self._crew(label, options)
+            group = self._worker_group(label, options)
         except ActorUnschedulableError as error:
             return FunctionEntry(
                 code, label, options, None, TaskUnschedulableError(str(error))
             )
-        return FunctionEntry(code, label, options, crew, is_stream=is_stream)
+        return FunctionEntry(code, label, options, group, is_stream=is_stream)
 
     def settled(self, options: FunctionOptions) -> FunctionOptions:
         """The options of a function on this machine.
@@ -185,26 +185,26 @@ class FunctionTable:
             return options
         return options.updated({"num_cpus": 0})
 
-    def _crew(self, label: str, options: FunctionOptions) -> WorkerGroup:
+    def _worker_group(self, label: str, options: FunctionOptions) -> WorkerGroup:
         """Who runs functions of this shape.
 
         Raises:
             ActorUnschedulableError: The machine can never give what it asks for.
         """
-        crew = self._crews.get(options.shape)
-        if crew is not None:
-            return crew
+        group = self._worker_groups.get(options.shape)
+        if group is not None:
+            return group
         scheduler, shape = self._machine.scheduler, options.shape
         options = self.settled(options)
         demand = scheduler.catalogue.demand(label, options.worker)
-        seats: Slots
+        slots: Slots
         if options.worker.group is not None:
             demand = Demand(scheduler.catalogue.untyped(demand.request), demand.where)
             index = options.placement_group_bundle_index
             spec = options.worker.group
-            seats = GroupSlots(self._groups, spec, label, demand, index)
+            slots = GroupSlots(self._groups, spec, label, demand, index)
         elif self._may_wait or scheduler.ledger.feasible(*demand):
-            seats = MachineSlots(scheduler, demand)
+            slots = MachineSlots(scheduler, demand)
         else:
             unknown = scheduler.catalogue.refusal(label, demand.request)
             raise ActorUnschedulableError(
@@ -212,11 +212,11 @@ class FunctionTable:
             )
         pools = scheduler.ledger.pools
         is_on_device = any(name in pools for name in demand.request.amounts)
-        crew = self._crews[shape] = WorkerGroup(
-            self._staff,
-            seats,
+        group = self._worker_groups[shape] = WorkerGroup(
+            self._workers,
+            slots,
             demand,
             options.worker if is_on_device else options.alone,
             is_on_device=is_on_device,
         )
-        return crew
+        return group

@@ -1,10 +1,8 @@
-"""Every call of a function in a runtime.
+"""Takes every call of a function in a runtime, and tells whoever waits for it.
 
-A call is in exactly one place: in line in its crew, or with one worker. What happens to
-a worker happens to the oldest call that it has, which is the one that runs; those
-behind it go to another one as if they had never been sent.
-
-What becomes of a call of a function: whoever waits for it is told.
+A call is in exactly one place: in line in its worker group, or with one worker. What
+happens to a worker happens to the oldest call that it has, which is the one that runs;
+those behind it go to another one as if they had never been sent.
 """
 
 from __future__ import annotations
@@ -51,13 +49,13 @@ from actorlib._owner.task import (
     FunctionEntry,
     Task,
     TaskWorker,
-    depth,
+    prefetch_depth,
 )
 from actorlib._owner.task_functions import (
     FunctionTable,
 )
 from actorlib._owner.task_workers import (
-    Workers,
+    TaskWorkers,
 )
 from actorlib._wire.call_headers import (
     late_error,
@@ -104,7 +102,7 @@ if TYPE_CHECKING:
         Reader,
     )
     from actorlib._owner.task import (
-        Workshop,
+        WorkerHost,
     )
     from actorlib._shm.payload import (
         Payload,
@@ -112,53 +110,51 @@ if TYPE_CHECKING:
 
 
 class TaskPool:
-    """The functions of a runtime; the replier of the refs of their calls.
+    """Runs the functions of a runtime; the replier of the refs of their calls.
 
     Args:
-        workshop: Where workers live.
-        machine: What they get their seats from.
+        host: Where workers live.
+        machine: What gives them their slots.
         may_wait: Whether what can never be given waits for ever.
-        goes_ahead: Whether workers can say which call they ran when they are gone, so
+        may_prefetch: Whether workers can say which call they ran when they are gone, so
             that several may be sent to one.
 
     Attributes:
-        plans: What is known of the functions.
-        workers: Who runs them.
-        hands: The workers, by id.
+        functions: What is known of them.
+        workers: The workers that run them.
     """
 
     def __init__(
         self,
-        workshop: Workshop,
+        host: WorkerHost,
         machine: LocalNode,
         *,
         may_wait: bool,
-        goes_ahead: bool,
+        may_prefetch: bool,
     ) -> None:
-        self._goes_ahead = goes_ahead
-        self.loop = workshop.loop
-        self.loans = workshop.loans
-        self.workers = Workers(workshop, machine, self._lost, self._refuse)
-        self.hands = self.workers.hands
-        self.plans = FunctionTable(
-            self.workers, workshop.loans, machine, workshop.groups, may_wait=may_wait
+        self._may_prefetch = may_prefetch
+        self.loop = host.loop
+        self.loans = host.loans
+        self.workers = TaskWorkers(host, machine, self._lost, self._refuse)
+        self.functions = FunctionTable(
+            self.workers, host.loans, machine, host.groups, may_wait=may_wait
         )
-        self._timekeeper: Timekeeper[int] = Timekeeper(workshop.clock, self._late)
+        self._timekeeper: Timekeeper[int] = Timekeeper(host.clock, self._late)
         self._timed = self._timekeeper.calls  # at hand for every answer
         self._calls: CallTable[ResponseTarget, Task] = CallTable()
         self._closed_for = ""
         # The rest of a replier: what it does for refs of objects.
-        self.watch = workshop.objects.watch
-        self.wait = workshop.objects.wait
-        self.name = workshop.objects.name
-        self.travel = workshop.objects.travel
+        self.watch = host.objects.watch
+        self.wait = host.objects.wait
+        self.name = host.objects.name
+        self.travel = host.objects.travel
 
     # Calls.
 
     def post(
         self,
         reply: ResponseTarget,
-        plan: FunctionEntry,
+        entry: FunctionEntry,
         loans: Collection[LoanId] | None,
         payload: Payload,
         headers: Mapping[str, object] | None,
@@ -169,19 +165,19 @@ class TaskPool:
 
         Args:
             reply: Who gets the answer.
-            plan: What it is a call of.
+            entry: What it is a call of.
             loans: What is in its arguments, which this process holds for it.
             payload: The arguments.
             headers: What the caller says of this call alone.
             is_nested: Whether a worker makes it.
         """
-        crew = plan.crew
-        if crew is None or self._closed_for:
+        group = entry.group
+        if group is None or self._closed_for:
             if loans:
                 self.loans.returned(loans, OWNER)
-            self._fail(reply, plan.trouble or self._over(plan))
+            self._fail(reply, entry.trouble or self._over(entry))
             return 0
-        task = Task(self, plan, loans, payload, headers)
+        task = Task(self, entry, loans, payload, headers)
         task.is_nested = is_nested
         calls = self._calls
         task.number = number = calls.begin(reply, task, headers)
@@ -189,23 +185,23 @@ class TaskPool:
         if now >= calls.next_mark:
             calls.mark(now)
         if headers is not None:
-            self._time(number, plan, headers)
-        crew.post(task)
+            self._time(number, entry, headers)
+        group.post(task)
         return number
 
-    def hold_back(
+    def defer(
         self,
         ref: ObjectRef[Any] | StreamReader,
-        plan: FunctionEntry,
+        entry: FunctionEntry,
         headers: Mapping[str, object] | None,
     ) -> int:
         """Keeps the place of a call that waits for its arguments; gives its number."""
-        number = self._calls.defer(ref, plan.label, self.loop.time())
+        number = self._calls.defer(ref, entry.label, self.loop.time())
         if headers is not None:
-            self._time(number, plan, headers)
+            self._time(number, entry, headers)
         return number
 
-    def let_go(self, number: int) -> ObjectRef[Any] | StreamReader | None:
+    def take_deferred(self, number: int) -> ObjectRef[Any] | StreamReader | None:
         """The arguments are there: whom the answer is for, or None if nobody waits."""
         self._timekeeper.discard(number)
         return awaited(self._calls.take(number))
@@ -214,7 +210,7 @@ class TaskPool:
         """The calls that have no answer yet."""
         calls = self._calls
         posted = [
-            UnderWay(number, task.plan.label, _state_of(task), target, headers, since)
+            UnderWay(number, task.entry.label, _state_of(task), target, headers, since)
             for number, (target, task, headers) in calls.posted.items()
             if target is not None
             for since in (calls.since(number),)
@@ -227,37 +223,37 @@ class TaskPool:
         return None if call is None else call[1]
 
     def answered(self, task: Task, frame: Frame) -> None:
-        """The answer of a call came from its worker; see Ended."""
-        hand = task.hand
-        assert hand is not None
+        """The answer of a call came from its worker; see TaskOwner."""
+        worker = task.worker
+        assert worker is not None
         if self._timed and task.number in self._timed:
             self._look_at_clock(task)
         target = self._calls.target(task.number)
         if frame[0] == FAILURE and target is not None:
             if frame[2] == UNBEGUN:
-                self._part(task, hand)
-                self._came_back(task, hand)
+                self._part(task, worker)
+                self._came_back(task, worker)
                 return
             if frame[2] == RAISED and self._is_made_anew(task, frame):
                 give_answer(None, frame, self.loans)
-                self._part(task, hand)
+                self._part(task, worker)
                 task.retries = task.retries.one_less
-                hand.crew.post_again([task])
-                hand.crew.freed(hand)
+                worker.group.post_again([task])
+                worker.group.freed(worker)
                 return
         # It is the worker's until it is answered: should that fail, the worker's end
         # answers it.
         give_answer(target, frame, self.loans)
-        self._part(task, hand)
+        self._part(task, worker)
         self._forget(task)
-        hand.crew.freed(hand)
+        worker.group.freed(worker)
 
-    def _part(self, task: Task, hand: TaskWorker) -> None:
+    def _part(self, task: Task, worker: TaskWorker) -> None:
         """A worker has answered a call."""
-        task.hand = None
-        hand.tasks.pop(task, None)
-        hand.answers += 1
-        hand.is_stuck = False
+        task.worker = None
+        worker.tasks.pop(task, None)
+        worker.answers += 1
+        worker.is_stuck = False
 
     def _forget(self, task: Task) -> None:
         """A call is over."""
@@ -273,15 +269,15 @@ class TaskPool:
             task.retries, frame, self.loans
         )
 
-    def _came_back(self, task: Task, hand: TaskWorker) -> None:
+    def _came_back(self, task: Task, worker: TaskWorker) -> None:
         """A worker gave a call back that it had not begun."""
         if self._closed_for:
-            self._refuse(task, self._over(task.plan))
+            self._refuse(task, self._over(task.entry))
             return
-        if task.plan.max_calls:
-            hand.sent[task.plan.code.number] -= 1
-        hand.crew.post_again([task])
-        hand.crew.freed(hand)
+        if task.entry.max_calls:
+            worker.sent[task.entry.code.number] -= 1
+        worker.group.post_again([task])
+        worker.group.freed(worker)
 
     def _refuse(self, task: Task, error: BaseException) -> None:
         """A call gets no value."""
@@ -295,14 +291,14 @@ class TaskPool:
         # Whoever ended the runtime knows: no report of a ref that nobody awaits.
         give_error(target, error, is_known=bool(self._closed_for))
 
-    def _over(self, plan: FunctionEntry) -> WorkerCrashedError:
+    def _over(self, entry: FunctionEntry) -> WorkerCrashedError:
         how = Exit(cause="asked", reason=self._closed_for or "it was cancelled")
-        return WorkerCrashedError(f"{plan.label} has no result: {how}", exit=how)
+        return WorkerCrashedError(f"{entry.label} has no result: {how}", exit=how)
 
     # Streams.
 
     def item(self, task: Task, frame: Frame) -> None:
-        """An item came from a worker, for whoever still reads; see Ended."""
+        """An item came from a worker, for whoever still reads; see TaskOwner."""
         target, (_, _, index, loans, payload) = self._calls.target(task.number), frame
         if isinstance(target, StreamReader):
             target.put(task.number, index, payload, partial(load, loans=loans))
@@ -312,17 +308,17 @@ class TaskPool:
     def taken(self, number: int, count: int) -> None:
         """Tells the worker of a stream how many items of it were taken; see Source."""
         task = self.task(number)
-        if task is not None and task.hand is not None:
-            task.hand.life.dispatch.streams.taken(task.sent_as, count)
+        if task is not None and task.worker is not None:
+            task.worker.life.dispatch.streams.taken(task.sent_as, count)
 
     # Deadlines.
 
     def _time(
-        self, number: int, plan: FunctionEntry, headers: Mapping[str, object]
+        self, number: int, entry: FunctionEntry, headers: Mapping[str, object]
     ) -> None:
         if "deadline" in headers:
             deadline = cast("Deadline", headers["deadline"])
-            self._timekeeper.add(number, plan.label, deadline)
+            self._timekeeper.add(number, entry.label, deadline)
 
     def _late(self, number: int, timed: Timed) -> None:
         """Stops a call whose time is over; what it made has inherited that."""
@@ -356,38 +352,38 @@ class TaskPool:
         if task is None:
             self._calls.drop(call)  # it waits for its arguments, or is over
             return
-        hand, crew = task.hand, task.plan.crew
-        if hand is None:
-            assert crew is not None
+        worker, group = task.worker, task.entry.group
+        if worker is None:
+            assert group is not None
             self._calls.drop(call)
             task.is_dropped = True
             self.loans.returned(task.loans or (), OWNER)
-            crew.dropped()
+            group.dropped()
             return
         # It is over when the worker says that it is rid of it.
         self._calls.abandon(call)
-        if not hand.is_there:
-            self._withdraw(task, hand)
+        if not worker.is_there:
+            self._withdraw(task, worker)
             return
-        if by_force and next(iter(hand.tasks)) is task:
-            task.was_forced = hand.is_leaving = True
+        if by_force and next(iter(worker.tasks)) is task:
+            task.was_forced = worker.is_leaving = True
             if recursive:
-                hand.life.dispatch.cancel_made(task.sent_as, by_force=True)
-            hand.life.kill("the call that it ran was cancelled")
+                worker.life.dispatch.cancel_made(task.sent_as, by_force=True)
+            worker.life.kill("the call that it ran was cancelled")
             return
-        hand.life.dispatch.tell((CANCEL, task.sent_as))
+        worker.life.dispatch.tell((CANCEL, task.sent_as))
         if recursive:
-            hand.life.dispatch.cancel_made(task.sent_as)
-        hand.look()
+            worker.life.dispatch.cancel_made(task.sent_as)
+        worker.look()
 
-    def _withdraw(self, task: Task, hand: TaskWorker) -> None:
+    def _withdraw(self, task: Task, worker: TaskWorker) -> None:
         """A call is over whose worker is being started: it has not gone there yet."""
-        hand.life.dispatch.cancel(task.sent_as)
-        task.hand = None
-        hand.tasks.pop(task)
-        hand.is_stuck = False
+        worker.life.dispatch.cancel(task.sent_as)
+        task.worker = None
+        worker.tasks.pop(task)
+        worker.is_stuck = False
         self._forget(task)
-        hand.crew.freed(hand)
+        worker.group.freed(worker)
 
     def called(self, call: int) -> str:
         """What a call without an answer is called in messages; see Namer."""
@@ -395,9 +391,9 @@ class TaskPool:
         if task is None:
             deferred = self._calls.deferred.get(call)
             return "" if deferred is None else deferred.method
-        hand = task.hand
-        pid = 0 if hand is None else hand.life.pid
-        return f"{task.plan.label} (pid {pid})" if pid else task.plan.label
+        worker = task.worker
+        pid = 0 if worker is None else worker.life.pid
+        return f"{task.entry.label} (pid {pid})" if pid else task.entry.label
 
     def loosen(self, ref: ObjectRef[Any]) -> None:
         """From now on the call is cancelled if nobody holds the ref; see Replier."""
@@ -412,40 +408,40 @@ class TaskPool:
 
     # What workers say.
 
-    def _lost(self, hand: TaskWorker) -> None:
+    def _lost(self, worker: TaskWorker) -> None:
         """The process of a worker is gone: what it had goes to others, or fails."""
-        tasks = list(hand.tasks)
-        hand.tasks.clear()
-        ran = next((task for task in tasks if task.sent_as == hand.ran), None)
+        tasks = list(worker.tasks)
+        worker.tasks.clear()
+        ran = next((task for task in tasks if task.sent_as == worker.ran), None)
         ran = ran or next(iter(tasks), None)
         again: list[Task] = []
         for task in tasks:
-            task.hand = None
+            task.worker = None
             if task is ran:
                 # Nobody can be given the answers of what it has called.
-                hand.life.dispatch.cancel_made(task.sent_as)
-                if self._is_made_again(task, hand):
+                worker.life.dispatch.cancel_made(task.sent_as)
+                if self._is_made_again(task, worker):
                     again.append(task)
             elif self._calls.target(task.number) is None or self._closed_for:
-                self._refuse(task, self._over(task.plan))
+                self._refuse(task, self._over(task.entry))
             else:
                 again.append(task)
-        hand.crew.post_again(again)
+        worker.group.post_again(again)
 
-    def _is_made_again(self, task: Task, hand: TaskWorker) -> bool:
+    def _is_made_again(self, task: Task, worker: TaskWorker) -> bool:
         """Whether a call is made again whose process died; else it is over."""
-        how = hand.life.record.exit or Exit(cause="lost")
+        how = worker.life.record.exit or Exit(cause="lost")
         if self._calls.target(task.number) is None or self._closed_for:
-            self._refuse(task, self._over(task.plan))
+            self._refuse(task, self._over(task.entry))
             return False
-        if hand.life.record.was_evicted:
-            message = f"{task.plan.label} has no result: {how}"
+        if worker.life.record.was_evicted:
+            message = f"{task.entry.label} has no result: {how}"
             self._refuse(task, TaskPlacementGroupRemoved(message, exit=how))
             return False
         if task.retries.times and how.cause not in ("failed to start", "lost"):
             task.retries = task.retries.one_less
             return True
-        label, most = task.plan.label, task.plan.retries.times
+        label, most = task.entry.label, task.entry.retries.times
         if how.cause == "failed to start":
             message = f"no process could be started that runs {label}: {how}"
         else:
@@ -455,15 +451,15 @@ class TaskPool:
         self._refuse(task, WorkerCrashedError(message, exit=how))
         return False
 
-    def paced(self, hand: TaskWorker, method: str, seconds: float) -> None:
+    def paced(self, worker: TaskWorker, method: str, seconds: float) -> None:
         """How long a function takes of late."""
-        if not self._goes_ahead:
+        if not self._may_prefetch:
             return
         number = int(method.partition(":")[0])
-        for task in hand.tasks:
-            if task.plan.code.number == number:
-                task.plan.code.depth = depth(seconds)
-                hand.depth = min(task.plan.code.depth for task in hand.tasks)
+        for task in worker.tasks:
+            if task.entry.code.number == number:
+                task.entry.code.depth = prefetch_depth(seconds)
+                worker.depth = min(task.entry.code.depth for task in worker.tasks)
                 return
 
     # The end.
@@ -473,10 +469,10 @@ class TaskPool:
         self._closed_for = why
         self._timekeeper.keep(lambda _: False)
         for task in self.workers.close():
-            self._refuse(task, self._over(task.plan))
+            self._refuse(task, self._over(task.entry))
 
 
 def _state_of(task: Task) -> CallState:
-    if task.hand is None:
+    if task.worker is None:
         return "pending_resources"
-    return "running" if next(iter(task.hand.tasks)) is task else "queued"
+    return "running" if next(iter(task.worker.tasks)) is task else "queued"

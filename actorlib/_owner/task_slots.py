@@ -1,6 +1,6 @@
-"""Where the seats of workers of functions come from: the machine, or a placement group.
+"""Gives workers of functions their slots: from the machine, or a placement group.
 
-A seat is the share that a call holds while it runs.
+A slot is the share that a call holds while it runs.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 
 class Slots(Protocol):
-    """Where one crew gets its seats from."""
+    """Gives one worker group its slots."""
 
     def trouble(self) -> Exception | None:
         """Why there never will be one, or never again."""
         ...
 
     def enter(self, label: str, *, is_nested: bool) -> asyncio.Future[Lease]:
-        """Asks for a seat: done at once, or when its turn has come.
+        """Asks for a slot: done at once, or when its turn has come.
 
         Args:
             label: For whom, for messages.
@@ -43,7 +43,7 @@ class Slots(Protocol):
         ...
 
     def explain(self, label: str, promise: asyncio.Future[Lease]) -> str:
-        """Why there is no seat yet.
+        """Why there is no slot yet.
 
         Args:
             label: For whom.
@@ -56,11 +56,11 @@ class Slots(Protocol):
         ...
 
     def leave(self, promise: asyncio.Future[Lease]) -> None:
-        """Gives up a place in line, or a seat that was not taken."""
+        """Gives up a place in line, or a slot that was not taken."""
         ...
 
     def release(self, lease: Lease) -> None:
-        """Takes a seat back."""
+        """Takes a slot back."""
         ...
 
     def lend(self, lease: Lease) -> Lease:
@@ -90,11 +90,11 @@ class Slots(Protocol):
 
 @final
 class MachineSlots:
-    """Seats of the machine, in line with everybody else; see Seats.
+    """Gives slots of the machine, in line with everybody else; see Slots.
 
     Args:
         scheduler: Grants shares of the machine.
-        demand: What a seat is.
+        demand: What a slot is.
     """
 
     def __init__(self, scheduler: Scheduler, demand: Demand) -> None:
@@ -103,37 +103,37 @@ class MachineSlots:
         self._demand = demand
 
     def trouble(self) -> None:
-        """Nothing: what can never be given is refused before; see Seats."""
+        """Nothing: what can never be given is refused before; see Slots."""
 
     def enter(self, label: str, *, is_nested: bool) -> asyncio.Future[Lease]:
-        """Asks for a seat; see Seats."""
+        """Asks for a slot; see Slots."""
         priority = Priority.NESTED if is_nested else Priority.USUAL
         return self._admission.enter(label, *self._demand, priority)
 
     def explain(self, label: str, promise: asyncio.Future[Lease]) -> str:
-        """Why there is no seat yet; see Seats."""
+        """Why there is no slot yet; see Slots."""
         return self._admission.explain(label, *self._demand, promise)
 
     def occupy(self, lease: Lease) -> None:
-        """A function begins to run with a lease; see Seats."""
+        """A function begins to run with a lease; see Slots."""
         self._ledger.note_passing(lease)
 
     def leave(self, promise: asyncio.Future[Lease]) -> None:
-        """Gives up a place in line; see Seats."""
+        """Gives up a place in line; see Slots."""
         self._admission.leave(promise)
 
     def release(self, lease: Lease) -> None:
-        """Takes a seat back; see Seats."""
+        """Takes a slot back; see Slots."""
         self._admission.release(lease)
 
     def lend(self, lease: Lease) -> Lease:
-        """Takes the CPUs back; see Seats."""
+        """Takes the CPUs back; see Slots."""
         return self._admission.lend(lease, CPU)
 
     def ask_back(
         self, label: str, cpus: int, lease: Lease | None
     ) -> asyncio.Future[Lease] | None:
-        """Asks for the CPUs; see Seats."""
+        """Asks for the CPUs; see Slots."""
         del lease
         request = Resources.of({CPU: cpus})
         if not self._ledger.could_come(request):
@@ -141,17 +141,17 @@ class MachineSlots:
         return self._admission.enter(label, request, priority=Priority.GOES_ON)
 
     def merge(self, lease: Lease, cpus: Lease) -> Lease:
-        """Makes one lease of two; see Seats."""
+        """Makes one lease of two; see Slots."""
         return self._ledger.merge(lease, cpus)
 
     def others_wait(self, own: int) -> bool:
-        """Whether more than so many stand in line; see Seats."""
+        """Whether more than so many stand in line; see Slots."""
         return len(self._admission) > own
 
 
 @final
 class GroupSlots:
-    """Seats in the bundles of a placement group; see Seats.
+    """Gives slots in the bundles of a placement group; see Slots.
 
     Who waits for one is a member of the group, so that its removal ends the wait.
 
@@ -159,7 +159,7 @@ class GroupSlots:
         groups: The groups of the runtime.
         spec: The group.
         label: What is run, for messages.
-        demand: What a seat is.
+        demand: What a slot is.
         index: In which bundle, or -1 for any.
     """
 
@@ -175,7 +175,7 @@ class GroupSlots:
         self._numbers = itertools.count(1)
 
     def trouble(self) -> Exception | None:
-        """Why there never will be one, or never again; see Seats."""
+        """Why there never will be one, or never again; see Slots."""
         group = self._groups.alive(self._spec)
         if group is None:
             return TaskPlacementGroupRemoved(
@@ -185,7 +185,7 @@ class GroupSlots:
         return TaskUnschedulableError(never) if never else None
 
     def enter(self, label: str, *, is_nested: bool) -> asyncio.Future[Lease]:
-        """Asks for a seat; see Seats."""
+        """Asks for a slot; see Slots."""
         seeker = self._seeker(label)
         return self._enter(
             replace(seeker, priority=Priority.NESTED) if is_nested else seeker
@@ -211,28 +211,28 @@ class GroupSlots:
             group.part(member)
 
     def leave(self, promise: asyncio.Future[Lease]) -> None:
-        """Gives up a place in line; see Seats."""
+        """Gives up a place in line; see Slots."""
         if not promise.done():
             promise.cancel()
         if promise.cancelled() or promise.exception() is None:
             self._groups.leave(promise)
 
     def release(self, lease: Lease) -> None:
-        """Takes a seat back; see Seats."""
+        """Takes a slot back; see Slots."""
         self._groups.release(lease)
 
     def explain(self, label: str, promise: asyncio.Future[Lease]) -> str:
-        """Why there is no seat yet; see Seats."""
+        """Why there is no slot yet; see Slots."""
         del promise
         group = self._groups.alive(self._spec)
         assert group is not None  # else nobody would wait any more
         return group.explain_member(self._seeker(label))
 
     def occupy(self, lease: Lease) -> None:
-        """Nothing: in a group what is nested waits for nobody else; see Seats."""
+        """Nothing: in a group what is nested waits for nobody else; see Slots."""
 
     def lend(self, lease: Lease) -> Lease:
-        """Takes the CPUs back; see Seats."""
+        """Takes the CPUs back; see Slots."""
         cpus, rest = self._groups.split(lease, CPU)
         self._groups.release(cpus)
         return rest
@@ -240,7 +240,7 @@ class GroupSlots:
     def ask_back(
         self, label: str, cpus: int, lease: Lease | None
     ) -> asyncio.Future[Lease] | None:
-        """Asks for the CPUs, in the same bundle; see Seats."""
+        """Asks for the CPUs, in the same bundle; see Slots."""
         seeker = GroupWaiter(
             holder="",
             label=label,
@@ -251,11 +251,11 @@ class GroupSlots:
         return self._enter(seeker)
 
     def merge(self, lease: Lease, cpus: Lease) -> Lease:
-        """Makes one lease of two; see Seats."""
+        """Makes one lease of two; see Slots."""
         return self._groups.merge(lease, cpus)
 
     def others_wait(self, own: int) -> bool:
-        """Whether more than so many seek a place in the group; see Seats."""
+        """Whether more than so many seek a place in the group; see Slots."""
         group = self._groups.alive(self._spec)
         return group is not None and group.seeking > own
 
@@ -270,5 +270,5 @@ class GroupSlots:
 
 
 def _removed(promise: asyncio.Future[Lease], _: str) -> None:
-    """The group is no more: nobody gets a seat in it; see ``trouble``."""
+    """The group is no more: nobody gets a slot in it; see ``trouble``."""
     promise.cancel()

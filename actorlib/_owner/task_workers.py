@@ -1,10 +1,8 @@
-"""Every worker of functions in a runtime: hired, taught, sent calls, and gone.
+"""Starts the workers of functions, sends them functions and calls, and ends them.
 
-Workers are lives like those of actors, which nobody sees as such.
-
-Workers of functions that have nothing to do, and how long they stay.
-
-Calls that were sent ahead behind one that takes long: they are taken back.
+Each of them is a supervised process like that of an actor, which nobody sees as such.
+Those that have nothing to do stay for a while. Calls that were sent ahead to a worker
+whose call takes long are taken back.
 """
 
 from __future__ import annotations
@@ -57,10 +55,8 @@ if TYPE_CHECKING:
     from actorlib._owner.task import (
         FunctionCode,
         Task,
-        Workshop,
-    )
-    from actorlib._owner.task_group import (
-        WorkerGroup,
+        TaskRunner,
+        WorkerHost,
     )
     from actorlib.accelerators.base import (
         Lease,
@@ -72,8 +68,8 @@ LONGEST = 30.0
 _SWEEP = 1.0
 
 
-class Idle:
-    """Workers that wait for calls, the one that does for longest first.
+class IdleWorkers:
+    """Keeps workers that wait for calls, the one that does for longest first.
 
     There are never more than the machine has CPUs and, besides, than have waited for
     results at once of late; and none where memory is short.
@@ -87,7 +83,7 @@ class Idle:
         self._leaving: dict[TaskWorker, str] = {}
         self._loop = loop
         self._machine = machine
-        self._hands: dict[TaskWorker, None] = {}
+        self._workers: dict[TaskWorker, None] = {}
         self._sweeping: asyncio.TimerHandle | None = None
         self._waiting = 0
         self._most_waiting = 0
@@ -97,80 +93,80 @@ class Idle:
         self._waiting += number
         self._most_waiting = max(self._most_waiting, self._waiting)
 
-    def add(self, hand: TaskWorker) -> None:
+    def add(self, worker: TaskWorker) -> None:
         """A worker has nothing to do."""
-        hand.idle_since = self._loop.time()
-        self._hands[hand] = None
+        worker.idle_since = self._loop.time()
+        self._workers[worker] = None
         self._keep(self._machine.parallel + self._most_waiting)
         self._begin()
 
     def _keep(self, number: int) -> None:
         """Ends those too many that have had nothing to do for longest."""
-        while len(self._hands) > number:
-            self._dismiss(next(iter(self._hands)))
+        while len(self._workers) > number:
+            self._dismiss(next(iter(self._workers)))
 
-    def remove(self, hand: TaskWorker) -> None:
+    def remove(self, worker: TaskWorker) -> None:
         """It has something to do again, or is gone."""
-        self._hands.pop(hand, None)
-        if hand.life.ended.done():
-            self._leaving.pop(hand, None)
+        self._workers.pop(worker, None)
+        if worker.life.ended.done():
+            self._leaving.pop(worker, None)
 
     def make_room(self) -> None:
         """Somebody stands in line: what idle workers hold may be what they want."""
-        for hand in [hand for hand in self._hands if hand.crew.is_on_device]:
-            self._dismiss(hand)
+        for worker in [worker for worker in self._workers if worker.group.is_on_device]:
+            self._dismiss(worker)
 
-    def end(self, hand: TaskWorker, why: str) -> None:
-        """Ends a worker when all it has to pass on is passed on; see Staff."""
-        if hand.life.dispatch.unsent:
-            self._leaving[hand] = why
+    def end(self, worker: TaskWorker, why: str) -> None:
+        """Ends a worker when all it has to pass on is passed on."""
+        if worker.life.dispatch.unsent:
+            self._leaving[worker] = why
             self._begin()
         else:
-            hand.life.end(why)
+            worker.life.end(why)
 
     def _begin(self) -> None:
-        if self._sweeping is None and (self._hands or self._leaving):
+        if self._sweeping is None and (self._workers or self._leaving):
             self._sweeping = self._loop.call_later(_SWEEP, self._sweep)
 
     def close(self) -> None:
         """Looks after nobody any more."""
-        self._hands.clear()
+        self._workers.clear()
         self._leaving.clear()
         if self._sweeping is not None:
             self._sweeping.cancel()
 
-    def _dismiss(self, hand: TaskWorker) -> None:
-        self._hands.pop(hand, None)
-        hand.crew.dismiss(hand, "it had nothing to do")
+    def _dismiss(self, worker: TaskWorker) -> None:
+        self._workers.pop(worker, None)
+        worker.group.dismiss(worker, "it had nothing to do")
 
     def _sweep(self) -> None:
         self._sweeping = None
         now = self._loop.time()
         is_short = self._machine.has_little_memory()
-        for hand in list(self._hands):
-            if is_short or now - hand.idle_since >= LONGEST:
-                self._dismiss(hand)
+        for worker in list(self._workers):
+            if is_short or now - worker.idle_since >= LONGEST:
+                self._dismiss(worker)
         self._keep(self._machine.parallel + self._most_waiting)
         self._most_waiting = self._waiting
         leaving, self._leaving = self._leaving, {}
-        for hand, why in leaving.items():
-            self.end(hand, why)
+        for worker, why in leaving.items():
+            self.end(worker, why)
         self._begin()
 
 
 class StuckCallMonitor:
-    """Looks after workers that have more than one call, while there are any.
+    """Takes calls back that wait behind one that takes long in their worker.
 
     Args:
         loop: The owner's loop.
-        hands: The workers, live.
+        workers: The workers, live.
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, hands: Collection[TaskWorker]
+        self, loop: asyncio.AbstractEventLoop, workers: Collection[TaskWorker]
     ) -> None:
         self._loop = loop
-        self._hands = hands
+        self._workers = workers
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:
@@ -186,15 +182,15 @@ class StuckCallMonitor:
     def _look(self) -> None:
         self._timer = None
         is_ahead = False
-        for hand in self._hands:
-            if len(hand.tasks) < 2:
+        for worker in self._workers:
+            if len(worker.tasks) < 2:
                 continue
             is_ahead = True
-            if hand.answers == hand.looked_at and not hand.is_stuck:
-                hand.is_stuck = True
-                hand.life.dispatch.tell((RETURN_UNSTARTED,))
-                hand.look()
-            hand.looked_at = hand.answers
+            if worker.answers == worker.looked_at and not worker.is_stuck:
+                worker.is_stuck = True
+                worker.life.dispatch.tell((RETURN_UNSTARTED,))
+                worker.look()
+            worker.looked_at = worker.answers
         if is_ahead:
             self.begin()
 
@@ -203,69 +199,69 @@ _NOTHING = encode_call((), {})
 _LEARN = "learn"
 
 
-class Workers:
-    """What crews need around them; see Staff.
+class TaskWorkers:
+    """Starts, feeds and ends the workers of every worker group.
 
     Args:
-        workshop: Where workers live.
+        host: Where workers live.
         machine: Where that is.
         lost: Told of a worker whose process is gone, with the calls that it had.
         refuse: Told of a call that nobody will run, and why.
 
     Attributes:
-        hands: The workers, by id.
-        end: Ends a worker when all it has to pass on is passed on; see Staff.
+        by_id: The workers.
+        end: Ends a worker when all it has to pass on is passed on.
     """
 
     def __init__(
         self,
-        workshop: Workshop,
+        host: WorkerHost,
         machine: LocalNode,
         lost: Callable[[TaskWorker], None],
         refuse: Callable[[Task, BaseException], None],
     ) -> None:
-        self.hands: dict[ActorId, TaskWorker] = {}
+        self.by_id: dict[ActorId, TaskWorker] = {}
         self._refuse = refuse
-        self._workshop = workshop
+        self._host = host
         self._machine = machine
-        self._loans = workshop.loans
+        self._loans = host.loans
         self._lost = lost
-        self._idle = Idle(workshop.loop, machine)
+        self._idle = IdleWorkers(host.loop, machine)
         self.end = self._idle.end
-        self._crews: weakref.WeakSet[WorkerGroup] = weakref.WeakSet()
+        self._worker_groups: weakref.WeakSet[TaskRunner] = weakref.WeakSet()
         self._starting = 0
-        self._watch = StuckCallMonitor(workshop.loop, self.hands.values())
-        self._lesson = NoReply()
+        self._watch = StuckCallMonitor(host.loop, self.by_id.values())
+        self._no_reply = NoReply()
         machine.scheduler.admission.when_joined = self._idle.make_room
-        workshop.groups.when_joined = self._idle.make_room
+        host.groups.when_joined = self._idle.make_room
 
-    def hire(
+    def start(
         self,
-        crew: WorkerGroup,
+        group: TaskRunner,
         label: str,
         options: ActorOptions,
         *,
         is_nested: bool = False,
     ) -> TaskWorker:
-        """Starts a worker; see Staff."""
-        life = self._workshop.create_worker(
+        """Starts a worker."""
+        life = self._host.create_worker(
             label,
             options,
-            crew.demand,
+            group.demand,
             EncodedArguments(_NOTHING, None),
             is_nested=is_nested,
         )
-        hand = TaskWorker(crew, life)
-        self.hands[life.record.id] = hand
-        if not crew.is_on_device:
+        worker = TaskWorker(group, life)
+        self.by_id[life.record.id] = worker
+        if not group.is_on_device:
             self._starting += 1
             life.ready().add_done_callback(self._started)
-        life.ended.add_done_callback(lambda _: self._gone(hand))
-        return hand
+        life.ended.add_done_callback(lambda _: self._gone(worker))
+        return worker
 
-    def enter(self, crew: WorkerGroup) -> None:
-        """Takes a crew in; see Staff."""
-        self._crews.add(crew)
+    def enter(self, group: TaskRunner) -> None:
+        """Takes a group in."""
+        self._worker_groups.add(group)
 
     def _started(self, ready: asyncio.Future[None]) -> None:
         self._starting -= 1
@@ -273,20 +269,20 @@ class Workers:
             ready.exception()  # the end of the life tells of it
         self._feed_all()
 
-    def _gone(self, hand: TaskWorker) -> None:
+    def _gone(self, worker: TaskWorker) -> None:
         """The process of a worker is gone: what it had goes to others, or fails."""
-        del self.hands[hand.life.record.id]
-        hand.crew.gone(hand)
-        self._lost(hand)
+        del self.by_id[worker.life.record.id]
+        worker.group.gone(worker)
+        self._lost(worker)
         self._feed_all()
 
     def _feed_all(self) -> None:
-        for crew in list(self._crews):
-            if crew.size:
-                crew.feed()
+        for group in list(self._worker_groups):
+            if group.size:
+                group.feed()
 
     def may_start(self) -> bool:
-        """Whether one more worker may be started now; see Staff."""
+        """Whether one more worker may be started now."""
         return self._starting < self._machine.parallel
 
     def waits(
@@ -295,66 +291,66 @@ class Workers:
         label: str,
         tell: Callable[[], str | None],
     ) -> None:
-        """A function waits for a seat; see Staff."""
-        self._workshop.long_waits.add(promise, label, tell)
+        """A function waits for a slot."""
+        self._host.long_waits.add(promise, label, tell)
 
-    def is_idle(self, hand: TaskWorker) -> None:
-        """A worker has nothing to do; see Staff."""
-        self._idle.add(hand)
+    def is_idle(self, worker: TaskWorker) -> None:
+        """A worker has nothing to do."""
+        self._idle.add(worker)
 
-    def is_busy(self, hand: TaskWorker) -> None:
-        """It has something to do again, or is gone; see Staff."""
-        self._idle.remove(hand)
+    def is_busy(self, worker: TaskWorker) -> None:
+        """It has something to do again, or is gone."""
+        self._idle.remove(worker)
 
     def is_waiting(self, number: int) -> None:
-        """So many more workers wait, or fewer; see Staff."""
+        """So many more workers wait, or fewer."""
         self._idle.is_waiting(number)
 
-    def send(self, task: Task, hand: TaskWorker) -> None:
-        """Sends a call to a worker; see Staff."""
-        task.hand = hand
+    def send(self, task: Task, worker: TaskWorker) -> None:
+        """Sends a call to a worker."""
+        task.worker = worker
         loans = task.loans
         if loans:  # once more: it may have to be sent again
             self._loans.arrived(loans, OWNER)
-        method = task.plan.code.method
-        task.sent_as = hand.life.dispatch.send(
+        method = task.entry.code.method
+        task.sent_as = worker.life.dispatch.send(
             task, method, loans, task.payload, task.headers
         )
-        if len(hand.tasks) > 1:
+        if len(worker.tasks) > 1:
             self._watch.begin()
 
-    def teach(self, code: FunctionCode, hand: TaskWorker) -> None:
-        """Sends a function to a worker; see Staff."""
+    def register(self, code: FunctionCode, worker: TaskWorker) -> None:
+        """Sends a function to a worker."""
         self._loans.arrived(code.loans, OWNER)
-        lesson = encode_call((code.method, Sent(code.source)), {})
-        hand.life.dispatch.send(self._lesson, _LEARN, code.loans or None, lesson)
+        payload = encode_call((code.method, Sent(code.source)), {})
+        worker.life.dispatch.send(self._no_reply, _LEARN, code.loans or None, payload)
 
     def refuse(self, task: Task, error: BaseException) -> None:
-        """Tells that nobody will ever run a call; see Staff."""
+        """Tells that nobody will ever run a call."""
         self._refuse(task, error)
 
     def left(self, actor: ActorId, ran: int) -> None:
         """The process of a worker is gone; which call it said it ran."""
-        hand = self.hands.get(actor)
-        if hand is not None:
-            hand.ran = ran
+        worker = self.by_id.get(actor)
+        if worker is not None:
+            worker.ran = ran
 
     def info(self) -> tuple[WorkerGroupInfo, ...]:
-        """What is known of each crew."""
+        """What is known of each group."""
         return tuple(
             WorkerGroupInfo(
-                resources=str(crew.demand.request),
-                waiting=crew.size,
-                running=sum(bool(hand.tasks) for hand in crew.hands),
-                blocked=sum(hand.is_waiting for hand in crew.hands),
-                pids=tuple(hand.life.pid for hand in crew.hands),
+                resources=str(group.demand.request),
+                waiting=group.size,
+                running=sum(bool(worker.tasks) for worker in group.workers),
+                blocked=sum(worker.is_waiting for worker in group.workers),
+                pids=tuple(worker.life.pid for worker in group.workers),
             )
-            for crew in self._crews
-            if crew.hands or crew.size
+            for group in self._worker_groups
+            if group.workers or group.size
         )
 
     def close(self) -> list[Task]:
         """Looks after nobody any more; gives the calls that wait."""
         self._idle.close()
         self._watch.close()
-        return [task for crew in list(self._crews) for task in crew.give_up()]
+        return [task for group in list(self._worker_groups) for task in group.give_up()]

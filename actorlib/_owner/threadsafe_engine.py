@@ -112,27 +112,27 @@ class CrossingEngine(LocalEngine):
         """Calls a function, from another thread."""
         if self._heritage:
             spec = self._heritage.of(spec)
-        plan = None if self._is_closed else self.lives.pool.plans.known(spec)
+        entry = None if self._is_closed else self.lives.pool.functions.known(spec)
         payload = None if kwargs else encode_plain_call(args)
-        if payload is None or plan is None:
+        if payload is None or entry is None:
             return self._across(partial(self._run, spec, args, kwargs))
         headers = spec.headers
         if headers is not None or MARKED:
             headers = headers_of(spec)
         ref = self._new_ref()
         ref.asked = spec.name  # until it has crossed
-        self._home.post(self._post, ref, plan, payload, headers)
+        self._home.post(self._post, ref, entry, payload, headers)
         return ref
 
     def _post(
         self,
         ref: ObjectRef[Any],
-        plan: FunctionEntry,
+        entry: FunctionEntry,
         payload: Payload,
         headers: dict[str, object] | None,
     ) -> None:
         pool = self.lives.pool
-        bind(ref, pool, pool.post(ref, plan, None, payload, headers))
+        bind(ref, pool, pool.post(ref, entry, None, payload, headers))
 
     def _new_ref(self) -> ObjectRef[Any]:
         """A ref that nobody fills yet; until it is sent it is that of any object."""

@@ -45,6 +45,6 @@ def mark(path: Path) -> int:
     return len(path.read_text())
 
 
-def crew(runtime: actorlib.Runtime, resources: str = "CPU=1") -> Any:
+def group_of(runtime: actorlib.Runtime, resources: str = "CPU=1") -> Any:
     """What the snapshot says of the workers for some resources."""
     return next(c for c in runtime.snapshot().worker_groups if c.resources == resources)
