@@ -313,7 +313,7 @@ class ActorTable:
     def _function_info(self, call: UnderWay) -> CallInfo:
         task, task_id = self.pool.task(call.number), ""
         if task is not None and task.worker is not None:
-            prefix = self.registry.prefix(task.worker.life.dispatch.session)
+            prefix = self.registry.prefix(task.worker.supervisor.dispatch.session)
             task_id = f"{prefix.hex()}{task.sent_as:016x}"
         return CallInfo(
             actor_id="",
@@ -367,7 +367,7 @@ class ActorTable:
             if (lease := supervisor.placement.lease) is not None
         }
         for worker in self.pool.workers.by_id.values():
-            lease = worker.lease or worker.life.placement.lease
+            lease = worker.lease or worker.supervisor.placement.lease
             found[id(lease)] = worker.title
         for group in self.groups:
             found[id(group.lease)] = group.spec.label

@@ -200,7 +200,7 @@ class WorkerHost(Protocol):
         *,
         is_nested: bool,
     ) -> ActorSupervisor:
-        """Starts the life of a worker of functions."""
+        """Creates a worker of functions."""
         ...
 
 
@@ -333,7 +333,7 @@ class TaskWorker:
     """Holds what is known of one worker of functions, and of what it has to do.
 
     Attributes:
-        life: Its life.
+        supervisor: Starts and ends its process.
         group: Whose it is.
         tasks: The calls that it has, in the order in which it runs them.
         lease: What it holds for the call that runs, if the group gives that.
@@ -365,18 +365,18 @@ class TaskWorker:
         "is_waiting",
         "known",
         "lease",
-        "life",
         "looked_at",
         "ran",
         "sent",
+        "supervisor",
         "tasks",
         "wait",
     )
 
-    def __init__(self, group: TaskRunner, life: ActorSupervisor) -> None:
+    def __init__(self, group: TaskRunner, supervisor: ActorSupervisor) -> None:
         self.group = group
-        self.life = life
-        self._loop = life.ended.get_loop()
+        self.supervisor = supervisor
+        self._loop = supervisor.ended.get_loop()
         self.tasks: dict[Task, None] = {}
         self.lease: Lease | None = None
         self.has_slot = False
@@ -398,12 +398,12 @@ class TaskWorker:
     def title(self) -> str:
         """What it is called in messages: by the call that it runs."""
         label = next((task.entry.label for task in self.tasks), "a worker of functions")
-        return f"{label} (pid {self.life.pid})" if self.life.pid else label
+        return f"{label} (pid {self.supervisor.pid})" if self.supervisor.pid else label
 
     @property
     def is_there(self) -> bool:
         """Whether its process is ready for calls."""
-        return self.life.dispatch.streams.channel is not None
+        return self.supervisor.dispatch.streams.channel is not None
 
     def look(self) -> None:
         """Has the worker look at what was sent, though a function runs there."""
@@ -416,8 +416,8 @@ class TaskWorker:
         self.is_looking = False
         if not self.tasks:
             return
-        channel = self.life.dispatch.streams.channel
-        pid = self.life.pid
+        channel = self.supervisor.dispatch.streams.channel
+        pid = self.supervisor.pid
         if pid and pid != os.getpid() and channel is not None:
             try:
                 os.kill(pid, LOOK)

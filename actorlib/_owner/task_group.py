@@ -317,7 +317,7 @@ class WorkerGroup:
             self, label, self._options, is_nested=is_nested
         )
         self.workers[worker] = None
-        promise = worker.life.placement.pending
+        promise = worker.supervisor.placement.pending
         if promise is not None and promise.done():
             self._slots.occupy(promise.result())
             self._put_in_slot(worker)
@@ -325,7 +325,7 @@ class WorkerGroup:
         backlog.newcomer = worker
         if promise is not None:
             self._task_workers.waits(promise, label, lambda: self._why(label, promise))
-        worker.life.placement.settled().add_done_callback(
+        worker.supervisor.placement.settled().add_done_callback(
             lambda _: self._placed(worker, backlog)
         )
         return None
@@ -334,9 +334,9 @@ class WorkerGroup:
         if backlog.newcomer is not worker:
             return
         backlog.newcomer = None
-        lease = worker.life.record.lease
+        lease = worker.supervisor.record.lease
         if (
-            worker.life.placement.is_awaited
+            worker.supervisor.placement.is_awaited
             or worker not in self.workers
             or lease is None
         ):
@@ -400,7 +400,7 @@ class WorkerGroup:
                 self._slots.leave(promise)
             worker, backlog.newcomer = backlog.newcomer, None
             if worker is not None:
-                worker.life.kill("nobody needed it any more")
+                worker.supervisor.kill("nobody needed it any more")
 
     # What workers say.
 
@@ -494,7 +494,7 @@ class WorkerGroup:
             self._slots.occupy(lease)
         if not self.is_on_device:
             self._put_in_slot(worker)
-        worker.life.dispatch.tell((GO_ON, worker.wait))
+        worker.supervisor.dispatch.tell((GO_ON, worker.wait))
 
     def _end_wait(self, worker: TaskWorker) -> None:
         """The call of a worker does not wait any more."""
@@ -506,17 +506,17 @@ class WorkerGroup:
             self._task_workers.is_waiting(-1)
 
     def _held_by(self, worker: TaskWorker) -> Lease | None:
-        return worker.life.record.lease if self.is_on_device else worker.lease
+        return worker.supervisor.record.lease if self.is_on_device else worker.lease
 
     def _hold(self, worker: TaskWorker, lease: Lease | None) -> None:
         if self.is_on_device:
-            worker.life.record.lease = lease
+            worker.supervisor.record.lease = lease
         else:
             worker.lease = lease
 
     def _has_cpus(self, worker: TaskWorker) -> bool:
         """Whether a worker has the CPUs that a call asks for, and has not lent them."""
-        lease = worker.life.record.lease if self.is_on_device else worker.lease
+        lease = worker.supervisor.record.lease if self.is_on_device else worker.lease
         if lease is None:
             return self.is_on_device  # it is being born with them
         return not self._cpus or CPU in lease.amounts

@@ -309,7 +309,7 @@ class TaskPool:
         """Tells the worker of a stream how many items of it were taken; see Source."""
         task = self.task(number)
         if task is not None and task.worker is not None:
-            task.worker.life.dispatch.streams.taken(task.sent_as, count)
+            task.worker.supervisor.dispatch.streams.taken(task.sent_as, count)
 
     # Deadlines.
 
@@ -368,17 +368,17 @@ class TaskPool:
         if by_force and next(iter(worker.tasks)) is task:
             task.was_forced = worker.is_leaving = True
             if recursive:
-                worker.life.dispatch.cancel_made(task.sent_as, by_force=True)
-            worker.life.kill("the call that it ran was cancelled")
+                worker.supervisor.dispatch.cancel_made(task.sent_as, by_force=True)
+            worker.supervisor.kill("the call that it ran was cancelled")
             return
-        worker.life.dispatch.tell((CANCEL, task.sent_as))
+        worker.supervisor.dispatch.tell((CANCEL, task.sent_as))
         if recursive:
-            worker.life.dispatch.cancel_made(task.sent_as)
+            worker.supervisor.dispatch.cancel_made(task.sent_as)
         worker.look()
 
     def _withdraw(self, task: Task, worker: TaskWorker) -> None:
         """A call is over whose worker is being started: it has not gone there yet."""
-        worker.life.dispatch.cancel(task.sent_as)
+        worker.supervisor.dispatch.cancel(task.sent_as)
         task.worker = None
         worker.tasks.pop(task)
         worker.is_stuck = False
@@ -392,7 +392,7 @@ class TaskPool:
             deferred = self._calls.deferred.get(call)
             return "" if deferred is None else deferred.method
         worker = task.worker
-        pid = 0 if worker is None else worker.life.pid
+        pid = 0 if worker is None else worker.supervisor.pid
         return f"{task.entry.label} (pid {pid})" if pid else task.entry.label
 
     def loosen(self, ref: ObjectRef[Any]) -> None:
@@ -419,7 +419,7 @@ class TaskPool:
             task.worker = None
             if task is ran:
                 # Nobody can be given the answers of what it has called.
-                worker.life.dispatch.cancel_made(task.sent_as)
+                worker.supervisor.dispatch.cancel_made(task.sent_as)
                 if self._is_made_again(task, worker):
                     again.append(task)
             elif self._calls.target(task.number) is None or self._closed_for:
@@ -430,11 +430,11 @@ class TaskPool:
 
     def _is_made_again(self, task: Task, worker: TaskWorker) -> bool:
         """Whether a call is made again whose process died; else it is over."""
-        how = worker.life.record.exit or Exit(cause="lost")
+        how = worker.supervisor.record.exit or Exit(cause="lost")
         if self._calls.target(task.number) is None or self._closed_for:
             self._refuse(task, self._over(task.entry))
             return False
-        if worker.life.record.was_evicted:
+        if worker.supervisor.record.was_evicted:
             message = f"{task.entry.label} has no result: {how}"
             self._refuse(task, TaskPlacementGroupRemoved(message, exit=how))
             return False

@@ -108,7 +108,7 @@ class IdleWorkers:
     def remove(self, worker: TaskWorker) -> None:
         """It has something to do again, or is gone."""
         self._workers.pop(worker, None)
-        if worker.life.ended.done():
+        if worker.supervisor.ended.done():
             self._leaving.pop(worker, None)
 
     def make_room(self) -> None:
@@ -118,11 +118,11 @@ class IdleWorkers:
 
     def end(self, worker: TaskWorker, why: str) -> None:
         """Ends a worker when all it has to pass on is passed on."""
-        if worker.life.dispatch.unsent:
+        if worker.supervisor.dispatch.unsent:
             self._leaving[worker] = why
             self._begin()
         else:
-            worker.life.end(why)
+            worker.supervisor.end(why)
 
     def _begin(self) -> None:
         if self._sweeping is None and (self._workers or self._leaving):
@@ -188,7 +188,7 @@ class StuckCallMonitor:
             is_ahead = True
             if worker.answers == worker.looked_at and not worker.is_stuck:
                 worker.is_stuck = True
-                worker.life.dispatch.tell((RETURN_UNSTARTED,))
+                worker.supervisor.dispatch.tell((RETURN_UNSTARTED,))
                 worker.look()
             worker.looked_at = worker.answers
         if is_ahead:
@@ -244,19 +244,19 @@ class TaskWorkers:
         is_nested: bool = False,
     ) -> TaskWorker:
         """Starts a worker."""
-        life = self._host.create_worker(
+        supervisor = self._host.create_worker(
             label,
             options,
             group.demand,
             EncodedArguments(_NOTHING, None),
             is_nested=is_nested,
         )
-        worker = TaskWorker(group, life)
-        self.by_id[life.record.id] = worker
+        worker = TaskWorker(group, supervisor)
+        self.by_id[supervisor.record.id] = worker
         if not group.is_on_device:
             self._starting += 1
-            life.ready().add_done_callback(self._started)
-        life.ended.add_done_callback(lambda _: self._gone(worker))
+            supervisor.ready().add_done_callback(self._started)
+        supervisor.ended.add_done_callback(lambda _: self._gone(worker))
         return worker
 
     def enter(self, group: TaskRunner) -> None:
@@ -266,12 +266,12 @@ class TaskWorkers:
     def _started(self, ready: asyncio.Future[None]) -> None:
         self._starting -= 1
         if not ready.cancelled():
-            ready.exception()  # the end of the life tells of it
+            ready.exception()  # its end tells of it
         self._feed_all()
 
     def _gone(self, worker: TaskWorker) -> None:
         """The process of a worker is gone: what it had goes to others, or fails."""
-        del self.by_id[worker.life.record.id]
+        del self.by_id[worker.supervisor.record.id]
         worker.group.gone(worker)
         self._lost(worker)
         self._feed_all()
@@ -313,7 +313,7 @@ class TaskWorkers:
         if loans:  # once more: it may have to be sent again
             self._loans.arrived(loans, OWNER)
         method = task.entry.code.method
-        task.sent_as = worker.life.dispatch.send(
+        task.sent_as = worker.supervisor.dispatch.send(
             task, method, loans, task.payload, task.headers
         )
         if len(worker.tasks) > 1:
@@ -323,7 +323,9 @@ class TaskWorkers:
         """Sends a function to a worker."""
         self._loans.arrived(code.loans, OWNER)
         payload = encode_call((code.method, Sent(code.source)), {})
-        worker.life.dispatch.send(self._no_reply, _LEARN, code.loans or None, payload)
+        worker.supervisor.dispatch.send(
+            self._no_reply, _LEARN, code.loans or None, payload
+        )
 
     def refuse(self, task: Task, error: BaseException) -> None:
         """Tells that nobody will ever run a call."""
@@ -343,7 +345,7 @@ class TaskWorkers:
                 waiting=group.size,
                 running=sum(bool(worker.tasks) for worker in group.workers),
                 blocked=sum(worker.is_waiting for worker in group.workers),
-                pids=tuple(worker.life.pid for worker in group.workers),
+                pids=tuple(worker.supervisor.pid for worker in group.workers),
             )
             for group in self._worker_groups
             if group.workers or group.size
