@@ -570,7 +570,7 @@ def kill(actor: ActorHandle[Any], *, no_restart: bool = True) -> asyncio.Future[
     Args:
         actor: Its handle.
         no_restart: False restarts it if its ``max_restarts`` allows one more, with a
-            fresh state; calls on their way fare as after a crash.
+            fresh state; calls on their way fare as after a crash. Default: True.
 
     Returns:
         Done when the process is gone and its share is back in the ledger (unless it is
@@ -611,8 +611,9 @@ def cancel(
     Args:
         ref: The call's.
         recursive: Whether the calls that it has made, and that are not done, are
-            cancelled too, and theirs.
-        force: Whether the process of a running function is ended instead.
+            cancelled too, and theirs. Default: True.
+        force: Whether the process of a running function is ended instead. Default:
+            False.
 
     Raises:
         TypeError: It is neither a ref nor a generator of refs.
@@ -650,6 +651,7 @@ def get(refs: object, *, timeout: float | None = None) -> object:
     Args:
         refs: One ref, or several.
         timeout: Seconds to wait for all of them, or None for as long as it takes.
+            Default: None.
 
     Returns:
         The value, or the list of values in the order of the refs.

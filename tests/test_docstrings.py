@@ -151,6 +151,17 @@ def test_parameter_when_the_function_says_what_it_takes_then_each_is_there() -> 
     assert unsaid == []
 
 
+def test_parameter_when_it_has_a_default_then_its_text_tells_it() -> None:
+    assert [
+        f"{where}({name})"
+        for where, function in functions()
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.default is not parameter.empty
+        and name in (said := entries(function))
+        and "Default:" not in said[name]
+    ] == []
+
+
 # Examples.
 
 

@@ -169,7 +169,7 @@ class ActorMethod(Generic[P, R]):
             *iterables: The arguments of the calls, one iterable for each argument, as
                 for ``map()``; they are used up at once.
             chunksize: How many calls are in a chunk. Fewer suit methods that take long,
-                and large items.
+                and large items. Default: 256.
 
         Returns:
             ``await`` it for the list of all results, or iterate over it.

@@ -27,7 +27,7 @@ def get_actor(name: str, namespace: str | None = None) -> ActorHandle[Any]:
 
     Args:
         name: What ``.options(name=...)`` said.
-        namespace: Where to look; None for the runtime's own.
+        namespace: Where to look; None for the runtime's own. Default: None.
 
     Raises:
         ActorNotFoundError: No living actor has that name there. It is a ValueError.
@@ -57,8 +57,8 @@ def list_named_actors(
     """The names of the living actors that have one.
 
     Args:
-        all_namespaces: Whether to look in every namespace, and not in the runtime's
-            own alone.
+        all_namespaces: Whether to look in every namespace, and not in the runtime's own
+            alone. Default: False.
 
     Returns:
         Names; of all namespaces, dicts ``{"name": ..., "namespace": ...}``.
@@ -98,7 +98,8 @@ def list_actors(
         filters: Conditions, each ``(field of ActorInfo, "=" or "!=", value)``; all of
             them have to hold. States are compared without regard to case;
             ``DEPENDENCIES_UNREADY`` and ``PENDING_CREATION`` are understood too.
-        limit: The most actors to be told of, or None for all.
+            Default: None.
+        limit: The most actors to be told of, or None for all. Default: None.
 
     Raises:
         TypeError: A filter or the limit has the wrong type.

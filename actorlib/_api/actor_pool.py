@@ -384,9 +384,9 @@ class ActorPool(Generic[A]):
         """The next result, in the order in which the values were given.
 
         Args:
-            timeout: Seconds to wait at the most, or None.
+            timeout: Seconds to wait at the most, or None. Default: None.
             ignore_if_timedout: Skips this result if it does not come in time; its actor
-                is free when it is done.
+                is free when it is done. Default: False.
 
         Returns:
             To be awaited, or ``get()``, which raises what the call raised, and
@@ -403,9 +403,9 @@ class ActorPool(Generic[A]):
         """Whichever result comes first; else like ``get_next``.
 
         Args:
-            timeout: Seconds to wait at the most, or None.
+            timeout: Seconds to wait at the most, or None. Default: None.
             ignore_if_timedout: Skips the value that was given first if no result comes
-                in time.
+                in time. Default: False.
 
         Raises:
             StopIteration: No value is under way.
@@ -435,7 +435,7 @@ class ActorPool(Generic[A]):
             fn: As for ``submit``.
             values: An iterable, or an asynchronous one.
             progress: Shows a bar on the standard error, by ``rich``; a text is its
-                label.
+                label. Default: False.
 
         Returns:
             An iterator for ``async for``, or, in plain methods of actors, for ``for``.
@@ -457,7 +457,7 @@ class ActorPool(Generic[A]):
         Args:
             fn: As for ``submit``.
             values: An iterable, or an asynchronous one.
-            progress: As for ``map``.
+            progress: As for ``map``. Default: False.
 
         Raises:
             TypeError: An argument is of the wrong type.

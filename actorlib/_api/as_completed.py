@@ -104,7 +104,8 @@ def as_completed(
 
     Args:
         refs: Refs and generators, each of them once.
-        yield_obj_refs: Gives the refs, all done, instead of their values.
+        yield_obj_refs: Gives the refs, all done, instead of their values. Default:
+            False.
 
     Raises:
         TypeError: It was given something else than a list of them.

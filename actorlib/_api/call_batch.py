@@ -141,7 +141,7 @@ class Batch(Generic[R]):
         """Blocks this thread until all results are there.
 
         Args:
-            timeout: Seconds to wait at the most, or None.
+            timeout: Seconds to wait at the most, or None. Default: None.
 
         Raises:
             GetTimeoutError: It took longer; the calls go on.

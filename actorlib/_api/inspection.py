@@ -27,9 +27,9 @@ def inspect_serializability(
 
     Args:
         base_obj: The value: an argument, a result, a function or a class.
-        name: What to call it; by default its own name, or its type's.
-        depth: How many steps into it are searched.
-        print_file: Where to print; by default standard output.
+        name: What to call it; by default its own name, or its type's. Default: None.
+        depth: How many steps into it are searched. Default: 3.
+        print_file: Where to print; by default standard output. Default: None.
 
     Returns:
         Whether it can be sent, and the innermost things that cannot.

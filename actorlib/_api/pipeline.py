@@ -346,7 +346,7 @@ def map_unordered(
         fn: A method of an actor, or a function that gives the ref of a call.
         items: An iterable, or an asynchronous one.
         backpressure_size: How many results are under way, or wait to be taken, at the
-            most.
+            most. Default: 100.
 
     Raises:
         TypeError: An argument is of the wrong type.

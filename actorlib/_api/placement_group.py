@@ -94,7 +94,7 @@ class PlacementGroup:
         """Waits until its bundles are reserved; for a while.
 
         Args:
-            timeout_seconds: How long, at the most.
+            timeout_seconds: How long, at the most. Default: 30.
 
         Returns:
             Whether they are reserved. Cancelled: the group waits on.
@@ -172,10 +172,10 @@ def placement_group(
         strategy: How the bundles lie on devices: ``"PACK"`` on as few as possible,
             ``"SPREAD"`` on different ones where possible, ``"STRICT_PACK"`` on one, or
             on linked ones if they need more, ``"STRICT_SPREAD"`` each on devices of its
-            own.
-        name: What ``get_placement_group`` finds it by.
+            own. Default: ``"PACK"``.
+        name: What ``get_placement_group`` finds it by. Default: empty, for none.
         lifetime: ``"detached"`` lives until it is removed or the runtime ends. None
-            ends it with the actor that made it, if one did.
+            ends it with the actor that made it, if one did. Default: None.
 
     Raises:
         ValueError: An argument is wrong in type or value, or another group has its
@@ -252,7 +252,7 @@ def placement_group_table(group: PlacementGroup | None = None) -> dict[str, Any]
     """What is known of groups, in Ray's words.
 
     Args:
-        group: The group, or None for all.
+        group: The group, or None for all. Default: None.
 
     Returns:
         Its row, or the rows of all by their ids in hex. A group that is not there any

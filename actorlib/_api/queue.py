@@ -387,10 +387,11 @@ class Queue(Generic[T]):
     with ActorDiedError, or, if its options restart it, go on with an empty queue.
 
     Args:
-        maxsize: How many items it may have, or 0 for any number.
-        actor_options: Options of its actor; see ActorOptions. It asks for nothing
-            unless they say so. With a ``name`` and ``get_if_exists`` the queue of that
-            name, which may be there already.
+        maxsize: How many items it may have, or 0 for any number. Default: 0.
+        actor_options: Options of its actor by name, each of those that
+            ``ActorClass.options`` lists. It asks for nothing unless they say so. With
+            a ``name`` and ``get_if_exists`` the queue of that name, which may be there
+            already. Default: None, for none.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -449,8 +450,8 @@ class Queue(Generic[T]):
 
         Args:
             item: Sent by value, as the arguments of calls are.
-            block: False fails at once if there is no room.
-            timeout: Seconds to wait for room at the most, or None.
+            block: False fails at once if there is no room. Default: True.
+            timeout: Seconds to wait for room at the most, or None. Default: None.
 
         Returns:
             Done when the item is in the queue; it need not be awaited. It fails with
@@ -472,8 +473,8 @@ class Queue(Generic[T]):
         """Takes the first item; waits while there is none.
 
         Args:
-            block: False fails at once if there is none.
-            timeout: Seconds to wait for one at the most, or None.
+            block: False fails at once if there is none. Default: True.
+            timeout: Seconds to wait for one at the most, or None. Default: None.
 
         Returns:
             The item, to be awaited; nobody else gets it while the ref is held. It fails
@@ -547,7 +548,7 @@ class Queue(Generic[T]):
         are in it are gone.
 
         Args:
-            grace: Seconds that it is given to serve what it was sent.
+            grace: Seconds that it is given to serve what it was sent. Default: 5.0.
 
         Returns:
             To be awaited, or ``get()``; done when its process is gone.

@@ -139,8 +139,9 @@ def wait(
 
     Args:
         refs: Refs and generators, each of them once.
-        num_returns: How many have to be done.
+        num_returns: How many have to be done. Default: 1.
         timeout: Seconds after which it returns with fewer, or None. 0 only looks.
+            Default: None.
 
     Returns:
         Those that are done, ``num_returns`` at the most, and all others; both in the

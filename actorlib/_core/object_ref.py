@@ -277,10 +277,11 @@ class ObjectRef(_Future[R]):
         plain method is not interrupted, its result is dropped.
 
         Args:
-            msg: As for any future.
-            recursive: Whether the calls that it has made are cancelled too.
-            force: Whether the process of a running function is ended; there is no
-                force for a call of an actor but ``kill``.
+            msg: As for any future. Default: None.
+            recursive: Whether the calls that it has made are cancelled too. Default:
+                True.
+            force: Whether the process of a running function is ended; there is no force
+                for a call of an actor but ``kill``. Default: False.
 
         Raises:
             TypeError: ``recursive`` or ``force`` is no bool.
@@ -317,6 +318,7 @@ class ObjectRef(_Future[R]):
 
         Args:
             timeout: Seconds to wait at the most, or None for as long as it takes.
+                Default: None.
 
         Raises:
             GetTimeoutError: The result did not come in time; the call goes on.

@@ -566,9 +566,10 @@ class ObjectRefGenerator(Generic[R]):
         last.
 
         Args:
-            recursive: Whether the calls that it has made are cancelled too.
-            force: Whether the process of a running function is ended; there is no
-                force for an actor but ``kill``.
+            recursive: Whether the calls that it has made are cancelled too. Default:
+                True.
+            force: Whether the process of a running function is ended; there is no force
+                for an actor but ``kill``. Default: False.
 
         Returns:
             False if the call is done already; its items stay.

@@ -220,8 +220,8 @@ class Accelerator(ABC):
             found: Every device of the machine, in the order of the vendor's numbers;
                 their ``id`` is what a mask calls them.
             environ: The owner's environment.
-            rejected: What was found and cannot be offered.
-            reason: Why there is nothing, or what went wrong.
+            rejected: What was found and cannot be offered. Default: ().
+            reason: Why there is nothing, or what went wrong. Default: empty, for none.
 
         Returns:
             The devices that may be granted, in the mask's order; the others among the

@@ -51,6 +51,11 @@ def families() -> tuple[Accelerator, ...]:
     A package adds one with an entry point of the group ``actorlib.accelerators`` that
     names a class derived from Accelerator. One that cannot be loaded stays in the list
     and tells why when it is asked what it has.
+
+    Example:
+        >>> import actorlib.accelerators
+        >>> "nvidia" in [one.family for one in actorlib.accelerators.families()]
+        True
     """
     ours = [
         getattr(import_module(f"actorlib.accelerators.{file}"), name)()
@@ -75,9 +80,9 @@ def discover(
 
     Args:
         host: The machine.
-        asked: Whom to ask; None for every family.
+        asked: Whom to ask; None for every family. Default: None.
         limit: How many seconds all of them have together. A probe that takes longer is
-            left behind in its daemon thread.
+            left behind in its daemon thread. Default: 5.0.
 
     Returns:
         One detection per family, in the order of the families.

@@ -99,7 +99,7 @@ class Host:
 
         Args:
             *command: The program and its arguments.
-            limit: Seconds after which it is killed.
+            limit: Seconds after which it is killed. Default: 2.0.
         """
         try:
             ended = subprocess.run(

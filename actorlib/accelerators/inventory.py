@@ -64,9 +64,9 @@ def inventory(
         detections: What ``discover`` returned for the same families.
         declared: How many devices of a kind the user says there are; None, or a
             missing kind, for what was found.
-        asked: The families that were asked; None for every family.
-        mask_form: How masks are to be written, ``"index"`` or ``"uuid"``; None for
-            what is best for each family.
+        asked: The families that were asked; None for every family. Default: None.
+        mask_form: How masks are to be written, ``"index"`` or ``"uuid"``; None for what
+            is best for each family. Default: None.
 
     Raises:
         ValueError: More is declared than the owner's visibility variable names, or a
@@ -164,7 +164,7 @@ def accelerator_ids(
     Args:
         lease: What is held.
         inventory: What there is.
-        own: Variables that the user has set for the process.
+        own: Variables that the user has set for the process. Default: None.
 
     Returns:
         Every kind that the inventory knows, with an empty list if nothing is held.

@@ -167,7 +167,8 @@ def shutdown(wait_for_processes: bool = True) -> None:  # noqa: FBT001, FBT002  
     What is used afterwards starts a new one.
 
     Args:
-        wait_for_processes: It always does; taken so that scripts may say so.
+        wait_for_processes: It always does; taken so that scripts may say so. Default:
+            True.
     """
     del wait_for_processes
     SESSION.end()

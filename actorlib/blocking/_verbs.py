@@ -65,6 +65,7 @@ def get(refs: object, *, timeout: float | None = None) -> object:
     Args:
         refs: One ref, or a list of them.
         timeout: Seconds to wait for all of them, or None for as long as it takes.
+            Default: None.
 
     Returns:
         The value, or the list of values in the order of the refs.
@@ -75,6 +76,15 @@ def get(refs: object, *, timeout: float | None = None) -> object:
         RuntimeError: The result comes through the event loop that this thread runs.
         KeyboardInterrupt: Ctrl-C; the calls go on.
         Exception: What one of them raised, as soon as it did.
+
+    Example:
+        >>> import actorlib.blocking as ray
+        >>> @ray.remote
+        ... def double(x):
+        ...     return 2 * x
+        >>> with ray.init(num_cpus=1, engine="inline"):
+        ...     print(ray.get([double.remote(1), double.remote(2)]))
+        [2, 4]
     """
     SESSION.engine()
     return _runtime.get(cast("Sequence[ObjectRef[Any]]", refs), timeout=timeout)
@@ -90,6 +100,13 @@ def put(value: T) -> ObjectRef[T]:
     Raises:
         TypeError: It is a ref, or cannot be sent.
         ObjectStoreFullError: It has no room, and may not go another way.
+
+    Example:
+        >>> import actorlib.blocking as ray
+        >>> with ray.init(num_cpus=1, engine="inline"):
+        ...     ref = ray.put("a")
+        ...     print(ray.get(ref))
+        a
     """
     SESSION.engine()
     return _runtime.put(value)
@@ -109,9 +126,11 @@ def wait(
 
     Args:
         refs: Refs and generators, each of them once.
-        num_returns: How many have to be done.
+        num_returns: How many have to be done. Default: 1.
         timeout: Seconds after which it returns with fewer, or None. 0 only looks.
-        fetch_local: Taken so that scripts may say so: everything is local.
+            Default: None.
+        fetch_local: Taken so that scripts may say so: everything is local. Default:
+            True.
 
     Returns:
         The refs that are done, ``num_returns`` at the most, and all others; both in
@@ -121,6 +140,16 @@ def wait(
         TypeError: It was given something else than a list of refs.
         ValueError: A ref is there twice, or a number is out of range.
         RuntimeError: This thread runs an event loop: ``await actorlib.wait(refs)``.
+
+    Example:
+        >>> import actorlib.blocking as ray
+        >>> @ray.remote
+        ... def double(x):
+        ...     return 2 * x
+        >>> with ray.init(num_cpus=1, engine="inline"):
+        ...     ready, left = ray.wait([double.remote(1)], timeout=10)
+        ...     print(ray.get(ready), left)
+        [2] []
     """
     del fetch_local
     SESSION.engine()
@@ -137,10 +166,19 @@ def kill(actor: ActorHandle[Any], *, no_restart: bool = True) -> None:
 
     Args:
         actor: Its handle.
-        no_restart: False restarts it if its ``max_restarts`` allows one more.
+        no_restart: False restarts it if its ``max_restarts`` allows one more. Default:
+            True.
 
     Raises:
         ValueError: It is no handle.
+
+    Example:
+        >>> import actorlib.blocking as ray
+        >>> @ray.remote
+        ... class Counter:
+        ...     pass
+        >>> with ray.init(num_cpus=1, engine="inline"):
+        ...     ray.kill(Counter.remote())
     """
     SESSION.engine()
     _runtime.kill(actor, no_restart=no_restart)
@@ -157,8 +195,8 @@ def cancel(
 
     Args:
         ref: The call's.
-        force: Whether the process of a running function is ended.
-        recursive: Whether the calls that it has made are cancelled too.
+        force: Whether the process of a running function is ended. Default: False.
+        recursive: Whether the calls that it has made are cancelled too. Default: True.
 
     Raises:
         TypeError: It is neither a ref nor a generator of refs.
@@ -174,7 +212,7 @@ def get_actor(name: str, namespace: str | None = None) -> ActorHandle[Any]:
 
     Args:
         name: What ``.options(name=...)`` said.
-        namespace: Where to look; None for the runtime's own.
+        namespace: Where to look; None for the runtime's own. Default: None.
 
     Raises:
         ActorNotFoundError: No living actor has that name there. It is a ValueError.
@@ -249,7 +287,7 @@ def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:
 
     Args:
         filename: Where to write it, for ``chrome://tracing`` or Perfetto; None to have
-            it.
+            it. Default: None.
 
     Returns:
         The events, or None if they were written to a file.

@@ -7,7 +7,7 @@ import pytest
 from helpers.engine import FakeEngine
 
 import actorlib
-from actorlib import ActorMethod
+from actorlib._api.actor_handle import method_of
 from actorlib._core.actor_options import ActorOptions
 from actorlib._core.call_options import CallOptions
 from actorlib._core.engine import HandlePin, PendingCalls, set_engine
@@ -142,9 +142,8 @@ async def test_typed_when_given_a_handle_then_it_is_that(engine: FakeEngine) -> 
 
 def test_opt_020_an_unknown_option_of_a_call_is_refused_at_once() -> None:
     face = interface_of(Model)
-    ping: Any = ActorMethod(
-        HandlePin(FakeEngine(loopless()), ONE, face), face.methods["bare"]
-    )
+    hold = HandlePin(FakeEngine(loopless()), ONE, face)
+    ping: Any = method_of(hold, face.methods["bare"])
 
     with pytest.raises(TypeError, match="num_cpus=1 is no option of a method"):
         ping.options(num_cpus=1)
