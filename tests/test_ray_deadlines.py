@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+import sys
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from helpers import deadlines
@@ -13,7 +14,7 @@ from helpers.deadlines import late, until_canceled
 from helpers.on_ray import NEEDS_RAY
 
 import actorlib
-from actorlib.exceptions import TaskCancelledError
+from actorlib.exceptions import DeadlineExceededError, TaskCancelledError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -216,3 +217,20 @@ async def test_deadline_when_a_function_runs_then_it_is_stopped() -> None:
     # The call that it has made has inherited its deadline.
     assert await gate.wait.remote("shut") == "shut"
     assert await gate.left.remote() == ["shut"]
+
+
+async def test_deadline_when_a_function_inherits_it_then_it_says_from_whom() -> None:
+    def told_by(gate: Any) -> None:
+        try:
+            actorlib.get(pass_through.options(timeout=NEVER).remote(gate, "shut"))
+        except DeadlineExceededError as error:
+            cast("Any", sys).told = str(error)
+
+    def told_before() -> str:
+        return str(cast("Any", sys).told)
+
+    caller, gate = await Caller.remote(), await Gate.remote()
+    await late(caller.run.options(timeout=SOON_ENOUGH).remote(told_by, gate))
+
+    told = await caller.run.remote(told_before)
+    assert "the 2 s that Caller.run, which called it, was given" in told

@@ -2,17 +2,13 @@
 
 Above it stand the faces (handles, decorators), below it the engines: ``LocalEngine``
 in the owner, ``OwnerClient`` in a worker. A handle holds an engine and an id and
-nothing else of the runtime, so it means the same actor wherever it is loaded.
+nothing else of the runtime, so it means the same actor wherever it is loaded. ``Owner``
+is what a runtime asks besides of the engine in the owner's process, ``Reservations``
+are the verbs of placement groups.
 
 The slot with the process's engine is the only mutable module state in the package. An
 actor that lives in its owner's process has a slot of its own, in the contexts of its
 threads and tasks.
-
-What a runtime asks of the engine in the owner's process, besides the verbs.
-
-The verbs of placement groups, which every engine fulfils.
-
-The calls of one process that have no answer yet, for actors that limit them.
 """
 
 from __future__ import annotations

@@ -5,8 +5,7 @@ In reading order:
 * ``engine``: the verbs of the embedded engine, in the owner's process.
 * ``threadsafe_engine``: the embedded engine for threads that are not its loop's, such
   as scripts'.
-* ``tracing``: the engine of a script that asks for its timeline: it writes down what it
-  does.
+* ``tracing``: the engine of a script that asks for its timeline, as Chrome draws one.
 * ``machine``: the machine a runtime works on: what there is, and how workers start
   there: process, pipe, first frame.
 * ``actor_table``: a runtime's actors: their supervisors, and who holds which.
@@ -34,8 +33,7 @@ In reading order:
   when it may take.
 * ``response_target``: delivers the answer of a call to whoever wants it: the owner's
   code, or a worker.
-* ``submission``: the owner's own calls on their way out: with their arguments, and in
-  order.
+* ``submission``: calls on their way out, with their arguments and in order.
 * ``worker_requests``: serves what workers ask for: calls to other actors, creations,
   endings, references.
 * ``pending_creations``: actors that workers make: first what they are, then the

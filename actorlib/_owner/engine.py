@@ -1,9 +1,7 @@
 """The verbs of the embedded engine, in the owner's process.
 
 It ties the rooms together and decides nothing itself: the ledger says who holds what,
-the mailbox which frames go, the postmortem why an actor died.
-
-Where an actor is, or what it waits for, in a sentence.
+the mailbox which frames go, the exit reason why an actor died.
 """
 
 from __future__ import annotations

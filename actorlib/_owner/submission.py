@@ -1,11 +1,8 @@
-"""The owner's own calls on their way out: with their arguments, and in order.
+"""Calls on their way out, with their arguments and in order.
 
-A call whose arguments are refs waits here until they have their values, and those
-behind it to the same actor wait with it.
-
-Calls of functions on their way into the pool: the owner's own, and those of workers.
-
-Also what workers say of the functions that they run.
+A call of the owner's code whose arguments are refs waits here until they have their
+values, and those behind it to the same actor wait with it. Calls of functions go into
+the pool from here, the owner's own and those of workers.
 """
 
 from __future__ import annotations

@@ -1,14 +1,11 @@
-"""The engine of a script that asks for its timeline: it writes down what it does.
+"""The engine of a script that asks for its timeline, as Chrome draws one.
+
+It writes down every call from being made to its answer, and every actor. The newest
+are kept, and how many were not is said. A call that is in the line of its actor is
+drawn as one that runs: both is time that its caller waits.
 
 A call costs some 3 us more then, of ten in a burst; so this is the engine of nobody who
 has not asked for it.
-
-What was done and when, as Chrome draws it: calls from being made to their answer.
-
-The newest are kept, and how many were not is told. A call that is in the line of its
-actor is drawn as one that runs: both is time that its caller waits.
-
-Which engine a runtime on this machine has.
 """
 
 from __future__ import annotations

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from actorlib._core.current_call import deadline_of, running
-from actorlib._core.labels import Label
 from actorlib._core.propagation import MARKED
 from actorlib._ray import client_mode
 from actorlib._ray.deadlines import leaving
@@ -84,18 +83,17 @@ def packed(
     return sent, list(map(ray_ref_of, refs))
 
 
-def said(callee: Callee, label: str) -> dict[str, Any] | None:
+def said(callee: Callee, where: Callable[[str], str]) -> dict[str, Any] | None:
     """What a host has to know of one call besides its arguments.
 
     Args:
         callee: What is called.
-        label: The class of the actor that calls, if one does.
+        where: Names the call that makes it, by its method or its function.
     """
     parent_call = running.get()
     is_silent = callee.headers is None and not MARKED
     if is_silent and (parent_call is None or deadline_of(parent_call[2]) is None):
         return None
-    where = Label(label).method if label else str
     headers = headers_of(callee, parent_call, where) or {}
     return {name: headers[name] for name in _SAID if name in headers} or None
 
@@ -162,10 +160,12 @@ class Calls:
 
     Args:
         home: Where their refs are filled.
+        where: Names a method of the actor whose code calls, for messages.
     """
 
-    def __init__(self, home: ProcessState) -> None:
+    def __init__(self, home: ProcessState, where: Callable[[str], str]) -> None:
         self._home = home
+        self._where = where
 
     def call(
         self,
@@ -173,7 +173,6 @@ class Calls:
         callee: BoundMethod,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
-        label: str,
     ) -> ObjectRef[Any]:
         """Sends a call; see Engine.
 
@@ -182,9 +181,8 @@ class Calls:
             callee: What is called.
             args: The positional arguments.
             kwargs: The keyword arguments.
-            label: The class of the actor whose code calls, if it is one's.
         """
-        going = self._sent(actor, callee, args, kwargs, label)
+        going = self._sent(actor, callee, args, kwargs)
         if going is None:
             failed = Failed(cast("Exception", actor.why))
             return RayTask(self._home, None, actor.label, actor).filled(failed)
@@ -200,7 +198,6 @@ class Calls:
         callee: BoundMethod,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
-        label: str,
     ) -> Stream:
         """Sends a call of a generator; see ``call``.
 
@@ -209,7 +206,7 @@ class Calls:
         """
         if self._home.is_far:
             raise client_mode.refuse_stream(f"{actor.label}.{callee.name}")
-        going = self._sent(actor, callee, args, kwargs, label)
+        going = self._sent(actor, callee, args, kwargs)
         if going is None:
             raise cast("Exception", actor.why)
         stream = Stream(
@@ -230,11 +227,10 @@ class Calls:
         callee: BoundMethod,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
-        label: str,
     ) -> Going | None:
         """None for an actor that was never made."""
         where = f"{actor.label}.{callee.name}"
-        headers = said(callee, label)
+        headers = said(callee, self._where)
         listed = callee.options.retry_exceptions
         retried = cast("Retried", actor.traits.retried if listed is None else listed)
         sent, given = packed(callee.name, args, kwargs, headers, retried)
@@ -264,11 +260,17 @@ class Functions:
         home: Where its refs are filled.
         house: Gives what holds for the whole runtime.
         nodes: What the machines have.
+        where: Names a method of the actor whose code calls, for messages.
     """
 
     def __init__(
-        self, home: ProcessState, house: Callable[[], RuntimeConfig], nodes: Nodes
+        self,
+        home: ProcessState,
+        house: Callable[[], RuntimeConfig],
+        nodes: Nodes,
+        where: Callable[[str], str],
     ) -> None:
+        self._where = where
         self._home = home
         self._house = house
         self._nodes = nodes
@@ -333,7 +335,7 @@ class Functions:
     ) -> tuple[Any, Deadline | None]:
         """What Ray gives for a call, and when its time is over."""
         label = spec.name
-        headers = said(spec, label)
+        headers = said(spec, self._where)
         sent, given = packed(label, args, kwargs, headers, spec.options.retried)
         call = self._runs.get(spec)
         if call is None:

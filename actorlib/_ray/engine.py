@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from actorlib._core.callee import BoundMethod
 from actorlib._core.engine import ActorExit, ActorSpec, HandlePin, PendingCalls
+from actorlib._core.labels import Label
 from actorlib._core.resources import counted
 from actorlib._core.runtime_env import inherited
 from actorlib._ray import client_mode
@@ -256,8 +257,8 @@ class RayEngine:
         self._classes = Classes()
         self.nodes = Nodes()
         self._sources = Sources()
-        self._calls = Calls(home)
-        self._functions = Functions(home, lambda: self.house, self.nodes)
+        self._calls = Calls(home, self._where)
+        self._functions = Functions(home, lambda: self.house, self.nodes, self._where)
         self._endings = Endings(home)
         self._is_closed = False
 
@@ -389,8 +390,7 @@ class RayEngine:
         """Makes a call; see Engine."""
         self._check()
         if isinstance(callee, BoundMethod):
-            actor, label = self.actor(callee.actor), self.context.class_name
-            return self._calls.call(actor, callee, args, kwargs, label)
+            return self._calls.call(self.actor(callee.actor), callee, args, kwargs)
         if self.heritage:
             callee = self.heritage.of(callee)
         return self._functions.call(callee, args, kwargs)
@@ -405,8 +405,7 @@ class RayEngine:
         """Calls a generator; see Engine."""
         self._check()
         if isinstance(callee, BoundMethod):
-            actor, label = self.actor(callee.actor), self.context.class_name
-            stream = self._calls.stream(actor, callee, args, kwargs, label)
+            stream = self._calls.stream(self.actor(callee.actor), callee, args, kwargs)
         else:
             if self.heritage:
                 callee = self.heritage.of(callee)
@@ -493,6 +492,11 @@ class RayEngine:
         return RayTask(self.home, ray_ref, "what a ref stands for").borrowed()
 
     # Within.
+
+    def _where(self, method: str) -> str:
+        """Names a method of this actor, or a function that runs here."""
+        label = self.context.class_name
+        return Label(label).method(method) if label else method
 
     def actor(self, actor: ActorId) -> Actor:
         found = getattr(actor, "actor", None)

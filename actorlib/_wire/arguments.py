@@ -4,8 +4,6 @@ A ref given by itself arrives as its value, so a call that has one waits for it.
 other arguments are pickled at once all the same: what the caller changes meanwhile is
 not seen, and what cannot be sent is refused in the line that tried to.
 
-Values that travel as they were encoded, and refs that travel inside of values.
-
 A value that lies in shared memory is not copied again when its ref is given to another
 actor: what is sent says where it lies. A ref inside a value is sent as the id of an
 object, which the owner keeps for whoever holds it; the receiver asks for it when it

@@ -152,8 +152,8 @@ class OwnerClient(ABC):
     @contextmanager
     def waiting(self, ref: ObjectRef[Any], thread: int) -> Generator[None]:
         """Around a wait that has lasted: the owner is told who waits for what."""
-        asking, call = running.get(), ref.call
-        method = "__init__" if asking is None else asking[1]
+        own_call, call = running.get(), ref.call
+        method = "__init__" if own_call is None else own_call[1]
         went = self.peers.waited(call)
         if went is not None:
             self.post(went)
@@ -241,8 +241,8 @@ class OwnerClient(ABC):
     def leave(self) -> NoReturn:
         """Ends this actor; see Engine."""
         self.check_parent()
-        asking = running.get()
-        self._left.add(0 if asking is None else asking[0])
+        own_call = running.get()
+        self._left.add(0 if own_call is None else own_call[0])
         self.is_over = True
         self.post((LEAVE, 0))
         raise ActorExit
