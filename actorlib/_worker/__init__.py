@@ -11,7 +11,7 @@ Loading it is part of every start, so it imports neither ``_owner`` nor
   then.
 * ``os_process``: what the template asks of the kernel about processes.
 * ``startup``: the first frame becomes an environment, then a class, then an object.
-* ``invoke``: what a method returned or raised becomes a frame that always arrives.
+* ``invoke``: runs one call: its arguments decoded, in its context, its answer a frame.
 * ``method_timing``: which methods are known to be quick: the only ones an answer may
   wait behind.
 * ``inbox``: the frames that came to a worker without a loop, read by one thread at a

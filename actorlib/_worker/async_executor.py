@@ -821,9 +821,7 @@ class AsyncExecutor:
                 answer = (
                     self._unwanted(call)
                     if call in self._cancelled
-                    else invoke.result(
-                        self._uplink, call, value, lambda: self._where(name)
-                    )
+                    else invoke.result(self._uplink, call, value, name)
                 )
         except ActorExit:
             answer = None

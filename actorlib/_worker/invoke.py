@@ -1,9 +1,8 @@
-"""What a method returned or raised becomes a frame that always arrives.
+"""Runs one call: its arguments decoded, in its context, its answer a frame.
 
-A value that cannot be sent is the method's failure and nobody else's; an exception
-that cannot be sent arrives as its text.
-
-What the caller said of a call, where the call runs.
+What a method returned or raised always arrives: a value that cannot be sent is the
+method's failure and nobody else's; an exception that cannot be sent arrives as its
+text.
 """
 
 from __future__ import annotations
@@ -23,6 +22,9 @@ from typing import (
     cast,
 )
 
+from actorlib._core.current_call import (
+    running,
+)
 from actorlib._core.engine import (
     collecting,
 )
@@ -67,6 +69,7 @@ from actorlib.exceptions import (
 if TYPE_CHECKING:
     from collections.abc import (
         Callable,
+        Collection,
         Coroutine,
         Iterator,
         Mapping,
@@ -102,14 +105,25 @@ if TYPE_CHECKING:
             """
             ...
 
+    class Invoking(Answering, Protocol):
+        """The same, as far as its calls need it."""
+
+        def arguments(
+            self, loans: Collection[LoanId] | None, payload: Payload
+        ) -> tuple[list[Any] | tuple[Any, ...], dict[str, Any]]:
+            """The arguments of a call."""
+            ...
+
+        def where(self, method: str) -> str:
+            """Names a method of the actor, for messages."""
+            ...
+
 
 _SIMPLE = frozenset({type(None), bool, int, float})
 _WITHOUT_HANDLES = _SIMPLE | {str, bytes}
 
 
-def result(
-    engine: Answering, call: int, value: object, where: Callable[[], str]
-) -> Frame:
+def result(engine: Invoking, call: int, value: object, method: str) -> Frame:
     """The answer with a method's value, or with why it cannot be sent.
 
     Raises:
@@ -125,11 +139,44 @@ def result(
     try:
         payload, loans = _encoded(engine, value)
     except ObjectStoreFullError as error:
-        return failure(engine, call, error, where())
+        return failure(engine, call, error, engine.where(method))
     except Exception as error:  # noqa: BLE001  # pickling runs the user's code
-        trouble = _unsendable(engine, f"{where()} returned", value, error)
-        return failure(engine, call, trouble, where())
+        trouble = _unsendable(engine, f"{engine.where(method)} returned", value, error)
+        return failure(engine, call, trouble, engine.where(method))
     return (RESULT, call, loans, payload)
+
+
+def invoke(engine: Invoking, instance: object, frame: Frame) -> tuple[Frame, object]:
+    """Runs one call of a plain method: decodes, calls, and encodes what comes of it.
+
+    Args:
+        engine: That of this worker.
+        instance: The actor's object.
+        frame: The call.
+
+    Returns:
+        The answer, and what the method gave or raised. That is to be held until the
+        answer was sent: a handle in it is given back behind it.
+
+    Raises:
+        SystemExit: It has ended the actor: there is no answer.
+    """
+    _, call, name, loans, *told, payload = frame
+    running.set((call, name, told[0] if told else None))
+    try:
+        args, kwargs = engine.arguments(loans, payload)
+        method = getattr(instance, name)
+        if told:
+            value = call_with(told[0], method, args, kwargs)
+        else:
+            value = method(*args, **kwargs)
+    except BaseException as error:  # noqa: BLE001  # the user's code
+        answer = failure(engine, call, error, engine.where(name))
+        running.set(None)
+        return answer, error  # in no variable here: its traceback holds this frame
+    answer = result(engine, call, value, name)
+    running.set(None)
+    return answer, value
 
 
 def kept(frame: Frame) -> Frame:

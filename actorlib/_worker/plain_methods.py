@@ -9,13 +9,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from actorlib._core.current_call import is_late, running
+from actorlib._core.current_call import is_late
 from actorlib._core.engine import ActorExit
 from actorlib._wire.messages import CALL, Frame
 from actorlib._worker import invoke
 from actorlib._worker.generator_runner import GeneratorRunner
 from actorlib._worker.generators import is_stream
-from actorlib._worker.invoke import call_with
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -128,39 +127,24 @@ class PlainMethods:
         self._uplink.post(invoke.kept(frame))
 
     def _run(self, frame: Frame, gate: Gate | None) -> None:
-        _, call, name, loans, *told, payload = frame
+        _, call, _, loans, *told, _ = frame
         if call in self.cancelled or (told and is_late(told[0])):
             with self._uplink.borrowing(loans):  # gives the handles in it back
                 pass
             self._over(call, gate, invoke.cancelled(call))
             return
-        running.set((call, name, told[0] if told else None))
-        raised: BaseException | None = None
-        answer: Frame | None
+        answer: Frame | None = None
+        held: object = None
         if self._is_on_the_loop:
             self._uplink.block()
         try:
-            try:
-                args, kwargs = self._uplink.arguments(loans, payload)
-                method = getattr(self._instance, name)
-                if told:
-                    value = call_with(told[0], method, args, kwargs)
-                else:
-                    value = method(*args, **kwargs)
-            except BaseException as error:  # noqa: BLE001  # the user's code
-                raised, where = error, self._uplink.where(name)
-                answer = invoke.failure(self._uplink, call, error, where)
-            else:
-                answer = invoke.result(
-                    self._uplink, call, value, lambda: self._uplink.where(name)
-                )
+            answer, held = invoke.invoke(self._uplink, self._instance, frame)
         except ActorExit:
-            answer = None
+            pass
         finally:
             if self._is_on_the_loop:
                 self._uplink.go_on()
-        running.set(None)
         # What it gave or raised is still held here: a handle in it is given back after
         # it was sent.
         self._over(call, gate, answer)
-        del raised  # its traceback holds this frame
+        del held

@@ -13,7 +13,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from actorlib._core.current_call import is_late, running
+from actorlib._core.current_call import is_late
 from actorlib._core.engine import ActorExit, set_engine
 from actorlib._core.object_ref import unlooped
 from actorlib._wire.messages import (
@@ -31,7 +31,6 @@ from actorlib._worker.client import MOMENT, OwnerClient
 from actorlib._worker.generator_runner import GeneratorRunner
 from actorlib._worker.generators import is_stream
 from actorlib._worker.inbox import Inbox
-from actorlib._worker.invoke import call_with
 from actorlib._worker.method_timing import MethodTiming
 from actorlib._worker.startup import construct, shutting_down
 
@@ -228,8 +227,7 @@ class _Serial:
         return True
 
     def _serve_call(self, frame: Frame) -> None:
-        _, call, name, loans, *told, payload = frame
-        guests = self._guests
+        call, name, guests = frame[1], frame[2], self._guests
         if (self._pipe.has_gathered or guests.gathered) and not self._pace.is_quick(
             name
         ):
@@ -237,21 +235,7 @@ class _Serial:
         if call >= LINKED:
             guests.began(call, name)
         started = time.perf_counter()
-        running.set((call, name, told[0] if told else None))
-        raised: BaseException | None = None
-        try:
-            args, kwargs = self._uplink.arguments(loans, payload)
-            method = getattr(self._instance, name)
-            if told:
-                value = call_with(told[0], method, args, kwargs)
-            else:
-                value = method(*args, **kwargs)
-        except BaseException as error:  # noqa: BLE001  # the user's code
-            raised, where = error, self._where(name)
-            answer = invoke.failure(self._uplink, call, error, where)
-        else:
-            answer = invoke.result(self._uplink, call, value, lambda: self._where(name))
-        running.set(None)
+        answer, held = invoke.invoke(self._uplink, self._instance, frame)
         # What it gave or raised is still held here: a handle in it is given back after
         # it was sent.
         if call < LINKED:
@@ -259,7 +243,7 @@ class _Serial:
         else:
             guests.gather(answer)
             self._inbox.cancelled.discard(call)
-        del raised  # its traceback holds this frame
+        del held
         if not self._pace.ran(name, time.perf_counter() - started):
             # Calls that wait may have been cancelled meanwhile.
             self._inbox.read_what_is_there(self._uplink.settle)

@@ -553,7 +553,7 @@ class _Functions:
             raised = error
             answer = self.interrupted(call, name, error)
         else:
-            answer = invoke.result(self._uplink, call, value, lambda: self.where(name))
+            answer = invoke.result(self._uplink, call, value, name)
         running.set(None)
         self._inbox.cancelled.discard(call)
         took = time.perf_counter() - started

@@ -15,13 +15,12 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from actorlib._core.current_call import is_late, running
+from actorlib._core.current_call import is_late
 from actorlib._wire.messages import CALL, CALL_WITH, LINKED, STOP, STREAM_ACK, Frame
 from actorlib._worker import invoke
 from actorlib._worker.concurrency_groups import Gate, Gates
 from actorlib._worker.generator_runner import GeneratorRunner
 from actorlib._worker.generators import is_stream
-from actorlib._worker.invoke import call_with
 from actorlib._worker.serial_executor import be_born
 from actorlib._worker.startup import GroupThreads, shutting_down
 
@@ -171,7 +170,7 @@ class _Threaded:
         return following
 
     def _serve_call(self, frame: Frame) -> None:
-        _, call, name, loans, *told, payload = frame
+        _, call, name, loans, *told, _ = frame
         if call in self._inbox.cancelled or (told and is_late(told[0])):
             self._inbox.cancelled.discard(call)
             self._uplink.guests.over(call)
@@ -179,28 +178,14 @@ class _Threaded:
                 return
         if call >= LINKED:
             self._uplink.guests.began(call, name)
-        running.set((call, name, told[0] if told else None))
-        raised: BaseException | None = None
-        try:
-            args, kwargs = self._uplink.arguments(loans, payload)
-            method = getattr(self._instance, name)
-            if told:
-                value = call_with(told[0], method, args, kwargs)
-            else:
-                value = method(*args, **kwargs)
-        except BaseException as error:  # noqa: BLE001  # the user's code
-            raised = error
-            answer = invoke.failure(self._uplink, call, error, self._where(name))
-        else:
-            answer = invoke.result(self._uplink, call, value, lambda: self._where(name))
-        running.set(None)
+        answer, held = invoke.invoke(self._uplink, self._instance, frame)
         # What it gave or raised is still held here: a handle in it is given back after
         # it was sent.
         if call < LINKED:
             self._pipe.send(answer)
         else:
             self._uplink.guests.answer(answer)
-        del raised  # its traceback holds this frame
+        del held
 
     def _serve_stream(self, frame: Frame) -> None:
         streams = self._inbox.streams
