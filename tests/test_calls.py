@@ -1069,7 +1069,11 @@ async def test_a_plain_method_may_run_a_loop_of_its_own_where_none_runs() -> Non
         async def wait(ref: Any) -> Any:
             return await ref
 
-        return asyncio.run(main())
+        gathers = main()
+        try:
+            return asyncio.run(gathers)
+        finally:
+            gathers.close()
 
     class Mixed:
         def work(self, echo: Any) -> Any:
