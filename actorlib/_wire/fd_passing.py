@@ -241,7 +241,12 @@ class SegmentSharing:
 
     def _shown(self, name: bytes) -> bytes | None:
         """Sends the descriptor of a segment; gives what is told of it, or None."""
-        segment = self.memory.segment(name)
+        try:
+            segment = self.memory.segment(name)
+        except ProtocolError:
+            # Its maker could not show it, or made the name up. What it lent of it came
+            # through the pipe, and goes on so: whoever gets it is not to blame.
+            return None
         told = encode(({"show": name, "size": segment.size},))
         # Known first: if this is interrupted, what follows fails for lack of it.
         self.known.add(name)

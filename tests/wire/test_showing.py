@@ -6,7 +6,7 @@ import resource
 import socket
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
@@ -14,14 +14,14 @@ from helpers.turns import in_time
 
 from actorlib._core.ids import ACTOR_KIND, BLOCK_KIND, new_id, prefix_of_kind
 from actorlib._shm.memory import SharedMemory, SharingOptions, share_payload
-from actorlib._shm.payload import SharedPayload
+from actorlib._shm.payload import BLOCK_ID_STRUCT, SharedPayload
 from actorlib._shm.segments import MemoryBudget, Segment
 from actorlib._wire.async_channel import Channel
 from actorlib._wire.blocking_channel import Pipe
 from actorlib._wire.codec import FrameDecoder
 from actorlib._wire.codec import encode as to_bytes
 from actorlib._wire.fd_passing import SegmentSharing
-from actorlib._wire.messages import RESULT
+from actorlib._wire.messages import CALL, RESULT
 from actorlib._wire.serialization import decode, encode
 from actorlib.exceptions import ProtocolError
 
@@ -444,3 +444,15 @@ async def test_worker_when_its_side_socket_is_not_as_told_then_it_is_lost(
 def test_decoder_when_memory_was_never_spoken_of_then_a_table_is_an_error() -> None:
     with pytest.raises(ProtocolError, match="never spoken of"):
         FrameDecoder().feed(to_bytes((RESULT, 7, None, {"segment": b"x"})))
+
+
+def test_encoded_when_a_segment_was_never_shown_here_then_the_frame_goes_without() -> (
+    None
+):
+    showing = SegmentSharing(SharedMemory())
+    block = BLOCK_ID_STRUCT.pack(new_id(bytes(8), BLOCK_KIND, 0), 0)
+    frame = (CALL, 1, "work", (block,), b"\xc0")
+
+    sent = cast("bytes", showing.encoded(frame))
+
+    assert FrameDecoder().feed(sent) == [frame]
