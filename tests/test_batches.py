@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-import pytest_asyncio
-from helpers.actors import AsyncCaller, Caller, Counter, Echo, Gate, shared
+from helpers.actors import AsyncCaller, Caller, Counter, Echo, Gate
 from helpers.calls import raised
 
 import actorlib
@@ -22,26 +21,20 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from contextlib import AbstractAsyncContextManager
+    from collections.abc import Callable
 
-    from actorlib import Runtime
+    from actorlib._core.runtime_options import RuntimeKeywords
 
-    Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
-
-pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["local", "inline"])
-async def lend(request: pytest.FixtureRequest) -> AsyncIterator[Lend]:
-    async with shared(engine=request.param, num_cpus=8) as lend:
-        yield lend
+pytestmark = [
+    pytest.mark.memory,
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.usefixtures("runtime"),
+]
 
 
-@pytest_asyncio.fixture(loop_scope="module", autouse=True)
-async def runtime(lend: Lend) -> AsyncIterator[Runtime]:
-    async with lend() as runtime:
-        yield runtime
+@pytest.fixture(scope="module")
+def runtime_options() -> RuntimeKeywords:
+    return {"num_cpus": 8}
 
 
 @actorlib.remote

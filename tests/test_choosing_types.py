@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from actorlib import Runtime
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.memory
 
 
 @pytest_asyncio.fixture

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.memory
 
 
 def chips(names: str, bounds: str, port: int) -> dict[str, str]:
@@ -241,6 +241,7 @@ async def test_gpu_021_apple_s_gpu_is_told_and_nothing_is_written(
         assert [row.mask for row in runtime.snapshot().actors] == [None] * 3
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("start_method", ["template", "spawn"])
 @pytest.mark.parametrize(
     ("machine", "kind", "variable"),

@@ -11,7 +11,7 @@ from helpers.machines import Pretend, asking, changes_in, held_by, looking
 import actorlib
 from actorlib.exceptions import ActorUnschedulableError
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.memory
 
 
 async def refused(actor: Any) -> str:

@@ -7,7 +7,7 @@ from helpers.machines import Pretend, changes_in, held_by, looking
 import actorlib
 from actorlib.exceptions import ActorUnschedulableError
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.memory
 
 CUDA_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 NO_INTEL = {"ZE_AFFINITY_MASK": "9999", "ONEAPI_DEVICE_SELECTOR": "!level_zero:*"}

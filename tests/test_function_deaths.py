@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 colour = actorlib.propagate(ContextVar[str]("function_colour"))
 
 pytestmark = [
-    pytest.mark.process,
+    pytest.mark.memory,
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.usefixtures("runtime"),
 ]
@@ -175,6 +175,7 @@ async def test_can_001_a_call_that_waits_for_its_arguments_never_runs(
     assert not (tmp_path / "count").exists()
 
 
+@pytest.mark.process
 async def test_can_013_a_running_function_gets_keyboard_interrupt(
     tmp_path: Path, stop: Stop
 ) -> None:
@@ -197,6 +198,7 @@ async def test_can_013_a_running_function_gets_keyboard_interrupt(
     }
 
 
+@pytest.mark.process
 async def test_can_013_a_function_with_context_variables_is_interrupted_too(
     stop: Stop,
 ) -> None:
@@ -276,6 +278,7 @@ async def test_can_007_force_is_refused_for_a_call_of_an_actor() -> None:
     assert await ref == 1
 
 
+@pytest.mark.process
 async def test_can_010_an_actor_cancels_what_it_called(stop: Stop) -> None:
     @actorlib.remote
     class Impatient:
@@ -320,6 +323,7 @@ async def test_can_006_a_finished_call_keeps_its_value() -> None:
     assert await ref == 1
 
 
+@pytest.mark.process
 async def test_call_when_nobody_can_ask_any_more_then_it_is_cancelled(
     stop: Stop,
 ) -> None:

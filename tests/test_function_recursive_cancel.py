@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
 
 pytestmark = [
-    pytest.mark.process,
+    pytest.mark.memory,
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.usefixtures("runtime"),
 ]
@@ -74,6 +74,7 @@ async def cancelled(ref: Any) -> None:
         await ref
 
 
+@pytest.mark.process
 async def test_recursive_when_a_function_waits_for_another_then_that_is_interrupted(
     tmp_path: Path, stop: Stop
 ) -> None:
@@ -105,6 +106,7 @@ async def test_force_when_a_function_waits_for_another_then_that_one_ends_as_wel
         assert not (tmp_path / "told").exists()
 
 
+@pytest.mark.process
 async def test_death_when_a_function_has_called_another_then_that_is_interrupted(
     tmp_path: Path, stop: Stop
 ) -> None:
@@ -126,6 +128,7 @@ async def test_death_when_a_function_has_called_another_then_that_is_interrupted
     assert (tmp_path / "told").read_text() == "interrupted"
 
 
+@pytest.mark.process
 async def test_recursive_when_an_actor_waits_for_a_function_then_it_is_interrupted(
     tmp_path: Path, stop: Stop
 ) -> None:

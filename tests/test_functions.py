@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
 
 pytestmark = [
-    pytest.mark.process,
+    pytest.mark.memory,
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.usefixtures("runtime"),
 ]
@@ -274,6 +274,7 @@ async def test_tsk_004_a_process_that_had_a_device_is_not_used_again() -> None:
     await asyncio.gather(*map(gone, pids))
 
 
+@pytest.mark.process
 async def test_tsk_004_the_device_is_free_when_the_process_is_gone(
     runtime: Runtime, stop: Stop
 ) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = [
-    pytest.mark.process,
+    pytest.mark.memory,
     pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="watches pidfds"),
 ]
 
@@ -50,6 +50,7 @@ def printed(folder: Path, text: str = HEAD, **environ: str) -> tuple[list[str], 
     return out.splitlines(), owner.err
 
 
+@pytest.mark.process
 def test_log_003_equal_lines_of_several_actors_appear_once_and_are_counted(
     tmp_path: Path,
 ) -> None:
@@ -63,6 +64,7 @@ def test_log_003_equal_lines_of_several_actors_appear_once_and_are_counted(
     ]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("variable", ["ACTORLIB_DEDUP_LOGS", "RAY_DEDUP_LOGS"])
 def test_log_003_switched_off_every_line_appears(variable: str, tmp_path: Path) -> None:
     out, _ = printed(tmp_path, **{variable: "0"})
@@ -74,6 +76,7 @@ def test_log_003_switched_off_every_line_appears(variable: str, tmp_path: Path) 
     ]
 
 
+@pytest.mark.process
 def test_log_005_log_010_colours_and_no_prefix(tmp_path: Path) -> None:
     coloured, _ = printed(tmp_path, ACTORLIB_COLOR_PREFIX="1")
     bare, _ = printed(tmp_path, ACTORLIB_LOG_PREFIX="0")
@@ -82,10 +85,12 @@ def test_log_005_log_010_colours_and_no_prefix(tmp_path: Path) -> None:
     assert bare[0] == "ready 0"
 
 
+@pytest.mark.process
 def test_log_004_the_environment_silences_it(tmp_path: Path) -> None:
     assert printed(tmp_path, RAY_LOG_TO_DRIVER="0") == ([], "")
 
 
+@pytest.mark.process
 def test_log_009_starting_prints_nothing(tmp_path: Path) -> None:
     """Not kept by decision: a library does not speak unless it is asked."""
     text = """
@@ -100,6 +105,7 @@ asyncio.run(main())
     assert printed(tmp_path, text) == ([], "")
 
 
+@pytest.mark.process
 def test_log_007_a_class_that_cannot_be_imported_is_told_on_stderr(
     tmp_path: Path,
 ) -> None:
@@ -133,6 +139,7 @@ asyncio.run(main())
     assert "ModuleNotFoundError: No module named 'nowhere'" in err
 
 
+@pytest.mark.process
 def test_log_003_what_python_says_of_errors_is_whole_for_each_actor(
     tmp_path: Path,
 ) -> None:

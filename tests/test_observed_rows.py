@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from actorlib._core.runtime_options import RuntimeKeywords
 
 pytestmark = [
-    pytest.mark.process,
+    pytest.mark.memory,
     pytest.mark.asyncio(loop_scope="module"),
 ]
 
@@ -81,6 +81,7 @@ async def test_act_032_what_is_wrong_is_refused_as_by_remote() -> None:
 # How processes are called.
 
 
+@pytest.mark.process
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 @pytest.mark.usefixtures("runtime")
 async def test_obs_009_a_process_is_called_by_the_class_of_its_actor() -> None:
@@ -101,6 +102,7 @@ def _name_of_the_call() -> Any:
 # States and times.
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("runtime")
 async def test_obs_002_filters_understand_ray_s_states() -> None:
     with Stop() as stop:
@@ -132,6 +134,7 @@ async def test_obs_002_filters_understand_ray_s_states() -> None:
     assert [actor.class_name for actor in seen(state="DEAD")] == ["Target"]
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("runtime")
 async def test_obs_004_start_and_end_are_told_and_a_restart_moves_no_start() -> None:
     before = time.time()
@@ -359,6 +362,7 @@ async def test_nam_016_get_or_create_and_drop_again_and_again_never_fails() -> N
     assert os.getpid() not in pids
 
 
+@pytest.mark.process
 async def test_nam_016_a_thousand_times_without_processes() -> None:
     async with running(engine="inline"):
         assert await _made_and_dropped(1000) == {os.getpid()}

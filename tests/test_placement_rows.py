@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from actorlib import Runtime
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.memory
 
 MASK = "CUDA_VISIBLE_DEVICES"
 NOSET = "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES"
@@ -325,6 +325,7 @@ async def test_res_016_a_type_that_is_not_here_waits_where_that_is_asked_for() -
         assert isinstance(await raised(ref), ActorDiedError)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "resources",
     [
@@ -438,6 +439,7 @@ async def test_gpu_003_shares_go_where_they_fit_best(two_gpus: Runtime) -> None:
     del most, half, rest, last
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("start_method", ["template", "spawn"])
 async def test_gpu_004_the_mask_is_set_before_user_code_is_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start_method: Any

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
 
 pytestmark = [
-    pytest.mark.process,
+    pytest.mark.memory,
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.usefixtures("runtime"),
 ]

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from actorlib._core.runtime_options import RuntimeKeywords
 
 pytestmark = [
-    pytest.mark.process,
+    pytest.mark.memory,
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="watches pidfds"),
 ]
@@ -532,6 +532,7 @@ def make_with_own_module(folder: str, path: str) -> ActorHandle[Any]:
     return Plain.options(**options).remote(path)
 
 
+@pytest.mark.process
 async def test_a_class_that_the_owner_cannot_load_is_told_and_hurts_nobody_else(
     path: str, tmp_path: Path
 ) -> None:

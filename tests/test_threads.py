@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Source = actorlib.remote(PlainSource)
 
 pytestmark = [
-    pytest.mark.process,
+    pytest.mark.memory,
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.usefixtures("on_both_loops"),
 ]

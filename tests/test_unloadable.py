@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from actorlib._core.runtime_options import RuntimeKeywords
 
 pytestmark = [
-    pytest.mark.process,
+    pytest.mark.memory,
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.usefixtures("runtime"),
 ]

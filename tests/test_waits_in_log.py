@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from actorlib import Runtime
     from actorlib._core.runtime_options import RuntimeKeywords
 
-pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.memory, pytest.mark.asyncio(loop_scope="module")]
 
 
 @pytest.fixture(scope="module")

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from actorlib._core.runtime_options import RuntimeKeywords
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("label", "whole", "method"),
     [
@@ -66,6 +67,7 @@ class Grown(list[int]):
     """One whose repr is written in C, and as long as itself."""
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("instance", "own"),
     [
@@ -129,7 +131,7 @@ class Model:
 def in_process(test: Any) -> Any:
     """Marks a test that uses the module's runtime."""
     test = pytest.mark.usefixtures("runtime")(test)
-    return pytest.mark.process(pytest.mark.asyncio(loop_scope="module")(test))
+    return pytest.mark.memory(pytest.mark.asyncio(loop_scope="module")(test))
 
 
 @in_process

@@ -33,7 +33,7 @@ depth: ContextVar[int] = actorlib.propagate(ContextVar("depth", default=7))
 private: ContextVar[str] = ContextVar("private")
 
 process = [
-    pytest.mark.process,
+    pytest.mark.memory,
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.usefixtures("runtime"),
 ]
@@ -264,17 +264,20 @@ class Unloadable:
 # The parts.
 
 
+@pytest.mark.process
 def test_propagate_when_marked_then_it_gives_the_variable_back() -> None:
     assert isinstance(request_id, ContextVar)
     assert actorlib.propagate(request_id) is request_id
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("wrong", [None, "request_id", 1])
 def test_propagate_when_it_is_no_variable_then_refused(wrong: Any) -> None:
     with pytest.raises(TypeError, match="propagate\\(\\) takes a ContextVar"):
         actorlib.propagate(wrong)
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("marked")
 def test_propagate_when_another_module_has_that_name_then_refused() -> None:
     other: dict[str, Any] = {"__name__": "other", "ContextVar": ContextVar}
@@ -284,6 +287,7 @@ def test_propagate_when_another_module_has_that_name_then_refused() -> None:
         exec(code, other)  # a module of another name
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("marked")
 def test_propagate_when_its_module_is_loaded_again_then_the_new_one_counts() -> None:
     new = actorlib.propagate(ContextVar[Any]("request_id"))
@@ -291,6 +295,7 @@ def test_propagate_when_its_module_is_loaded_again_then_the_new_one_counts() -> 
     assert pickle.loads(pickle.dumps(new)) is new
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("marked")
 def test_enter_when_nobody_has_it_yet_then_who_marks_it_later_has_the_value() -> None:
     def inside() -> Any:
@@ -301,11 +306,13 @@ def test_enter_when_nobody_has_it_yet_then_who_marks_it_later_has_the_value() ->
     assert copy_context().run(inside) == 5
 
 
+@pytest.mark.process
 def test_pickle_when_marked_then_by_name() -> None:
     assert pickle.loads(pickle.dumps(request_id)) is request_id
     assert cloudpickle.loads(cloudpickle.dumps(depth)) is depth
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("marked")
 def test_pickle_when_it_arrives_where_nobody_has_it_then_it_keeps_its_default() -> None:
     propagation.MARKED["depth"] = propagation.Marked(depth, "__main__")
@@ -318,6 +325,7 @@ def test_pickle_when_it_arrives_where_nobody_has_it_then_it_keeps_its_default() 
     assert (arrived.name, arrived.get()) == ("depth", 7)
 
 
+@pytest.mark.process
 def test_pickle_when_it_is_not_marked_then_refused_with_what_to_do() -> None:
     assert ContextVar in copyreg.dispatch_table
     with pytest.raises(TypeError, match=r"'private'.*actorlib\.propagate"):

@@ -25,7 +25,7 @@ from actorlib.exceptions import ActorDiedError
 if TYPE_CHECKING:
     from actorlib._core.runtime_options import RuntimeKeywords
 
-pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.memory, pytest.mark.asyncio(loop_scope="module")]
 
 CALLERS = [Caller, AsyncCaller]
 
@@ -309,6 +309,7 @@ async def test_lif_011_a_sibling_that_runs_for_ever_is_cancelled_after_the_grace
     assert path.read_text() == "unwound"
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("runtime")
 async def test_lif_011_a_sibling_that_does_not_let_itself_be_cancelled_is_killed() -> (
     None
@@ -352,6 +353,7 @@ async def test_lif_011_it_leaves_from_wherever_it_is_called(way: str) -> None:
     await end
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("runtime")
 async def test_lif_011_a_plain_actor_leaves_from_a_thread() -> None:
     def leave() -> None:
@@ -435,6 +437,7 @@ async def test_lif_013_what_catches_everything_does_not_keep_the_actor(
     assert caught.value.exit.code == 0
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("kind", ["serial", "threaded", "looped"])
 @pytest.mark.parametrize("catches", [False, True])
 @pytest.mark.usefixtures("runtime")
@@ -466,6 +469,7 @@ async def test_lif_013_atexit_handlers_run_when_the_constructor_leaves(
     assert (tmp_path / "seen").exists()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("caller_class", CALLERS)
 @pytest.mark.usefixtures("runtime")
 async def test_lif_013_atexit_handlers_run_and_earlier_answers_arrive(

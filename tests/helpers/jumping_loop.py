@@ -31,6 +31,8 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Any, final
 
+from actorlib._worker.loop_watchdog import WatchThread
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import FrameType
@@ -212,8 +214,13 @@ def _always(_: FrameType) -> bool:
     return True
 
 
-def _without_timeout(frame: FrameType) -> bool:
-    return frame.f_locals.get("timeout") is None
+def _is_endless(frame: FrameType) -> bool:
+    if frame.f_locals.get("timeout") is None:
+        return True
+    # The watch over an actor's loops only asks, now and then, whether they live.
+    event = frame.f_back
+    watch = event and event.f_back
+    return watch is not None and watch.f_code is WatchThread._look.__code__
 
 
 _RESTING: tuple[tuple[str, str, Callable[[FrameType], bool]], ...] = (
@@ -224,8 +231,6 @@ _RESTING: tuple[tuple[str, str, Callable[[FrameType], bool]], ...] = (
     ),
     ("_worker/inbox.py", "_receive", lambda frame: frame.f_locals["seconds"] is None),
     ("_worker/startup.py", "_work", _always),
-    # With a limit, after which it asks whether the loop lives: no news is good news.
-    ("_worker/plain_methods.py", "_next", _always),
     ("concurrent/futures/thread.py", "_worker", _always),
     ("helpers/actors.py", "stop_here", _always),
     (
@@ -236,7 +241,7 @@ _RESTING: tuple[tuple[str, str, Callable[[FrameType], bool]], ...] = (
             and frame.f_back.f_code is JumpingLoop.rest.__code__
         ),
     ),
-    ("/threading.py", "wait", _without_timeout),
+    ("/threading.py", "wait", _is_endless),
     (
         "/threading.py",
         "_wait_for_tstate_lock",

@@ -1,14 +1,15 @@
 """Workers without processes: the real ones, each at the other end of a pipe in memory.
 
 What decides and what serves are those of actorlib on both sides; only the kernel is
-played, so a worker starts in a fraction of a millisecond. It has a number as a process
-has one, ``os.getpid()`` says it, ``os.kill()`` ends it as that signal does,
-``os._exit()`` is its end, and nothing waits for its threads.
+played, so a worker starts in a fraction of a millisecond. As a process it has a number
+and variables of its own: ``os.getpid()`` and ``os.environ`` say them, ``os.kill()``
+ends it as that signal does, ``os._exit()`` is its end, and nothing waits for its
+threads.
 
-What it is not: nothing of it is its own but its threads. So variables, directories,
-output, descriptors, the memory that processes share and the links between them, signal
-handlers, and what is left of a process that is killed while it works are to be tested
-with processes.
+What it is not: nothing else of it is its own. So directories, output, descriptors,
+modules, the memory that processes share and the links between them, signal handlers,
+and what is left of a process that is killed while it works are to be tested with
+processes.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import os
 import signal
 import socket
 import threading
+from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import replace
@@ -37,7 +39,7 @@ from actorlib._worker.startup import ExecutorThreads, read_start
 from helpers.jumping_loop import JumpingLoop, leave_alone
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator
+    from collections.abc import Awaitable, Callable, Generator, Mapping
 
     from actorlib._core.runtime_options import RuntimeOptions
     from actorlib._worker.startup import Start
@@ -68,6 +70,7 @@ class MemoryWorker:
 
     Attributes:
         start: What it was told first, once it was.
+        environ: Its variables.
     """
 
     def __init__(self, name: str, loop: asyncio.AbstractEventLoop) -> None:
@@ -75,6 +78,7 @@ class MemoryWorker:
         self.exited: asyncio.Future[ProcessExit] = loop.create_future()
         self.sock, self._theirs = socket.socketpair()
         self.start: Start | None = None
+        self.environ = dict(os.environ)
         self._loop = loop
         self._crew = ExecutorThreads()
         self._how: ProcessExit | None = None
@@ -141,6 +145,7 @@ class MemoryWorker:
         pipe = Pipe(self._theirs)
         told = read_start(pipe.receive()[0])
         self.start = told
+        self.environ = _changed(self.environ, told.config.environment)
         self._crew = told.crew
         # There are no signals for it, and no directory of its own.
         config = replace(told.config, is_inline=True, directory=None)
@@ -242,10 +247,54 @@ def memory_workers() -> Generator[Callable[[], Awaitable[None]]]:
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(inline, "InlineLauncher", MemoryLauncher)
+        patch.setattr(os, "environ", _Environ(os.environ))
         patch.setattr(os, "getpid", _pid_here)
         patch.setattr(os, "kill", _kill_here)
         patch.setattr(os, "_exit", _exit_here)
         yield nothing_unwinds
+
+
+@final
+class _Environ(MutableMapping[str, str]):
+    """``os.environ``: in a worker its own.
+
+    Args:
+        of_process: What it is elsewhere.
+    """
+
+    def __init__(self, of_process: MutableMapping[str, str]) -> None:
+        self._of_process = of_process
+
+    @property
+    def _own(self) -> MutableMapping[str, str]:
+        worker = _here.get()
+        return self._of_process if worker is None else worker.environ
+
+    def __getitem__(self, name: str) -> str:
+        return self._own[name]
+
+    def __setitem__(self, name: str, value: str) -> None:
+        self._own[name] = value
+
+    def __delitem__(self, name: str) -> None:
+        del self._own[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._own)
+
+    def __len__(self) -> int:
+        return len(self._own)
+
+    def copy(self) -> dict[str, str]:
+        """A copy; see os.environ."""
+        return dict(self._own)
+
+
+def _changed(
+    environ: Mapping[str, str], changes: Mapping[str, str | None]
+) -> dict[str, str]:
+    there = {**environ, **changes}
+    return {name: value for name, value in there.items() if value is not None}
 
 
 def _pid_here() -> int:
