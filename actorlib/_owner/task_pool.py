@@ -142,6 +142,7 @@ class TaskPool:
         self._timekeeper: Timekeeper[int] = Timekeeper(host.clock, self._late)
         self._timed = self._timekeeper.calls  # at hand for every answer
         self._calls: CallTable[ResponseTarget, Task] = CallTable()
+        self._posted = self._calls.posted
         self._closed_for = ""
         # The rest of a replier: what it does for refs of objects.
         self.watch = host.objects.watch
@@ -228,7 +229,9 @@ class TaskPool:
         assert worker is not None
         if self._timed and task.number in self._timed:
             self._look_at_clock(task)
-        target = self._calls.target(task.number)
+        # As target() and drop() of the table, at hand for every answer.
+        call = self._posted.get(task.number)
+        target = None if call is None else call[0]
         if frame[0] == FAILURE and target is not None:
             if frame[2] == UNBEGUN:
                 self._part(task, worker)
@@ -257,7 +260,7 @@ class TaskPool:
 
     def _forget(self, task: Task) -> None:
         """A call is over."""
-        self._calls.drop(task.number)
+        self._posted.pop(task.number, None)
         if self._timed:
             self._timekeeper.discard(task.number)
         if task.loans:
