@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import final
+from types import FunctionType
+from typing import Final, final
+
+LONGEST_NAME: Final = 100
+"""How many characters an actor may call itself by."""
 
 
 @final
@@ -48,3 +52,19 @@ class Label:
 
 def _at(text: str, pid: int) -> str:
     return f"{text} (pid {pid})" if pid else text
+
+
+def own_name(instance: object) -> str:
+    """What an actor's own ``__repr__`` calls it; empty if there is none of use.
+
+    It is the user's code, so it may fail, and it may tell the whole of a model: what
+    goes in front of every line has to be one short line.
+    """
+    # What is written in C, as a list's, was not written to name anybody.
+    if not isinstance(type(instance).__repr__, FunctionType):
+        return ""
+    try:
+        told = repr(instance)
+    except BaseException:  # noqa: BLE001  # whatever it raises, the actor was born
+        return ""
+    return told if told.isprintable() and 0 < len(told) <= LONGEST_NAME else ""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from actorlib._core.current_call import deadline_of, is_late, running
+from actorlib._core.labels import Label, own_name
 from actorlib._ray.deadlines import arriving
 from actorlib._wire.arguments import with_values
 from actorlib._wire.call_headers import enter_variables, late_error
@@ -189,8 +189,5 @@ def refuse_late(sent: Sent, label: str) -> None:
 
 
 def where(instance: object, label: str, method: str) -> str:
-    """Names a method of an actor, by the actor's own ``repr`` if it has one."""
-    if type(instance).__repr__ is not object.__repr__:
-        with contextlib.suppress(Exception):
-            label = repr(instance)
-    return f"{label}.{method} (pid {os.getpid()})"
+    """Names a method of an actor, by the actor's own ``repr`` if it has one of use."""
+    return Label(label, own=own_name(instance)).method(method, os.getpid())

@@ -188,9 +188,6 @@ AT_ONCE: Final = 1
 TO_RESTART: Final = 2
 """An END of its process; the actor is restarted if it may be."""
 
-LONGEST_NAME: Final = 100
-"""How many characters an actor may call itself by."""
-
 LINKED: Final = 1 << 40
 """The least number of a call that came over a link: the session of its caller times
 this, and the caller's own number of it. So no two calls in one worker have the same."""

@@ -29,6 +29,7 @@ from actorlib._core.ids import (
     OBJECT_KIND,
     kind_of,
 )
+from actorlib._core.labels import LONGEST_NAME
 from actorlib._shm.payload import BLOCK_ID_STRUCT, SharedPayload
 from actorlib._wire.messages import (
     AT_ONCE,
@@ -58,7 +59,6 @@ from actorlib._wire.messages import (
     LINK_OPEN,
     LINKED,
     LIST,
-    LONGEST_NAME,
     LOOP,
     MAIN,
     OBJECT_ANNOUNCE,

@@ -16,6 +16,7 @@ from actorlib._core.callee import BoundMethod
 from actorlib._core.current_call import running
 from actorlib._core.engine import ActorExit, ActorSpec, HandlePin, PendingCalls
 from actorlib._core.ids import BLOCK_KIND, prefix_of_kind
+from actorlib._core.labels import own_name
 from actorlib._wire.messages import (
     AT_ONCE,
     AWAIT,
@@ -45,7 +46,6 @@ from actorlib._worker.outgoing_links import OutgoingLinks
 from actorlib._worker.pending import OrderedSender, PendingResults
 from actorlib._worker.placement_groups import GroupQuestions
 from actorlib._worker.refcount import LocalRefCount
-from actorlib._worker.startup import own_name
 from actorlib._worker.task_calls import TaskCalls
 
 if TYPE_CHECKING:

@@ -34,9 +34,6 @@ from dataclasses import (
 from functools import (
     partial,
 )
-from types import (
-    FunctionType,
-)
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -59,7 +56,6 @@ from actorlib._wire.actor_config import (
     ActorConfig,
 )
 from actorlib._wire.messages import (
-    LONGEST_NAME,
     START,
     Frame,
 )
@@ -353,22 +349,6 @@ def construct(
     install(cls)
     args, kwargs = decode_call(start.arguments)
     return cast("Callable[..., object]", cls)(*args, **kwargs)
-
-
-def own_name(instance: object) -> str:
-    """What an actor's own ``__repr__`` calls it; empty if there is none of use.
-
-    It is the user's code, so it may fail, and it may tell the whole of a model: what
-    goes in front of every line has to be one short line.
-    """
-    # What is written in C, as a list's, was not written to name anybody.
-    if not isinstance(type(instance).__repr__, FunctionType):
-        return ""
-    try:
-        told = repr(instance)
-    except BaseException:  # noqa: BLE001  # whatever it raises, the actor was born
-        return ""
-    return told if told.isprintable() and 0 < len(told) <= LONGEST_NAME else ""
 
 
 def _break(*args: object, **kwargs: object) -> object:

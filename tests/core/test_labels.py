@@ -13,8 +13,7 @@ import pytest
 from helpers.actors import AsyncCaller, Caller, Gate, Target
 
 import actorlib
-from actorlib._core.labels import Label
-from actorlib._worker.startup import own_name
+from actorlib._core.labels import Label, own_name
 from actorlib.exceptions import (
     ActorAlreadyExistsError,
     ActorDiedError,

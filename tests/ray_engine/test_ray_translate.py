@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from actorlib import exceptions as ours
 from actorlib._ray.cluster import is_passing, refusal
 from actorlib._ray.errors import exit_of, translated
-from actorlib._ray.messages import Raised, raised
+from actorlib._ray.messages import Raised, raised, where
 
 
 class RayError(Exception): ...
@@ -187,3 +188,18 @@ def test_exit_when_the_actors_own_code_asked_for_it_then_it_says_so(told: str) -
     how = exit_of(told)
 
     assert (how.cause, how.reason) == ("asked", "its own code called exit_actor()")
+
+
+@pytest.mark.parametrize(
+    ("shown", "called"),
+    [("Model(7b)", "Model(7b)"), ("two\nlines", "A"), ("long" * 100, "A")],
+    ids=["short", "lines", "long"],
+)
+def test_where_when_the_repr_is_of_no_use_then_the_class(
+    shown: str, called: str
+) -> None:
+    class Shown:
+        def __repr__(self) -> str:
+            return shown
+
+    assert where(Shown(), "A", "ping") == f"{called}.ping (pid {os.getpid()})"
