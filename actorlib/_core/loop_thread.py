@@ -15,14 +15,13 @@ import time
 import weakref
 from abc import ABC, abstractmethod
 from collections import deque
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from actorlib.exceptions import GetTimeoutError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
-    from contextvars import Context
 
     _Base = asyncio.AbstractEventLoop
 else:
@@ -186,7 +185,7 @@ class LoopThread(Crossing, _Base):
     ) -> None:
         """Calls back soon, from any thread; see asyncio's loops."""
         if context is None:
-            self.post(callback, *args)
+            self.post(copy_context().run, callback, *args)
         else:
             self.post(context.run, callback, *args)
 
@@ -221,7 +220,7 @@ class LoopThread(Crossing, _Base):
             return made
 
     def _wake(self) -> None:
-        self._wake_soon(self._serve)
+        self._wake_soon(self._serve, context=Context())  # not in that of who is first
 
     def check(self) -> None:
         """Nothing: whoever ends the loop says so; see Crossing."""
@@ -241,7 +240,8 @@ class Beside(Crossing):
 
     def _wake(self) -> None:
         try:
-            self._loop.call_soon_threadsafe(self._serve)
+            # What others post is served too, and not in the context of who is first.
+            self._loop.call_soon_threadsafe(self._serve, context=Context())
         except RuntimeError:  # it is closed
             self._is_woken = False
             raise RuntimeError(OTHER_LOOP) from None
