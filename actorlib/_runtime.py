@@ -692,8 +692,9 @@ def put(value: T) -> ObjectRef[T]:
 
     Raises:
         RuntimeError: No runtime is running in this process.
-        TypeError: It is a ref, or cannot be sent.
-        ObjectStoreFullError: It has no room, and may not go another way.
+        TypeError: It is a ref, or cannot be sent. Nothing is kept.
+        ObjectStoreFullError: It has no room, and may not go another way. Nothing is
+            kept.
 
     Example:
         >>> ref = actorlib.put([1, 2, 3])

@@ -337,7 +337,7 @@ class ActorPool(Generic[A]):
 
     Raises:
         TypeError: It was given something else than handles.
-        ValueError: A handle is there twice.
+        ValueError: A handle is there twice. The actors are left as they were.
 
     Example:
         >>> @actorlib.remote

@@ -102,6 +102,7 @@ class ActorClass(Generic[P, T]):
 
         Raises:
             TypeError: The arguments do not fit the constructor, or cannot be sent.
+                Nothing was made, here and in all that follows.
             ActorAlreadyExistsError: A living actor has its name.
             UnsupportedOptionError: The engine cannot do what an option asks.
             NotADirectoryError: Its ``working_dir`` is none.

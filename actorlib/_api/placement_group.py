@@ -179,7 +179,7 @@ def placement_group(
 
     Raises:
         ValueError: An argument is wrong in type or value, or another group has its
-            name (PlacementGroupAlreadyExistsError).
+            name (PlacementGroupAlreadyExistsError). Nothing is reserved.
         RuntimeError: No runtime is running in this process.
 
     Example:
