@@ -522,3 +522,47 @@ async def test_signal_when_the_actor_handles_it_then_it_is_handled_while_idle(
     os.kill(pid, number)
 
     assert await heard
+
+
+@actorlib.remote
+class Endless:
+    """A plain generator without an end, over a state that others look at."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.turns = 0
+        self.task = asyncio.create_task(self._turn())
+
+    async def _turn(self) -> None:
+        while True:
+            self.turns += 1
+            await asyncio.sleep(0)
+
+    def count(self, path: str) -> Iterator[int]:
+        try:
+            while True:
+                self.number += 1
+                yield self.number
+        finally:
+            with open(path, "a") as file:  # noqa: PTH123  # in the actor
+                file.write("closed")
+
+    async def so_far(self) -> tuple[int, int]:
+        return self.number, self.turns
+
+
+async def test_stream_when_endless_and_unread_then_the_loop_and_the_end_go_on(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "said"
+    async with Endless.remote() as actor:
+        items = actor.count.options(detach=True).remote(str(path))
+        await anext(items)
+        del items
+        number, turns = await actor.so_far.remote()
+        while True:
+            later, turned = await actor.so_far.remote()
+            if later > number + 100 and turned > turns:
+                break
+
+    assert path.read_text() == "closed"

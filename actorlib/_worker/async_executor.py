@@ -345,7 +345,8 @@ class AsyncExecutor:
         self._plain = PlainMethods(
             uplink,
             self._streams,
-            lambda: self._queued > 1 or not self._gates.are_empty,
+            # An unread stream gives way to all that the loop has to do.
+            lambda: True,
             self._plain_over,
             self._plain_aside,
             is_on_the_loop=self._is_single,
@@ -690,9 +691,14 @@ class AsyncExecutor:
     def _wake(self, frame: Frame) -> None:
         """A stream has room again: it stands in line for a place."""
         if threading.get_ident() == self._uplink.reader.thread:
-            self._accept(frame, frame[4])
+            self._wake_here(frame)
         else:
-            self._uplink.later(partial(self._accept, frame, frame[4]))
+            self._uplink.later(partial(self._wake_here, frame))
+
+    def _wake_here(self, frame: Frame) -> None:
+        # Where the actor ends, a plain one that was set aside is closed instead.
+        if not self._streams.are_ending or self._known[frame[2]][0]:
+            self._accept(frame, frame[4])
 
     def _left(self, gate: Gate) -> None:
         """A call is over: the one that waits for its place begins."""
