@@ -1059,6 +1059,7 @@ async def test_ord_024_threads_and_the_method_make_calls_side_by_side() -> None:
     assert await actorlib.remote(Mixed).remote().work.remote(echo) == expected
 
 
+@pytest.mark.process
 async def test_a_plain_method_may_run_a_loop_of_its_own_where_none_runs() -> None:
     def work(echo: Any) -> Any:
         async def main() -> Any:
