@@ -139,7 +139,7 @@ def waiting(count: int) -> Block:
     one, line = request(num_gpus=1), WaitQueue(ledger)
     held: list[Any] = [ledger.try_acquire(one) for _ in range(1000)]
     for _ in range(count):
-        line.join("waiter", one)
+        line.enqueue("waiter", one)
     pick = random.Random(1).randrange
 
     def block(steps: int) -> None:
@@ -147,7 +147,7 @@ def waiting(count: int) -> Block:
             place = pick(1000)
             ledger.release(held[place])
             ((_, held[place]),) = line.serve()
-            line.join("waiter", one)
+            line.enqueue("waiter", one)
 
     return block
 

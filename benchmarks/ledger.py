@@ -18,7 +18,7 @@ from typing import Any, Final
 from actorlib._core.kinds import UNITS
 from actorlib._core.resources import Resources, request, totals
 from actorlib._scheduler.ledger import Ledger
-from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, make_of
+from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, model_of
 from actorlib._scheduler.wait_queue import WaitQueue
 from actorlib.accelerators.base import Device, Lease
 from benchmarks._cases import (
@@ -246,7 +246,9 @@ def whole(machine: "_Machine") -> _Situations:
 def typed(machine: "_Machine") -> _Situations:
     """Devices of four models in turn, each asked for by its type."""
     some = machine.devices[: len(_TYPES)]
-    wheres = [DeviceConstraints(makes=frozenset({make_of(device)})) for device in some]
+    wheres = [
+        DeviceConstraints(models=frozenset({model_of(device)})) for device in some
+    ]
     yield "types", machine.churned(machine.drawn((0.25, 0.5, 1.0), *wheres))
     yield "line of types", machine.rate(_queued(machine, wheres))
 
@@ -382,7 +384,7 @@ def _queued(machine: _Machine, wheres: Sequence[DeviceConstraints]) -> Block:
         while (lease := ledger.try_acquire(one, where)) is not None:
             held[where].append(lease)
     for turn in range(_WAITERS):
-        line.join("waiter", one, wheres[turn % len(wheres)])
+        line.enqueue("waiter", one, wheres[turn % len(wheres)])
     chance = random.Random(1)
 
     def block(count: int) -> None:
@@ -391,9 +393,9 @@ def _queued(machine: _Machine, wheres: Sequence[DeviceConstraints]) -> Block:
             place = chance.randrange(len(leases))
             ledger.release(leases[place])
             ((waiter, leases[place]),) = line.serve()
-            if line.pass_by(one, waiter.where) is not None:
+            if line.try_at_once(one, waiter.where) is not None:
                 raise RuntimeError("a newcomer passed those who wait")
-            line.join("waiter", one, waiter.where)
+            line.enqueue("waiter", one, waiter.where)
 
     return block
 

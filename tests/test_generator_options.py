@@ -18,7 +18,7 @@ from actorlib._core.flow_control import UNREAD, Bounds
 from actorlib._core.interface import interface_of
 from actorlib._core.object_ref import bind
 from actorlib._core.stream_reader import StreamReader
-from actorlib._wire.errors import load
+from actorlib._wire.errors import load_result
 from actorlib._wire.serialization import encode
 from actorlib.exceptions import TaskCancelledError
 
@@ -60,7 +60,7 @@ async def reading(
 
 
 def put(items: StreamReader, index: int, number: int = 7) -> None:
-    items.put(number, index, encode(index), load)
+    items.put(number, index, encode(index), load_result)
 
 
 # Options.

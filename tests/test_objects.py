@@ -12,7 +12,7 @@ import pytest
 
 import actorlib
 from actorlib._core.engine import find_engine
-from actorlib._wire.codec import MOST
+from actorlib._wire.codec import MAX_ITEMS
 from actorlib.exceptions import ObjectLostError, TaskCancelledError
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ async def test_put_when_many_are_given_a_large_value_then_it_is_there_once() -> 
 async def test_put_when_a_value_has_more_refs_than_a_tuple_may_then_all_arrive() -> (
     None
 ):
-    actor, many = holder(), MOST + 1
+    actor, many = holder(), MAX_ITEMS + 1
 
     await actor.keep.remote([actorlib.put(None) for _ in range(many)])
 

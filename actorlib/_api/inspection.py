@@ -7,7 +7,7 @@ from typing import TextIO
 
 from actorlib._core.public import public
 from actorlib._core.validation import count, text
-from actorlib._wire.errors import Failure, failures_in, trouble_with
+from actorlib._wire.errors import Failure, failures_in, sending_error
 
 __all__ = ["Failure", "inspect_serializability"]
 
@@ -50,7 +50,7 @@ def inspect_serializability(
     own = getattr(base_obj, "__qualname__", type(base_obj).__qualname__)
     label = name or str(own)
     out = print_file or sys.stdout
-    trouble = trouble_with(base_obj)
+    trouble = sending_error(base_obj)
     if trouble is None:
         print(f"{label} can be sent to another process", file=out)  # what it is for
         return True, set()
@@ -58,6 +58,6 @@ def inspect_serializability(
     print(f"{label} cannot be sent to another process: {trouble}", file=out)  # likewise
     for failure in sorted(found, key=lambda failure: failure.name):
         kind = type(failure.obj).__qualname__
-        why = trouble_with(failure.obj)
+        why = sending_error(failure.obj)
         print(f"  {failure.name}, a {kind}: {why}", file=out)  # likewise
     return False, found

@@ -76,7 +76,7 @@ from actorlib._core.validation import (
 from actorlib._wire.serialization import (
     decode,
     encode,
-    kept,
+    with_own_buffers,
 )
 from actorlib.exceptions import (
     ActorDiedError,
@@ -261,7 +261,7 @@ class QueueClient:
             raise TypeError("a queue takes values: await the ref, and put its value")
         try:
             with collecting(self._engine) as loans:
-                payload = kept(encode(item))
+                payload = with_own_buffers(encode(item))
         except Exception as error:
             raise SerializationError(
                 f"the item, a {type(item).__qualname__}, cannot be sent to another "

@@ -24,7 +24,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 from actorlib._inline.worker import InlineWorker
-from actorlib._processes.forkserver_launcher import Room
+from actorlib._processes.forkserver_launcher import FdLimit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +53,7 @@ class InlineLauncher:
         self._grace = options.grace
         self._numbers = itertools.count(1)
         self._workers: set[InlineWorker] = set()
-        self._room = Room()
+        self._room = FdLimit()
 
     async def start(self) -> None:
         """Nothing has to be made ready; see Launcher."""
@@ -61,7 +61,7 @@ class InlineLauncher:
     def launch(self, name: str, *, has_devices: bool) -> InlineWorker:
         """Starts the thread of an actor; see Launcher."""
         del has_devices  # nothing here could keep them from anybody
-        self._room.make((len(self._workers) + 1) * _DESCRIPTORS)
+        self._room.raise_to((len(self._workers) + 1) * _DESCRIPTORS)
         worker = InlineWorker(
             f"{name} #{next(self._numbers)}",
             self._loop,

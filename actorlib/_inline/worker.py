@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, final
 
 from actorlib._core.engine import take_slot
 from actorlib._processes.launcher import ProcessExit
-from actorlib._wire.blocking_channel import Pipe
+from actorlib._wire.blocking_channel import BlockingChannel
 from actorlib._worker import (
     async_client,
     async_executor,
@@ -123,7 +123,7 @@ class InlineWorker:
             self._loop.call_soon_threadsafe(self._ended)
 
     def _serve(self) -> None:
-        pipe = Pipe(self._theirs)
+        pipe = BlockingChannel(self._theirs)
         start = read_start(pipe.receive()[0])
         self._crew = start.crew
         try:
@@ -134,7 +134,9 @@ class InlineWorker:
 
 
 def serve(
-    start: Start, pipe: Pipe, new_loop: Callable[[], asyncio.AbstractEventLoop]
+    start: Start,
+    pipe: BlockingChannel,
+    new_loop: Callable[[], asyncio.AbstractEventLoop],
 ) -> None:
     """Lives the life of a worker on this thread.
 

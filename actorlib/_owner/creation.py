@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from actorlib._core.interface import Interface
     from actorlib._core.resources import Resources
     from actorlib._shm.payload import Payload
-    from actorlib._wire.function_code import Definition
+    from actorlib._wire.function_code import ClassDefinition
 
 
 class ActorDefinition(NamedTuple):
@@ -25,7 +25,7 @@ class ActorDefinition(NamedTuple):
         runs: What each function holds that it runs, if it is a worker of functions.
     """
 
-    definition: Definition | None
+    definition: ClassDefinition | None
     interface: Interface
     options: ActorOptions
     runs: Resources | None = None

@@ -81,13 +81,13 @@ from actorlib._owner.submission import (
     Sending,
 )
 from actorlib._processes.signal_wakeup import (
-    Wakeup,
+    SignalWakeup,
 )
 from actorlib._wire.call_headers import (
     headers_of,
 )
 from actorlib._wire.function_code import (
-    Definitions,
+    ClassDefinitions,
 )
 from actorlib._wire.serialization import (
     encode_plain_call,
@@ -213,14 +213,14 @@ class LocalEngine(ABC):
         self._living = self.lives.by_id  # at hand for every call
         self._grace = options.grace
         self._thread = threading.get_ident()
-        self._definitions = Definitions(self)
+        self._definitions = ClassDefinitions(self)
         self._sending = Sending(self, self.lives, self.loop)
         self._lanes = self._sending.lanes  # at hand likewise
         self._runs = Runs(self.lives.pool, self, self._sending)
         self.groups = GroupVerbs(
             self.lives.groups, self.loop, self._new_group, self._check_open
         )
-        self._wakeup = Wakeup(self.loop)
+        self._wakeup = SignalWakeup(self.loop)
         self._is_closed = False
         self._is_forsaken = False
         self._is_ended = False

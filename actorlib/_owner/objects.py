@@ -19,16 +19,16 @@ from actorlib._owner.refcount import OWNER, BorrowedReferences
 from actorlib._owner.teardown import tear_down
 from actorlib._wire.arguments import (
     BorrowedRefs,
-    Sharing,
-    encoded,
-    failure_of,
-    fill_kept,
+    SendingEngine,
+    encode_shared,
+    failure_frame,
+    fill_encoded,
     payload_of,
-    travelling,
+    reduce_ref,
 )
-from actorlib._wire.errors import dumped, fill
+from actorlib._wire.errors import dump_exception, fill_future
 from actorlib._wire.messages import CANCELLED, DIED, FAILURE, RESULT, Frame
-from actorlib._wire.serialization import described
+from actorlib._wire.serialization import one_line
 from actorlib.exceptions import ObjectLostError
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Objects:
         self._own: dict[ObjectId, ObjectRef[Any]] = {}
         self._of_workers: dict[ObjectId, Kept] = {}
         self._borrowed = BorrowedRefs(lambda: self.engine)
-        self.engine: Sharing
+        self.engine: SendingEngine
 
     def __len__(self) -> int:
         """Counts those that are kept."""
@@ -94,18 +94,18 @@ class Objects:
     def travel(self, ref: ObjectRef[Any]) -> tuple[object, ...]:
         """Says how a ref is pickled; what it stands for is kept from now on."""
         object_id = ObjectId(object_id_of(ref))
-        reduced = travelling(object_id)
+        reduced = reduce_ref(object_id)
         if object_id.startswith(self._prefix):
             self._own[object_id] = ref
         return reduced
 
     def put(self, value: object) -> ObjectRef[Any]:
         """Keeps a value as it is now; see Engine."""
-        payload, loans = encoded(self.engine, value)
+        payload, loans = encode_shared(self.engine, value)
         self._loans.arrived(loans, OWNER)
         ref: ObjectRef[Any] = ObjectRef(loop=self._loop)
         bind(ref, self, 0)
-        fill_kept(ref, payload, loans)
+        fill_encoded(ref, payload, loans)
         self._loans.returned(loans, OWNER)
         return ref
 
@@ -255,22 +255,22 @@ _LOST = (
 def _answer(made: weakref.ref[BorrowedRef[Any]], frame: Frame) -> None:
     ref = made()
     if ref is not None and not ref.done():
-        fill(ref, frame)
+        fill_future(ref, frame)
 
 
-def _answer_of(engine: Sharing, ref: ObjectRef[Any]) -> Frame:
+def _answer_of(engine: SendingEngine, ref: ObjectRef[Any]) -> Frame:
     error = ref.exception()
     if error is not None:
-        return failure_of(engine, error)
+        return failure_frame(engine, error)
     try:
         payload, loans = payload_of(engine, ref)
     except Exception as trouble:  # noqa: BLE001  # whoever waits for it is told
-        return failure_of(engine, trouble)
+        return failure_frame(engine, trouble)
     return (RESULT, 0, loans or None, payload)
 
 
 def _failure(error: BaseException) -> Frame:
-    return (FAILURE, 0, DIED, described(error), "", "", None, dumped(error))
+    return (FAILURE, 0, DIED, one_line(error), "", "", None, dump_exception(error))
 
 
 class Lender(BorrowedReferences, Protocol):

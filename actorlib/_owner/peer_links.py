@@ -24,7 +24,7 @@ from actorlib._wire.messages import (
     LINKED,
     Frame,
 )
-from actorlib._wire.peer_socket import pair
+from actorlib._wire.peer_socket import socket_pair
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ def _open_ones(linked: dict[LoanId, Session]) -> dict[LoanId, Session]:
 def _is_connected(caller: Session, callee: Session) -> bool:
     """Gives each of two workers its end of a new link; False if there can be none."""
     try:
-        ours, theirs = pair()
+        ours, theirs = socket_pair()
     except (AttributeError, OSError):  # another system, or no more files
         return False
     with ours, theirs:
@@ -203,7 +203,7 @@ def _is_connected(caller: Session, callee: Session) -> bool:
             (callee, caller.number, theirs),
             (caller, -callee.number, ours),
         ):
-            told = one.showing.hand(name, end.fileno())
+            told = one.showing.hand_over_link(name, end.fileno())
             if told is None:
                 return False
             one.channel.send(told)

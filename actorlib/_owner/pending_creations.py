@@ -10,8 +10,8 @@ from actorlib._core.interface import Interface
 from actorlib._owner.creation import ActorDefinition, EncodedArguments
 from actorlib._owner.refcount import OWNER
 from actorlib._owner.untrusted import opened_as
-from actorlib._wire.errors import error_of
-from actorlib._wire.function_code import Definition
+from actorlib._wire.errors import exception_of
+from actorlib._wire.function_code import ClassDefinition
 from actorlib._wire.messages import DIED, RESULT
 from actorlib._wire.serialization import decode, encode
 from actorlib.exceptions import (
@@ -99,7 +99,7 @@ class PendingCreations:
                 return
             namer.answer((RESULT, 0, None, encode(None)))
         engine = self._objects.engine
-        definition = Definition(engine, source, loans or ())
+        definition = ClassDefinition(engine, source, loans or ())
         made = ActorDefinition(definition, interface, options)
         given = self._create(actor, made, maker)
         if trouble is not None:
@@ -126,7 +126,7 @@ class PendingCreations:
         if is_good:
             given.set_result(EncodedArguments(payload, loans))
         else:
-            given.set_exception(error_of(DIED, "", "", "", payload))
+            given.set_exception(exception_of(DIED, "", "", "", payload))
 
     def on_worker_gone(self, session: Session) -> None:
         """Fails the creations whose arguments a worker has not given."""

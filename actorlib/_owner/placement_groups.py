@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from actorlib._core.snapshot import GroupInfo
     from actorlib._owner.worker_calls import WorkerCall
-    from actorlib._scheduler.placement_group import Groups
+    from actorlib._scheduler.placement_group import GroupTable
     from actorlib._shm.payload import Payload
 
 Entry = ObjectRef[Any] | weakref.ref[ObjectRef[Any]]
@@ -43,7 +43,7 @@ class GroupVerbs:
 
     def __init__(
         self,
-        groups: Groups,
+        groups: GroupTable,
         loop: asyncio.AbstractEventLoop,
         new_id: Callable[[], GroupId],
         check: Callable[[], None],
@@ -139,7 +139,7 @@ class GroupVerbs:
 
 
 def serve(
-    groups: Groups,
+    groups: GroupTable,
     asker: WorkerCall,
     maker: int,
     verb: str,
@@ -187,7 +187,7 @@ def serve(
         asker.fail(error)
 
 
-def _new_spec(payload: Payload, groups: Groups, maker: int) -> GroupSpec:
+def _new_spec(payload: Payload, groups: GroupTable, maker: int) -> GroupSpec:
     """Reads a group that a worker makes, with an id of its own making.
 
     Raises:
@@ -207,7 +207,7 @@ def _new_spec(payload: Payload, groups: Groups, maker: int) -> GroupSpec:
 
 
 def when_ready(
-    groups: Groups, group: GroupId, settle: Callable[[BaseException | None], None]
+    groups: GroupTable, group: GroupId, settle: Callable[[BaseException | None], None]
 ) -> None:
     """Calls back when a group is reserved, or with why it never will be."""
     found = groups.find(group)
@@ -218,7 +218,7 @@ def when_ready(
 
 
 def removed(
-    groups: Groups, group: GroupId, reason: str, loop: asyncio.AbstractEventLoop
+    groups: GroupTable, group: GroupId, reason: str, loop: asyncio.AbstractEventLoop
 ) -> asyncio.Future[None]:
     """Removes a group; done when everything in it is gone."""
     found = groups.find(group)

@@ -12,7 +12,7 @@ from actorlib._core.object_ref import (
 from actorlib._core.stream_reader import StreamReader
 from actorlib._owner.refcount import OWNER, passing
 from actorlib._owner.restart_policy import Retries, is_retried
-from actorlib._wire.errors import error_of, fill
+from actorlib._wire.errors import exception_of, fill_future
 from actorlib._wire.messages import CANCELLED, FAILURE, RAISED, Frame
 from actorlib.exceptions import ActorDiedError, ActorUnavailableError
 
@@ -101,14 +101,14 @@ def give_answer(
     loans = frame[-2]
     if type(target) is ObjectRef and loans is None:  # the usual case
         if not target.done():
-            fill(target, frame)
+            fill_future(target, frame)
     elif target is not None and not isinstance(target, _IN_OWNER):
         target.answer(frame)  # the handles are counted for the worker
     else:
         with passing(counted, loans, OWNER):
             ref = awaited(target)
             if ref is not None:
-                fill(ref, frame)
+                fill_future(ref, frame)
 
 
 def give_error(
@@ -155,5 +155,5 @@ def is_answer_retried(
         return is_retried(retries, None)
     _, _, kind, summary, text, where, loans, payload = answer
     with passing(counted, loans, OWNER):
-        error = error_of(kind, summary, text, where, payload)
+        error = exception_of(kind, summary, text, where, payload)
     return is_retried(retries, error)

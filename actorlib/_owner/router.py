@@ -68,8 +68,8 @@ from actorlib._wire.codec import (
     pack,
 )
 from actorlib._wire.errors import (
-    dumped,
-    refuse,
+    dump_exception,
+    fail_to_load,
 )
 from actorlib._wire.messages import (
     CALL,
@@ -81,11 +81,11 @@ from actorlib._wire.messages import (
     Frame,
 )
 from actorlib._wire.peer_socket import (
-    mark_of,
+    method_number,
 )
 from actorlib._wire.serialization import (
     decode,
-    described,
+    one_line,
 )
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ if TYPE_CHECKING:
         Payload,
     )
     from actorlib._wire.async_channel import (
-        Channel,
+        AsyncChannel,
     )
 
 
@@ -205,7 +205,7 @@ class Callers:
             mark: The number that it has written, or 0.
             methods: The names of the actor's methods.
         """
-        marks = {mark_of(name): name for name in methods} if mark else {}
+        marks = {method_number(name): name for name in methods} if mark else {}
         self.ran = marks.get(mark)
 
     def lost(self, why: Callable[[], BaseException]) -> None:
@@ -215,7 +215,7 @@ class Callers:
         self._has_parted = True
         if callers:
             error = why()
-            lost = (LINK_LOST, self._number, described(error), dumped(error))
+            lost = (LINK_LOST, self._number, one_line(error), dump_exception(error))
             for caller in callers.values():
                 caller.channel.send(lost)
         self._pay()
@@ -271,7 +271,7 @@ class CallRouter:
         self._calls = self._mailbox.calls
         self._now = policy.clock.now
         self.streams = Streams(self._mailbox, loans)
-        self._channel: Channel | None = None
+        self._channel: AsyncChannel | None = None
         self._session = OWNER
         self._is_closed = False
         self._is_draining = False
@@ -350,7 +350,7 @@ class CallRouter:
             channel.is_noted = True
             self._made_now()
         bind(ref, self, number)
-        channel.put(pack((CALL, number, method, None, payload)))
+        channel.write(pack((CALL, number, method, None, payload)))
 
     def send(
         self,
@@ -418,7 +418,7 @@ class CallRouter:
         self._timekeeper.discard(place)
         return awaited(self._calls.take(place))
 
-    def opened(self, channel: Channel, session: int) -> None:
+    def opened(self, channel: AsyncChannel, session: int) -> None:
         """The actor is ready: what waited is sent."""
         self._channel = self.streams.channel = channel
         self._session = session
@@ -443,7 +443,7 @@ class CallRouter:
             try:
                 value = decode(frame[3])
             except BaseException as error:  # noqa: BLE001  # loading runs the user's code
-                refuse(reply, error)
+                fail_to_load(reply, error)
             else:
                 if not reply.done():
                     reply.set_result(value)

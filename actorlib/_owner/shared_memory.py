@@ -89,7 +89,7 @@ class Stores:
             return  # what this one sends, or is sent, goes through its pipe
         self._slots[prefix] = slot
         self.memory.budget.add_slot(slot)
-        session.showing.begin(sock, slot)
+        session.showing.send_setup(sock, slot)
 
     def showing(self, prefix: bytes) -> SegmentSharing:
         """Makes what the pipe to a new worker speaks of shared memory through.
@@ -130,7 +130,9 @@ class Stores:
         """Forgets what a worker made, now or when nobody holds any of it."""
         prefix = session.prefix
         del self._makers[prefix]
-        made = {name for name in session.showing.known if name.startswith(prefix)}
+        made = {
+            name for name in session.showing.known_segments if name.startswith(prefix)
+        }
         self._orphaned |= made
         for name in made - self._held.keys():
             self._forget(name)
@@ -145,8 +147,8 @@ class Stores:
         self._orphaned.discard(name)
         self.memory.forget_segment(name)
         for session in self._makers.values():
-            if name in session.showing.known:
-                session.showing.known.discard(name)
+            if name in session.showing.known_segments:
+                session.showing.known_segments.discard(name)
                 session.channel.send(({"gone": name},))
         self._give_slot_back(name[:PREFIX_SIZE])
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from actorlib._core.flow_control import UNREAD
 from actorlib._core.stream_reader import StreamReader
 from actorlib._owner.refcount import OWNER, passing
-from actorlib._wire.errors import load
+from actorlib._wire.errors import load_result
 from actorlib._wire.messages import CANCEL, ITEM, STREAM_ACK, STREAM_EXPIRE, Frame
 from actorlib.exceptions import ProtocolError
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from actorlib._core.ids import ActorId, LoanId
     from actorlib._core.object_ref import Namer, ObjectRef
     from actorlib._owner.refcount import BorrowedReferences
-    from actorlib._wire.async_channel import Channel
+    from actorlib._wire.async_channel import AsyncChannel
 
 _LEAST = 0.05
 
@@ -54,7 +54,7 @@ class Streams:
     """
 
     def __init__(self, calls: Calls, loans: BorrowedReferences) -> None:
-        self.channel: Channel | None = None
+        self.channel: AsyncChannel | None = None
         self._calls = calls
         self._loans = loans
 
@@ -108,7 +108,7 @@ class Streams:
 def _give(reader: Any, frame: Frame) -> None:
     if isinstance(reader, StreamReader):
         _, number, index, loans, payload = frame
-        reader.put(number, index, payload, partial(load, loans=loans))
+        reader.put(number, index, payload, partial(load_result, loans=loans))
     elif reader is not None:
         cast("Reader", reader).item(frame)
 
@@ -184,7 +184,7 @@ class Worker(Protocol):
 
     actor: ActorId
     number: int
-    channel: Channel
+    channel: AsyncChannel
 
 
 class Answering(Protocol):

@@ -29,7 +29,7 @@ from actorlib._owner.refcount import (
 )
 from actorlib._wire.arguments import (
     Arguments,
-    when_done,
+    call_when_done,
 )
 from actorlib._wire.call import (
     Call,
@@ -44,7 +44,7 @@ from actorlib._wire.messages import (
     RESUMED,
 )
 from actorlib._wire.ordering import (
-    Lanes,
+    CallOrder,
 )
 from actorlib._wire.serialization import (
     encode_plain_call,
@@ -102,7 +102,7 @@ if TYPE_CHECKING:
         Payload,
     )
     from actorlib._wire.arguments import (
-        Sharing,
+        SendingEngine,
     )
 
     Answered: TypeAlias = ObjectRef[Any] | StreamReader
@@ -119,7 +119,7 @@ class Sending:
 
     def __init__(
         self,
-        engine: Sharing,
+        engine: SendingEngine,
         loans: BorrowedReferences,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
@@ -127,7 +127,7 @@ class Sending:
         self._loans = loans
         self._loop = loop
         self._places = itertools.count(1)
-        self.lanes: Lanes[ActorId, int] = Lanes()
+        self.lanes: CallOrder[ActorId, int] = CallOrder()
         self._held_back: dict[int, Callable[[], None]] = {}
 
     def arguments(
@@ -149,7 +149,7 @@ class Sending:
         if arguments.are_ready:
             return self.completed(arguments)
         later: asyncio.Future[EncodedArguments] = self._loop.create_future()
-        when_done(arguments.refs, partial(self._complete_into, later, arguments))
+        call_when_done(arguments.refs, partial(self._complete_into, later, arguments))
         return later
 
     def send(
@@ -189,16 +189,16 @@ class Sending:
         """Sends a call when its arguments are there and those before it have gone."""
         lane, place = life.record.id, next(self._places)
         ready, passes = call.arguments.are_ready, not call.callee.keeps_order
-        if self.lanes.post(lane, place, ready=ready, passes=passes):
+        if self.lanes.add(lane, place, ready=ready, passes=passes):
             self._send_held(life, call)
             return
         self._held_back[place] = partial(self._send_held, life, call)
 
         def settled() -> None:
-            for free in self.lanes.settled(lane, place, goes=True):
+            for free in self.lanes.resolve(lane, place, goes=True):
                 self._held_back.pop(free)()
 
-        when_done(call.arguments.refs, settled)
+        call_when_done(call.arguments.refs, settled)
 
     def _send_held(self, life: ActorSupervisor, call: Call) -> None:
         dispatch = life.dispatch
@@ -269,7 +269,7 @@ class Runs:
         sending: How their arguments are sent.
     """
 
-    def __init__(self, pool: TaskPool, engine: Sharing, sending: Sending) -> None:
+    def __init__(self, pool: TaskPool, engine: SendingEngine, sending: Sending) -> None:
         self._pool = pool
         self._engine = engine
         self._sending = sending
@@ -305,7 +305,7 @@ class Runs:
         number = pool.defer(ref, entry, headers)
         bind(ref, pool, number)
         call = Call(number, spec, arguments, headers)
-        when_done(arguments.refs, partial(self._post_held, entry, call))
+        call_when_done(arguments.refs, partial(self._post_held, entry, call))
 
     def _post_held(self, entry: FunctionEntry, call: Call) -> None:
         pool = self._pool

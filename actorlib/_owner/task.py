@@ -18,7 +18,7 @@ from actorlib._owner.restart_policy import (
     Retries,
 )
 from actorlib._wire.forkserver_protocol import (
-    LOOK,
+    INTERRUPT_SIGNAL,
 )
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
         LongWaits,
     )
     from actorlib._scheduler.placement_group import (
-        Groups,
+        GroupTable,
     )
     from actorlib._shm.payload import (
         Payload,
@@ -186,7 +186,7 @@ class WorkerHost(Protocol):
 
     loop: asyncio.AbstractEventLoop
     clock: Clock
-    groups: Groups
+    groups: GroupTable
     loans: BorrowedReferences
     long_waits: LongWaits
     objects: Objects
@@ -420,10 +420,10 @@ class TaskWorker:
         pid = self.supervisor.pid
         if pid and pid != os.getpid() and channel is not None:
             try:
-                os.kill(pid, LOOK)
+                os.kill(pid, INTERRUPT_SIGNAL)
             except ProcessLookupError:
                 return
-            if channel.waiting:  # it reads when it looks; what is left comes then
+            if channel.unsent:  # it reads when it looks; what is left comes then
                 self.is_looking = True
                 self._loop.call_later(0.005, self._look)
 

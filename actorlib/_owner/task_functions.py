@@ -18,7 +18,7 @@ from actorlib._owner.task_slots import GroupSlots, MachineSlots
 from actorlib._owner.untrusted import opened_as
 from actorlib._scheduler.catalogue import Demand
 from actorlib._scheduler.explain import refusal
-from actorlib._wire.function_code import pickled
+from actorlib._wire.function_code import pickle_function
 from actorlib._wire.serialization import decode
 from actorlib.exceptions import (
     ActorUnschedulableError,
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from actorlib._owner.refcount import BorrowedReferences
     from actorlib._owner.task_slots import Slots
     from actorlib._owner.task_workers import TaskWorkers
-    from actorlib._scheduler.placement_group import Groups
-    from actorlib._wire.arguments import Sharing
+    from actorlib._scheduler.placement_group import GroupTable
+    from actorlib._wire.arguments import SendingEngine
 
 
 class FunctionTable:
@@ -55,7 +55,7 @@ class FunctionTable:
         workers: TaskWorkers,
         loans: BorrowedReferences,
         machine: LocalNode,
-        groups: Groups,
+        groups: GroupTable,
         *,
         may_wait: bool,
     ) -> None:
@@ -81,7 +81,7 @@ class FunctionTable:
         """The entry of a function that was called before; asked by any thread."""
         return self._own.get(spec)
 
-    def of(self, engine: Sharing, spec: FunctionSpec) -> FunctionEntry:
+    def of(self, engine: SendingEngine, spec: FunctionSpec) -> FunctionEntry:
         """The entry of a function of this process.
 
         Raises:
@@ -95,7 +95,7 @@ class FunctionTable:
                 refuse_own(spec.options.runtime_env)
             code = self._codes.get(spec.source)
             if code is None:
-                source, loans = pickled(engine, spec.name, spec.source)
+                source, loans = pickle_function(engine, spec.name, spec.source)
                 code = self._codes[spec.source] = self._code(spec.name, source, loans)
             entry = self._own[spec] = self._entry(
                 code, spec.name, spec.options, is_stream=spec.is_stream

@@ -61,7 +61,7 @@ from actorlib._wire.call_headers import (
     late_error,
 )
 from actorlib._wire.errors import (
-    load,
+    load_result,
 )
 from actorlib._wire.messages import (
     CANCEL,
@@ -304,7 +304,7 @@ class TaskPool:
         """An item came from a worker, for whoever still reads; see TaskOwner."""
         target, (_, _, index, loans, payload) = self._calls.target(task.number), frame
         if isinstance(target, StreamReader):
-            target.put(task.number, index, payload, partial(load, loans=loans))
+            target.put(task.number, index, payload, partial(load_result, loans=loans))
         elif target is not None:
             cast("Reader", target).item((ITEM, task.number, *frame[2:]))
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from actorlib._core.group_spec import GroupSpec
     from actorlib._scheduler.catalogue import Demand
-    from actorlib._scheduler.placement_group import Groups
+    from actorlib._scheduler.placement_group import GroupTable
     from actorlib._scheduler.scheduler import Scheduler
     from actorlib.accelerators.base import Lease
 
@@ -138,7 +138,7 @@ class MachineSlots:
         request = Resources.of({CPU: cpus})
         if not self._ledger.could_come(request):
             return None  # an actor has them, which may be who this one waited for
-        return self._admission.enter(label, request, priority=Priority.GOES_ON)
+        return self._admission.enter(label, request, priority=Priority.RESUMED)
 
     def merge(self, lease: Lease, cpus: Lease) -> Lease:
         """Makes one lease of two; see Slots."""
@@ -164,7 +164,12 @@ class GroupSlots:
     """
 
     def __init__(
-        self, groups: Groups, spec: GroupSpec, label: str, demand: Demand, index: int
+        self,
+        groups: GroupTable,
+        spec: GroupSpec,
+        label: str,
+        demand: Demand,
+        index: int,
     ) -> None:
         self._groups = groups
         self._spec = spec
@@ -246,7 +251,7 @@ class GroupSlots:
             label=label,
             request=Resources.of({CPU: cpus}),
             index=self._index if lease is None else self._groups.index_of(lease),
-            priority=Priority.GOES_ON,
+            priority=Priority.RESUMED,
         )
         return self._enter(seeker)
 

@@ -27,7 +27,7 @@ from actorlib._owner.task import (
     TaskWorker,
 )
 from actorlib._wire.function_code import (
-    Sent,
+    PickledFunction,
 )
 from actorlib._wire.messages import (
     RETURN_UNSTARTED,
@@ -322,7 +322,7 @@ class TaskWorkers:
     def register(self, code: FunctionCode, worker: TaskWorker) -> None:
         """Sends a function to a worker."""
         self._loans.arrived(code.loans, OWNER)
-        payload = encode_call((code.method, Sent(code.source)), {})
+        payload = encode_call((code.method, PickledFunction(code.source)), {})
         worker.supervisor.dispatch.send(
             self._no_reply, _LEARN, code.loans or None, payload
         )

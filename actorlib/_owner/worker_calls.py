@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from actorlib._wire.arguments import Lent
-from actorlib._wire.errors import dumped
+from actorlib._wire.arguments import PickledHandle
+from actorlib._wire.errors import dump_exception
 from actorlib._wire.messages import (
     AT_ONCE,
     BEHIND_CALLS,
@@ -15,7 +15,7 @@ from actorlib._wire.messages import (
     RESULT,
     TO_RESTART,
 )
-from actorlib._wire.serialization import described, dump, encode
+from actorlib._wire.serialization import dump, encode, one_line
 from actorlib.exceptions import DeadlineExceededError
 
 if TYPE_CHECKING:
@@ -136,15 +136,15 @@ class WorkerCall:
     def lend(self, supervisor: ActorSupervisor) -> None:
         """Answers with an actor, which the worker holds from then on."""
         record = supervisor.record
-        lent = Lent(record.id, record.interface, record.options.name)
+        lent = PickledHandle(record.id, record.interface, record.options.name)
         self.answer((RESULT, 0, (record.id,), dump(lent)))
 
     def fail(self, error: BaseException) -> None:
         kind = DIED
         if isinstance(error, DeadlineExceededError) and error.is_inherited:
             kind = CANCELLED  # whoever waits for the call above is told likewise
-        said = described(error)
-        self.answer((FAILURE, 0, kind, said, "", "", None, dumped(error)))
+        said = one_line(error)
+        self.answer((FAILURE, 0, kind, said, "", "", None, dump_exception(error)))
 
 
 def answer_when(

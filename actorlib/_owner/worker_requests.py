@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from actorlib._owner.supervisor import ActorSupervisor
     from actorlib._owner.task_pool import TaskPool
     from actorlib._owner.worker_session import Session
-    from actorlib._scheduler.placement_group import Groups
+    from actorlib._scheduler.placement_group import GroupTable
     from actorlib._shm.payload import Payload
 
 
@@ -86,7 +86,7 @@ class Actors(Protocol):
     loans: BorrowedReferences
     directory: Directory
     objects: Objects
-    groups: Groups
+    groups: GroupTable
     loop: asyncio.AbstractEventLoop
     clock: Clock
     pool: TaskPool

@@ -12,10 +12,10 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from actorlib._core.ids import BLOCK_KIND, kind_of
-from actorlib._wire.async_channel import Channel
-from actorlib._wire.errors import error_of
+from actorlib._wire.async_channel import AsyncChannel
+from actorlib._wire.errors import exception_of
 from actorlib._wire.messages import FAILURE, ITEM, READY, RESULT, STOP, Frame
-from actorlib._wire.worker_messages import check
+from actorlib._wire.worker_messages import check_frame
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
@@ -90,8 +90,8 @@ class Session:
         self._patience: asyncio.TimerHandle | None = None
         self._ended: asyncio.Future[None] = loop.create_future()
         self.showing = showing
-        self.channel = Channel(
-            loop, process.sock, self._receive, self._lost, showing=showing
+        self.channel = AsyncChannel(
+            loop, process.sock, self._receive, self._lost, sharing=showing
         )
 
     def __repr__(self) -> str:
@@ -143,10 +143,10 @@ class Session:
                         or type(value) is not bytes
                         or type(call) is not int
                     ):
-                        self._check_lent(check(frame, prefix))
+                        self._check_lent(check_frame(frame, prefix))
                     settle(frame)
                     continue
-                lent = check(frame, prefix)
+                lent = check_frame(frame, prefix)
                 if lent:
                     self._check_lent(lent)
                 if kind == ITEM:
@@ -190,7 +190,7 @@ class Session:
         _, _, kind, summary, text, where, _, payload = frame
         self.constructor_summary = summary
         self.constructor_traceback = text
-        self.constructor_error = error_of(kind, summary, text, where, payload)
+        self.constructor_error = exception_of(kind, summary, text, where, payload)
 
     def _break(self, error: Exception) -> None:
         self.protocol_error = error

@@ -46,20 +46,20 @@ from actorlib._processes.worker_output import (
     Terminal,
 )
 from actorlib._wire.async_channel import (
-    Channel,
+    AsyncChannel,
 )
 from actorlib._wire.forkserver_protocol import (
     EXITED,
-    FAREWELL,
     FORK,
     FORKED,
-    HELLO,
     KILL,
-    MARK,
+    LEAVE_TIMEOUT,
+    MARK_VARIABLE,
     MISSED,
+    PRELOADED,
     PRELOADING,
     REQUEST,
-    mark_of_worker,
+    worker_mark,
 )
 from actorlib.exceptions import (
     TemplateError,
@@ -83,13 +83,13 @@ _ROUNDS = 8
 """How often it is looked, as what is killed may have forked before."""
 
 
-def sweep(runtime: str) -> None:
+def kill_leftovers(runtime: str) -> None:
     """Kills every process that carries a runtime's mark, where the system shows them.
 
     Args:
         runtime: The mark; of a runtime without a template, or that one goes too.
     """
-    start = f"{MARK}={runtime}:".encode()
+    start = f"{MARK_VARIABLE}={runtime}:".encode()
     for _ in range(_ROUNDS):
         found = [pid for pid in _processes() if _has_variable(pid, start)]
         for pid in found:
@@ -118,7 +118,7 @@ _SPARE = 256
 _ENOUGH = 1 << 16
 
 
-class Room:
+class FdLimit:
     """This process's soft limit of open files, raised while it is needed.
 
     Go and Node raise theirs at every start. The hard limit stays, and so do the limits
@@ -129,7 +129,7 @@ class Room:
         self._soft, self._hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._raised = self._soft
 
-    def make(self, count: int) -> None:
+    def raise_to(self, count: int) -> None:
         """Raises the limit if it is too low.
 
         Args:
@@ -144,7 +144,7 @@ class Room:
         resource.setrlimit(resource.RLIMIT_NOFILE, (raised, self._hard))
         self._raised = raised
 
-    def spare(self, pid: int) -> None:
+    def restore_in(self, pid: int) -> None:
         """Gives a child, and whatever it starts, the limit there was before."""
         if sys.platform == "linux" and self._raised != self._soft:
             with contextlib.suppress(OSError):
@@ -159,7 +159,7 @@ class Room:
         self._raised = self._soft
 
 
-def why(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     """What an error says, and what can be done if descriptors have run out."""
     if not isinstance(error, OSError) or error.errno not in _OUT:
         return str(error)
@@ -177,8 +177,8 @@ def why(error: Exception) -> str:
 _OUT = frozenset({errno.EMFILE, errno.ENFILE})
 
 
-_AHEAD = 32
-_LOOK = 1.0
+_MAX_PREFORKED = 32
+_STOPPED_CHECK_INTERVAL = 1.0
 """Seconds after which it is asked whether the template is stopped."""
 _PAUSES = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0)
 """Seconds before each try to start the template anew."""
@@ -219,7 +219,7 @@ class TemplateLauncher:
         self._preload = preload
         self._terminal = Terminal(loop, style)
         self._mark = os.urandom(8).hex()
-        self._room = Room()
+        self._room = FdLimit()
         self._count = 0
         self._workers: dict[int, LaunchedWorker] = {}
         self._queue: deque[LaunchedWorker] = deque()
@@ -228,7 +228,7 @@ class TemplateLauncher:
         self._requests: deque[tuple[bytes, list[int]]] = deque()
         self._process: subprocess.Popen[bytes] | None = None
         self._sock: socket.socket | None = None
-        self._channel: Channel | None = None
+        self._channel: AsyncChannel | None = None
         self._hello: asyncio.Future[None] | None = None
         self._restarting: asyncio.Task[None] | None = None
         self._culprit = ""
@@ -257,16 +257,16 @@ class TemplateLauncher:
         try:
             ours, theirs = socket.socketpair()
         except OSError as error:
-            told = f"the template cannot be started: {why(error)}"
+            told = f"the template cannot be started: {reason_of(error)}"
             raise TemplateError(told) from error
         self._sock = ours
         self._hello = self._loop.create_future()
-        self._channel = Channel(self._loop, ours, self._report, self._lost)
+        self._channel = AsyncChannel(self._loop, ours, self._report, self._lost)
         starting = self._loop.run_in_executor(None, self._popen, theirs.fileno())
         try:
             self._process = await asyncio.shield(starting)
         except OSError as error:
-            told = f"the template cannot be started: {why(error)}"
+            told = f"the template cannot be started: {reason_of(error)}"
             raise TemplateError(told) from error
         except asyncio.CancelledError:
             # The thread cannot be stopped: what it starts has to be ended.
@@ -297,7 +297,7 @@ class TemplateLauncher:
             )
         if self._is_closed:
             raise TemplateError("the template is closed")
-        self._room.make((len(self._workers) + 1) * _DESCRIPTORS)
+        self._room.raise_to((len(self._workers) + 1) * _DESCRIPTORS)
         self._count += 1
         worker = LaunchedWorker(self.kill, self._count, name, self._loop)
         self._workers[worker.number] = worker
@@ -323,7 +323,7 @@ class TemplateLauncher:
         if worker.number not in self._workers:
             return
         if not self._is_stopped():
-            worker.look_later(_LOOK, self._insist)
+            worker.look_later(_STOPPED_CHECK_INTERVAL, self._insist)
         elif worker.pid:
             parent = cast("subprocess.Popen[bytes]", self._process).pid
             worker.end_alone(parent, lambda: self._gone(worker, ProcessExit(signal=9)))
@@ -351,7 +351,7 @@ class TemplateLauncher:
     def forsake(self) -> None:
         """In a fork: the template is its parent's; see Launcher."""
         if self._channel is not None:
-            self._channel.forsake()
+            self._channel.close_in_fork()
         self._process = None
         self._is_closed = True
         self._requests.clear()
@@ -388,7 +388,7 @@ class TemplateLauncher:
         if process is not None:
             await asyncio.to_thread(_wait_for, process)
             if process.returncode:  # it was killed, and has not cleaned up
-                await asyncio.to_thread(sweep, self._mark)
+                await asyncio.to_thread(kill_leftovers, self._mark)
 
     def _popen(self, descriptor: int) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
@@ -408,11 +408,11 @@ class TemplateLauncher:
             stdin=subprocess.DEVNULL,
             start_new_session=True,
         )
-        self._room.spare(process.pid)
+        self._room.restore_in(process.pid)
         return process
 
     def _template_environment(self) -> dict[str, str]:
-        return {**os.environ, MARK: mark_of_worker(self._mark, 0)}
+        return {**os.environ, MARK_VARIABLE: worker_mark(self._mark, 0)}
 
     # Requests.
 
@@ -423,12 +423,12 @@ class TemplateLauncher:
             return
         if self._hello is None or not self._hello.done():
             return
-        while self._queue and self._in_flight < _AHEAD:
+        while self._queue and self._in_flight < _MAX_PREFORKED:
             worker = self._queue.popleft()
             try:
                 descriptors = worker.open_output(self._terminal)
             except OSError as error:
-                self._gone(worker, ProcessExit(trouble=why(error)))
+                self._gone(worker, ProcessExit(trouble=reason_of(error)))
                 continue
             self._in_flight += 1
             self._request(REQUEST.pack(FORK, 0, worker.number), descriptors)
@@ -463,7 +463,7 @@ class TemplateLauncher:
 
     def _report(self, frames: list[Frame]) -> None:
         for frame in frames:
-            if frame[0] == HELLO:
+            if frame[0] == PRELOADED:
                 self._greeted(*frame[1:])
             elif frame[0] == PRELOADING:
                 self._stage = f"imported {frame[1]}"
@@ -591,7 +591,7 @@ def _exit_of(status: int, peak: int) -> ProcessExit:
 def _wait_for(process: subprocess.Popen[bytes]) -> None:
     """Waits for a template that is to end, and ends one that does not."""
     try:
-        process.wait(FAREWELL + 1.0)
+        process.wait(LEAVE_TIMEOUT + 1.0)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

@@ -17,7 +17,7 @@ import threading
 from contextlib import suppress
 
 
-class Wakeup:
+class SignalWakeup:
     """The pipe into which the interpreter writes a byte for each signal.
 
     It is made where it is needed and stands in nobody's way: on asyncio's own loop, in

@@ -35,7 +35,7 @@ from actorlib._ray.sealed import SealedValue, Sources, opened, seal
 from actorlib._ray.streams import Stream
 from actorlib._wire.arguments import without_refs
 from actorlib._wire.call_headers import headers_of
-from actorlib._wire.errors import blame
+from actorlib._wire.errors import blame_argument
 from actorlib.exceptions import (
     ActorlibError,
     ClusterError,
@@ -136,7 +136,7 @@ def unsendable_call(where: str, sent: Sent, error: Exception) -> ActorlibError:
         *enumerate(sent.args),
         *sent.kwargs.items(),
     ]
-    return SerializationError(blame(where, named, error, seal))
+    return SerializationError(blame_argument(where, named, error, seal))
 
 
 class Going(NamedTuple):

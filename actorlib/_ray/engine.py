@@ -34,7 +34,7 @@ from actorlib._ray.ray_api import id_of, inside, ray
 from actorlib._ray.refs import Failed, RayTask
 from actorlib._ray.sealed import Sources, check_travelling, seal
 from actorlib._ray.state import Directory, Nodes, granted
-from actorlib._wire.errors import unsendable
+from actorlib._wire.errors import unsendable_error
 from actorlib._wire.serialization import dump
 from actorlib.exceptions import (
     ActorAlreadyExistsError,
@@ -421,7 +421,7 @@ class RayEngine:
         except ConnectionError as error:
             raise disconnected("the value", error) from error
         except Exception as error:
-            raise unsendable("the value", value, error, seal) from error
+            raise unsendable_error("the value", value, error, seal) from error
         return self.ref_of(ray_ref)
 
     def borrow(self, object_id: ObjectId) -> NoReturn:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from actorlib import exceptions as ours
 from actorlib._ray.messages import Raised
-from actorlib._wire.errors import error_of, task_error
+from actorlib._wire.errors import exception_of, task_error
 from actorlib._wire.messages import RAISED
 from actorlib.exceptions import Exit
 
@@ -92,7 +92,7 @@ def _of_task(error: Any, where: str, actor_id: str) -> BaseException:
     cause = error.cause
     if isinstance(cause, Raised) and len(cause.args) == 4:
         summary, text, at, payload = cause.args
-        return error_of(RAISED, summary, text, at, payload)
+        return exception_of(RAISED, summary, text, at, payload)
     names = [cls.__name__ for cls in type(cause).__mro__]
     if "RayError" in names:  # an argument's, or what Ray says in a task
         return translated(cause, where, actor_id)
@@ -107,7 +107,7 @@ def _died(error: Any, text: str, where: str, actor_id: str) -> BaseException:
     given = error.args[0] if error.args else None
     born = getattr(given, "cause", None)
     if isinstance(born, Raised):
-        cause = error_of(RAISED, *born.args)
+        cause = exception_of(RAISED, *born.args)
         how = Exit(
             cause="failed to start",
             reason=f"it could not be made: {born.args[0]}",

@@ -11,8 +11,8 @@ from actorlib._core.labels import Label, own_name
 from actorlib._ray.deadlines import arriving
 from actorlib._wire.arguments import with_values
 from actorlib._wire.call_headers import enter_variables, late_error
-from actorlib._wire.errors import sendable, traceback_of
-from actorlib._wire.serialization import described, dump
+from actorlib._wire.errors import encode_exception, traceback_of
+from actorlib._wire.serialization import dump, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -130,8 +130,8 @@ def raised(error: BaseException, where: str, retried: Retried) -> Raised:
     """
     is_again = retried if isinstance(retried, bool) else isinstance(error, retried)
     kind = Again if is_again else Raised
-    told = described(error), traceback_of(error)
-    return kind(*told, where, sendable(error, dump))
+    told = one_line(error), traceback_of(error)
+    return kind(*told, where, encode_exception(error, dump))
 
 
 def enter(number: int, sent: Sent, label: str) -> None:

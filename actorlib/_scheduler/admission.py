@@ -84,11 +84,11 @@ class Admission:
         """
         loop = self._loop or asyncio.get_running_loop()
         pending: asyncio.Future[Lease] = loop.create_future()
-        lease = self._queue.pass_by(request, where, priority)
+        lease = self._queue.try_at_once(request, where, priority)
         if lease is not None:
             pending.set_result(lease)
         else:
-            waiter = self._queue.join(label, request, where, priority)
+            waiter = self._queue.enqueue(label, request, where, priority)
             self._pending[waiter] = pending
             self._waiters[pending] = waiter
             if self.when_joined is not None:
@@ -103,7 +103,7 @@ class Admission:
         """
         waiter = self._waiters.pop(pending, None)
         if waiter is not None and self._pending.pop(waiter, None) is not None:
-            self._queue.leave(waiter)
+            self._queue.remove(waiter)
             self._serve()
         elif pending.done() and not pending.cancelled():
             self.release(pending.result())
@@ -120,7 +120,7 @@ class Admission:
         waiter = self._waiters.get(pending)
         if waiter is None or self._pending.pop(waiter, None) is None:
             return
-        waiter = self._queue.wish_anew(waiter, where)
+        waiter = self._queue.change_constraints(waiter, where)
         self._pending[waiter] = pending
         self._waiters[pending] = waiter
         self._serve()
@@ -134,9 +134,9 @@ class Admission:
         waiter = self._waiters.get(pending)
         if waiter is None or self._pending.pop(waiter, None) is None:
             return
-        self._queue.leave(waiter)
+        self._queue.remove(waiter)
         asked = waiter.request, waiter.where, waiter.priority
-        waiter = self._queue.join(waiter.label, *asked)
+        waiter = self._queue.enqueue(waiter.label, *asked)
         self._pending[waiter] = pending
         self._waiters[pending] = waiter
         self._serve()
@@ -213,7 +213,7 @@ class Admission:
             request: What it would ask.
             where: What it would wish of the devices.
         """
-        lease = self._queue.pass_by(request, where)
+        lease = self._queue.try_at_once(request, where)
         if lease is not None:
             self.ledger.release(lease)
             return survey(self.ledger, label, request, where, lease)

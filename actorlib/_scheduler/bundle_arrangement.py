@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from actorlib._core.group_spec import PACK, STRICT_PACK, STRICT_SPREAD
 from actorlib._core.kinds import UNITS
-from actorlib._scheduler.bundle_packing import Packing, Part, Steps
-from actorlib._scheduler.bundle_spreading import Spreading, apart
-from actorlib._scheduler.request import Gang, make_of
+from actorlib._scheduler.bundle_packing import BundleShare, Packing, SearchBudget
+from actorlib._scheduler.bundle_spreading import Spreading, match_devices
+from actorlib._scheduler.request import Gang, model_of
 from actorlib._scheduler.topology import neighbours, pieces
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ TRIES = 2_000
 """How many sets of devices are tried at the most: that belong together, or of makes."""
 
 
-class Arranged(NamedTuple):
+class Arrangement(NamedTuple):
     """What a search has come to.
 
     Attributes:
@@ -72,7 +72,7 @@ class Pool(Protocol):
         """Of some devices, so many that belong together as far as can be."""
         ...
 
-    def idle(self, gang: Gang) -> Arranged:
+    def idle(self, gang: Gang) -> Arrangement:
         """Where a gang would be if nothing were taken."""
         ...
 
@@ -94,7 +94,7 @@ _NOWHERE = _Outcome(None)
 _OUT_OF_STEPS = _Outcome(None, is_certain=False)
 
 
-def arrange(pool: Pool, gang: Gang, free: Mapping[int, int]) -> Arranged:
+def arrange(pool: Pool, gang: Gang, free: Mapping[int, int]) -> Arrangement:
     """The devices of each bundle.
 
     Args:
@@ -104,30 +104,30 @@ def arrange(pool: Pool, gang: Gang, free: Mapping[int, int]) -> Arranged:
     """
     amounts = gang.units(pool.kind.name)
     if any(pool.kind.fault(units) for units in amounts):
-        return Arranged(None)
+        return Arrangement(None)
     parts = [
-        Part(place, units, pool.of_makes(makes))
-        for place, (units, makes) in enumerate(zip(amounts, gang.makes, strict=True))
+        BundleShare(place, units, pool.of_makes(makes))
+        for place, (units, makes) in enumerate(zip(amounts, gang.models, strict=True))
         if units
     ]
     if sum(amounts) > sum(free.values()):
-        return Arranged(None)
+        return Arrangement(None)
     if gang.strategy == STRICT_PACK:
         found, is_certain = _strictly_packed(pool, gang, parts, free)
     else:
         share = _SHARES.get(gang.strategy, _spread)
-        found, is_certain = _placed(pool, parts, free, share, Steps())
+        found, is_certain = _placed(pool, parts, free, share, SearchBudget())
     if found is None:
-        return Arranged(None, is_certain)
-    return Arranged([found.get(place, []) for place in range(len(amounts))])
+        return Arrangement(None, is_certain)
+    return Arrangement([found.get(place, []) for place in range(len(amounts))])
 
 
 def _placed(
     pool: Pool,
-    parts: Sequence[Part],
+    parts: Sequence[BundleShare],
     free: Mapping[int, int],
     share: _Share,
-    steps: Steps,
+    steps: SearchBudget,
 ) -> _Outcome:
     """Those of several devices first; the others share what is left."""
     large = [part for part in parts if part.units > UNITS]
@@ -137,7 +137,9 @@ def _placed(
         if tried >= TRIES:
             return _OUT_OF_STEPS
         outcome = (
-            share(_Shared(pool, small, left, chosen, steps)) if small else _Outcome({})
+            share(_SharedBundles(pool, small, left, chosen, steps))
+            if small
+            else _Outcome({})
         )
         if outcome.found is not None:
             return _Outcome({**chosen, **outcome.found})
@@ -149,7 +151,7 @@ def _placed(
 
 
 def _wholes(
-    pool: Pool, large: Sequence[Part], free: Mapping[int, int]
+    pool: Pool, large: Sequence[BundleShare], free: Mapping[int, int]
 ) -> Iterator[tuple[_Found, Mapping[int, int]]]:
     """The ways to give them devices, and what is left: once for each mixture."""
     if not large:
@@ -181,7 +183,7 @@ def _wholes(
         yield found, {index: free[index] for index in free if index not in taken}
 
 
-def _sets(pool: Pool, part: Part, free: Collection[int]) -> Iterator[list[int]]:
+def _sets(pool: Pool, part: BundleShare, free: Collection[int]) -> Iterator[list[int]]:
     """The devices that one of several may get: the best, then the other mixtures."""
     usable = sorted(i for i in free if part.open_to is None or i in part.open_to)
     count, seen = part.units // UNITS, list[Mixture]()
@@ -192,7 +194,7 @@ def _sets(pool: Pool, part: Part, free: Collection[int]) -> Iterator[list[int]]:
     for index in usable:
         device = pool.devices[index]
         makes = families.setdefault(device.family, {})
-        makes.setdefault(make_of(device), []).append(device)
+        makes.setdefault(model_of(device), []).append(device)
     for makes in families.values():
         if len(makes) == 1:
             continue
@@ -205,20 +207,20 @@ def _sets(pool: Pool, part: Part, free: Collection[int]) -> Iterator[list[int]]:
 
 
 def _makes(pool: Pool, indices: Iterable[int]) -> Mixture:
-    return Counter(make_of(pool.devices[index]) for index in indices)
+    return Counter(model_of(pool.devices[index]) for index in indices)
 
 
 # Bundles that may share a device.
 
 
-class _Shared(NamedTuple):
+class _SharedBundles(NamedTuple):
     """Bundles that may share devices, these, beside those that are taken."""
 
     pool: Pool
-    parts: Sequence[Part]
+    parts: Sequence[BundleShare]
     free: Mapping[int, int]
     taken: _Found
-    steps: Steps
+    steps: SearchBudget
 
     def packing(self) -> Packing:
         """A search for as few devices as possible, that belong together."""
@@ -231,16 +233,16 @@ class _Shared(NamedTuple):
         return Packing(self.parts, self.free, rank, self.steps)
 
 
-_Share = Callable[[_Shared], _Outcome]
+_Share = Callable[[_SharedBundles], _Outcome]
 
 
-def _fit(shared: _Shared) -> _Outcome:
+def _fit(shared: _SharedBundles) -> _Outcome:
     """Anywhere."""
     packing = shared.packing()
     return _Outcome(packing.run(), packing.is_certain)
 
 
-def _pack(shared: _Shared) -> _Outcome:
+def _pack(shared: _SharedBundles) -> _Outcome:
     """On as few devices as possible."""
     packing = shared.packing()
     first = packing.run()
@@ -255,10 +257,10 @@ def _pack(shared: _Shared) -> _Outcome:
     return _Outcome(first)
 
 
-def _spread(shared: _Shared) -> _Outcome:
+def _spread(shared: _SharedBundles) -> _Outcome:
     """As few as possible on a device that another one is on."""
     _, parts, free, _, _ = shared
-    found = apart(parts, free)
+    found = match_devices(parts, free)
     if found is not None:
         return _Outcome(found)
     somewhere = _fit(shared)
@@ -273,9 +275,9 @@ def _spread(shared: _Shared) -> _Outcome:
     return _Outcome(best)
 
 
-def _strictly_spread(shared: _Shared) -> _Outcome:
+def _strictly_spread(shared: _SharedBundles) -> _Outcome:
     """Each on a device of its own."""
-    return _Outcome(apart(shared.parts, shared.free))
+    return _Outcome(match_devices(shared.parts, shared.free))
 
 
 _SHARES: Mapping[str, _Share] = {PACK: _pack, STRICT_SPREAD: _strictly_spread}
@@ -285,15 +287,15 @@ _SHARES: Mapping[str, _Share] = {PACK: _pack, STRICT_SPREAD: _strictly_spread}
 
 
 def _strictly_packed(
-    pool: Pool, gang: Gang, parts: Sequence[Part], free: Mapping[int, int]
+    pool: Pool, gang: Gang, parts: Sequence[BundleShare], free: Mapping[int, int]
 ) -> _Outcome:
-    idle = pool.idle(Gang(gang.bundles, PACK, gang.makes))
+    idle = pool.idle(Gang(gang.bundles, PACK, gang.models))
     if idle.devices is None:
         return _Outcome(None, idle.is_certain)
     count = len({index for devices in idle.devices for index in devices})
     if count == 1:
         return _on_one(parts, free)
-    steps = Steps()
+    steps = SearchBudget()
     if all(len(piece) < count for piece in _pieces(pool, pool.devices)):
         outcome = _placed(pool, parts, free, _pack, steps)
         return outcome if len(_used(outcome.found or {})) == count else _NOWHERE
@@ -313,7 +315,7 @@ def _strictly_packed(
     return _Outcome(None, is_certain)
 
 
-def _on_one(parts: Sequence[Part], free: Mapping[int, int]) -> _Outcome:
+def _on_one(parts: Sequence[BundleShare], free: Mapping[int, int]) -> _Outcome:
     asked = sum(part.units for part in parts)
     for index in sorted(free, key=lambda index: (free[index], index)):
         may = all(part.open_to is None or index in part.open_to for part in parts)

@@ -10,9 +10,10 @@ What bounds the search: equal bundles are one size and equal devices one sort, s
 of them is where is no choice; a way is given up as soon as the remaining devices, each
 filled as well as the sums of the remaining bundles allow, cannot take them all; what
 failed once is remembered. 48 bundles in steps of a hundredth that fill 16 devices to
-the last unit take some thousand steps, 3 ms. Packing is hard in general, so ``STEPS``
-bounds the rest, and :attr:`Packing.is_certain` tells whether it was met. Where even one
-way down would take too long, each bundle is first put where it fits best.
+the last unit take some thousand steps, 3 ms. Packing is hard in general, so
+``MAX_STEPS`` bounds the rest, and :attr:`Packing.is_certain` tells whether it was met.
+Where even one way down would take too long, each bundle is first put where it fits
+best.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from typing import TYPE_CHECKING, NamedTuple, final
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-STEPS = 40_000
+MAX_STEPS = 40_000
 """How many looks at a size of bundles all searches for one answer take at the most."""
 
 Scope = frozenset[int]
 
 
 @final
-class Steps:
+class SearchBudget:
     """What several searches for one answer may take together.
 
     Attributes:
@@ -43,10 +44,10 @@ class Steps:
     __slots__ = ("left",)
 
     def __init__(self) -> None:
-        self.left = STEPS
+        self.left = MAX_STEPS
 
 
-class Part(NamedTuple):
+class BundleShare(NamedTuple):
     """What one bundle asks of a kind of devices.
 
     Attributes:
@@ -60,26 +61,26 @@ class Part(NamedTuple):
     open_to: Scope | None
 
 
-class _Size(NamedTuple):
+class _BundleSize(NamedTuple):
     """Bundles that are alike: so large, and open to these devices."""
 
     units: int
     open_to: Scope | None
 
 
-class _Sort(NamedTuple):
+class _EqualDevices(NamedTuple):
     """Devices that are alike: so much is free, and they are open to these sizes."""
 
     free: int
     sizes: tuple[int, ...]
 
 
-Filled = tuple[int, tuple[tuple[int, int], ...]]
+Filling = tuple[int, tuple[tuple[int, int], ...]]
 """A sort of device, and how many bundles of which size one of it takes."""
 
 
 @final
-class _Step:
+class _PackingStep:
     """One device on the way: what is tried with it.
 
     Attributes:
@@ -90,10 +91,10 @@ class _Step:
 
     __slots__ = ("choices", "chosen", "state")
 
-    def __init__(self, state: object, choices: Iterator[Filled]) -> None:
+    def __init__(self, state: object, choices: Iterator[Filling]) -> None:
         self.state = state
         self.choices = choices
-        self.chosen: Filled | None = None
+        self.chosen: Filling | None = None
 
 
 @final
@@ -113,30 +114,30 @@ class Packing:
 
     def __init__(
         self,
-        parts: Sequence[Part],
+        parts: Sequence[BundleShare],
         free: Mapping[int, int],
         rank: Callable[[int, set[int]], int],
-        steps: Steps,
+        steps: SearchBudget,
     ) -> None:
         self.is_certain = True
         self._rank = rank
         # In the largest unit that divides all sizes, sums are fewer.
         self._unit = gcd(*(part.units for part in parts)) or 1
-        self._parts: dict[_Size, list[int]] = {}
+        self._parts: dict[_BundleSize, list[int]] = {}
         for part in sorted(parts, key=lambda part: (-part.units, part.place)):
-            size = _Size(part.units // self._unit, part.open_to)
+            size = _BundleSize(part.units // self._unit, part.open_to)
             self._parts.setdefault(size, []).append(part.place)
         self._sizes = list(self._parts)
         self._are_alike = len({size.open_to for size in self._sizes}) == 1
-        self._devices: dict[_Sort, list[int]] = {}
+        self._devices: dict[_EqualDevices, list[int]] = {}
         sizes_of = self._sizes_by_scope()
         for index in sorted(free, key=lambda index: (free[index], index)):
-            sort = _Sort(free[index] // self._unit, sizes_of(index))
+            sort = _EqualDevices(free[index] // self._unit, sizes_of(index))
             self._devices.setdefault(sort, []).append(index)
         self._free = free
         self._sorts = list(self._devices)
         # So many looks is one way down, where no step is taken back.
-        self._is_large = 3 * len(free) * len(self._sizes) > STEPS
+        self._is_large = 3 * len(free) * len(self._sizes) > MAX_STEPS
         self._budget = steps
         self._steps = 0
         self._bundles = [len(places) for places in self._parts.values()]
@@ -175,14 +176,14 @@ class Packing:
         Args:
             opens: On how many devices they may be; None for any number.
         """
-        if opens is None and self._is_large and (found := self._at_first_sight()):
+        if opens is None and self._is_large and (found := self._best_fit()):
             return found
         self._steps, self.is_certain = self._budget.left, True
-        found = self._searched(sum(self._left) if opens is None else opens)
+        found = self._search(sum(self._left) if opens is None else opens)
         self._budget.left = max(0, min(self._budget.left, self._steps))
         return found
 
-    def _at_first_sight(self) -> dict[int, list[int]] | None:
+    def _best_fit(self) -> dict[int, list[int]] | None:
         """Each bundle, the largest first, on the fullest device that has room.
 
         With those that others are on before the rest, so that few are used.
@@ -204,10 +205,10 @@ class Packing:
                     return None
         return found
 
-    def _searched(self, opens: int) -> dict[int, list[int]] | None:
+    def _search(self, opens: int) -> dict[int, list[int]] | None:
         # Not by recursion: a machine may have more devices than Python has frames.
-        way: list[_Step] = []
-        step: _Step | None = self._step(opens)
+        way: list[_PackingStep] = []
+        step: _PackingStep | None = self._step(opens)
         while any(self._bundles):
             if step is not None:
                 way.append(step)
@@ -230,18 +231,18 @@ class Packing:
             step = self._step(opens - len(way))
         filled = [step.chosen for step in way if step.chosen is not None]
         self._unwind(way)
-        return self._found(filled)
+        return self._placement(filled)
 
-    def _unwind(self, way: Iterable[_Step]) -> None:
+    def _unwind(self, way: Iterable[_PackingStep]) -> None:
         for step in way:
             self._undo(step)
 
-    def _undo(self, step: _Step) -> None:
+    def _undo(self, step: _PackingStep) -> None:
         if step.chosen is not None:
             self._do(step.chosen, 1)
             step.chosen = None
 
-    def _do(self, filled: Filled, sign: int) -> None:
+    def _do(self, filled: Filling, sign: int) -> None:
         sort, sizes = filled
         self._left[sort] += sign
         for size, count in sizes:
@@ -250,12 +251,12 @@ class Packing:
     def _total(self) -> Iterator[int]:
         return (s.units * n for s, n in zip(self._sizes, self._bundles, strict=True))
 
-    def _step(self, opens: int) -> _Step | None:
+    def _step(self, opens: int) -> _PackingStep | None:
         """What may be tried now; None if that has failed already, or cannot be."""
         state = (opens, *self._bundles, *self._left)
         if state in self._failed or not self._may_fit(opens):
             return None
-        return _Step(state, self._choices(opens))
+        return _PackingStep(state, self._choices(opens))
 
     def _may_fit(self, opens: int) -> bool:
         """Whether the devices that are left could take all, as far as sums tell."""
@@ -271,7 +272,7 @@ class Packing:
             fills.append((best, self._left[number]))
             scopes = {self._sizes[size].open_to for size in sort.sizes}
             of_scope.update(dict.fromkeys(scopes, best * self._left[number]))
-        room = _most(sorted(fills, reverse=True), opens)
+        room = _most_room(sorted(fills, reverse=True), opens)
         asked: Counter[Scope | None] = Counter()
         for size, total in zip(self._sizes, self._total(), strict=True):
             asked[size.open_to] += total
@@ -293,12 +294,12 @@ class Packing:
             found.append(bits)
         return found[::-1]
 
-    def _choices(self, opens: int) -> Iterator[Filled]:
+    def _choices(self, opens: int) -> Iterator[Filling]:
         """What the device of the largest bundle may be filled with, the best first."""
         first = next(size for size, count in enumerate(self._bundles) if count)
         largest = self._sizes[first]
         frees = [sort.free for sort in self._sorts]
-        room = _most(zip(frees[::-1], self._left[::-1], strict=True), opens)
+        room = _most_room(zip(frees[::-1], self._left[::-1], strict=True), opens)
         spare = room - sum(self._total())
         for number, sort in enumerate(self._sorts):
             if not self._left[number] or sort.free < largest.units:
@@ -308,7 +309,7 @@ class Packing:
                     yield number, sizes
 
     def _fills(
-        self, sort: _Sort, first: int, spare: int
+        self, sort: _EqualDevices, first: int, spare: int
     ) -> Iterator[tuple[tuple[int, int], ...]]:
         """What fills a device beside a bundle of the first size, the fullest first."""
         sizes = [size for size in sort.sizes if size >= first and self._bundles[size]]
@@ -368,7 +369,7 @@ class Packing:
             for size in sizes
         )
 
-    def _found(self, filled: Iterable[Filled]) -> dict[int, list[int]]:
+    def _placement(self, filled: Iterable[Filling]) -> dict[int, list[int]]:
         places = {size: list(each) for size, each in self._parts.items()}
         devices = {sort: list(each) for sort, each in self._devices.items()}
         used: set[int] = set()
@@ -399,7 +400,7 @@ def _fullest(
     return None
 
 
-def _most(frees: Iterable[tuple[int, int]], opens: int) -> int:
+def _most_room(frees: Iterable[tuple[int, int]], opens: int) -> int:
     """What so many devices have together at the most.
 
     Args:

@@ -3,7 +3,7 @@
 On devices of their own is a matching, which is found whenever there is one. If some
 have to share, it is a search that places bundle after bundle, the largest first, and
 goes back where it is stuck. To lie apart is a wish then: what it does not find within
-``STEPS`` is arranged otherwise.
+``MAX_STEPS`` is arranged otherwise.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, NamedTuple, final
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from actorlib._scheduler.bundle_packing import Part
+    from actorlib._scheduler.bundle_packing import BundleShare
 
-STEPS = 2_000
+MAX_STEPS = 2_000
 """How many placements of one bundle a search tries at the most."""
 
 
-def apart(
-    parts: Sequence[Part], free: Mapping[int, int]
+def match_devices(
+    parts: Sequence[BundleShare], free: Mapping[int, int]
 ) -> dict[int, list[int]] | None:
     """A device of its own for each bundle, by its place; None if there are too few.
 
@@ -32,19 +32,22 @@ def apart(
     if len(parts) > len(free):
         return None
     emptiest = sorted(free, key=lambda index: (-free[index], index))
-    on: dict[int, Part] = {}
+    on: dict[int, BundleShare] = {}
     for part in sorted(parts, key=lambda part: (-part.units, part.place)):
-        if not _moved_in(part, emptiest, free, on):
+        if not _reassign(part, emptiest, free, on):
             return None
     return {part.place: [index] for index, part in on.items()}
 
 
-def _moved_in(
-    part: Part, devices: Sequence[int], free: Mapping[int, int], on: dict[int, Part]
+def _reassign(
+    part: BundleShare,
+    devices: Sequence[int],
+    free: Mapping[int, int],
+    on: dict[int, BundleShare],
 ) -> bool:
     """Finds one more bundle a device, if others on the way move to another one."""
-    moves: dict[int, tuple[Part, int | None]] = {}
-    asking: deque[tuple[Part, int | None]] = deque([(part, None)])
+    moves: dict[int, tuple[BundleShare, int | None]] = {}
+    asking: deque[tuple[BundleShare, int | None]] = deque([(part, None)])
     while asking:
         mover, left = asking.popleft()
         for index in devices:
@@ -71,7 +74,7 @@ class _Choice(NamedTuple):
 
 
 @final
-class _Step:
+class _SpreadingStep:
     """One bundle on the way.
 
     Attributes:
@@ -99,9 +102,9 @@ class Spreading:
         free: What the devices that may be used have free, by index.
     """
 
-    def __init__(self, parts: Sequence[Part], free: Mapping[int, int]) -> None:
+    def __init__(self, parts: Sequence[BundleShare], free: Mapping[int, int]) -> None:
         self._parts = sorted(parts, key=lambda part: (-part.units, part.place))
-        self._steps = STEPS + len(parts)
+        self._steps = MAX_STEPS + len(parts)
         self._free = dict(free)
         self._on: dict[int, int] = {}
         self._failed: set[object] = set()
@@ -143,7 +146,7 @@ class Spreading:
             self._leave(step, part.units)
         return found
 
-    def _leave(self, step: _Step, units: int) -> None:
+    def _leave(self, step: _SpreadingStep, units: int) -> None:
         if step.chosen is not None:
             index = step.chosen.device
             step.chosen = None
@@ -152,13 +155,13 @@ class Spreading:
             if not self._on[index]:
                 del self._on[index]
 
-    def _step(self, number: int, joins: int) -> _Step:
+    def _step(self, number: int, joins: int) -> _SpreadingStep:
         state = (number, joins, self._state())
         is_new = state not in self._failed
         choices = self._choices(self._parts[number], joins) if is_new else iter(())
-        return _Step(state, choices, joins)
+        return _SpreadingStep(state, choices, joins)
 
-    def _choices(self, part: Part, joins: int) -> Iterator[_Choice]:
+    def _choices(self, part: BundleShare, joins: int) -> Iterator[_Choice]:
         roomy = (
             index
             for index in self._free

@@ -59,7 +59,7 @@ class GroupWaiter:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Inside:
+class BundleMember:
     """A member's lease, in which bundle, and whose it is."""
 
     index: int
@@ -67,7 +67,7 @@ class Inside:
     lease: Lease
 
 
-def divided(gang: Gang, lease: Lease) -> tuple[Lease, ...]:
+def divide_lease(gang: Gang, lease: Lease) -> tuple[Lease, ...]:
     """What each bundle has of the lease that a gang was granted as a whole."""
     left = {name: _of_kind(lease, name) for name in lease.amounts}
     bundles: list[Lease] = []
@@ -100,10 +100,10 @@ class Bundles:
         self._free = [dict(lease.amounts) for lease in leases]
         # By kind and index; a bundle has one share of a device at the most.
         self._left = [_levels(lease) for lease in leases]
-        self._held: dict[int, Inside] = {}
+        self._held: dict[int, BundleMember] = {}
 
     @property
-    def inside(self) -> list[Inside]:
+    def inside(self) -> list[BundleMember]:
         """The members that hold something, in the order in which they came."""
         return list(self._held.values())
 
@@ -120,7 +120,7 @@ class Bundles:
         Returns:
             Who got what, in order of arrival.
         """
-        usual, nested = _Aside(self), _Aside(self)
+        usual, nested = _ReservedForWaiters(self), _ReservedForWaiters(self)
         granted: list[tuple[GroupWaiter, Lease]] = []
         for seeker in sorted(seekers, key=_has_not_begun):
             aside = usual if seeker.priority is Priority.USUAL else nested
@@ -130,7 +130,7 @@ class Bundles:
                 continue
             fitting = list(filter(partial(self._fits, seeker), self._open_to(seeker)))
             usual.add(seeker.request, fitting)
-            if seeker.priority is Priority.GOES_ON:
+            if seeker.priority is Priority.RESUMED:
                 nested.add(seeker.request, fitting)
         return granted
 
@@ -214,7 +214,7 @@ class Bundles:
         every = range(len(self.leases))
         return every if seeker.index == ANY_BUNDLE else (seeker.index,)
 
-    def _grant(self, seeker: GroupWaiter, aside: _Aside) -> Lease | None:
+    def _grant(self, seeker: GroupWaiter, aside: _ReservedForWaiters) -> Lease | None:
         """A lease of the bundle that is left with the least of what is asked."""
         names = seeker.request.amounts
         best: tuple[int, int, tuple[Share, ...]] | None = None
@@ -235,7 +235,7 @@ class Bundles:
         for share in shares:
             key = share.device.kind, share.device.index
             self._left[index][key] -= share.units
-        inside = Inside(index=index, holder=seeker.holder, lease=lease)
+        inside = BundleMember(index=index, holder=seeker.holder, lease=lease)
         self._held[id(lease)] = inside
         return lease
 
@@ -264,7 +264,7 @@ class Bundles:
         return shares
 
 
-class _Aside:
+class _ReservedForWaiters:
     """What those ask who stay outside, and what they leave to those behind.
 
     Args:
@@ -318,7 +318,7 @@ class _Aside:
 
 
 def _has_not_begun(seeker: GroupWaiter) -> bool:
-    return seeker.priority is not Priority.GOES_ON
+    return seeker.priority is not Priority.RESUMED
 
 
 def _levels(lease: Lease) -> dict[tuple[str, int], int]:

@@ -17,7 +17,7 @@ from actorlib._scheduler.request import (
     DeviceConstraints,
     DeviceModel,
     Gang,
-    make_of,
+    model_of,
 )
 from actorlib.accelerators.types import canonical, matcher
 from actorlib.exceptions import ActorUnschedulableError
@@ -73,7 +73,7 @@ class Catalogue:
         self._makes: dict[DeviceModel, Device] = {}
         for listed in devices.values():
             for device in listed:
-                self._makes.setdefault(make_of(device), device)
+                self._makes.setdefault(model_of(device), device)
         self._declared = [
             name.removeprefix(TYPE_PREFIX)
             for name in declared
@@ -129,7 +129,7 @@ class Catalogue:
                 )
         where = DeviceConstraints(
             spread=options.placement == "spread",
-            makes=makes or None,  # a type that is merely declared is of no device
+            models=makes or None,  # a type that is merely declared is of no device
             only=frozenset(only) or None,
             near=near,
             apart=frozenset(apart),

@@ -51,7 +51,7 @@ from actorlib._core.resources import (
     format_amount,
 )
 from actorlib._scheduler.bundle_arrangement import (
-    Arranged,
+    Arrangement,
     arrange,
 )
 from actorlib._scheduler.free_levels import (
@@ -61,7 +61,7 @@ from actorlib._scheduler.request import (
     ANYWHERE,
     DeviceConstraints,
     DeviceModel,
-    make_of,
+    model_of,
 )
 from actorlib._scheduler.topology import (
     LOOK,
@@ -102,7 +102,7 @@ class Candidates(NamedTuple):
         indices: The indices of the others.
     """
 
-    makes: frozenset[DeviceModel]
+    models: frozenset[DeviceModel]
     indices: frozenset[int]
 
 
@@ -119,7 +119,7 @@ class Reserved(Collection[int]):
         indices: Single devices, of any make.
     """
 
-    __slots__ = ("_by_make", "_left", "_make_of", "indices", "makes")
+    __slots__ = ("_by_make", "_left", "_make_of", "indices", "models")
 
     def __init__(
         self,
@@ -129,40 +129,41 @@ class Reserved(Collection[int]):
         self._by_make = by_make
         self._make_of = make_of
         self._left = {make: len(each) for make, each in by_make.items()}
-        self.makes: set[DeviceModel] = set()
+        self.models: set[DeviceModel] = set()
         self.indices: set[int] = set()
 
     def __contains__(self, index: object) -> bool:
         return (
-            index in self.indices or self._make_of.get(cast("int", index)) in self.makes
+            index in self.indices
+            or self._make_of.get(cast("int", index)) in self.models
         )
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
     def __iter__(self) -> Iterator[int]:
-        for make in self.makes:
+        for make in self.models:
             yield from self._by_make[make]
-        yield from (i for i in self.indices if self._make_of[i] not in self.makes)
+        yield from (i for i in self.indices if self._make_of[i] not in self.models)
 
     @property
-    def are_all(self) -> bool:
+    def is_everything(self) -> bool:
         """Whether nothing is left."""
-        return len(self.makes) == len(self._left)
+        return len(self.models) == len(self._left)
 
     def add(self, reach: Candidates) -> None:
         """Bars what a request may get."""
-        self.makes |= reach.makes
+        self.models |= reach.models
         for index in reach.indices - self.indices:
             self.indices.add(index)
             make = self._make_of[index]
             self._left[make] -= 1
             if not self._left[make]:
-                self.makes.add(make)
+                self.models.add(make)
 
     def covers(self, reach: Candidates) -> bool:
         """Whether nothing is left of what a request may get."""
-        return reach.makes <= self.makes and all(i in self for i in reach.indices)
+        return reach.models <= self.models and all(i in self for i in reach.indices)
 
 
 @final
@@ -179,40 +180,40 @@ class ConstraintResolver:
         make_of: The make of each device, by index.
     """
 
-    __slots__ = ("_devices", "_kind", "_linked_to", "by_make", "make_of")
+    __slots__ = ("_devices", "_kind", "_linked_to", "by_model", "model_of")
 
     def __init__(self, kind: Kind, devices: Sequence[Device]) -> None:
         self._kind = kind
         self._devices = devices
         self._linked_to: dict[tuple[str, str], list[int]] = {}
-        self.by_make: dict[DeviceModel, list[int]] = {}
+        self.by_model: dict[DeviceModel, list[int]] = {}
         for device in devices:
-            self.by_make.setdefault(make_of(device), []).append(device.index)
+            self.by_model.setdefault(model_of(device), []).append(device.index)
             for key in device.peers:
                 whom = device.family, key
                 self._linked_to.setdefault(whom, []).append(device.index)
         # One object for each make: a look-up is far cheaper than a make anew.
-        self.make_of = {
-            index: make for make, indices in self.by_make.items() for index in indices
+        self.model_of = {
+            index: make for make, indices in self.by_model.items() for index in indices
         }
 
     def has(self, device: Device) -> bool:
         """Whether a device is one of these."""
         return device.kind == self._kind.name
 
-    def makes(self, where: DeviceConstraints) -> Collection[DeviceModel]:
+    def models(self, where: DeviceConstraints) -> Collection[DeviceModel]:
         """The makes that are wished for; a wish for other kinds is none of ours."""
-        wanted = where.makes
+        wanted = where.models
         if wanted is None or all(make.kind != self._kind.name for make in wanted):
-            return self.by_make
-        return [make for make in self.by_make if make in wanted]
+            return self.by_model
+        return [make for make in self.by_model if make in wanted]
 
     def of_makes(self, makes: Collection[DeviceModel] | None) -> frozenset[int] | None:
         """The devices of some makes; None for every one, if they are of other kinds."""
         mine = [make for make in makes or () if make.kind == self._kind.name]
         if not mine:
             return None
-        return frozenset(i for make in mine for i in self.by_make.get(make, ()))
+        return frozenset(i for make in mine for i in self.by_model.get(make, ()))
 
     def apart(self, where: DeviceConstraints) -> set[int]:
         """The devices that it is to be apart from."""
@@ -225,33 +226,33 @@ class ConstraintResolver:
         if named is not None:
             usable = self.joinable(count, named, where)
             return any(len(there) >= count for there in self.by_family(usable))
-        gone = [make_of(self._devices[index]) for index in self.apart(where)]
+        gone = [model_of(self._devices[index]) for index in self.apart(where)]
         left: dict[str, int] = {}
-        for make in self.makes(where):
+        for make in self.models(where):
             if count == 1 or not make.is_part:
-                there = len(self.by_make[make]) - gone.count(make)
+                there = len(self.by_model[make]) - gone.count(make)
                 left[make.family] = left.get(make.family, 0) + there
         return max(left.values(), default=0) >= count
 
-    def reach(self, where: DeviceConstraints) -> Candidates:
+    def candidates(self, where: DeviceConstraints) -> Candidates:
         """The devices that a request may get at all, makes by makes where it can be."""
         if self.named(where) is None and not self.apart(where):
-            return Candidates(frozenset(self.makes(where)), frozenset())
+            return Candidates(frozenset(self.models(where)), frozenset())
         return Candidates(frozenset(), self.scope(where) or frozenset())
 
-    def barred(self) -> Reserved:
+    def nothing_reserved(self) -> Reserved:
         """A set of devices that are spoken for, with none in it."""
-        return Reserved(self.by_make, self.make_of)
+        return Reserved(self.by_model, self.model_of)
 
     def scope(self, where: DeviceConstraints) -> frozenset[int] | None:
         """The devices that a request may get at all; None for every one."""
         named = self.named(where)
         if named is not None:
             return frozenset(named)
-        apart, makes = self.apart(where), self.makes(where)
-        if not apart and len(makes) == len(self.by_make):
+        apart, makes = self.apart(where), self.models(where)
+        if not apart and len(makes) == len(self.by_model):
             return None
-        wished = (index for make in makes for index in self.by_make[make])
+        wished = (index for make in makes for index in self.by_model[make])
         return frozenset(wished).difference(apart)
 
     def named(self, where: DeviceConstraints) -> list[int] | None:
@@ -271,11 +272,11 @@ class ConstraintResolver:
             ranks = {i: near_to[i] for i in only if i in near_to}
         if ranks is None:
             return None
-        apart, makes = self.apart(where), self.makes(where)
+        apart, makes = self.apart(where), self.models(where)
         wished = [
             index
             for index in sorted(ranks)
-            if index not in apart and self.make_of[index] in makes
+            if index not in apart and self.model_of[index] in makes
         ]
         return sorted(wished, key=ranks.__getitem__)
 
@@ -348,12 +349,12 @@ class DevicePool:
         self.kind = kind
         self.devices = tuple(devices)
         self._free = [UNITS] * len(devices)
-        self._idle: dict[Gang, Arranged] = {}
+        self._idle: dict[Gang, Arrangement] = {}
         self._has_links = any(device.peers for device in devices)
         self.scopes = ConstraintResolver(kind, self.devices)
         self._levels: dict[DeviceModel, FreeLevels] = {}
         self._levels_of: list[FreeLevels] = [FreeLevels()] * len(devices)
-        for make, indices in self.scopes.by_make.items():
+        for make, indices in self.scopes.by_model.items():
             levels = self._levels[make] = FreeLevels()
             levels.fill(UNITS, indices)
             for index in indices:
@@ -387,11 +388,11 @@ class DevicePool:
         if named is not None:
             usable = [index for index in named if index not in barred]
             return self._of_named(units, usable, where, self._free)
-        if isinstance(barred, Reserved) and barred.makes:
-            left = frozenset(self.scopes.makes(where)).difference(barred.makes)
+        if isinstance(barred, Reserved) and barred.models:
+            left = frozenset(self.scopes.models(where)).difference(barred.models)
             if not left:
                 return None
-            where, barred = replace(where, makes=left), barred.indices
+            where, barred = replace(where, models=left), barred.indices
         if not barred and not where.apart:
             return self._of_makes(units, where)
         with self._without({*barred, *self.scopes.apart(where)}):
@@ -511,7 +512,7 @@ class DevicePool:
             share for chosen, units in each for share in self._take_of(chosen, units)
         )
 
-    def idle(self, gang: Gang) -> Arranged:
+    def idle(self, gang: Gang) -> Arrangement:
         """Where a gang would be if nothing were taken."""
         known = self._idle.get(gang)
         if known is None:
@@ -580,7 +581,7 @@ class DevicePool:
         if units > UNITS:
             return self._several(units, where)
         best: tuple[int, int] | None = None
-        for make in self.scopes.makes(where):
+        for make in self.scopes.models(where):
             levels = self._levels[make]
             level = levels.highest if where.spread else levels.tightest(units)
             if level < units:
@@ -599,7 +600,7 @@ class DevicePool:
         if part:
             return None
         if self._sole is not None and not self._has_links:
-            (make,) = self.scopes.makes(where) or (None,)
+            (make,) = self.scopes.models(where) or (None,)
             found = self._sole.first(UNITS, count) if make and not make.is_part else []
             return found if len(found) == count else None
         look = max(count, LOOK) if self._has_links or self.kind.aligned else count
@@ -612,7 +613,7 @@ class DevicePool:
         """The first wholly free devices of every make, ascending."""
         return sorted(
             index
-            for make in self.scopes.makes(where)
+            for make in self.scopes.models(where)
             if with_parts or not make.is_part
             for index in self._levels[make].first(UNITS, count)
         )
@@ -630,7 +631,7 @@ class DevicePool:
         """
         alike: dict[object, list[Device]] = {}
         for index in free:
-            make = self.scopes.make_of[index]
+            make = self.scopes.model_of[index]
             alike.setdefault(make, []).append(self.devices[index])
         for group in (*alike.values(), *self.scopes.by_family(free)):
             if len(group) >= count:

@@ -80,7 +80,7 @@ def refusal(
     """
     lacking = ledger.never(request, where)
     if len(lacking) > len(ledger.never(request)):
-        return _unwished(ledger, label, lacking, where)
+        return _why_excluded(ledger, label, lacking, where)
     amounts = ledger.capacity.amounts
     for name, amount in lacking.items():
         fault = ledger.pools[name].kind.fault(amount) if name in ledger.pools else ""
@@ -149,10 +149,10 @@ def held_by(
         mine = {n: _amount_of(lease, n, scopes) for n in lacking}
         if any(mine.values()) and id(lease) in titles:
             held.append((titles[id(lease)], mine))
-    return told_holders(held)
+    return describe_holders(held)
 
 
-def told_holders(held: Sequence[tuple[str, Mapping[str, int]]]) -> str:
+def describe_holders(held: Sequence[tuple[str, Mapping[str, int]]]) -> str:
     """Who holds how much, those with the most first, to end a sentence; or nothing."""
     most_first = sorted(held, key=lambda each: -sum(each[1].values()))
     told = (f"{Resources.of(amounts)} by {who}" for who, amounts in most_first)
@@ -219,7 +219,7 @@ def models(devices: Collection[Device]) -> str:
     )
 
 
-def _unwished(
+def _why_excluded(
     ledger: Ledger, label: str, lacking: dict[str, int], where: DeviceConstraints
 ) -> str:
     anyway = ledger.never(Resources(lacking))
@@ -237,8 +237,10 @@ def _unwished(
 
 def _wish(where: DeviceConstraints) -> str:
     wishes: list[str] = []
-    if where.makes is not None:
-        types = sorted({make.type or make.model or make.family for make in where.makes})
+    if where.models is not None:
+        types = sorted(
+            {make.type or make.model or make.family for make in where.models}
+        )
         wishes.append(f"of type {' or '.join(types)}")
     if where.only is not None:
         wishes.append(f"on {named(where.only)}")
@@ -423,7 +425,7 @@ def member_shortage(
     ]
     return (
         f"{seeker.label} asks {seeker.request} inside {label}; free there is {there}"
-        f"{told_holders(held)}"
+        f"{describe_holders(held)}"
     )
 
 

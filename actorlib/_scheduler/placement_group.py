@@ -35,7 +35,7 @@ from actorlib._core.snapshot import (
 from actorlib._scheduler.bundles import (
     Bundles,
     GroupWaiter,
-    divided,
+    divide_lease,
 )
 from actorlib._scheduler.explain import (
     group_refusal,
@@ -88,7 +88,7 @@ if TYPE_CHECKING:
     )
 
 
-class Home(Protocol):
+class GroupOwner(Protocol):
     """All groups of a runtime."""
 
     def joined(self) -> None:
@@ -132,7 +132,7 @@ class Group:
         catalogue: Catalogue,
         admission: Admission,
         loop: asyncio.AbstractEventLoop,
-        home: Home,
+        home: GroupOwner,
         *,
         may_wait: bool,
     ) -> None:
@@ -178,7 +178,7 @@ class Group:
     def _created(self, promise: asyncio.Future[Lease]) -> None:
         if self.removed or promise.cancelled() or self._demand.where.gang is None:
             return
-        leases = divided(self._demand.where.gang, promise.result())
+        leases = divide_lease(self._demand.where.gang, promise.result())
         bundles = self._bundles = Bundles(leases, self._admission.ledger.pools)
         self._ready.happens()
         for seeking in list(self._seekers):
@@ -427,7 +427,7 @@ class Group:
 
 
 @final
-class Groups:
+class GroupTable:
     """Every placement group of one runtime, and which lease is of which.
 
     Args:

@@ -41,7 +41,7 @@ class DeviceModel(NamedTuple):
     size: int | None = None
 
 
-def make_of(device: Device) -> DeviceModel:
+def model_of(device: Device) -> DeviceModel:
     """The make of a device."""
     return DeviceModel(
         device.kind,
@@ -68,19 +68,19 @@ class Gang:
         makes: As given.
     """
 
-    __slots__ = ("_key", "bundles", "makes", "strategy")
+    __slots__ = ("_key", "bundles", "models", "strategy")
 
     def __init__(
         self,
         bundles: Sequence[Resources],
         strategy: str,
-        makes: Sequence[frozenset[DeviceModel] | None] | None = None,
+        models: Sequence[frozenset[DeviceModel] | None] | None = None,
     ) -> None:
         self.bundles = tuple(bundles)
         self.strategy = strategy
-        self.makes = tuple(makes or [None] * len(bundles))
+        self.models = tuple(models or [None] * len(bundles))
         each = tuple(tuple(bundle.amounts.items()) for bundle in self.bundles)
-        self._key = (strategy, each, self.makes)
+        self._key = (strategy, each, self.models)
 
     def units(self, name: str) -> list[int]:
         """What each bundle asks of one resource; 0 where it asks nothing."""
@@ -112,7 +112,7 @@ class DeviceConstraints:
     """
 
     spread: bool = False
-    makes: frozenset[DeviceModel] | None = None
+    models: frozenset[DeviceModel] | None = None
     only: frozenset[Device] | None = None
     near: frozenset[Device] | None = None
     apart: frozenset[Device] = frozenset()

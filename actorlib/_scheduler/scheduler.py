@@ -18,7 +18,7 @@ from actorlib._scheduler.catalogue import Catalogue
 from actorlib._scheduler.explain import refusal
 from actorlib._scheduler.ledger import Ledger
 from actorlib._scheduler.long_waits import LongWaits
-from actorlib._scheduler.placement_group import Groups
+from actorlib._scheduler.placement_group import GroupTable
 from actorlib._scheduler.request import ANYWHERE, DeviceConstraints
 from actorlib._scheduler.wait_queue import Priority
 
@@ -102,7 +102,7 @@ class Scheduler:
         self.ledger = Ledger(capacity, devices, kinds)
         self.admission = Admission(self.ledger, loop)
         self.long_waits = LongWaits(loop)
-        self.groups = Groups(
+        self.groups = GroupTable(
             self.catalogue, self.admission, loop, self.long_waits, may_wait=may_wait
         )
         self._may_wait = may_wait

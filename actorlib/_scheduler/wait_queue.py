@@ -109,10 +109,10 @@ if TYPE_CHECKING:
     )
 
 
-LOOK = 32
+MAX_AMOUNTS = 32
 """How many different amounts are considered; where there are more, nobody passes."""
 
-_SUMS = 100_000
+_MAX_SUMS = 100_000
 """How many sums are told apart at the most."""
 
 
@@ -134,7 +134,11 @@ def delays_nobody(
     for each, count in waiting.items():
         counts[each] = counts.get(each, 0) + count
     step = gcd(*counts) or 1
-    if len(counts) > LOOK or len(waiting) > LOOK // 2 or total // step > _SUMS:
+    if (
+        len(counts) > MAX_AMOUNTS
+        or len(waiting) > MAX_AMOUNTS // 2
+        or total // step > _MAX_SUMS
+    ):
         return False
     for wanted in waiting:
         counts[wanted] -= 1
@@ -169,7 +173,7 @@ Asked = frozenset[tuple[str, int]]
 class Priority(enum.Enum):
     """Who has to let whom pass; see above."""
 
-    GOES_ON = "goes on"
+    RESUMED = "goes on"
     """A function that has what it waited for, and asks for its CPUs."""
     NESTED = "nested"
     """What code of a worker asks for."""
@@ -210,12 +214,17 @@ class WaitQueue:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._numbers = itertools.count()
-        self._lanes: dict[tuple[Asked, DeviceConstraints, Priority], _Lane] = {}
+        self._lanes: dict[
+            tuple[Asked, DeviceConstraints, Priority], _EqualRequests
+        ] = {}
         self._wishes: dict[
-            tuple[frozenset[str], DeviceConstraints, Priority], _Wish
+            tuple[frozenset[str], DeviceConstraints, Priority], _RequestClass
         ] = {}
         # Who came first in each lane, in order; apart, those of functions that go on.
-        self._heads: dict[bool, list[tuple[int, _Lane]]] = {True: [], False: []}
+        self._heads: dict[bool, list[tuple[int, _EqualRequests]]] = {
+            True: [],
+            False: [],
+        }
         self._beside: OrderedDict[int, Waiter] = OrderedDict()
 
     def __iter__(self) -> Iterator[Waiter]:
@@ -223,7 +232,7 @@ class WaitQueue:
         lanes = (iter(lane) for lane in self._lanes.values())
         return merge(*lanes, self._beside.values(), key=_arrival)
 
-    def pass_by(
+    def try_at_once(
         self,
         request: Resources,
         where: DeviceConstraints = ANYWHERE,
@@ -236,19 +245,19 @@ class WaitQueue:
         """
         if not self._lanes:
             return self._ledger.try_acquire(request, where)
-        ahead = _Ahead(self._ledger)
+        ahead = _WaitersAhead(self._ledger)
         for wish in self._wishes.values():
             if priority is Priority.USUAL:
                 if wish.is_sure:
                     ahead.add_all(wish)
-            elif wish.priority is Priority.GOES_ON:
+            elif wish.priority is Priority.RESUMED:
                 ahead.add_all(wish)
             elif priority is Priority.NESTED:
                 front = min(wish.lanes, key=_head)
                 self._hold_up(ahead, front, 0)
         return ahead.lease(request, where)
 
-    def join(
+    def enqueue(
         self,
         label: str,
         request: Resources,
@@ -263,21 +272,21 @@ class WaitQueue:
             where=where,
             priority=priority,
         )
-        self._stand(waiter)
+        self._insert(waiter)
         return waiter
 
-    def wish_anew(self, waiter: Waiter, where: DeviceConstraints) -> Waiter:
+    def change_constraints(self, waiter: Waiter, where: DeviceConstraints) -> Waiter:
         """Lets someone wish for other devices; the order of arrival is the same.
 
         Raises:
             LookupError: It is not in line. Nothing has changed.
         """
-        self.leave(waiter)
+        self.remove(waiter)
         waiter = replace(waiter, where=where)
-        self._stand(waiter)
+        self._insert(waiter)
         return waiter
 
-    def leave(self, waiter: Waiter) -> None:
+    def remove(self, waiter: Waiter) -> None:
         """Takes someone out; whoever stood behind may then go.
 
         Raises:
@@ -307,10 +316,10 @@ class WaitQueue:
         """
         granted = list(self._walk())
         for waiter, _ in granted:
-            self.leave(waiter)
+            self.remove(waiter)
         return granted
 
-    def _stand(self, waiter: Waiter) -> None:
+    def _insert(self, waiter: Waiter) -> None:
         """Puts someone where it belongs by its number."""
         request, where = waiter.request, waiter.where
         if self._ledger.never(request, where):
@@ -336,17 +345,19 @@ class WaitQueue:
         where: DeviceConstraints,
         priority: Priority,
         request: Resources,
-    ) -> _Lane:
+    ) -> _EqualRequests:
         key = frozenset(request.amounts), where, priority
         wish = self._wishes.get(key)
         if wish is None:
             is_sure = self._ledger.feasible(request, where)
-            wish = self._wishes[key] = _Wish(self._ledger, *key, is_sure=is_sure)
-        lane = self._lanes[asked, where, priority] = _Lane(wish, request)
+            wish = self._wishes[key] = _RequestClass(
+                self._ledger, *key, is_sure=is_sure
+            )
+        lane = self._lanes[asked, where, priority] = _EqualRequests(wish, request)
         wish.lanes[lane] = None
         return lane
 
-    def _forget(self, lane: _Lane) -> None:
+    def _forget(self, lane: _EqualRequests) -> None:
         wish = lane.wish
         del wish.lanes[lane]
         if not wish.lanes:
@@ -354,11 +365,11 @@ class WaitQueue:
 
     def _walk(self) -> Iterator[tuple[Waiter, Lease]]:
         # What holds up those who are nested, and what holds up everybody else.
-        nested = usual = _Ahead(self._ledger)
+        nested = usual = _WaitersAhead(self._ledger)
         wishes = [wish for wish in self._wishes.values() if not wish.goes_on]
         if any(wish.priority is Priority.NESTED for wish in wishes):
-            nested = _Ahead(self._ledger)
-        staying: set[_Lane] = set()
+            nested = _WaitersAhead(self._ledger)
+        staying: set[_EqualRequests] = set()
         for waiter, lane, place in _in_order(self._heads[True], staying):
             lease = nested.grant(waiter)
             if lease is not None:
@@ -368,7 +379,7 @@ class WaitQueue:
             for ahead in {nested, usual}:
                 ahead.add(lane, place)
         of = {wish: usual if wish.is_usual else nested for wish in wishes}
-        fronts: set[_Wish] = set()
+        fronts: set[_RequestClass] = set()
         for waiter, lane, place in _in_order(self._heads[False], staying):
             wish, ahead = lane.wish, of[lane.wish]
             if not ahead.closes(wish):
@@ -386,7 +397,7 @@ class WaitQueue:
                 fronts.add(wish)
                 self._hold_up(nested, lane, place)
 
-    def _hold_up(self, ahead: _Ahead, lane: _Lane, place: int) -> None:
+    def _hold_up(self, ahead: _WaitersAhead, lane: _EqualRequests, place: int) -> None:
         """Lets someone who stays in line hold up those who are nested, if he may.
 
         Who is not kept waiting by what is free now waits because of somebody else.
@@ -396,7 +407,7 @@ class WaitQueue:
             ahead.add(lane, place, most=1)
 
 
-class _Wish:
+class _RequestClass:
     """Those who ask for the same resources and wish for the same devices.
 
     Attributes:
@@ -425,11 +436,11 @@ class _Wish:
         self.priority = priority
         self.is_sure = is_sure
         self.reaches = {
-            name: ledger.pools[name].scopes.reach(where)
+            name: ledger.pools[name].scopes.candidates(where)
             for name in names
             if not _is_counted(ledger, name)
         }
-        self.lanes: dict[_Lane, None] = {}
+        self.lanes: dict[_EqualRequests, None] = {}
 
     @property
     def is_usual(self) -> bool:
@@ -439,10 +450,10 @@ class _Wish:
     @property
     def goes_on(self) -> bool:
         """Whether they are functions that have what they waited for."""
-        return self.priority is Priority.GOES_ON
+        return self.priority is Priority.RESUMED
 
 
-class _Lane:
+class _EqualRequests:
     """Those who ask for the same amounts and wish for the same devices, in order.
 
     Attributes:
@@ -452,7 +463,7 @@ class _Lane:
 
     __slots__ = ("_first", "_numbers", "_waiters", "request", "wish")
 
-    def __init__(self, wish: _Wish, request: Resources) -> None:
+    def __init__(self, wish: _RequestClass, request: Resources) -> None:
         self.wish = wish
         self.request = request
         # Ascending; the first few have left. A list that is emptied from its front
@@ -498,7 +509,7 @@ class _Lane:
             self._first = 0
 
 
-class _Ahead:
+class _WaitersAhead:
     """What those ask who stay in line, and what they leave to those behind.
 
     Args:
@@ -517,7 +528,7 @@ class _Ahead:
         self._ledger = ledger
         self._held: dict[str, Counter[int]] = {}
         self.asked: Counter[str] = Counter()
-        self.some: dict[str, list[_Some]] = {}
+        self.some: dict[str, list[_StayingRequests]] = {}
         self.closed: set[str] = set()
         self.barred: dict[str, Reserved] = {}
 
@@ -547,13 +558,13 @@ class _Ahead:
             self._held.clear()
         return lease
 
-    def add_all(self, wish: _Wish) -> None:
+    def add_all(self, wish: _RequestClass) -> None:
         """All who wish for this stay in line."""
         for lane in wish.lanes:
-            self._count(_Some(lane, 0, len(lane)))
+            self._count(_StayingRequests(lane, 0, len(lane)))
         self.bar(wish)
 
-    def add(self, lane: _Lane, gone: int, most: int | None = None) -> None:
+    def add(self, lane: _EqualRequests, gone: int, most: int | None = None) -> None:
         """Those in a lane stay in line, but for so many of the first.
 
         Args:
@@ -561,36 +572,38 @@ class _Ahead:
             gone: How many do not.
             most: How many of the others do; None for all.
         """
-        self._count(_Some(lane, gone, len(lane) if most is None else most))
+        self._count(_StayingRequests(lane, gone, len(lane) if most is None else most))
         self.bar(lane.wish)
         for name in lane.request.amounts:
             if name in lane.wish.reaches or name in self.closed:
                 continue
             free, some = self._ledger.free(name), self.some[name]
-            if free and len(some) > LOOK // 2:
+            if free and len(some) > MAX_AMOUNTS // 2:
                 free -= sum(each.amount(name) for each in some)
             if free < 1:
                 self.closed.add(name)
 
-    def bar(self, wish: _Wish) -> None:
+    def bar(self, wish: _RequestClass) -> None:
         """Keeps the devices that someone may get from all who come later."""
         for name, reach in wish.reaches.items():
             if name in self.closed:
                 continue
             barred = self.barred.get(name)
             if barred is None:
-                barred = self.barred[name] = self._ledger.pools[name].scopes.barred()
+                barred = self.barred[name] = self._ledger.pools[
+                    name
+                ].scopes.nothing_reserved()
             barred.add(reach)
-            if barred.are_all:
+            if barred.is_everything:
                 self.closed.add(name)
 
-    def closes(self, wish: _Wish) -> bool:
+    def closes(self, wish: _RequestClass) -> bool:
         """Whether nobody can go who wishes for this."""
         return not self.closed.isdisjoint(wish.names) or any(
             self._covers(name, reach) for name, reach in wish.reaches.items()
         )
 
-    def _count(self, some: _Some) -> None:
+    def _count(self, some: _StayingRequests) -> None:
         for name, amount in some.lane.request.amounts.items():
             if name not in some.lane.wish.reaches:
                 self.asked[name] += amount * some.before(None)
@@ -604,7 +617,7 @@ class _Ahead:
         if amount <= free - self.asked[name]:
             return True
         some = self.some[name]
-        if len(some) > LOOK // 2:
+        if len(some) > MAX_AMOUNTS // 2:
             aside = sum(each.amount(name) * each.before(number) for each in some)
             return amount <= free - aside
         waiting: Counter[int] = Counter()
@@ -623,7 +636,7 @@ class _Ahead:
         return barred is not None and barred.covers(reach)
 
 
-class _Some(NamedTuple):
+class _StayingRequests(NamedTuple):
     """Those of a lane who stay in line.
 
     Attributes:
@@ -632,7 +645,7 @@ class _Some(NamedTuple):
         most: How many of the others do.
     """
 
-    lane: _Lane
+    lane: _EqualRequests
     gone: int
     most: int
 
@@ -646,15 +659,15 @@ class _Some(NamedTuple):
 
 
 def _in_order(
-    heads: Sequence[tuple[int, _Lane]], staying: Collection[_Lane]
-) -> Iterator[tuple[Waiter, _Lane, int]]:
+    heads: Sequence[tuple[int, _EqualRequests]], staying: Collection[_EqualRequests]
+) -> Iterator[tuple[Waiter, _EqualRequests, int]]:
     """Those at the front of lanes, in order of arrival, and their places in these.
 
     Args:
         heads: Who came first in each lane, in order.
         staying: The lanes of which nobody else is wanted; it may grow meanwhile.
     """
-    behind: list[tuple[int, int, _Lane]] = []
+    behind: list[tuple[int, int, _EqualRequests]] = []
     done = 0
     while done < len(heads) or behind:
         if behind and (done == len(heads) or behind[0] < heads[done]):
@@ -667,7 +680,7 @@ def _in_order(
             heappush(behind, (lane.nth(place + 1).number, place + 1, lane))
 
 
-def _head(lane: _Lane) -> int:
+def _head(lane: _EqualRequests) -> int:
     return lane.head
 
 

@@ -1,4 +1,4 @@
-"""The arguments of one call, as they were when it was made.
+"""Encodes the arguments of calls, and values and refs that travel inside of values.
 
 A ref given by itself arrives as its value, so a call that has one waits for it. The
 other arguments are pickled at once all the same: what the caller changes meanwhile is
@@ -45,13 +45,13 @@ from actorlib._shm.payload import (
     SharedPayload,
 )
 from actorlib._wire.errors import (
-    argument,
-    blame,
+    argument_label,
+    blame_argument,
     encode_arguments,
+    encode_exception,
     encode_value,
-    fill,
-    noted,
-    sendable,
+    fill_future,
+    with_note,
 )
 from actorlib._wire.messages import (
     DIED,
@@ -60,9 +60,9 @@ from actorlib._wire.messages import (
 )
 from actorlib._wire.serialization import (
     decode,
-    described,
     encode,
-    kept,
+    one_line,
+    with_own_buffers,
 )
 from actorlib.exceptions import (
     SerializationError,
@@ -100,28 +100,30 @@ if TYPE_CHECKING:
     )
 
 
-class Lent(NamedTuple):
-    """What becomes a Hold in the process that it is sent to; it counts as a loan."""
+class PickledHandle(NamedTuple):
+    """A handle in a payload, which arrives as a HandlePin and counts as a loan."""
 
     actor_id: ActorId
     interface: Interface
     name: str | None
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _borrow, tuple(self)
+        return _load_handle, tuple(self)
 
 
-def _borrow(actor_id: ActorId, interface: Interface, name: str | None) -> HandlePin:
+def _load_handle(
+    actor_id: ActorId, interface: Interface, name: str | None
+) -> HandlePin:
     return HandlePin(current_engine(), actor_id, interface, name)
 
 
-class Sharing(Engine, Protocol):
+class SendingEngine(Engine, Protocol):
     """An engine that sends values to other processes."""
 
     memory: SharedMemory
 
 
-class Stored:
+class EncodedValue:
     """An encoded value inside of another one that is being pickled.
 
     It arrives as the value.
@@ -133,7 +135,7 @@ class Stored:
     """
 
     def __init__(
-        self, engine: Sharing, payload: Payload, loans: Collection[bytes] | None
+        self, engine: SendingEngine, payload: Payload, loans: Collection[bytes] | None
     ) -> None:
         self._engine = engine
         self._payload = payload
@@ -153,29 +155,29 @@ class Stored:
         return decode, (payload,)
 
 
-class Filled:
+class FilledArguments:
     """The arguments of a call, encoded before the values of its refs were there.
 
     Args:
         arguments: All others, with holes.
         places: Where the values belong: positions, and names of keyword arguments.
-        values: The values, or ``Stored`` ones.
+        values: The values, or an ``EncodedValue`` for one.
     """
 
     def __init__(
         self,
-        arguments: Stored,
+        arguments: EncodedValue,
         places: Sequence[int | str],
         values: Sequence[object],
     ) -> None:
         self._parts = (arguments, places, values)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _fill, self._parts
+        return _fill_holes, self._parts
 
 
-def stored(engine: Sharing, ref: ObjectRef[Any]) -> object:
-    """What stands for a ref's value in a payload.
+def value_to_send(engine: SendingEngine, ref: ObjectRef[Any]) -> object:
+    """The value of a ref as it is pickled: encoded already, if it came that way.
 
     Args:
         engine: Whose process it is.
@@ -183,11 +185,11 @@ def stored(engine: Sharing, ref: ObjectRef[Any]) -> object:
     """
     value = ref.result()  # it raises what there is to raise
     known = kept_of(ref)
-    return value if known is None else Stored(engine, *known)
+    return value if known is None else EncodedValue(engine, *known)
 
 
-def travelling(object_id: ObjectId) -> tuple[object, ...]:
-    """How a ref is pickled, by the id of what it stands for; see Replier.
+def reduce_ref(object_id: ObjectId) -> tuple[object, ...]:
+    """Reduces a ref to the id of its object, for pickle.
 
     Raises:
         TypeError: It is pickled for something else than a call or its result.
@@ -203,19 +205,21 @@ def travelling(object_id: ObjectId) -> tuple[object, ...]:
     return load_ref, (object_id,)
 
 
-def encoded(engine: Sharing, value: object) -> tuple[Payload, list[LoanId]]:
-    """A value as it is now, in shared memory if it is large, and what is in it.
+def encode_shared(engine: SendingEngine, value: object) -> tuple[Payload, list[LoanId]]:
+    """Encodes a value as it is now, in shared memory if it is large; gives its loans.
 
     Raises:
         SerializationError: It cannot be sent.
         ObjectStoreFullError: It has no room, and may not go another way.
     """
     with collecting(engine) as loans:
-        return kept(share_payload(engine.memory, encode_value(value), loans)), loans
+        return with_own_buffers(
+            share_payload(engine.memory, encode_value(value), loans)
+        ), loans
 
 
 def payload_of(
-    engine: Sharing, ref: ObjectRef[Any]
+    engine: SendingEngine, ref: ObjectRef[Any]
 ) -> tuple[Payload, Collection[LoanId] | None]:
     """The value of a ref that has it, to be sent: as it came, if it was kept.
 
@@ -224,40 +228,40 @@ def payload_of(
         ObjectStoreFullError: It has no room, and may not go another way.
     """
     known = kept_of(ref)
-    return encoded(engine, ref.result()) if known is None else known
+    return encode_shared(engine, ref.result()) if known is None else known
 
 
-def encoded_error(
-    engine: Sharing, error: BaseException
+def encode_error(
+    engine: SendingEngine, error: BaseException
 ) -> tuple[Payload, list[LoanId] | None]:
-    """An exception that will load, and what is in it; or nothing, see ``sendable``."""
+    """Encodes an exception that will load, with its loans; see ``encode_exception``."""
     loans: list[LoanId] = []
 
     def encode_once(value: object) -> Payload:
         nonlocal loans
         with collecting(engine) as loans:
-            return kept(share_payload(engine.memory, encode(value), loans))
+            return with_own_buffers(share_payload(engine.memory, encode(value), loans))
 
-    payload = sendable(error, encode_once)
+    payload = encode_exception(error, encode_once)
     return payload, (loans or None) if payload else None
 
 
-def failure_of(engine: Sharing, error: BaseException) -> Frame:
-    """The answer that a ref with an error was filled with, whatever the error is."""
-    payload, loans = encoded_error(engine, error)
+def failure_frame(engine: SendingEngine, error: BaseException) -> Frame:
+    """The FAILURE frame of an error, whatever the error is."""
+    payload, loans = encode_error(engine, error)
     text = "" if payload else "".join(traceback.format_exception(error))
-    return (FAILURE, 0, DIED, described(error), text, "", loans, payload)
+    return (FAILURE, 0, DIED, one_line(error), text, "", loans, payload)
 
 
-def fill_kept(ref: ObjectRef[Any], payload: Payload, loans: list[LoanId]) -> None:
-    """Gives a ref a value of this process, which is encoded once, also a small one."""
-    fill(ref, (RESULT, 0, loans or None, payload))
+def fill_encoded(ref: ObjectRef[Any], payload: Payload, loans: list[LoanId]) -> None:
+    """Fills a ref with a value of this process, which is encoded only once."""
+    fill_future(ref, (RESULT, 0, loans or None, payload))
     if not ref.exception():
         keep(ref, payload, loans)
 
 
 class BorrowedRefs:
-    """The refs of others that are in this process: one for each object.
+    """Keeps the refs of other processes that are here: one for each object.
 
     Args:
         engine: Counts them.
@@ -280,7 +284,7 @@ class BorrowedRefs:
         want: Callable[[], None],
         revoke: Callable[[], None],
     ) -> None:
-        """A ref has come; it is counted while it is here.
+        """Adds a ref that has come; it is counted while it is here.
 
         Args:
             ref: The ref.
@@ -301,14 +305,14 @@ def load_ref(object_id: ObjectId) -> ObjectRef[Any]:
 
 
 def _load_shared(table: dict[str, Any]) -> object:
-    return decode(cast("Sharing", current_engine()).memory.payload_at(table))
+    return decode(cast("SendingEngine", current_engine()).memory.payload_at(table))
 
 
 def _load_parts(*parts: Any) -> object:
     return decode([memoryview(part) for part in parts])
 
 
-def _fill(
+def _fill_holes(
     arguments: object, places: Sequence[int | str], values: Sequence[object]
 ) -> tuple[list[object], dict[str, object]]:
     given, named = (
@@ -328,7 +332,7 @@ def without_refs(
     list[int | str],
     list[ObjectRef[Any]],
 ]:
-    """Arguments with holes where refs were given by themselves.
+    """Takes refs that were given by themselves out of arguments, and leaves holes.
 
     Returns:
         The positional and the keyword arguments; where the holes are: positions, and
@@ -357,7 +361,7 @@ def with_values(
     places: Sequence[int | str],
     values: Sequence[object],
 ) -> tuple[tuple[object, ...], dict[str, object]]:
-    """Arguments with values in their holes; see ``without_refs``."""
+    """Puts values into the holes that ``without_refs`` left."""
     given, named = list(args), dict(kwargs)
     for place, value in zip(places, values, strict=True):
         if isinstance(place, int):
@@ -368,7 +372,7 @@ def with_values(
 
 
 class Arguments:
-    """Arguments on their way to a payload.
+    """Encodes the arguments of one call, and later the values of refs among them.
 
     Args:
         engine: What sends them.
@@ -388,7 +392,7 @@ class Arguments:
 
     def __init__(
         self,
-        engine: Sharing,
+        engine: SendingEngine,
         where: str,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
@@ -423,13 +427,17 @@ class Arguments:
         ]
         with collecting(engine) as loans:
             # What is in the others is counted once more, and then no more by itself.
-            given = Stored(engine, self._payload, self.loans)
+            given = EncodedValue(engine, self._payload, self.loans)
             try:
-                payload = encode(Filled(given, self._places, values))
+                payload = encode(FilledArguments(given, self._places, values))
             except Exception as error:
                 named = zip(self._places, values, strict=True)
-                raise SerializationError(blame(self._where, named, error)) from error
-            return kept(share_payload(engine.memory, payload, loans)), loans or None
+                raise SerializationError(
+                    blame_argument(self._where, named, error)
+                ) from error
+            return with_own_buffers(
+                share_payload(engine.memory, payload, loans)
+            ), loans or None
 
     def _value(self, place: int | str, ref: ObjectRef[Any]) -> object:
         """What stands for the value of a ref.
@@ -438,16 +446,16 @@ class Arguments:
             Exception: What the ref raises, with a note of which argument it was.
         """
         if ref.cancelled():
-            told = f"a ref given as {argument(place, self._where)} was cancelled"
+            told = f"a ref given as {argument_label(place, self._where)} was cancelled"
             raise TaskCancelledError(told)
         error = ref.exception()
         if error is not None:
-            raise noted(error, f"its ref was {argument(place, self._where)}")
-        return stored(self._engine, ref)
+            raise with_note(error, f"its ref was {argument_label(place, self._where)}")
+        return value_to_send(self._engine, ref)
 
 
-def when_done(refs: Iterable[ObjectRef[Any]], then: Callable[[], None]) -> None:
-    """Calls once when all refs are done, at once if they are."""
+def call_when_done(refs: Iterable[ObjectRef[Any]], then: Callable[[], None]) -> None:
+    """Calls back once, when all refs are done; at once if they are."""
     pending = [ref for ref in refs if not ref.done()]
     left = len(pending)
 

@@ -1,8 +1,8 @@
-"""One end of the pipe on an event loop: frames out, frames in, the end noticed.
+"""Sends and receives frames over a socket, on an event loop.
 
-It works on a raw non-blocking socket through ``add_reader``, the same on asyncio's
-loop and on uvloop, because streams and transports cost twice: a worker would need two
-turns of the loop to be connected, and every frame would pass their buffers.
+A channel works on a raw non-blocking socket through ``add_reader``, the same on
+asyncio's loop and on uvloop, because streams and transports cost twice: a worker would
+need two turns of the loop to be connected, and every frame would pass their buffers.
 
 Writing at once is fastest for a single frame, gathering is fastest for many, and a
 caller does not say which it is. So the first frame of a turn of the loop goes out at
@@ -26,7 +26,7 @@ from collections import deque
 from socket import SO_ERROR, SOL_SOCKET
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from actorlib._wire.codec import FrameDecoder, encode, encode_lending
+from actorlib._wire.codec import FrameDecoder, encode, encode_with_loans
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ _READS = 16
 _BURST = 8 * 1024
 
 
-class Channel:
+class AsyncChannel:
     """One end of a pipe of frames.
 
     Args:
@@ -53,7 +53,7 @@ class Channel:
         receive: Gets the frames of one read, in order.
         lost: Called once when the other side is gone, with what was wrong, or None if
             it simply closed. Not called after ``close``.
-        showing: Shared memory as it is spoken of on this pipe, if it is.
+        showing: Shares segments over this pipe, if they are shared.
         decoder: What has been read before the loop ran, if anything.
         pause_above: Bytes of answers that may wait here before reading is paused, or
             None for never.
@@ -61,7 +61,7 @@ class Channel:
     Attributes:
         refused: How many frames were sent, at the most, when the other side was gone.
         is_noted: Whether its user has noted the time of this turn of the loop; from the
-            next turn on, which begins behind ``put``, that is False again.
+            next turn on, which begins behind ``write``, that is False again.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Channel:
         receive: Callable[[list[Frame]], None],
         lost: Callable[[Exception | None], None],
         *,
-        showing: SegmentSharing | None = None,
+        sharing: SegmentSharing | None = None,
         decoder: FrameDecoder | None = None,
         pause_above: int | None = None,
     ) -> None:
@@ -81,8 +81,8 @@ class Channel:
         self._fd = sock.fileno()
         self._receive = receive
         self._lost = lost
-        self._showing = showing
-        self._decoder = decoder or FrameDecoder(showing)
+        self._sharing = sharing
+        self._decoder = decoder or FrameDecoder(sharing)
         self._pause_above = pause_above
         self._gathered: list[Buffer] = []
         self._size = 0
@@ -102,7 +102,7 @@ class Channel:
         return self._is_open
 
     @property
-    def waiting(self) -> int:
+    def unsent(self) -> int:
         """Bytes that the kernel has not taken yet."""
         return self._waiting + self._size
 
@@ -115,17 +115,17 @@ class Channel:
         # Only what has loans may have some in shared memory.
         if len(frame) < 4 or frame[-2] is None:
             data = encode(frame)
-        elif self._showing and self._is_open:
-            data = self._showing.encoded(frame)
+        elif self._sharing and self._is_open:
+            data = self._sharing.encode(frame)
         else:
-            data = encode_lending(frame)
+            data = encode_with_loans(frame)
         if type(data) is bytes:
-            self.put(data)
+            self.write(data)
             return
         for piece in cast("list[Buffer]", data):
-            self.put(piece)
+            self.write(piece)
 
-    def put(self, data: Buffer) -> None:
+    def write(self, data: Buffer) -> None:
         """Sends bytes of a frame, behind the earlier ones; see ``send``."""
         if self._gathering:
             self._gathered.append(data)
@@ -203,13 +203,13 @@ class Channel:
             self._readable()
         return bool(ready)
 
-    def forsake(self) -> None:
+    def close_in_fork(self) -> None:
         """Closes a fork's copy of this end; what its parent has stays as it is."""
         if self._is_open:
             self._is_open = False
             self._sock.close()
-            if self._showing is not None:
-                self._showing.close()
+            if self._sharing is not None:
+                self._sharing.close()
 
     def close(self) -> None:
         """Closes this end after trying once to send what is left."""
@@ -234,8 +234,8 @@ class Channel:
             with contextlib.suppress(OSError):
                 self._sock.shutdown(socket.SHUT_RDWR)
             self._sock.close()
-            if self._showing is not None:
-                self._showing.close()
+            if self._sharing is not None:
+                self._sharing.close()
             self._tell_drained()
 
     def _fail(self, error: Exception | None) -> None:
@@ -320,7 +320,7 @@ class Channel:
         """
         for _ in range(_READS):
             try:
-                wanted = self._decoder.wants
+                wanted = self._decoder.read_size
                 data = self._sock.recv(wanted)
                 frames = self._decoder.feed(data) if data else []
             except (BlockingIOError, InterruptedError):

@@ -1,4 +1,4 @@
-"""A chunk of calls that came in one frame: the method is called for each of them."""
+"""Runs a batch: many calls of one method that came in one frame."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from actorlib.exceptions import TaskCancelledError
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
 
-_LOOK = 0.001
-"""Seconds after which it is asked whether anybody wants the results still."""
+_CHECK_INTERVAL = 0.001
+"""Seconds after which a batch looks again whether it was cancelled."""
 
 
 def call_each(
@@ -35,14 +35,14 @@ def call_each(
     width, first = batch
     results: list[object] = []
     add = results.append
-    is_wanted, now = _wanted(), time.perf_counter
-    look = now() + _LOOK
+    is_wanted, now = _cancellation_check(), time.perf_counter
+    look = now() + _CHECK_INTERVAL
     try:
         for values in args if width == 1 else _calls(args, width):
             add(method(values) if width == 1 else method(*values))
             if now() > look:
                 is_wanted()
-                look = now() + _LOOK
+                look = now() + _CHECK_INTERVAL
     except Exception as error:
         error.add_note(f"in call {first + len(results)} of a batch, counted from 0")
         raise
@@ -103,8 +103,8 @@ def _calls(args: Sequence[Any], width: int) -> Iterator[Sequence[Any]]:
         yield args[start : start + width]
 
 
-def _wanted() -> Callable[[], None]:
-    """What raises when the call that runs was cancelled, or its time is over."""
+def _cancellation_check() -> Callable[[], None]:
+    """A check that raises when the running call was cancelled, or its time is over."""
     context = current_engine().context
 
     def look() -> None:

@@ -1,4 +1,4 @@
-"""One end of the pipe on a plain thread: blocking reads, gathered writes.
+"""Sends and receives frames over a socket, on plain threads: reads block.
 
 A worker without an event loop answers in about the time of one wake-up; a loop there
 would add a third to every round trip and a megabyte to every idle actor.
@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from actorlib._shm.memory import SharedMemory
-from actorlib._wire.codec import FrameDecoder, encode, encode_lending
+from actorlib._wire.codec import FrameDecoder, encode, encode_with_loans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -27,14 +27,14 @@ _timeval = struct.Struct("ll")
 _BURST = 4 * 1024
 
 
-class Pipe:
+class BlockingChannel:
     """One end of a pipe of frames.
 
     One thread at a time reads; any thread writes.
 
     Args:
         sock: Its end of a socket pair; blocking from now on.
-        showing: Shared memory as it is spoken of on this pipe, if it is.
+        showing: Shares segments over this pipe, if they are shared.
         decoder: What the bytes go through; None for a new one.
 
     Attributes:
@@ -46,14 +46,14 @@ class Pipe:
     def __init__(
         self,
         sock: socket.socket,
-        showing: SegmentSharing | None = None,
+        sharing: SegmentSharing | None = None,
         decoder: FrameDecoder | None = None,
     ) -> None:
         sock.setblocking(True)  # noqa: FBT003  # the socket API
         self.sock = sock
-        self.showing = showing
-        self.memory = showing.memory if showing is not None else SharedMemory()
-        self.decoder = decoder or FrameDecoder(showing)
+        self.sharing = sharing
+        self.memory = sharing.memory if sharing is not None else SharedMemory()
+        self.decoder = decoder or FrameDecoder(sharing)
         self._read: Callable[[int], bytes] = sock.recv
         self._gathered: list[Buffer] = []
         self._size = 0
@@ -71,15 +71,15 @@ class Pipe:
             limit = _timeval.pack(whole, int((seconds - whole) * 1e6))
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
 
-    def begin(self) -> list[Frame]:
+    def receive_first(self) -> list[Frame]:
         """Waits for the first frames, before which a descriptor may come.
 
         Raises:
             EOFError: The other side is gone.
             ProtocolError: It sent what is no frame.
         """
-        if self.showing is not None:
-            self._read = partial(self.showing.read_first, self.sock)
+        if self.sharing is not None:
+            self._read = partial(self.sharing.read_first, self.sock)
         frames = self.receive()
         self._read = self.sock.recv
         return frames
@@ -106,7 +106,7 @@ class Pipe:
         """
         decoder = self.decoder
         try:
-            data = self._read(decoder.wants)
+            data = self._read(decoder.read_size)
         except ConnectionError as error:  # it died with frames unread
             raise EOFError from error
         if not data:
@@ -122,13 +122,13 @@ class Pipe:
         """
         # Only what has loans may have some in shared memory.
         has_loans = len(frame) > 3 and frame[-2] is not None
-        showing = self.showing if has_loans else None
+        showing = self.sharing if has_loans else None
         data: bytes | list[Buffer] = b""
         if showing is None:
-            data = encode_lending(frame) if has_loans else encode(frame)
+            data = encode_with_loans(frame) if has_loans else encode(frame)
         with self._writing:
             if showing is not None:  # what is told first has to leave first
-                data = showing.encoded(frame)
+                data = showing.encode(frame)
             if type(data) is bytes:
                 self._gathered.append(data)
                 self._size += len(data)
@@ -160,13 +160,13 @@ class Pipe:
         finally:
             self._writing.release()
 
-    def forsake(self) -> None:
+    def close_in_fork(self) -> None:
         """Closes a fork's copy of this end; what its parent has stays as it is."""
         self._writing = threading.Lock()  # a thread that is not here may have held it
         self._gathered, self._size = [], 0
         self.sock.close()
-        if self.showing is not None:
-            self.showing.close()
+        if self.sharing is not None:
+            self.sharing.close()
 
     @property
     def has_gathered(self) -> bool:

@@ -1,7 +1,6 @@
-"""What a caller says of one call besides its arguments, as it is when it is made.
+"""Headers of calls: what goes with one besides its arguments.
 
-Most calls say nothing, and then nothing of this runs. What is said, the headers of a
-call, travels as a dict:
+Most calls have none, and then nothing of this runs. Headers travel as a dict:
 
 * ``batch``: that it is many calls: how many arguments each has, and the number of the
   first one.

@@ -3,14 +3,13 @@
 Small frames are plain msgpack values one after another, so a decoder takes any number
 of them out of one read in C. A frame with a large payload ends in the sizes of its
 buffers, which follow it raw, so that msgpack neither copies nor limits them. One whose
-payload lies in
-shared memory ends in a table that says where; such a table alone is not a frame but
-about that memory, and its receiver is not told of it.
+payload lies in shared memory ends in a table that says where; such a table alone is not
+a frame but about that memory, and is not given to the receiver.
 
 What a frame claims is believed as far as it has come: a few bytes must not have their
 receiver take gigabytes. So buffers grow as they fill, and as msgpack makes a tuple as
 soon as it has read how long it is, none may be long: what a frame lends, and the sizes
-of its buffers, travel in parts where they are many (``MOST``).
+of its buffers, travel in parts where they are many (``MAX_ITEMS``).
 """
 
 from __future__ import annotations
@@ -30,15 +29,15 @@ if TYPE_CHECKING:
     from actorlib._wire.messages import Frame
 
 
-class Tables(Protocol):
-    """What reads the tables in which frames about shared memory end."""
+class TableReader(Protocol):
+    """Reads the tables in which frames about shared memory end."""
 
-    def arrived(self, table: dict[str, Any]) -> SharedPayload:
-        """The payload that a table tells of."""
+    def payload_at(self, table: dict[str, Any]) -> SharedPayload:
+        """The payload at the location that a table gives."""
         ...
 
-    def told(self, table: dict[str, Any]) -> None:
-        """Takes what a table tells of the memory itself."""
+    def take_table(self, table: dict[str, Any]) -> None:
+        """Takes a table about the memory itself."""
         ...
 
 
@@ -51,7 +50,7 @@ pack: Callable[[object], bytes] = _msgpack.Packer(
 ).pack
 
 _LARGEST_FRAME = 0xFFFF_FFFF
-MOST = 4096
+MAX_ITEMS = 4096
 """The items of a tuple in a frame, at the most. Of the thousand that msgpack lets stand
 inside of one another that is 32 MiB, whoever sends them."""
 _READ = 64 * 1024
@@ -67,42 +66,46 @@ def encode(frame: Frame) -> bytes | list[Buffer]:
     payload = frame[-1]
     if type(payload) is not list:
         if type(payload) is SharedPayload:
-            told = payload.location()
-            return pack((*frame[:-1], {**told, "sizes": _in_parts(told["sizes"])}))
+            where = payload.location()
+            return pack((*frame[:-1], {**where, "sizes": _split(where["sizes"])}))
         return pack(frame)
     buffers = [memoryview(buffer).cast("B") for buffer in cast("list[Buffer]", payload)]
     sizes = [buffer.nbytes for buffer in buffers]
-    return [pack((*frame[:-1], _in_parts(sizes))), *buffers]
+    return [pack((*frame[:-1], _split(sizes))), *buffers]
 
 
-def encode_lending(frame: Frame) -> bytes | list[Buffer]:
+def encode_with_loans(frame: Frame) -> bytes | list[Buffer]:
     """The bytes of a frame that may lend more than one tuple holds; see ``encode``."""
     long = [n for n, field in enumerate(frame[:-1]) if _is_long(field)]
     if not long:
         return encode(frame)
     (at,) = long
     data = encode((*frame[:at], None, *frame[at + 1 :]))
-    told = pack(({"lent": _in_parts(frame[at]), "at": at},))
-    return told + data if isinstance(data, bytes) else [told, *data]
+    loans = pack(({"lent": _split(frame[at]), "at": at},))
+    return loans + data if isinstance(data, bytes) else [loans, *data]
 
 
 def _is_long(field: object) -> bool:
-    return isinstance(field, list | tuple) and len(cast("list[object]", field)) > MOST
+    return (
+        isinstance(field, list | tuple) and len(cast("list[object]", field)) > MAX_ITEMS
+    )
 
 
-def _in_parts(items: Sequence[Any]) -> Sequence[Any]:
-    if len(items) <= MOST:
+def _split(items: Sequence[Any]) -> Sequence[Any]:
+    if len(items) <= MAX_ITEMS:
         return items
-    return [items[start : start + MOST] for start in range(0, len(items), MOST)]
+    return [
+        items[start : start + MAX_ITEMS] for start in range(0, len(items), MAX_ITEMS)
+    ]
 
 
-def _whole(parts: tuple[Any, ...]) -> tuple[Any, ...]:
+def _joined(parts: tuple[Any, ...]) -> tuple[Any, ...]:
     if parts and type(parts[0]) is tuple:
         return tuple(itertools.chain.from_iterable(parts))
     return parts
 
 
-def decode_whole(data: bytes) -> list[Frame]:
+def decode_message(data: bytes) -> list[Frame]:
     """The frames of a message that has one or more of them, all whole and small.
 
     Raises:
@@ -110,7 +113,7 @@ def decode_whole(data: bytes) -> list[Frame]:
     """
     try:
         frame = _msgpack.unpackb(
-            data, use_list=False, strict_map_key=False, max_array_len=MOST
+            data, use_list=False, strict_map_key=False, max_array_len=MAX_ITEMS
         )
     except _msgpack.ExtraData:
         return FrameDecoder().feed(data)
@@ -129,14 +132,14 @@ class FrameDecoder:
     """Takes bytes as they come and gives frames when they are whole.
 
     Args:
-        memory: What payloads in shared memory are found by, or None if there are none.
+        memory: Reads tables about shared memory; None if there are none.
 
     Attributes:
         memory: The same.
         wants: How many bytes are worth reading next.
     """
 
-    def __init__(self, memory: Tables | None = None) -> None:
+    def __init__(self, memory: TableReader | None = None) -> None:
         self.memory = memory
         self._unpacker: Any = _msgpack.Unpacker(
             use_list=False,
@@ -145,10 +148,10 @@ class FrameDecoder:
             max_buffer_size=_LARGEST_FRAME,
             max_str_len=_LARGEST_FRAME,
             max_bin_len=_LARGEST_FRAME,
-            max_array_len=MOST,
+            max_array_len=MAX_ITEMS,
         )
         self._awaited: Frame | None = None
-        self.wants = _READ
+        self.read_size = _READ
         self._sizes: list[int] = []
         self._buffers: list[bytearray] = []
         self._lent: dict[str, Any] | None = None
@@ -222,7 +225,7 @@ class FrameDecoder:
         if type(last) is tuple:
             self._begin(frame)
         elif type(last) is dict:
-            self._look_up(frame, frames)
+            self._take_table(frame, frames)
         else:
             frames.append(frame)
 
@@ -233,9 +236,9 @@ class FrameDecoder:
         is_there = type(frame) is tuple and type(place) is int
         if not (is_there and 0 < place < len(frame) - 1):
             raise ValueError("what is lent is in no frame")
-        return (*frame[:place], _whole(told["lent"]), *frame[place + 1 :])
+        return (*frame[:place], _joined(told["lent"]), *frame[place + 1 :])
 
-    def _look_up(self, frame: Frame, frames: list[Frame]) -> None:
+    def _take_table(self, frame: Frame, frames: list[Frame]) -> None:
         table: dict[str, Any] = frame[-1]
         if len(frame) == 1 and "lent" in table:
             self._lent = table
@@ -243,22 +246,22 @@ class FrameDecoder:
         if self.memory is None:
             raise ValueError("shared memory was never spoken of")
         if len(frame) == 1:
-            self.memory.told(table)
+            self.memory.take_table(table)
             return
-        payload = self.memory.arrived({**table, "sizes": _whole(table["sizes"])})
+        payload = self.memory.payload_at({**table, "sizes": _joined(table["sizes"])})
         # Its receiver counts it among the loans, wherever frames of its kind have them.
         if not any(type(loans) is tuple and payload.block in loans for loans in frame):
             raise ValueError("a payload in shared memory is not among its loans")
         frames.append((*frame[:-1], payload))
 
     def _begin(self, frame: Frame) -> None:
-        sizes = _whole(frame[-1])
+        sizes = _joined(frame[-1])
         if not sizes or {*map(type, sizes)} != {int} or min(sizes) < 0:
             raise ValueError(f"a payload of {sizes[:9]!r} bytes")
         self._awaited = frame
         self._sizes = [*reversed(sizes)]
         self._buffers = [bytearray()]
-        self.wants = _LARGE_READ
+        self.read_size = _LARGE_READ
 
     def _take_raw(self, frames: list[Frame]) -> bool:
         """Moves what the unpacker has of a large payload; False if there is more."""
@@ -281,6 +284,6 @@ class FrameDecoder:
             if not self._sizes:
                 frames.append((*cast("Frame", self._awaited)[:-1], self._buffers))
                 self._awaited, self._buffers = None, []
-                self.wants = _READ
+                self.read_size = _READ
                 return
             self._buffers.append(bytearray())

@@ -1,10 +1,10 @@
-"""An answer that crossed a process: what arrived is given or raised as it was meant.
+"""Sends exceptions and answers across processes, and says what cannot be sent.
 
 The user's exception arrives as an instance of its own class and of ``TaskError``, by
 a class made for the two. Where that cannot be (the class forbids it, or its module is
 not here), a plain ``TaskError`` carries it.
 
-Which value cannot be sent, and what in it: looked for when sending has failed.
+When sending has failed, the value is searched for what in it cannot be sent.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from actorlib._wire.messages import (
 )
 from actorlib._wire.serialization import (
     decode,
-    described,
     dump,
     encode,
     encode_call,
-    kept,
+    one_line,
+    with_own_buffers,
 )
 from actorlib.exceptions import (
     RemoteTraceback,
@@ -90,8 +90,8 @@ _OURS = __file__.rpartition("_wire")[0]
 _args: Any = BaseException.args  # what a user's property of that name hides
 
 
-class Fillable(Protocol):
-    """What takes an answer, as a future does."""
+class SettableFuture(Protocol):
+    """A future, or what takes an answer as one does."""
 
     def set_result(self, result: Any, /) -> None:
         """Takes the value."""
@@ -106,29 +106,29 @@ class Fillable(Protocol):
         ...
 
 
-def fill(reply: Fillable, frame: Frame) -> None:
-    """Gives a future the value or the error of the frame that answers it.
+def fill_future(reply: SettableFuture, frame: Frame) -> None:
+    """Fills a future with the value or the error of the frame that answers it.
 
     Whatever loading it does, the future is done afterwards.
 
     Raises:
-        KeyboardInterrupt: See ``refuse``.
+        KeyboardInterrupt: See ``fail_to_load``.
     """
     if frame[0] == RESULT:
-        load(reply, frame[3], frame[2])
+        load_result(reply, frame[3], frame[2])
         return
     _, _, kind, summary, text, where, _, payload = frame
     try:
-        error = error_of(kind, summary, text, where, payload)
+        error = exception_of(kind, summary, text, where, payload)
     except KeyboardInterrupt as interrupt:
-        refuse(reply, interrupt)
+        fail_to_load(reply, interrupt)
     else:
         if not reply.done():
             reply.set_exception(error)
 
 
-def load(
-    reply: Fillable, payload: Payload, loans: Collection[bytes] | None = None
+def load_result(
+    reply: SettableFuture, payload: Payload, loans: Collection[bytes] | None = None
 ) -> None:
     """Gives a future the value in a payload, or why it cannot be loaded.
 
@@ -138,7 +138,7 @@ def load(
         loans: What is in it and counted.
 
     Raises:
-        KeyboardInterrupt: See ``refuse``.
+        KeyboardInterrupt: See ``fail_to_load``.
     """
     try:
         value = decode(payload)
@@ -148,14 +148,14 @@ def load(
             if isinstance(ref, ObjectRef):
                 keep(cast("ObjectRef[Any]", ref), payload, loans)
     except BaseException as error:  # noqa: BLE001  # loading runs the user's code
-        refuse(reply, error)
+        fail_to_load(reply, error)
     else:
         if not reply.done():
             reply.set_result(value)
 
 
-def refuse(reply: Fillable, error: BaseException) -> None:
-    """Tells a future that its value cannot be loaded here.
+def fail_to_load(reply: SettableFuture, error: BaseException) -> None:
+    """Fills a future with the error that its value cannot be loaded here.
 
     Args:
         reply: The future.
@@ -165,7 +165,7 @@ def refuse(reply: Fillable, error: BaseException) -> None:
         KeyboardInterrupt: That is what loading was ended by. On an event loop it is
             raised by itself a turn later: others may have an answer behind this one.
     """
-    why = str(error) if type(error) is SerializationError else described(error)
+    why = str(error) if type(error) is SerializationError else one_line(error)
     trouble = SerializationError(f"the result cannot be loaded here: {why}")
     trouble.__cause__ = error
     if not reply.done():
@@ -183,7 +183,9 @@ def _raise(error: BaseException) -> None:
     raise error
 
 
-def parts_of(error: BaseException) -> tuple[type, tuple[Any, ...], dict[str, Any]]:
+def exception_parts(
+    error: BaseException,
+) -> tuple[type, tuple[Any, ...], dict[str, Any]]:
     """The class of an exception, the arguments that make it, and what else it holds.
 
     Builtin exceptions say themselves what makes them: it is not always ``args``
@@ -223,7 +225,7 @@ def _slots_of(cls: type) -> list[str]:
     ]
 
 
-def remake(
+def rebuild_exception(
     cls: type[BaseException],
     arguments: tuple[Any, ...],
     args: tuple[Any, ...],
@@ -248,7 +250,7 @@ def remake(
     return error
 
 
-def error_of(
+def exception_of(
     kind: int, summary: str, text: str, where: str, payload: Payload
 ) -> BaseException:
     """The exception that a FAILURE frame stands for.
@@ -267,13 +269,13 @@ def error_of(
     """
     if kind == CANCELLED and not payload:
         return TaskCancelledError(summary or "the call was cancelled")
-    cause = loaded(payload)
+    cause = load_exception(payload)
     if kind in (CANCELLED, DIED) and _may_be_raised(cause):
         return cause
     return task_error(cause, summary, text, where)
 
 
-def loaded(payload: Payload) -> BaseException | None:
+def load_exception(payload: Payload) -> BaseException | None:
     """The exception in a payload; None if there is none that can be loaded here.
 
     Raises:
@@ -295,8 +297,10 @@ def _may_be_raised(error: BaseException | None) -> TypeGuard[Exception]:
     return isinstance(error, Exception) and not isinstance(error, _ENDINGS)
 
 
-def sendable(error: BaseException, encode: Callable[[object], Payload]) -> Payload:
-    """An exception that will load, or nothing: then its text has to do.
+def encode_exception(
+    error: BaseException, encode: Callable[[object], Payload]
+) -> Payload:
+    """Encodes an exception so that it will load; gives nothing if there is no way.
 
     Exceptions with a constructor of their own often pickle and then do not load, as
     Python calls it with ``args``. Those are sent in parts and made again without it.
@@ -305,7 +309,7 @@ def sendable(error: BaseException, encode: Callable[[object], Payload]) -> Paylo
         error: The exception.
         encode: Makes a payload of a value.
     """
-    for made in (lambda: error, lambda: _Parts(error)):
+    for made in (lambda: error, lambda: _ExceptionParts(error)):
         try:
             payload = encode(made())
             if type(decode(payload)) is type(error):
@@ -315,27 +319,27 @@ def sendable(error: BaseException, encode: Callable[[object], Payload]) -> Paylo
     return b""
 
 
-def dumped(error: BaseException) -> bytes:
-    """An exception in one piece, or what tells of it; see ``sendable``.
+def dump_exception(error: BaseException) -> bytes:
+    """An exception in one piece, or what tells of it; see ``encode_exception``.
 
     For answers of the runtime itself: what is counted does not go with them.
     """
-    payload = sendable(error, dump)
+    payload = encode_exception(error, dump)
     if payload:
         return cast("bytes", payload)
     text = "".join(traceback.format_exception(error))
-    return dump(task_error(None, described(error), text, ""))
+    return dump(task_error(None, one_line(error), text, ""))
 
 
-class _Parts:
-    """An exception that is pickled as what it is made of."""
+class _ExceptionParts:
+    """An exception that is pickled in parts, and made again without its constructor."""
 
     def __init__(self, error: BaseException) -> None:
-        cls, arguments, state = parts_of(error)
+        cls, arguments, state = exception_parts(error)
         self._parts = cls, arguments, own_args(error), state
 
     def __reduce__(self) -> tuple[object, ...]:
-        return remake, self._parts
+        return rebuild_exception, self._parts
 
 
 def traceback_of(error: BaseException) -> str:
@@ -349,15 +353,15 @@ def traceback_of(error: BaseException) -> str:
     return "".join(shown)
 
 
-def noted(error: BaseException, note: str) -> BaseException:
-    """An exception like another one, with a note more; that one if there can be none.
+def with_note(error: BaseException, note: str) -> BaseException:
+    """Copies an exception with a note more; gives itself if it cannot be copied.
 
     For an exception that others raise too: they are not to be told that.
     """
     try:
-        cls, arguments, state = parts_of(error)
+        cls, arguments, state = exception_parts(error)
         state["__notes__"] = [*state.get("__notes__", ()), note]
-        made = remake(cls, arguments, own_args(error), state)
+        made = rebuild_exception(cls, arguments, own_args(error), state)
     except Exception:  # noqa: BLE001  # the user's class: it may forbid anything
         return error
     made.__cause__, made.__context__ = error.__cause__, error.__context__
@@ -380,7 +384,7 @@ def task_error(
         cause = cause.cause  # it crossed another process before; the text tells of both
     if cause is None:
         cause = UnserializableException(summary, text)
-    error = _like(cause)
+    error = _dual_error(cause)
     if error is None:
         error = TaskError(f"{where} raised {summary}" if where else summary)
     told = RemoteTraceback(f"In {where}:\n{text}")
@@ -400,18 +404,18 @@ def _task_error_of(
     cause = None
     if parts is not None:
         cls, arguments, state, args = parts
-        cause = remake(cls, arguments, args, state)
+        cause = rebuild_exception(cls, arguments, args, state)
     return task_error(cause, summary, text, where)
 
 
-def _like(cause: BaseException) -> TaskError | None:
+def _dual_error(cause: BaseException) -> TaskError | None:
     """The same exception as an instance of TaskError too, if there can be one."""
     if isinstance(cause, UnserializableException):  # nobody raised that
         return None
     try:
         cls = _dual_class(type(cause))  # type: ignore[arg-type]  # classes are hashable
-        _, arguments, state = parts_of(cause)
-        made = remake(cls, arguments, own_args(cause), state)
+        _, arguments, state = exception_parts(cause)
+        made = rebuild_exception(cls, arguments, own_args(cause), state)
     except Exception:  # noqa: BLE001  # the user's class: it may forbid anything
         return None
     return made if isinstance(made, TaskError) else None
@@ -424,7 +428,7 @@ def _dual_class(cls: type[BaseException]) -> type[TaskError]:
 
     def reduce(self: TaskError) -> tuple[object, ...]:
         summary = f"{cls.__name__}: {self}"
-        parts = self.cause and (*parts_of(self.cause), own_args(self.cause))
+        parts = self.cause and (*exception_parts(self.cause), own_args(self.cause))
         return _task_error_of, (parts, summary, self.traceback_str, self.where)
 
     return type(
@@ -451,12 +455,12 @@ def _builtin_constructor(cls: type[BaseException]) -> Any:
     raise AssertionError("every exception has a builtin base")
 
 
-_DEPTH = 5
+_MAX_DEPTH = 5
 """Steps into a value that are searched for an error's sake."""
-_TRIES = 300
+_MAX_TRIES = 300
 """Members that are tried for it: who has millions waits for no search of them all."""
-_TOLD = 3
-"""Of how many an error tells."""
+_MAX_NAMED = 3
+"""As many an error names."""
 
 
 def encode_arguments(
@@ -483,8 +487,8 @@ def encode_arguments(
         payload = encode_call(args, kwargs)
     except Exception as error:
         named: list[tuple[int | str, object]] = [*enumerate(args), *kwargs.items()]
-        raise SerializationError(blame(where, named, error)) from error
-    return kept(share_payload(memory, payload, loans))
+        raise SerializationError(blame_argument(where, named, error)) from error
+    return with_own_buffers(share_payload(memory, payload, loans))
 
 
 def encode_value(value: object) -> Payload:
@@ -496,10 +500,10 @@ def encode_value(value: object) -> Payload:
     try:
         return encode(value)
     except Exception as error:
-        raise unsendable("the value", value, error) from error
+        raise unsendable_error("the value", value, error) from error
 
 
-def blame(
+def blame_argument(
     where: str,
     arguments: Iterable[tuple[int | str, object]],
     error: Exception,
@@ -514,13 +518,15 @@ def blame(
         attempt: Pickles a value as it is sent.
     """
     for place, value in arguments:
-        own = trouble_with(value, attempt)
+        own = sending_error(value, attempt)
         if own is not None:
-            return str(unsendable(argument(place, where), value, own, attempt))
+            return str(
+                unsendable_error(argument_label(place, where), value, own, attempt)
+            )
     return f"the arguments of {where} cannot be sent to another process: {error}"
 
 
-def argument(place: int | str, where: str) -> str:
+def argument_label(place: int | str, where: str) -> str:
     """Names an argument of a call.
 
     Args:
@@ -531,7 +537,7 @@ def argument(place: int | str, where: str) -> str:
     return f"argument {named} of {where}"
 
 
-def unsendable(
+def unsendable_error(
     what: str,
     value: object,
     error: Exception,
@@ -547,7 +553,7 @@ def unsendable(
     """
     return SerializationError(
         f"{what}, a {type(value).__qualname__}, cannot be sent to another process: "
-        f"{reason(value, error, attempt)}"
+        f"{unsendable_reason(value, error, attempt)}"
     )
 
 
@@ -577,7 +583,7 @@ class Failure(NamedTuple):
         return f"Failure({self.name!r}, a {kind}, in a {found_in})"
 
 
-def trouble_with(
+def sending_error(
     value: object, attempt: Callable[[object], object] = encode
 ) -> Exception | None:
     """What prevents a value from being sent, if anything does."""
@@ -619,7 +625,7 @@ def _culprits(
         Failure(member, f"{failure.name}{step}", failure.obj)
         for (step, member), _ in zip(_members(failure.obj), left, strict=False)
         if not any(member is seen for seen in (*above, failure.obj))
-        and trouble_with(member, attempt) is not None
+        and sending_error(member, attempt) is not None
     ]
     if not inner or not depth:
         yield failure
@@ -628,7 +634,7 @@ def _culprits(
         yield from _culprits(each, depth - 1, [*above, failure.obj], left, attempt)
 
 
-def reason(
+def unsendable_reason(
     value: object,
     error: Exception,
     attempt: Callable[[object], object] = encode,
@@ -641,12 +647,14 @@ def reason(
         attempt: Pickles a value as it is sent.
     """
     label = str(getattr(value, "__qualname__", type(value).__qualname__))
-    found = failures_in(value, label, _DEPTH, _TRIES, attempt)
+    found = failures_in(value, label, _MAX_DEPTH, _MAX_TRIES, attempt)
     if found[0].obj is value:
         return str(error)
-    told = [f"{each.name}, a {type(each.obj).__qualname__}" for each in found[:_TOLD]]
-    more = f" and {len(found) - _TOLD} more" if len(found) > _TOLD else ""
-    return f"{'; '.join(told)}{more}: {trouble_with(found[0].obj, attempt) or error}"
+    told = [
+        f"{each.name}, a {type(each.obj).__qualname__}" for each in found[:_MAX_NAMED]
+    ]
+    more = f" and {len(found) - _MAX_NAMED} more" if len(found) > _MAX_NAMED else ""
+    return f"{'; '.join(told)}{more}: {sending_error(found[0].obj, attempt) or error}"
 
 
 def _members(value: object) -> Iterator[tuple[str, object]]:

@@ -1,15 +1,12 @@
-"""The way that descriptors take between two processes: a socket beside their pipe.
+"""Passes descriptors between processes, and shares segments over one pipe with them.
 
 A read that may bring descriptors costs a small call a twentieth of its time, and most
-calls have none. So those go by a socket of their own, each with one byte, before what
-tells of it goes by the pipe: whoever reads that finds the descriptor there, and never
-waits for one.
+calls have none. So descriptors go by a side socket, each with one byte, before the
+frame that names it goes by the pipe: its reader finds the descriptor there, and never
+waits for one. The side socket itself comes with the first bytes of a worker's pipe.
 
-What one end of a pipe shows of shared memory, and what it is shown.
-
-A table tells of a segment before the first frame that needs it, and its descriptor has
+A table names a segment before the first frame that needs it, and its descriptor has
 gone by the side socket before that. Tables are read in order, and so are descriptors.
-The side socket itself comes with the first bytes of a worker's pipe.
 """
 
 from __future__ import annotations
@@ -38,7 +35,7 @@ from actorlib._shm.segments import (
 )
 from actorlib._wire.codec import (
     encode,
-    encode_lending,
+    encode_with_loans,
 )
 from actorlib.exceptions import (
     ProtocolError,
@@ -65,7 +62,7 @@ _CLOSED_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
 
 class FdSocket:
-    """One end of that socket.
+    """One end of a side socket, which carries descriptors.
 
     Args:
         sock: The end of a socket pair; closed by ``close``.
@@ -75,19 +72,19 @@ class FdSocket:
         sock.setblocking(False)  # noqa: FBT003  # the socket API
         self._sock = sock
 
-    def put(self, fd: int) -> bool:
+    def send(self, fd: int) -> bool:
         """Sends a descriptor now; False if there is no room, or nobody to take it."""
         try:
-            return put(self._sock, b"\0", fd) == 1
+            return send_fd(self._sock, b"\0", fd) == 1
         except OSError:
             return False
 
-    def take(self) -> int | None:
+    def receive(self) -> int | None:
         """The descriptor that came next; whoever takes it closes it.
 
         Returns:
             None if this process may open no more of them. It is there still: see
-            ``skip``, and Spare.
+            ``skip``, and ``FdReserve``.
 
         Raises:
             ProtocolError: None is there, or something else is.
@@ -114,7 +111,7 @@ class FdSocket:
         self._sock.close()
 
 
-def put(sock: socket.socket, data: bytes, fd: int) -> int:
+def send_fd(sock: socket.socket, data: bytes, fd: int) -> int:
     """Sends bytes with a descriptor beside the first of them; says how many went.
 
     Raises:
@@ -124,7 +121,7 @@ def put(sock: socket.socket, data: bytes, fd: int) -> int:
     return sock.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
 
 
-def first(sock: socket.socket, nbytes: int) -> tuple[bytes, FdSocket | None]:
+def receive_first(sock: socket.socket, nbytes: int) -> tuple[bytes, FdSocket | None]:
     """Reads the first bytes of a pipe, and the side socket that may come with them.
 
     Raises:
@@ -157,7 +154,7 @@ def _received(
 
 
 class SegmentSharing:
-    """Shared memory as it is spoken of on one pipe.
+    """Shares segments with the process at the other end of one pipe.
 
     Args:
         memory: That of this process.
@@ -173,13 +170,13 @@ class SegmentSharing:
 
     def __init__(self, memory: SharedMemory, maker: bytes | None = None) -> None:
         self.memory = memory
-        self.known: set[bytes] = set()
+        self.known_segments: set[bytes] = set()
         self.links: dict[int, int] = {}
         self._maker = maker
-        self._side: FdSocket | None = None
+        self._fd_socket: FdSocket | None = None
 
-    def begin(self, sock: socket.socket, slot: int) -> None:
-        """Tells a worker how much it may touch, and gives it its side socket.
+    def send_setup(self, sock: socket.socket, slot: int) -> None:
+        """Sends a worker its share of the budget, and its side socket.
 
         These are the first bytes of its pipe. If there can be no side socket, it is
         told nothing, and large values go through the pipe.
@@ -195,13 +192,13 @@ class SegmentSharing:
             ours, theirs = socket.socketpair()
         except OSError:  # no more files
             return
-        self._side = FdSocket(ours)
+        self._fd_socket = FdSocket(ours)
         table = {"slot": slot, "limit": budget.limit, "settings": tuple(settings)}
         told = cast("bytes", encode((table,)))
         try:
             with theirs:
-                if self._side.put(budget.fd):
-                    put(sock, told, theirs.fileno())  # an empty pipe takes it whole
+                if self._fd_socket.send(budget.fd):
+                    send_fd(sock, told, theirs.fileno())  # an empty pipe takes it whole
                 else:
                     self.close()
         except OSError:  # it is gone, or too many descriptors are on their way
@@ -214,13 +211,13 @@ class SegmentSharing:
             OSError: As ``socket.recv`` does.
             ProtocolError: They came with something else.
         """
-        data, side = first(sock, nbytes)
+        data, side = receive_first(sock, nbytes)
         if side is not None:
-            self._side = side
+            self._fd_socket = side
         return data
 
-    def encoded(self, frame: Frame) -> bytes | list[Buffer]:
-        """The bytes of a frame that may speak of shared memory, told of if it does.
+    def encode(self, frame: Frame) -> bytes | list[Buffer]:
+        """The bytes of a frame, behind those that show the segments it needs.
 
         Descriptors go first. If one cannot, a payload that lies there goes through the
         pipe; its block stays among the loans, and is given back when it was read.
@@ -228,18 +225,22 @@ class SegmentSharing:
         Raises:
             TypeError: A field of the frame is none that msgpack carries.
         """
-        unknown = [name for name in _segments_of(frame) if name not in self.known]
-        data = encode_lending(frame)
+        unknown = [
+            name for name in _segments_of(frame) if name not in self.known_segments
+        ]
+        data = encode_with_loans(frame)
         if not unknown:
             return data
-        told = [table for name in unknown if (table := self._shown(name)) is not None]
+        told = [
+            table for name in unknown if (table := self._show_segment(name)) is not None
+        ]
         if len(told) < len(unknown) and isinstance(frame[-1], SharedPayload):
-            data = encode_lending((*frame[:-1], list(frame[-1].buffers())))
+            data = encode_with_loans((*frame[:-1], list(frame[-1].buffers())))
         if isinstance(data, bytes):
             return b"".join((*told, data))
         return [*told, *data]
 
-    def _shown(self, name: bytes) -> bytes | None:
+    def _show_segment(self, name: bytes) -> bytes | None:
         """Sends the descriptor of a segment; gives what is told of it, or None."""
         try:
             segment = self.memory.segment(name)
@@ -249,23 +250,23 @@ class SegmentSharing:
             return None
         told = encode(({"show": name, "size": segment.size},))
         # Known first: if this is interrupted, what follows fails for lack of it.
-        self.known.add(name)
+        self.known_segments.add(name)
         if self._put_for_readers(segment.fd):
             return cast("bytes", told)
-        self.known.discard(name)
+        self.known_segments.discard(name)
         return None
 
     def _put_for_readers(self, fd: int) -> bool:
         """Sends a descriptor for reading, also where that is one more than may be."""
-        if self._side is None:
+        if self._fd_socket is None:
             return False
         with contextlib.suppress(OSError):
-            return _put_for_readers(self._side, fd)
+            return _put_for_readers(self._fd_socket, fd)
         with self.memory.fd_reserve.freed(), contextlib.suppress(OSError):
-            return _put_for_readers(self._side, fd)
+            return _put_for_readers(self._fd_socket, fd)
         return False
 
-    def hand(self, name: int, fd: int) -> Frame | None:
+    def hand_over_link(self, name: int, fd: int) -> Frame | None:
         """Sends a worker its end of a link.
 
         Args:
@@ -275,22 +276,22 @@ class SegmentSharing:
         Returns:
             What has to be sent next on the pipe; None if it could not go.
         """
-        if self._side is None or not self._side.put(fd):
+        if self._fd_socket is None or not self._fd_socket.send(fd):
             return None
         return ({"link": name},)
 
-    def arrived(self, table: dict[str, Any]) -> SharedPayload:
-        """The payload that a table tells of.
+    def payload_at(self, table: dict[str, Any]) -> SharedPayload:
+        """The payload at the location that a table gives.
 
         Raises:
             ProtocolError: It is nowhere.
         """
-        if table["segment"] not in self.known:
+        if table["segment"] not in self.known_segments:
             raise ProtocolError(f"a payload in a segment that was not shown: {table!r}")
         return self.memory.payload_at(table)
 
-    def told(self, table: dict[str, Any]) -> None:
-        """Takes what a table tells of the memory itself.
+    def take_table(self, table: dict[str, Any]) -> None:
+        """Takes a table about the memory itself.
 
         Raises:
             ProtocolError: It makes no sense.
@@ -298,11 +299,11 @@ class SegmentSharing:
         match table:
             case {"show": bytes(name), "size": int(size)} if self._may_show(name):
                 self._take_segment(name, size)
-                self.known.add(name)
+                self.known_segments.add(name)
             case {"free": bytes(block)} if self._maker is None:
                 self.memory.free(block)
             case {"gone": bytes(name)} if self._maker is None:
-                self.known.discard(name)
+                self.known_segments.discard(name)
                 self.memory.forget_segment(name)
             case {"link": int(link)} if self._maker is None:
                 self._drop_link(link)
@@ -330,7 +331,7 @@ class SegmentSharing:
         """Closes the side socket; from here on nothing more is shown."""
         for link in list(self.links):
             self._drop_link(link)
-        side, self._side = self._side, None
+        side, self._fd_socket = self._fd_socket, None
         if side is not None:
             side.close()
 
@@ -342,13 +343,13 @@ class SegmentSharing:
 
     def _take_segment(self, name: bytes, size: int) -> None:
         """Takes a segment, also where no more descriptors can be kept open."""
-        side, memory = self._known_side(), self.memory
-        fd = side.take()
+        side, memory = self._known_fd_socket(), self.memory
+        fd = side.receive()
         if fd is not None:
             memory.add_segment(name, fd, size)
             return
         with memory.fd_reserve.freed():
-            fd = side.take()
+            fd = side.receive()
             if fd is not None:
                 memory.add_segment(name, fd, size, is_kept=False)
                 return
@@ -357,16 +358,16 @@ class SegmentSharing:
 
     def _descriptor(self) -> int | None:
         """The descriptor that came next; None if it cannot be opened here."""
-        side = self._known_side()
-        fd = side.take()
+        side = self._known_fd_socket()
+        fd = side.receive()
         if fd is None:
             side.skip()
         return fd
 
-    def _known_side(self) -> FdSocket:
-        if self._side is None:
+    def _known_fd_socket(self) -> FdSocket:
+        if self._fd_socket is None:
             raise ProtocolError("a segment was told of, and there is no side socket")
-        return self._side
+        return self._fd_socket
 
 
 def _put_for_readers(side: FdSocket, fd: int) -> bool:
@@ -377,7 +378,7 @@ def _put_for_readers(side: FdSocket, fd: int) -> bool:
     """
     readable = read_only_fd(fd)
     try:
-        return side.put(readable)
+        return side.send(readable)
     finally:
         os.close(readable)
 

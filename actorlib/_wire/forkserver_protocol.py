@@ -1,4 +1,4 @@
-"""What the owner asks of the template, and what the template reports.
+"""The protocol between the owner and the template that forks workers.
 
 Requests are records of a fixed size, as descriptors can only ride on the bytes they
 were sent with. Reports are frames.
@@ -17,7 +17,7 @@ KILL: Final = 1
 
 PRELOADING: Final = 3
 """(PRELOADING, module): it is being imported now."""
-HELLO: Final = 0
+PRELOADED: Final = 0
 """(HELLO, error, culprit): the preloads are imported, or why not."""
 FORKED: Final = 1
 """(FORKED, worker, pid); a pid of 0 and an error if it could not."""
@@ -26,21 +26,21 @@ EXITED: Final = 2
 MISSED: Final = 4
 """(MISSED, worker): the spare that was to become it had ended."""
 
-MARK = "ACTORLIB_WORKER"
+MARK_VARIABLE = "ACTORLIB_WORKER"
 """The variable by which descendants of a worker are known after it is gone."""
 
-LOOK: Final = signal.SIGURG
+INTERRUPT_SIGNAL: Final = signal.SIGURG
 """The signal that has a worker of functions look at its pipe, whatever it runs.
 
 It is ignored where nobody handles it: by the children that a function starts, and by
 whoever has its number next.
 """
 
-FAREWELL = 1.0
+LEAVE_TIMEOUT = 1.0
 """Seconds that workers are given to leave when the owner is gone."""
 
 
-def mark_of_worker(runtime: str, worker: int) -> str:
+def worker_mark(runtime: str, worker: int) -> str:
     """What the variable says in a worker, and in whatever descends from it.
 
     It is as long for every worker, so one can be written over another in place.

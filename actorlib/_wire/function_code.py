@@ -1,6 +1,6 @@
-"""The code of a function or a class on its way to the processes that run it.
+"""Pickles functions and classes for the processes that run them, once each.
 
-It is pickled once. What its globals and its closures hold of actors and objects is
+What their globals and their closures hold of actors and objects is
 counted, as in arguments: whoever has the code holds them.
 """
 
@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._core.engine import Engine, collecting
-from actorlib._wire.errors import reason
+from actorlib._wire.errors import unsendable_reason
 from actorlib._wire.serialization import decode, dump
 from actorlib.exceptions import SerializationError
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from actorlib._core.ids import LoanId
 
 
-class Definition:
+class ClassDefinition:
     """The class of an actor as it is sent; it holds what the class captures.
 
     Args:
@@ -52,7 +52,7 @@ class Definition:
                 self._engine.release(loan)
 
 
-class Definitions:
+class ClassDefinitions:
     """The classes of actors, each pickled once for as long as it exists.
 
     Args:
@@ -61,11 +61,11 @@ class Definitions:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._known: weakref.WeakKeyDictionary[object, Definition] = (
+        self._known: weakref.WeakKeyDictionary[object, ClassDefinition] = (
             weakref.WeakKeyDictionary()
         )
 
-    def of(self, name: str, source: object, sent: object) -> Definition:
+    def of(self, name: str, source: object, sent: object) -> ClassDefinition:
         """The class of an actor as it is sent.
 
         Args:
@@ -85,13 +85,15 @@ class Definitions:
                 except Exception as error:
                     raise SerializationError(
                         f"the actor class {name} cannot be sent to another process: "
-                        f"{reason(sent, error)}"
+                        f"{unsendable_reason(sent, error)}"
                     ) from error
-            found = self._known[source] = Definition(self._engine, pickled, loans)
+            found = self._known[source] = ClassDefinition(self._engine, pickled, loans)
         return found
 
 
-def pickled(engine: Engine, label: str, source: object) -> tuple[bytes, list[LoanId]]:
+def pickle_function(
+    engine: Engine, label: str, source: object
+) -> tuple[bytes, list[LoanId]]:
     """A function as bytes, and what is in it and counted.
 
     Raises:
@@ -104,11 +106,11 @@ def pickled(engine: Engine, label: str, source: object) -> tuple[bytes, list[Loa
         except Exception as error:
             raise SerializationError(
                 f"the function {label} cannot be sent to another process: "
-                f"{reason(getattr(source, '__wrapped__', source), error)}"
+                f"{unsendable_reason(getattr(source, '__wrapped__', source), error)}"
             ) from error
 
 
-class Sent:
+class PickledFunction:
     """A pickled function inside of a payload; it arrives as the function.
 
     Args:
@@ -126,12 +128,12 @@ def _load(source: bytes) -> Callable[..., Any]:
     try:
         function = decode(source)
     except Exception as error:  # noqa: BLE001  # the user's modules: every call of it tells
-        return _Unloaded(error)
+        return _BrokenFunction(error)
     return cast("Callable[..., Any]", getattr(function, "__wrapped__", function))
 
 
-class _Unloaded:
-    """A function that could not be loaded: whoever calls it learns why."""
+class _BrokenFunction:
+    """A function that could not be loaded; calling it raises why."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error

@@ -1,4 +1,4 @@
-"""Order behind calls whose arguments are not there yet.
+"""Keeps calls in order behind those whose arguments are not there yet.
 
 Calls of one caller to one actor go in the order in which they were made. A call that
 was given a ref as an argument cannot go before the ref has its value, so those behind
@@ -16,8 +16,8 @@ K = TypeVar("K", bound=Hashable)
 C = TypeVar("C", bound=Hashable)
 
 
-class Lanes(Generic[K, C]):
-    """Which calls may go, lane by lane. A lane exists only while it is blocked."""
+class CallOrder(Generic[K, C]):
+    """Says which calls may go, lane by lane; a lane exists only while it is blocked."""
 
     def __init__(self) -> None:
         self._lanes: dict[K, deque[C]] = {}
@@ -28,7 +28,7 @@ class Lanes(Generic[K, C]):
         """Whether any lane is blocked."""
         return bool(self._lanes)
 
-    def post(self, lane: K, call: C, *, ready: bool, passes: bool = False) -> bool:
+    def add(self, lane: K, call: C, *, ready: bool, passes: bool = False) -> bool:
         """Adds a call; True if it may go now.
 
         Args:
@@ -51,8 +51,8 @@ class Lanes(Generic[K, C]):
             self._passing.add(call)
         return False
 
-    def settled(self, lane: K, call: C, *, goes: bool) -> list[C]:
-        """The arguments of a call are there, or it will never go.
+    def resolve(self, lane: K, call: C, *, goes: bool) -> list[C]:
+        """Says that the arguments of a call are there, or that it will never go.
 
         Args:
             lane: Its lane.

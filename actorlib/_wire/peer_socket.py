@@ -1,4 +1,4 @@
-"""One end of a link: a socket pair between a worker and another that it calls often.
+"""Carries frames between two workers that call one another often, over a socket pair.
 
 The owner makes the pair and hands both ends over, so it has no name, no stranger can
 connect to it, and nothing is left of it. It carries messages, each of one or more whole
@@ -15,7 +15,7 @@ import socket
 import zlib
 from typing import TYPE_CHECKING
 
-from actorlib._wire.codec import decode_whole, encode
+from actorlib._wire.codec import decode_message, encode
 
 if TYPE_CHECKING:
     from actorlib._wire.messages import Frame
@@ -29,8 +29,8 @@ _NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)
 _NO_ROOM = frozenset({errno.EAGAIN, errno.EMSGSIZE, errno.ENOBUFS, errno.ENOMEM})
 
 
-def pair() -> tuple[socket.socket, socket.socket]:
-    """Both ends of a new link.
+def socket_pair() -> tuple[socket.socket, socket.socket]:
+    """Makes both ends of a link.
 
     Raises:
         OSError: There can be none: no more files, or a system without such sockets.
@@ -41,13 +41,13 @@ def pair() -> tuple[socket.socket, socket.socket]:
     return ends
 
 
-def mark_of(method: str) -> int:
-    """The number that stands for a method where there is room for nothing else."""
+def method_number(method: str) -> int:
+    """A number for a method, where there is room for nothing else."""
     return zlib.crc32(method.encode()) + 1
 
 
 class PeerSocket:
-    """One end.
+    """One end of a link between two workers.
 
     One thread at a time reads and gathers; any thread sends.
 
@@ -129,9 +129,9 @@ class PeerSocket:
             if not data:
                 raise EOFError
             self.received += 1
-            return decode_whole(data)
+            return decode_message(data)
 
-    def refuse(self) -> None:
+    def shut_reading(self) -> None:
         """Has the other side send nothing more; what it has sent can be received."""
         with contextlib.suppress(OSError):  # it is gone
             self._sock.shutdown(socket.SHUT_RD)

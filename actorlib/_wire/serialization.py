@@ -13,8 +13,6 @@ behind the frame as they are.
 Code that no file has (of a notebook's cells) takes its lines along, so that tracebacks
 show them wherever it runs.
 
-PyTorch's tensors in main memory: the memory of a tensor travels as it is.
-
 PyTorch pickles the bytes of a tensor into the stream, which copies them twice on each
 side. Here a storage is one buffer, like an array of NumPy's, and what arrives is a
 tensor over a private mapping of the shared memory: nothing is copied, and what the
@@ -111,7 +109,7 @@ def encode(value: object) -> Payload:
             return _pack(value)
         except _NOT_PLAIN:
             pass
-    return _pickle(_lifted(value))
+    return _pickle(_wrap_long_bytes(value))
 
 
 def encode_plain_call(args: tuple[object, ...]) -> bytes | None:
@@ -134,7 +132,7 @@ def encode_call(args: tuple[object, ...], kwargs: Mapping[str, object]) -> Paylo
     plain = None if kwargs else encode_plain_call(args)
     if plain is not None:
         return plain
-    return _pickle((tuple(_lifted(value) for value in args), dict(kwargs)))
+    return _pickle((tuple(_wrap_long_bytes(value) for value in args), dict(kwargs)))
 
 
 def decode(payload: Payload) -> Any:
@@ -156,7 +154,7 @@ def decode(payload: Payload) -> Any:
         return pickle.loads(head, buffers=rest)
     except BaseException as error:
         _raise_if_harmless(error)
-        raise SerializationError(f"loading it raised {described(error)}") from error
+        raise SerializationError(f"loading it raised {one_line(error)}") from error
 
 
 def decode_call(payload: Payload) -> tuple[list[Any] | tuple[Any, ...], dict[str, Any]]:
@@ -173,8 +171,8 @@ def decode_call(payload: Payload) -> tuple[list[Any] | tuple[Any, ...], dict[str
     return cast("tuple[tuple[Any, ...], dict[str, Any]]", value)
 
 
-def kept(payload: Payload) -> Payload:
-    """The payload with buffers of its own, for one that is not sent at once.
+def with_own_buffers(payload: Payload) -> Payload:
+    """Gives a payload buffers of its own, where it is not sent at once.
 
     Buffers of a fresh payload are those of the value itself, and its owner may change
     them as soon as the call has returned.
@@ -200,11 +198,11 @@ def dump(value: object) -> bytes:
         _WholePickler(stream, _PROTOCOL).dump(value)
     except BaseException as error:
         _raise_if_harmless(error)
-        raise SerializationError(f"pickling it raised {described(error)}") from error
+        raise SerializationError(f"pickling it raised {one_line(error)}") from error
     return stream.getvalue()
 
 
-def described(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
     """An exception in one line, whatever its own words do."""
     return "".join(traceback.format_exception_only(error)).strip()
 
@@ -250,21 +248,16 @@ def _pickle(value: object) -> Payload:
         return False
 
     if not _TENSORS and _TORCH in sys.modules:
-        _TENSORS.update(_tensor_reducers())
+        _TENSORS.update(storage_reducers(sys.modules[_TORCH]))
     stream = io.BytesIO()
     try:
         _Pickler(stream, _PROTOCOL, keep_inside).dump(value)
     except BaseException as error:
         _raise_if_harmless(error)
-        raise SerializationError(f"pickling it raised {described(error)}") from error
+        raise SerializationError(f"pickling it raised {one_line(error)}") from error
     if not buffers and stream.tell() < LARGE:
         return stream.getvalue()
     return [stream.getvalue(), *buffers]
-
-
-def _tensor_reducers() -> dict[type, Any]:
-
-    return reducers(sys.modules[_TORCH])
 
 
 def _view(
@@ -333,18 +326,15 @@ class _Long:
         return bytes, (pickle.PickleBuffer(self.data),)
 
 
-def _lifted(value: object) -> object:
-    """Pickle copies bytes into its stream; long ones are handed over as a buffer."""
+def _wrap_long_bytes(value: object) -> object:
+    """Has pickle send long bytes as a buffer, where it would copy them."""
     if type(value) is bytes and len(value) >= LARGE:
         return _Long(value)
     return value
 
 
-_MODULE = "torch.storage"
-
-
-def reducers(storage: Any) -> dict[type, Callable[[Any], Any]]:
-    """How storages are pickled, by their class.
+def storage_reducers(storage: Any) -> dict[type, Callable[[Any], Any]]:
+    """How storages of tensors are pickled, by their class.
 
     Args:
         storage: The module ``torch.storage``, which may still be on its way.
@@ -373,7 +363,7 @@ def _reduce_untyped(storage: Any) -> Any:
 
 
 def _typed(untyped: Any, dtype: Any) -> Any:
-    storage: Any = import_module(_MODULE)
+    storage: Any = import_module(_TORCH)
     return storage.TypedStorage(wrap_storage=untyped, dtype=dtype, _internal=True)
 
 

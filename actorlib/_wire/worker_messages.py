@@ -1,4 +1,4 @@
-"""What a worker may send: every frame that rises, field by field.
+"""Checks frames of workers: every kind that one may send, field by field.
 
 A worker runs the user's code, so what it sends is checked before anything is done with
 it, once, where its session takes it in. This table is the whole of what passes: a frame
@@ -99,7 +99,7 @@ _PAYLOADS = frozenset({bytes, list, SharedPayload})
 _LONGEST = 60
 
 
-class Type(NamedTuple):
+class FieldType(NamedTuple):
     """What a field may be.
 
     Attributes:
@@ -112,7 +112,7 @@ class Type(NamedTuple):
     test: str
 
 
-def check(frame: Frame, prefix: bytes) -> tuple[bytes, ...]:
+def check_frame(frame: Frame, prefix: bytes) -> tuple[bytes, ...]:
     """What a frame lends, if it is one that a worker sends.
 
     Args:
@@ -123,7 +123,7 @@ def check(frame: Frame, prefix: bytes) -> tuple[bytes, ...]:
         ProtocolError: Which field is wrong, and what it should be.
     """
     try:
-        loans = _tests[frame[0]](prefix, *frame)
+        loans = _frame_tests[frame[0]](prefix, *frame)
     except (LookupError, TypeError):  # another kind, or another number of fields
         loans = None
     if loans is None:
@@ -150,7 +150,7 @@ def _refusal(frame: Frame, prefix: bytes) -> ProtocolError:
     return ProtocolError(f"{name!r} in {name_of(kind)} is {what}, not {_short(value)}")
 
 
-class _Tests(dict[int, "Callable[..., tuple[bytes, ...] | None]"]):
+class _FrameTests(dict[int, "Callable[..., tuple[bytes, ...] | None]"]):
     """What says what a frame of a kind lends, or None if it is none of that kind.
 
     Each is compiled when it is needed.
@@ -175,7 +175,7 @@ def _compiled(test: str) -> Callable[..., Any]:
     return made
 
 
-_tests = _Tests()
+_frame_tests = _FrameTests()
 
 
 def _short(value: object) -> str:
@@ -185,33 +185,33 @@ def _short(value: object) -> str:
     return f"{text} ({type(value).__name__})"
 
 
-def _number(least: int, below: int) -> Type:
-    return Type(
+def _number(least: int, below: int) -> FieldType:
+    return FieldType(
         f"a whole number from {least} to {below - 1}",
         f"type(value) is int and {least} <= value < {below}",
     )
 
 
-def _identity(kind: int, what: str) -> Type:
-    return Type(
+def _identity(kind: int, what: str) -> FieldType:
+    return FieldType(
         f"the id of {what} ({ID_SIZE} bytes)",
         f"type(value) is bytes and len(value) == {ID_SIZE} "
         f"and value[{KIND_AT}] == {kind}",
     )
 
 
-def _own(kind: int, what: str) -> Type:
+def _own(kind: int, what: str) -> FieldType:
     name, test = _identity(kind, f"{what} that this worker makes")
-    return Type(name, f"{test} and value.startswith(prefix)")
+    return FieldType(name, f"{test} and value.startswith(prefix)")
 
 
-def _one_of(what: str, *choices: int | str) -> Type:
+def _one_of(what: str, *choices: int | str) -> FieldType:
     kind = type(choices[0]).__name__
-    return Type(what, f"type(value) is {kind} and value in {choices}")
+    return FieldType(what, f"type(value) is {kind} and value in {choices}")
 
 
-def _exactly(what: str, kind: type) -> Type:
-    return Type(what, f"type(value) is {kind.__name__}")
+def _exactly(what: str, kind: type) -> FieldType:
+    return FieldType(what, f"type(value) is {kind.__name__}")
 
 
 def _is_id(value: object) -> bool:
@@ -275,7 +275,7 @@ def _are_variables(value: Any) -> bool:
     )
 
 
-_SAID: Final[dict[str, Callable[[Any], bool]]] = {
+_HEADERS: Final[dict[str, Callable[[Any], bool]]] = {
     "batch": _is_batch,
     "deadline": _is_deadline,
     "detach": lambda value: value is True,
@@ -285,15 +285,15 @@ _SAID: Final[dict[str, Callable[[Any], bool]]] = {
     "stream": lambda value: type(value) is int and -1 <= value < _MOST,
     "variables": _are_variables,
 }
-"""What a caller may say of one call; see ``_telling``."""
+"""The headers that a call may have; see ``call_headers``."""
 
 
-def _is_said(value: Any) -> bool:
+def _are_headers(value: Any) -> bool:
     if type(value) is not dict:
         return False
     said = cast("dict[Any, object]", value)
-    return said.keys() <= _SAID.keys() and all(
-        _SAID[name](given) for name, given in said.items()
+    return said.keys() <= _HEADERS.keys() and all(
+        _HEADERS[name](given) for name, given in said.items()
     )
 
 
@@ -304,14 +304,14 @@ _RUNS_IF_ANY = _number(0, _MOST)
 _COUNT = _number(0, _MOST)
 _SESSION = _number(0, _SESSIONS)
 _TEXT = _exactly("a text", str)
-_NAME = Type(
+_NAME = FieldType(
     f"a name: one printable line of up to {LONGEST_NAME} characters",
     f"type(value) is str and value.isprintable() and len(value) <= {LONGEST_NAME}",
 )
 _FLAG = _exactly("true or false", bool)
 _BYTES = _exactly("bytes", bytes)
-_PAYLOAD = Type("a payload", "type(value) is bytes or type(value) in _PAYLOADS")
-_LENT = Type(
+_PAYLOAD = FieldType("a payload", "type(value) is bytes or type(value) in _PAYLOADS")
+_LENT = FieldType(
     "what is lent: None, or the ids of actors, objects and blocks",
     "value is None or _are_loans(value)",
 )
@@ -319,7 +319,7 @@ _ACTOR = _identity(ACTOR_KIND, "an actor")
 _OBJECT = _identity(OBJECT_KIND, "an object")
 _OWN_ACTOR = _own(ACTOR_KIND, "an actor")
 _OWN_OBJECT = _own(OBJECT_KIND, "an object")
-_SAYS = Type("what may be said of a call", "value is None or _is_said(value)")
+_SAYS = FieldType("what may be said of a call", "value is None or _are_headers(value)")
 
 _NAMES: Final[dict[str, Any]] = {
     "_PAYLOADS": _PAYLOADS,
@@ -329,11 +329,11 @@ _NAMES: Final[dict[str, Any]] = {
     "_is_deadline": _is_deadline,
     "_is_id": _is_id,
     "_is_real": _is_real,
-    "_is_said": _is_said,
+    "_are_headers": _are_headers,
 }
 """What tests speak of."""
 
-FRAMES: Final[dict[int, dict[str, Type]]] = {
+FRAMES: Final[dict[int, dict[str, FieldType]]] = {
     READY: {"name": _NAME},
     RESULT: {"call": _RUNS, "loans": _LENT, "value": _PAYLOAD},
     FAILURE: {
@@ -366,11 +366,13 @@ FRAMES: Final[dict[int, dict[str, Type]]] = {
     CALL_DEFERRED: {
         "call": _CALL,
         "asking": _RUNS_IF_ANY,
-        "actor": Type(
+        "actor": FieldType(
             "the id of an actor, or empty for a function",
             f"(type(value) is bytes and not value) or ({_ACTOR.test})",
         ),
-        "deadline": Type("a deadline, or None", "value is None or _is_deadline(value)"),
+        "deadline": FieldType(
+            "a deadline, or None", "value is None or _is_deadline(value)"
+        ),
         "method": _TEXT,
     },
     WAITS: {
@@ -380,7 +382,7 @@ FRAMES: Final[dict[int, dict[str, Type]]] = {
     },
     STUCK: {
         "call": _CALL,
-        "methods": Type("the names of methods", "_are_texts(value)"),
+        "methods": FieldType("the names of methods", "_are_texts(value)"),
         "method": _TEXT,
     },
     CANCEL: {"call": _CALL, "recursive": _FLAG},
@@ -404,13 +406,15 @@ FRAMES: Final[dict[int, dict[str, Type]]] = {
         "manner": _one_of("a manner of ending", BEHIND_CALLS, AT_ONCE, TO_RESTART),
     },
     RELEASE_REFS: {
-        "loan": Type("the id of what was lent", "_is_id(value)"),
+        "loan": FieldType("the id of what was lent", "_is_id(value)"),
         "count": _number(1, _MOST),
     },
     FIND: {
         "call": _CALL,
         "name": _TEXT,
-        "namespace": Type("a text, or None", "value is None or type(value) is str"),
+        "namespace": FieldType(
+            "a text, or None", "value is None or type(value) is str"
+        ),
     },
     LIST: {
         "call": _CALL,
@@ -451,11 +455,11 @@ FRAMES: Final[dict[int, dict[str, Type]]] = {
     FORCE: {"call": _CALL, "recursive": _FLAG},
     PACE: {
         "function": _TEXT,
-        "seconds": Type("seconds", "_is_real(value, 0)"),
+        "seconds": FieldType("seconds", "_is_real(value, 0)"),
     },
     BLOCKED: {
         "number": _RUNS,
-        "calls": Type("the numbers of calls", "_are_calls(value)"),
+        "calls": FieldType("the numbers of calls", "_are_calls(value)"),
         "count": _COUNT,
     },
     RESUMED: {"number": _RUNS},

@@ -15,10 +15,10 @@ import traceback
 from typing import TYPE_CHECKING, NoReturn
 
 from actorlib._shm.memory import SharedMemory
-from actorlib._wire.blocking_channel import Pipe
+from actorlib._wire.blocking_channel import BlockingChannel
 from actorlib._wire.codec import FrameDecoder
 from actorlib._wire.fd_passing import SegmentSharing
-from actorlib._worker.os_process import code_of, leave
+from actorlib._worker.os_process import code_of, exit_process
 from actorlib._worker.startup import prepare, read_start
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def live(sock: socket.socket, cradle: WarmWorker) -> NoReturn:
         sock: The worker's end of the pipe.
         cradle: What no other worker of this process has begun with.
     """
-    leave(ended(lambda: serve(sock, cradle)))
+    exit_process(ended(lambda: serve(sock, cradle)))
 
 
 def ended(serve: Callable[[], None]) -> int:
@@ -83,13 +83,13 @@ def serve(sock: socket.socket, cradle: WarmWorker) -> None:
         BaseException: What ended it; EOFError if that was the owner's end.
     """
     try:
-        _live_on(Pipe(sock, cradle.showing, cradle.decoder))
+        _live_on(BlockingChannel(sock, cradle.showing, cradle.decoder))
     finally:
         cradle.showing.close()
 
 
-def _live_on(pipe: Pipe) -> None:
-    start = read_start(pipe.begin()[0])
+def _live_on(pipe: BlockingChannel) -> None:
+    start = read_start(pipe.receive_first()[0])
     prepare(start)
     if start.config.runs_functions:
         from actorlib._worker import (  # noqa: PLC0415  # likewise

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from actorlib._core.current_call import running
 from actorlib._core.propagation import MARKED
 from actorlib._core.stream_reader import Feed, StreamReader
-from actorlib._wire.arguments import Arguments, Sharing
+from actorlib._wire.arguments import Arguments, SendingEngine
 from actorlib._wire.call import Call
 from actorlib._wire.call_headers import headers_of
 from actorlib._wire.messages import (
@@ -39,7 +39,7 @@ class Numbered(Protocol):
 N = TypeVar("N", bound=Numbered)
 
 
-class Asker(Sharing, Feed, Protocol):
+class Asker(SendingEngine, Feed, Protocol):
     """The engine of the worker."""
 
     outbox: OrderedSender
@@ -169,7 +169,7 @@ class ActorCalls:
         payload, loans = encoded
         if loans or was_deferred:
             self._peers.fence(actor)
-        elif self._peers.goes(number, parent, actor, name, headers, payload):
+        elif self._peers.send(number, parent, actor, name, headers, payload):
             return None
         if headers:
             target = (number, parent, actor, name, loans)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from actorlib._core.ids import ACTOR_KIND, ActorId, new_id
 from actorlib._core.runtime_env import inherited, refuse_own
-from actorlib._wire.arguments import Arguments, Sharing
-from actorlib._wire.errors import dumped
-from actorlib._wire.function_code import Definitions
+from actorlib._wire.arguments import Arguments, SendingEngine
+from actorlib._wire.errors import dump_exception
+from actorlib._wire.function_code import ClassDefinitions
 from actorlib._wire.messages import CREATE, GIVE, Frame
 from actorlib._wire.serialization import dump
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from actorlib._worker.startup import Start
 
 
-class Link(Sharing, Protocol):
+class Link(SendingEngine, Protocol):
     """The engine of the worker."""
 
     loans: LocalRefCount
@@ -49,7 +49,7 @@ class ActorCreation:
         self._prefix = start.config.prefix
         self._is_shared = start.config.is_inline
         self._ids = itertools.count(1)
-        self._definitions = Definitions(link)
+        self._definitions = ClassDefinitions(link)
 
     def new_id(self, kind: int) -> bytes:
         """An id for something that this worker makes: an actor, or a group."""
@@ -71,7 +71,7 @@ class ActorCreation:
             try:
                 payload, loans = arguments.payload()
             except Exception as error:  # noqa: BLE001  # a ref that failed: so does the actor
-                return (GIVE, actor, False, None, dumped(error))
+                return (GIVE, actor, False, None, dump_exception(error))
             return (GIVE, actor, True, loans, payload)
 
         # At once, as whoever gets its handle may speak of it; the arguments may follow.

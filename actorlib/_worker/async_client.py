@@ -40,7 +40,7 @@ from actorlib._worker.client import (
     OwnerClient,
 )
 from actorlib._worker.os_process import (
-    leave_fork,
+    exit_fork,
 )
 from actorlib.exceptions import (
     GetTimeoutError,
@@ -58,16 +58,16 @@ if TYPE_CHECKING:
         ObjectRef,
     )
     from actorlib._wire.async_channel import (
-        Channel,
+        AsyncChannel,
     )
     from actorlib._wire.blocking_channel import (
-        Pipe,
+        BlockingChannel,
     )
     from actorlib._wire.messages import (
         Frame,
     )
     from actorlib._worker.incoming_links import (
-        Source,
+        LinkSource,
     )
     from actorlib._worker.startup import (
         Start,
@@ -85,7 +85,7 @@ def new_loop() -> asyncio.AbstractEventLoop:
 
 
 class LoopReader:
-    """Reads the links of a worker with an event loop; see Host.
+    """Reads the links of a worker with an event loop; see LinkHost.
 
     Args:
         loop: The loop.
@@ -101,29 +101,29 @@ class LoopReader:
         self.thread = 0
         self.is_blocked = False
         self.receive: Callable[[list[Frame]], None]
-        self.sources: dict[int, Source] = {}
+        self.sources: dict[int, LinkSource] = {}
         self._loop = loop
 
-    def watch(self, source: Source) -> None:
-        """Reads a link from now on; see Host."""
+    def watch(self, source: LinkSource) -> None:
+        """Reads a link from now on; see LinkHost."""
         fd = source.fileno()
         self.sources[fd] = source
         self._loop.add_reader(fd, self.read, source)
 
-    def unwatch(self, source: Source) -> None:
-        """Reads it no more; see Host."""
+    def unwatch(self, source: LinkSource) -> None:
+        """Reads it no more; see LinkHost."""
         fd = source.fileno()
         if self.sources.pop(fd, None) is not None:
             self._loop.remove_reader(fd)
 
     def soon(self, callback: Callable[[], None]) -> bool:
-        """Calls back at the end of this turn of the loop; see Host."""
+        """Calls back at the end of this turn of the loop; see LinkHost."""
         if self.is_blocked or threading.get_ident() != self.thread:
             return False
         self._loop.call_soon(callback)
         return True
 
-    def read(self, source: Source) -> None:
+    def read(self, source: LinkSource) -> None:
         """Reads what has come over one."""
         self.receive(source.read())
 
@@ -172,12 +172,12 @@ class AsyncOwnerClient(OwnerClient):
         cancelled: Says whether a call that runs was cancelled.
     """
 
-    channel: Channel
+    channel: AsyncChannel
     left: Callable[[], None]
     cancelled: Callable[[int], bool]
 
     def __init__(
-        self, start: Start, loop: asyncio.AbstractEventLoop, pipe: Pipe
+        self, start: Start, loop: asyncio.AbstractEventLoop, pipe: BlockingChannel
     ) -> None:
         self.reader = LoopReader(loop)
         super().__init__(start, loop, pipe, self.reader)
@@ -315,12 +315,12 @@ class AsyncOwnerClient(OwnerClient):
         part_loop(self._loop)
         if threading.get_ident() == self.reader.thread:
             forget_callbacks(self._loop)
-            self._loop.call_soon(leave_fork, None)
+            self._loop.call_soon(exit_fork, None)
 
     def leave_if_fork(self, error: BaseException | None) -> None:
         """Does not come back in a fork of the worker, whose code has raised this."""
         if self._is_forsaken:
-            leave_fork(error)
+            exit_fork(error)
 
     def wait_here(self, ref: ObjectRef[Any]) -> None:
         """Blocks also a coroutine on the loop, which then reads for itself."""

@@ -28,7 +28,7 @@ from actorlib._core.current_call import running
 from actorlib._core.engine import ActorExit, set_engine
 from actorlib._core.loop_thread import Beside, blocked_freely
 from actorlib._core.object_ref import be_known_by_home, wake
-from actorlib._wire.async_channel import Channel
+from actorlib._wire.async_channel import AsyncChannel
 from actorlib._wire.call_headers import enter_variables
 from actorlib._wire.messages import (
     CALL,
@@ -58,7 +58,7 @@ from actorlib._worker.startup import GroupThreads, construct, shutting_down
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 
-    from actorlib._wire.blocking_channel import Pipe
+    from actorlib._wire.blocking_channel import BlockingChannel
     from actorlib._worker.generators import Stream
     from actorlib._worker.startup import Start
 
@@ -193,7 +193,7 @@ def _across(
 _PAUSE_ABOVE = 4 * 1024 * 1024
 
 
-def serve(start: Start, pipe: Pipe, loop: asyncio.AbstractEventLoop) -> None:
+def serve(start: Start, pipe: BlockingChannel, loop: asyncio.AbstractEventLoop) -> None:
     """Lives the life of an actor with an event loop: born, called, stopped.
 
     Args:
@@ -305,7 +305,7 @@ class AsyncExecutor:
         loop: asyncio.AbstractEventLoop,
         home: asyncio.AbstractEventLoop,
         uplink: AsyncOwnerClient,
-        pipe: Pipe,
+        pipe: BlockingChannel,
     ) -> None:
         self._start = start
         self._loop = loop
@@ -314,12 +314,12 @@ class AsyncExecutor:
         self._main = MethodLoop(loop)
         self._tasks = self._main.tasks
         self._uplink = uplink
-        self._channel = uplink.channel = Channel(
+        self._channel = uplink.channel = AsyncChannel(
             home,
             pipe.sock,
             self._receive,
             self._lost,
-            showing=pipe.showing,
+            sharing=pipe.sharing,
             decoder=pipe.decoder,
             pause_above=_PAUSE_ABOVE,
         )
@@ -506,7 +506,7 @@ class AsyncExecutor:
                 if frame[1] not in self._cancelled:
                     self._cancel(frame[1])
             elif kind == STOP and not self._uplink.is_leaving:
-                self._receive(self._uplink.guests.part())
+                self._receive(self._uplink.guests.close_links())
                 self._do(self._stop())
             elif kind != STOP:
                 self._receive_of_streams(frame)

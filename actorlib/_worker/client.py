@@ -41,7 +41,7 @@ from actorlib._worker.actor_calls import ActorCalls, Lasting
 from actorlib._worker.actor_creation import ActorCreation
 from actorlib._worker.incoming_links import IncomingLinks
 from actorlib._worker.objects import Objects
-from actorlib._worker.os_process import leave_fork
+from actorlib._worker.os_process import exit_fork
 from actorlib._worker.outgoing_links import OutgoingLinks
 from actorlib._worker.pending import OrderedSender, PendingResults
 from actorlib._worker.placement_groups import GroupQuestions
@@ -59,8 +59,8 @@ if TYPE_CHECKING:
     from actorlib._core.snapshot import ActorInfo
     from actorlib._core.stream_reader import StreamReader
     from actorlib._shm.payload import Payload
-    from actorlib._wire.blocking_channel import Pipe
-    from actorlib._worker.incoming_links import Host
+    from actorlib._wire.blocking_channel import BlockingChannel
+    from actorlib._worker.incoming_links import LinkHost
     from actorlib._worker.startup import Start
 
 TOO_LATE = "the result did not come in time; the call goes on"
@@ -87,7 +87,11 @@ class OwnerClient(ABC):
     """
 
     def __init__(
-        self, start: Start, loop: asyncio.AbstractEventLoop, pipe: Pipe, host: Host
+        self,
+        start: Start,
+        loop: asyncio.AbstractEventLoop,
+        pipe: BlockingChannel,
+        host: LinkHost,
     ) -> None:
         memory = self.memory = pipe.memory
         self.context = start.context(process=self)
@@ -99,7 +103,7 @@ class OwnerClient(ABC):
         self._refs = PendingResults(loop, self)
         self.outbox = OrderedSender(self)
         self.loans = LocalRefCount()
-        session, showing = int.from_bytes(start.config.prefix[4:]), pipe.showing
+        session, showing = int.from_bytes(start.config.prefix[4:]), pipe.sharing
         showing = None if start.config.runs_functions else showing
         self.peers = OutgoingLinks(self, host, session, showing)
         self.guests = IncomingLinks(self, host, session, showing)
@@ -250,7 +254,7 @@ class OwnerClient(ABC):
     def over(self, call: int, error: BaseException | None = None) -> None:
         """Ends what must not be answered; see Answering."""
         if self._is_forsaken:
-            leave_fork(error)
+            exit_fork(error)
         if call in self._left:
             raise ActorExit
 
@@ -405,9 +409,9 @@ class OwnerClient(ABC):
         what its parent is sent, and takes no lock that a thread may hold there.
         """
         self._is_forsaken = self.is_over = True
-        self._pipe.forsake()
-        self.peers.forsake()
-        self.guests.forsake()
+        self._pipe.close_in_fork()
+        self.peers.close_in_fork()
+        self.guests.close_in_fork()
 
     # Answers.
 

@@ -51,14 +51,14 @@ from actorlib._wire.codec import (
 )
 from actorlib._wire.forkserver_protocol import (
     EXITED,
-    FAREWELL,
     FORK,
     FORKED,
-    HELLO,
+    LEAVE_TIMEOUT,
     MISSED,
+    PRELOADED,
     PRELOADING,
     REQUEST,
-    mark_of_worker,
+    worker_mark,
 )
 from actorlib._worker.os_process import (
     PR_SET_CHILD_SUBREAPER,
@@ -76,9 +76,9 @@ from actorlib._worker.os_process import (
 )
 from actorlib._worker.prefork import (
     PreforkedChild,
-    rehearse,
-    script,
+    run_warm_up,
     wait_for_work,
+    warm_up_frames,
 )
 from actorlib._worker.preload import (
     preload,
@@ -218,7 +218,7 @@ class Template:
         if not self._spawn:
             self._live = warm_up()
         prctl(PR_SET_PDEATHSIG, 0)
-        self._send((HELLO, *told))
+        self._send((PRELOADED, *told))
         poller = select.poll()
         poller.register(self._control, select.POLLIN)
         poller.register(self._wakeup, select.POLLIN)
@@ -291,7 +291,7 @@ class Template:
 
     def _fork_spare(self) -> None:
         self._wants_spare = False
-        self._script = self._script or script()
+        self._script = self._script or warm_up_frames()
         # What fails here fails again, and is told, when there is somebody who needs it.
         with contextlib.suppress(OSError), contextlib.ExitStack() as unused:
             ours, theirs = map(unused.enter_context, socket.socketpair())
@@ -348,7 +348,7 @@ class Template:
         os.dup2(err, 2)
         for extra in {out, err} - {1, 2}:
             os.close(extra)
-        write_mark(self._mark_there, mark_of_worker(self._mark, worker))
+        write_mark(self._mark_there, worker_mark(self._mark, worker))
         return pipe
 
     def _become_worker(self, descriptors: list[int], worker: int) -> NoReturn:
@@ -359,7 +359,7 @@ class Template:
         self._begin_child()
         templates.close()
         with contextlib.suppress(BaseException):  # its own life shows what is wrong
-            rehearse(self._script)
+            run_warm_up(self._script)
         self._work(*wait_for_work(sock))
 
     def _work(self, descriptors: list[int], worker: int) -> NoReturn:
@@ -393,7 +393,7 @@ class Template:
             self._orphans.pop(pid, None)
             if worker is not None:
                 del self._pids[worker]
-                mark = mark_of_worker(self._mark, worker)
+                mark = worker_mark(self._mark, worker)
                 self._leaving[mark] = (EXITED, worker, status, peak)
                 became = self._became
                 if became is not None and pid == became.pid:
@@ -447,7 +447,7 @@ class Template:
     def _say_farewell(self) -> None:
         """Gives the workers a moment to follow their owner, then ends them all."""
         self._drop_spare()
-        deadline = time.monotonic() + FAREWELL
+        deadline = time.monotonic() + LEAVE_TIMEOUT
         poller = select.poll()
         poller.register(self._wakeup, select.POLLIN)
         while self._pids and (left := deadline - time.monotonic()) > 0:
@@ -459,7 +459,7 @@ class Template:
             poller.poll(100)
             self._reap()
         # What an orphan leaves behind when it is killed comes here in its turn.
-        deadline = time.monotonic() + FAREWELL
+        deadline = time.monotonic() + LEAVE_TIMEOUT
         while has_children() and time.monotonic() < deadline:
             self._kill_orphans()
             poller.poll(10)

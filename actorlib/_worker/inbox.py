@@ -27,8 +27,8 @@ from actorlib.exceptions import GetTimeoutError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from actorlib._wire.blocking_channel import Pipe
-    from actorlib._worker.incoming_links import Source
+    from actorlib._wire.blocking_channel import BlockingChannel
+    from actorlib._worker.incoming_links import LinkSource
 
 
 _ROUNDS = 8
@@ -50,7 +50,7 @@ class Inbox:
     item: Callable[[Frame], None]
     heed: Callable[[Frame], list[Frame]]
 
-    def __init__(self, pipe: Pipe, unread: int = -1) -> None:
+    def __init__(self, pipe: BlockingChannel, unread: int = -1) -> None:
         self.calls: deque[Frame] = deque()
         self.cancelled: set[int] = set()
         self.callbacks: deque[Callable[[], object]] = deque()
@@ -61,7 +61,7 @@ class Inbox:
         self._turn = threading.Condition()
         self._reader = 0
         self._frames: deque[Frame] = deque()
-        self._sources: dict[int, Source] = {}
+        self._sources: dict[int, LinkSource] = {}
         self._events: select.epoll | None = None
 
     def read(
@@ -214,7 +214,7 @@ class Inbox:
 
     # Links.
 
-    def watch(self, source: Source) -> None:
+    def watch(self, source: LinkSource) -> None:
         """Reads a link from now on; called by whoever reads."""
         if self._events is None:
             self._events = select.epoll()
@@ -222,13 +222,13 @@ class Inbox:
         self._sources[source.fileno()] = source
         self._events.register(source.fileno(), select.EPOLLIN)
 
-    def unwatch(self, source: Source) -> None:
+    def unwatch(self, source: LinkSource) -> None:
         """Reads it no more."""
         if self._sources.pop(source.fileno(), None) is not None and self._events:
             self._events.unregister(source.fileno())
 
     def soon(self, callback: Callable[[], None]) -> bool:
-        """There is no loop: what is sent leaves at once; see Host."""
+        """There is no loop: what is sent leaves at once; see LinkHost."""
         del callback
         return False
 

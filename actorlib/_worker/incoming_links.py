@@ -31,7 +31,7 @@ from actorlib._wire.messages import (
 )
 from actorlib._wire.peer_socket import (
     PeerSocket,
-    mark_of,
+    method_number,
 )
 from actorlib.exceptions import (
     ProtocolError,
@@ -112,7 +112,11 @@ class IncomingLinks:
     """
 
     def __init__(
-        self, engine: Engine, host: Host, session: int, showing: SegmentSharing | None
+        self,
+        engine: LinkEngine,
+        host: LinkHost,
+        session: int,
+        showing: SegmentSharing | None,
     ) -> None:
         self.runs_one = False
         self._post = engine.post
@@ -139,12 +143,12 @@ class IncomingLinks:
                 frames = guest.link.receive()
                 if not frames:
                     break
-                self._sort(guest, frames, found)
+                self._check_frames(guest, frames, found)
         except (EOFError, ProtocolError):  # what it sent by then is served still
             self._lose(guest)
         return found
 
-    def _sort(
+    def _check_frames(
         self, guest: IncomingLink, frames: list[Frame], found: list[Frame]
     ) -> None:
         """Sorts what came over a link, which is closed where it makes no sense.
@@ -160,7 +164,7 @@ class IncomingLinks:
                     or type(payload) is not bytes
                     or not (type(number) is type(asking) is int)
                     or number // LINKED != guest.session
-                    or not (told is None or _is_said(told))
+                    or not (told is None or _are_headers(told))
                 ):
                     self._lose(guest)
                     return
@@ -225,14 +229,14 @@ class IncomingLinks:
                 for older, (_, method) in [*self._open.items()][:1]:
                     self.began(older, method)
         if self._parts and not self._open:
-            self._part()
+            self._close_answered()
 
     def began(self, number: int, method: str) -> None:
         """A call runs; said where it can be read when this process is gone."""
         self._running = number
         mark = self._marks.get(method)
         if mark is None:
-            mark = self._marks[method] = mark_of(method)
+            mark = self._marks[method] = method_number(method)
         self._marker[0] = mark
 
     def _guest_of(self, frame: Frame) -> IncomingLink | None:
@@ -247,7 +251,7 @@ class IncomingLinks:
         """Heeds a frame about links; gives what follows from it, to be received."""
         kind = frame[0]
         if kind == LINK_OPEN:
-            self._meet(frame[1])
+            self._take_link(frame[1])
             return []
         if kind == LINK_BEGIN:
             return self._begin(frame[1])
@@ -256,12 +260,12 @@ class IncomingLinks:
         if kind == LINK_CANCEL:
             return [(CANCEL, frame[1])] if frame[1] in self._open else []
         if kind == CANCEL_MADE:
-            return self._unmake(*frame[1:])
+            return self._cancel_made(*frame[1:])
         assert kind == LINK_CLOSE
-        found = self.part()
+        found = self.close_links()
         self._parts = True
         if not (self._open or found):
-            self._part()
+            self._close_answered()
         return found
 
     def _begin(self, session: int) -> list[Frame]:
@@ -271,12 +275,12 @@ class IncomingLinks:
         found: list[Frame] = []
         guest.begins += 1
         parked, guest.parked = guest.parked, []
-        self._sort(guest, parked, found)
+        self._check_frames(guest, parked, found)
         if guest.begins == max(guest.pauses, 1):
             self._host.watch(guest)
         return found
 
-    def _meet(self, session: int) -> None:
+    def _take_link(self, session: int) -> None:
         """Takes the end of a link, and says over it that it is there."""
         fd = self._showing.links.pop(session, None) if self._showing else None
         if fd is None or self._showing is None:  # this process may open no more files
@@ -299,7 +303,7 @@ class IncomingLinks:
             found += self._receive(guest)
         return found
 
-    def _unmake(self, session: int, asking: int) -> list[Frame]:
+    def _cancel_made(self, session: int, asking: int) -> list[Frame]:
         """Cancels what a call of a caller's has made here, and what those have."""
         made = [
             number
@@ -310,25 +314,25 @@ class IncomingLinks:
             self._post((LINK_CANCEL, self._session, number, False))
         return [(CANCEL, number) for number in made]
 
-    def part(self) -> list[Frame]:
+    def close_links(self) -> list[Frame]:
         """Takes nothing more; gives everything that was sent by now."""
         found: list[Frame] = []
         for guest in [*self._guests.values()]:
-            guest.link.refuse()
+            guest.link.shut_reading()
             guest.begins = _ALWAYS
             parked, guest.parked = guest.parked, []
-            self._sort(guest, parked, found)
+            self._check_frames(guest, parked, found)
             found += self._read_up_to(guest, _ALWAYS)
         return found
 
-    def forsake(self) -> None:
+    def close_in_fork(self) -> None:
         """In a fork: closes its copies of the links, and answers nobody."""
         self.gathered.clear()
         for guest in self._guests.values():
             guest.link.close()
         self._guests.clear()
 
-    def _part(self) -> None:
+    def _close_answered(self) -> None:
         self._parts = False
         self.flush()
         for guest in [*self._guests.values()]:
@@ -343,7 +347,7 @@ class IncomingLinks:
         guest.link.close()
 
 
-def _is_said(told: object) -> bool:
+def _are_headers(told: object) -> bool:
     kinds = {"group": str, "name": str, "variables": dict}
     return type(told) is dict and all(
         type(said) is kinds.get(name)
@@ -351,7 +355,7 @@ def _is_said(told: object) -> bool:
     )
 
 
-class Source(Protocol):
+class LinkSource(Protocol):
     """A link that is read."""
 
     def fileno(self) -> int:
@@ -363,14 +367,14 @@ class Source(Protocol):
         ...
 
 
-class Host(Protocol):
+class LinkHost(Protocol):
     """Whoever reads what comes to this worker."""
 
-    def watch(self, source: Source) -> None:
+    def watch(self, source: LinkSource) -> None:
         """Reads a link from now on."""
         ...
 
-    def unwatch(self, source: Source) -> None:
+    def unwatch(self, source: LinkSource) -> None:
         """Reads it no more."""
         ...
 
@@ -382,7 +386,7 @@ class Host(Protocol):
         ...
 
 
-class Engine(Protocol):
+class LinkEngine(Protocol):
     """That of a worker."""
 
     loans: LocalRefCount

@@ -35,7 +35,7 @@ from actorlib._wire import (
     serialization as payloads,
 )
 from actorlib._wire.arguments import (
-    encoded_error,
+    encode_error,
 )
 from actorlib._wire.batches import (
     await_each,
@@ -45,8 +45,8 @@ from actorlib._wire.call_headers import (
     enter_variables,
 )
 from actorlib._wire.errors import (
-    reason,
     traceback_of,
+    unsendable_reason,
 )
 from actorlib._wire.messages import (
     CANCELLED,
@@ -57,9 +57,9 @@ from actorlib._wire.messages import (
     Frame,
 )
 from actorlib._wire.serialization import (
-    described,
     dump,
     encode,
+    one_line,
 )
 from actorlib.exceptions import (
     ObjectStoreFullError,
@@ -83,10 +83,10 @@ if TYPE_CHECKING:
         Payload,
     )
     from actorlib._wire.arguments import (
-        Sharing,
+        SendingEngine,
     )
 
-    class Answering(Sharing, Protocol):
+    class Answering(SendingEngine, Protocol):
         """The engine of a worker, as far as its answers need it."""
 
         is_over: bool
@@ -186,7 +186,7 @@ def kept(frame: Frame) -> Frame:
         frame: An answer or an item; see ``payload.kept``.
     """
     payload: Payload = frame[-1]
-    whole = payloads.kept(payload)
+    whole = payloads.with_own_buffers(payload)
     return frame if whole is payload else (*frame[:-1], whole)
 
 
@@ -211,10 +211,10 @@ def item(
 
 
 def _unsendable(
-    engine: Sharing, did: str, value: object, error: Exception
+    engine: SendingEngine, did: str, value: object, error: Exception
 ) -> SerializationError:
     with collecting(engine):  # what is in it and counted is not to blame
-        why = reason(value, error)
+        why = unsendable_reason(value, error)
     trouble = SerializationError(
         f"{did} a {type(value).__qualname__}, which cannot be sent to another process: "
         f"{why}"
@@ -243,10 +243,12 @@ def unmade(engine: Answering, error: BaseException, where: str) -> Frame:
     return _failure(engine, 0, error, where)
 
 
-def _failure(engine: Sharing, call: int, error: BaseException, where: str) -> Frame:
+def _failure(
+    engine: SendingEngine, call: int, error: BaseException, where: str
+) -> Frame:
     text = traceback_of(error)
-    summary = described(error)
-    payload, loans = encoded_error(engine, error)
+    summary = one_line(error)
+    payload, loans = encode_error(engine, error)
     return (FAILURE, call, RAISED, summary, text, where, loans, payload)
 
 
@@ -255,7 +257,9 @@ def cancelled(call: int, why: str = "") -> Frame:
     return (FAILURE, call, CANCELLED, why, "", "", None, b"")
 
 
-def _encoded(engine: Sharing, value: object) -> tuple[Payload, list[LoanId] | None]:
+def _encoded(
+    engine: SendingEngine, value: object
+) -> tuple[Payload, list[LoanId] | None]:
     with collecting(engine) as loans:
         payload = share_payload(engine.memory, encode(value), loans)
         return payload, loans or None

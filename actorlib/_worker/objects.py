@@ -11,14 +11,14 @@ from actorlib._core.ids import OBJECT_KIND, ObjectId, new_id
 from actorlib._core.object_ref import BorrowedRef, ObjectRef, object_id_of
 from actorlib._wire.arguments import (
     BorrowedRefs,
-    Sharing,
-    encoded,
-    encoded_error,
-    fill_kept,
+    SendingEngine,
+    encode_error,
+    encode_shared,
+    fill_encoded,
     payload_of,
-    travelling,
+    reduce_ref,
 )
-from actorlib._wire.errors import dumped
+from actorlib._wire.errors import dump_exception
 from actorlib._wire.messages import (
     OBJECT_ANNOUNCE,
     OBJECT_CANCEL,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from actorlib._worker.refcount import LocalRefCount
 
 
-class Link(Sharing, Protocol):
+class Link(SendingEngine, Protocol):
     """The engine of the worker."""
 
     loans: LocalRefCount
@@ -85,7 +85,7 @@ class Objects:
     def travel(self, ref: ObjectRef[Any]) -> tuple[object, ...]:
         """How a ref is pickled; the owner is told of it first."""
         object_id = ObjectId(object_id_of(ref))
-        reduced = travelling(object_id)
+        reduced = reduce_ref(object_id)
         if object_id.startswith(self._prefix) and object_id not in self._spoken_of:
             self._link.post((OBJECT_ANNOUNCE, object_id, ref.call))
             self._hold(ref, object_id)
@@ -95,13 +95,13 @@ class Objects:
     def put(self, value: object) -> ObjectRef[Any]:
         """Has the owner keep a value as it is now; see Engine."""
         link = self._link
-        payload, loans = encoded(link, value)
+        payload, loans = encode_shared(link, value)
         ref = self._new(ObjectRef)
         object_id = ObjectId(object_id_of(ref))
         link.post((OBJECT_ANNOUNCE, object_id, 0))
         self._hold(ref, object_id)
         link.post((OBJECT_PUT, object_id, True, loans or None, payload))
-        fill_kept(ref, payload, loans)
+        fill_encoded(ref, payload, loans)
         return ref
 
     def borrow(self, object_id: ObjectId) -> ObjectRef[Any]:
@@ -155,5 +155,7 @@ class Objects:
             # It was looked at: said once more, as a future without a loop tells its
             # callbacks before it takes note that nobody has.
             self._link.later(ref.exception)
-        payload, loans = encoded_error(self._link, error)
-        self._link.post((OBJECT_PUT, object_id, False, loans, payload or dumped(error)))
+        payload, loans = encode_error(self._link, error)
+        self._link.post(
+            (OBJECT_PUT, object_id, False, loans, payload or dump_exception(error))
+        )

@@ -22,7 +22,7 @@ from actorlib._core.engine import (
     set_engine,
 )
 from actorlib._wire.forkserver_protocol import (
-    MARK,
+    MARK_VARIABLE,
 )
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def mark_of(pid: int) -> str:
         open(f"/proc/{pid}/environ", "rb") as environ,  # noqa: PTH123
     ):
         for variable in environ.read().split(b"\0"):
-            if variable.startswith(f"{MARK}=".encode()):
+            if variable.startswith(f"{MARK_VARIABLE}=".encode()):
                 return variable.partition(b"=")[2].decode()
     return ""
 
@@ -151,7 +151,7 @@ def find_mark() -> ctypes.Array[ctypes.c_char] | None:
         variables = ctypes.POINTER(ctypes.c_void_p).in_dll(_libc, "environ")
     except ValueError:
         return None
-    start = f"{MARK}=".encode()
+    start = f"{MARK_VARIABLE}=".encode()
     for place in itertools.count():
         address: int | None = variables[place]
         if not address:
@@ -166,7 +166,7 @@ def write_mark(there: ctypes.Array[ctypes.c_char] | None, mark: str) -> None:
     """Marks this process; the mark is as long as the one that was there."""
     if there is not None:
         there.raw = mark.encode()  # type: ignore[attr-defined]  # pyright: ignore  # noqa: PGH003  # of arrays of c_char
-    os.environ[MARK] = mark
+    os.environ[MARK_VARIABLE] = mark
 
 
 def call_process(name: str) -> None:
@@ -180,7 +180,7 @@ def prctl(option: int, value: int | bytes) -> None:
         _prctl(option, value, 0, 0, 0)
 
 
-def leave(code: int) -> NoReturn:
+def exit_process(code: int) -> NoReturn:
     """Runs what was registered for the end of the process, then ends it.
 
     Interpreter teardown itself is skipped: a forked child would take apart modules
@@ -197,7 +197,7 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def leave_fork(error: BaseException | None) -> NoReturn:
+def exit_fork(error: BaseException | None) -> NoReturn:
     """Ends a fork whose code has come back to where the worker would go on.
 
     What was registered for the end of the process was so by the worker, which runs it

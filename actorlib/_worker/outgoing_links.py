@@ -70,14 +70,14 @@ if TYPE_CHECKING:
         SegmentSharing,
     )
     from actorlib._worker.incoming_links import (
-        Engine,
-        Host,
+        LinkEngine,
+        LinkHost,
     )
 
 
 CALLS = 4
 """So many plain calls go by way of the owner before it is asked for a link."""
-PATIENCE = 8
+FALLBACK_CALLS = 8
 """So many plain calls in a row bring a caller back to its link."""
 _MOST = 1024
 """Of either, where the owner says no or the link is full again and again."""
@@ -88,11 +88,11 @@ class Route(Enum):
 
     OWNER = auto()
     """It goes by way of the owner."""
-    MEET = auto()
+    ASK_FOR_LINK = auto()
     """Likewise, and the owner is asked for a link."""
-    BEGIN = auto()
+    START_LINK = auto()
     """It goes over the link, between a PAUSE there and a BEGIN to the owner."""
-    STRAIGHT = auto()
+    LINK = auto()
     """It goes over the link."""
     FENCE = auto()
     """It goes by way of the owner, behind a LINK_FENCE."""
@@ -106,10 +106,10 @@ class RoutePolicy:
         has_link: Whether there is one.
     """
 
-    __slots__ = ("_calls", "_may_ask", "_wanted", "has_link", "is_straight")
+    __slots__ = ("_calls", "_may_ask", "_wanted", "has_link", "uses_link")
 
     def __init__(self) -> None:
-        self.is_straight = False
+        self.uses_link = False
         self.has_link = False
         self._may_ask = True
         self._calls = 0
@@ -117,61 +117,61 @@ class RoutePolicy:
 
     def __repr__(self) -> str:
         link = "a link" if self.has_link else "no link"
-        state = "straight" if self.is_straight else "by the owner"
+        state = "straight" if self.uses_link else "by the owner"
         return f"<Way {state}, {link}, {self._calls} of {self._wanted} calls>"
 
-    def plain(self) -> Route:
+    def route_plain(self) -> Route:
         """A plain call is made."""
-        if self.is_straight:
-            return Route.STRAIGHT
+        if self.uses_link:
+            return Route.LINK
         self._calls += 1
         if self._calls <= self._wanted:
             return Route.OWNER
         if self.has_link:
-            self._calls, self._wanted = 0, max(self._wanted, PATIENCE)
-            self.is_straight = True
-            return Route.BEGIN
+            self._calls, self._wanted = 0, max(self._wanted, FALLBACK_CALLS)
+            self.uses_link = True
+            return Route.START_LINK
         if self._may_ask:
             self._may_ask = False
-            return Route.MEET
+            return Route.ASK_FOR_LINK
         return Route.OWNER
 
-    def other(self) -> Route:
+    def route_other(self) -> Route:
         """Something else is sent."""
         if not self.has_link:
             return Route.OWNER
         self._calls = 0
-        if not self.is_straight:
+        if not self.uses_link:
             return Route.OWNER
-        self.is_straight = False
+        self.uses_link = False
         return Route.FENCE
 
-    def full(self, step: Route) -> Route:
+    def link_full(self, step: Route) -> Route:
         """The link had no room for a call; says what is done instead.
 
         Args:
             step: What was to be done: BEGIN or STRAIGHT.
         """
-        self.is_straight = False
+        self.uses_link = False
         self._put_off()
-        return Route.FENCE if step is Route.STRAIGHT else Route.OWNER
+        return Route.FENCE if step is Route.LINK else Route.OWNER
 
-    def met(self) -> None:
+    def link_opened(self) -> None:
         """There is a link now."""
         self.has_link = True
         self._calls = self._wanted = 0
 
-    def refused(self, *, for_ever: bool) -> None:
+    def link_refused(self, *, for_ever: bool) -> None:
         """There is no link, now or for ever."""
         self._may_ask = not for_ever
         self._put_off()
 
     def _put_off(self) -> None:
         self._calls = 0
-        self._wanted = min(2 * max(self._wanted, PATIENCE), _MOST)
+        self._wanted = min(2 * max(self._wanted, FALLBACK_CALLS), _MOST)
 
 
-_SAID = frozenset({"group", "name", "variables"})
+_LINK_HEADERS = frozenset({"group", "name", "variables"})
 """What may be said of a call that goes over a link; all else the owner has to know."""
 _LARGEST = 60_000
 _READS = 64
@@ -188,13 +188,13 @@ class OutgoingLink:
         gathers: Whether calls leave together, at the end of this turn of the loop.
     """
 
-    __slots__ = ("_lost", "actor", "gathers", "link", "session", "way")
+    __slots__ = ("_lost", "actor", "gathers", "link", "policy", "session")
 
     def __init__(self, actor: ActorId, lost: Callable[[OutgoingLink], None]) -> None:
         self.actor = actor
         self.session = 0
         self.link: PeerSocket | None = None
-        self.way = RoutePolicy()
+        self.policy = RoutePolicy()
         self.gathers = False
         self._lost = lost
 
@@ -212,7 +212,7 @@ class OutgoingLink:
                 if not frames:
                     break
                 if frames[0][0] == LINK_OPENED:
-                    self.way.met()
+                    self.policy.link_opened()
                     continue
                 for frame in frames:
                     # The callee is another worker, whose nonsense must not end this
@@ -231,7 +231,7 @@ class OutgoingLink:
         return found
 
 
-Straight: TypeAlias = tuple[OutgoingLink, int, str]
+LinkCall: TypeAlias = tuple[OutgoingLink, int, str]
 """A call that went over a link: whom to, which call has made it or 0, and its method.
 
 A plain tuple, as it is made for each call.
@@ -249,7 +249,11 @@ class OutgoingLinks:
     """
 
     def __init__(
-        self, engine: Engine, host: Host, session: int, showing: SegmentSharing | None
+        self,
+        engine: LinkEngine,
+        host: LinkHost,
+        session: int,
+        showing: SegmentSharing | None,
     ) -> None:
         self._engine = engine
         self._post = engine.post
@@ -257,12 +261,12 @@ class OutgoingLinks:
         self._base = session * LINKED
         self._showing = showing
         self._peers: dict[LoanId, OutgoingLink] = {}
-        self._open: dict[int, Straight] = {}
+        self._open: dict[int, LinkCall] = {}
         engine.loans.owes = self.owes
 
     # Calls on their way out, in order.
 
-    def goes(
+    def send(
         self,
         call: int,
         asking: int,
@@ -280,17 +284,17 @@ class OutgoingLinks:
         if (
             type(payload) is not bytes
             or len(payload) > _LARGEST
-            or (told is not None and not _SAID.issuperset(told))
+            or (told is not None and not _LINK_HEADERS.issuperset(told))
         ):
-            self._do(peer, peer.way.other())
+            self._follow(peer, peer.policy.route_other())
             return False
-        step = peer.way.plain()
+        step = peer.policy.route_plain()
         if peer.link is None or step in _BY_THE_OWNER:
-            self._do(peer, step)
+            self._follow(peer, step)
             return False
         frame = (LINK_CALL, self._base + call, asking, method, told, payload)
         self._open[call] = peer, asking, method
-        if step is Route.STRAIGHT:
+        if step is Route.LINK:
             left = self._put(peer, peer.link, frame)
         elif peer.link.send((LINK_PAUSE, 0), frame):
             self._post((LINK_BEGIN, peer.session))
@@ -324,16 +328,16 @@ class OutgoingLinks:
     def _flush(self, peer: OutgoingLink) -> None:
         left = peer.link.flush() if peer.link is not None else []
         if left:
-            self._no_room(peer, Route.STRAIGHT, left)
+            self._no_room(peer, Route.LINK, left)
 
     def fence(self, actor: ActorId) -> None:
         """The owner gets next what has to be behind the calls to an actor."""
         peer = self._peers.get(actor)
         if peer is not None:
-            self._do(peer, peer.way.other())
+            self._follow(peer, peer.policy.route_other())
 
-    def _do(self, peer: OutgoingLink, step: Route) -> None:
-        if step is Route.MEET:
+    def _follow(self, peer: OutgoingLink, step: Route) -> None:
+        if step is Route.ASK_FOR_LINK:
             self._post((LINK_OPEN, peer.actor))
         elif step is Route.FENCE:
             self._put_fence(peer)
@@ -346,7 +350,7 @@ class OutgoingLinks:
     def _no_room(self, peer: OutgoingLink, step: Route, calls: list[Frame]) -> None:
         """Sends by way of the owner what the link does not take."""
         if peer.link is not None and peer.link.is_open:
-            self._do(peer, peer.way.full(step))
+            self._follow(peer, peer.policy.link_full(step))
         else:
             # Its answers are still read; what comes next begins anew.
             self._peers.pop(peer.actor, None)
@@ -419,7 +423,7 @@ class OutgoingLinks:
         """Whether an actor has to answer a call that went over a link."""
         return any(peer.actor == actor for peer, *_ in [*self._open.values()])
 
-    def _over(self, call: int) -> Straight | None:
+    def _over(self, call: int) -> LinkCall | None:
         straight = self._open.pop(call, None)
         loans = self._engine.loans
         if straight is not None and loans.owed and loans.paid(straight[0].actor):
@@ -431,19 +435,19 @@ class OutgoingLinks:
     def take(self, frame: Frame) -> list[Frame]:
         """Heeds a frame about links; gives what follows from it, to be received."""
         if frame[0] == LINK_OPENED:
-            self._met(*frame[1:])
+            self._link_opened(*frame[1:])
         elif frame[0] == CANCEL_MADE:
-            return self._unmake(frame[2])
+            return self._cancel_made(frame[2])
         else:
-            return self._gone(*frame[1:])
+            return self._link_lost(*frame[1:])
         return []
 
-    def _met(self, actor: ActorId, session: int) -> None:
+    def _link_opened(self, actor: ActorId, session: int) -> None:
         peer = self._peers.get(actor)
         fd = self._showing.links.pop(-session, None) if self._showing else None
         if fd is None:
             if peer is not None:
-                peer.way.refused(for_ever=session < 0)
+                peer.policy.link_refused(for_ever=session < 0)
             return
         link = PeerSocket(fd)
         if peer is None or peer.link is not None:
@@ -452,7 +456,7 @@ class OutgoingLinks:
         peer.link, peer.session = link, session
         self._host.watch(peer)
 
-    def _unmake(self, asking: int) -> list[Frame]:
+    def _cancel_made(self, asking: int) -> list[Frame]:
         """Cancels what a call of this worker's has made."""
         opened = [*self._open.items()]
         made = [(call, peer) for call, (peer, by, _) in opened if by == asking]
@@ -463,7 +467,7 @@ class OutgoingLinks:
             for call, _ in made
         ]
 
-    def _gone(self, session: int, text: str, error: bytes) -> list[Frame]:
+    def _link_lost(self, session: int, text: str, error: bytes) -> list[Frame]:
         """A worker has ended: what it has not answered gets no answer."""
         found: list[Frame] = []
         with self._engine.outbox.ordering:
@@ -480,7 +484,7 @@ class OutgoingLinks:
                 if peer.session == session
             ]
 
-    def forsake(self) -> None:
+    def close_in_fork(self) -> None:
         """In a fork: closes its copies of the links."""
         calling = [peer for peer, *_ in self._open.values()]
         for peer in {*self._peers.values(), *calling}:
@@ -498,11 +502,11 @@ class OutgoingLinks:
         """An actor has closed its end of a link, or never had it."""
         with self._engine.outbox.ordering:
             self._flush(peer)
-            if peer.way.has_link:
+            if peer.policy.has_link:
                 self._lose(peer)
             else:
                 self._close(peer)
-                peer.way.refused(for_ever=False)
+                peer.policy.link_refused(for_ever=False)
 
     def _lose(self, peer: OutgoingLink) -> None:
         """There is no link to an actor any more: what comes next begins anew."""
@@ -517,4 +521,4 @@ class OutgoingLinks:
             peer.link = None
 
 
-_BY_THE_OWNER = frozenset({Route.OWNER, Route.MEET})
+_BY_THE_OWNER = frozenset({Route.OWNER, Route.ASK_FOR_LINK})

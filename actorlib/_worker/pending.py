@@ -28,11 +28,11 @@ from actorlib._core.stream_reader import (
 )
 from actorlib._wire.arguments import (
     Arguments,
-    when_done,
+    call_when_done,
 )
 from actorlib._wire.errors import (
-    fill,
-    load,
+    fill_future,
+    load_result,
 )
 from actorlib._wire.messages import (
     CANCELLED,
@@ -40,7 +40,7 @@ from actorlib._wire.messages import (
     Frame,
 )
 from actorlib._wire.ordering import (
-    Lanes,
+    CallOrder,
 )
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class PendingResults:
         """Fills the ref that a frame answers."""
         ref = self._taken(frame[1])
         if ref is not None and not ref.done():
-            fill(ref, frame)
+            fill_future(ref, frame)
             if frame[0] == FAILURE and frame[2] == CANCELLED:
                 ref.exception()  # no report of a ref that nobody awaits any more
 
@@ -142,7 +142,9 @@ class PendingResults:
         """Gives an item to the stream that it is of."""
         reading = self._entries.get(frame[1])
         if isinstance(reading, StreamReader):
-            reading.put(frame[1], frame[2], frame[4], partial(load, loans=frame[3]))
+            reading.put(
+                frame[1], frame[2], frame[4], partial(load_result, loans=frame[3])
+            )
 
     def payload_of(self, call: Call) -> tuple[Payload, list[LoanId] | None] | None:
         """The arguments of a call with the values of its refs; None if one failed.
@@ -202,7 +204,7 @@ class OrderedSender:
         self._sender = sender
         self.ordering = threading.RLock()
         self._places = itertools.count(1)
-        self._lanes: Lanes[ActorId, int] = Lanes()
+        self._lanes: CallOrder[ActorId, int] = CallOrder()
         self._held_back: dict[int, tuple[Callable[[], Frame | None], list[LoanId]]] = {}
         self._unsettled: dict[int, tuple[list[ObjectRef[Any]], Callable[[], None]]] = {}
         self._when_all_went: list[Callable[[], None]] = []
@@ -255,7 +257,7 @@ class OrderedSender:
                 return
             place = next(self._places)
             ready = arguments is None or arguments.are_ready
-            if self._lanes.post(actor, place, ready=ready, passes=passes):
+            if self._lanes.add(actor, place, ready=ready, passes=passes):
                 self._post_if(frame())
                 return
             if held is not None:
@@ -267,7 +269,7 @@ class OrderedSender:
         def settled() -> None:
             with self.ordering:
                 self._unsettled.pop(place, None)
-                for free in self._lanes.settled(actor, place, goes=True):
+                for free in self._lanes.resolve(actor, place, goes=True):
                     freed, kept = self._held_back.pop(free)
                     self._post_if(freed())
                     for other in kept:
@@ -280,7 +282,7 @@ class OrderedSender:
 
         if refs:
             self._unsettled[place] = list(refs), settled
-        when_done(refs, settled)
+        call_when_done(refs, settled)
 
     def go_on(self) -> None:
         """Sends what has its arguments by now, while the loop cannot say so."""

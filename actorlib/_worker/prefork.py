@@ -130,7 +130,7 @@ _PREFIX = b"\0" * 8
 _NAME = "actorlib"
 
 
-def script() -> list[bytes]:
+def warm_up_frames() -> list[bytes]:
     """What the owner of such an actor would send; made once, and not in a spare."""
 
     class Rehearsed:  # a local class travels by value, as those of a script do
@@ -161,7 +161,7 @@ def script() -> list[bytes]:
     return [cast("bytes", encode(frame)) for frame in frames]
 
 
-def rehearse(frames: list[bytes]) -> list[bytes]:
+def run_warm_up(frames: list[bytes]) -> list[bytes]:
     """Lives that life; gives what the actor has sent.
 
     Args:

@@ -38,14 +38,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._core.object_ref import ObjectRef
-    from actorlib._wire.blocking_channel import Pipe
+    from actorlib._wire.blocking_channel import BlockingChannel
     from actorlib._worker.startup import Start
 
 
 class SerialOwnerClient(OwnerClient):
     """The engine of a worker without an event loop."""
 
-    def __init__(self, start: Start, pipe: Pipe, inbox: Inbox) -> None:
+    def __init__(self, start: Start, pipe: BlockingChannel, inbox: Inbox) -> None:
         super().__init__(start, unlooped(_report), pipe, inbox)
         self._pipe = pipe
         self._inbox = inbox
@@ -102,7 +102,7 @@ class SerialOwnerClient(OwnerClient):
 
     def part(self) -> bool:
         """Receives what is left of links before the end; whether that was anything."""
-        left = self.guests.part()
+        left = self.guests.close_links()
         self._inbox.take(left, self.settle)
         return bool(left)
 
@@ -115,7 +115,7 @@ class SerialOwnerClient(OwnerClient):
         self._inbox.read(lambda: bool(went), self.settle)
 
 
-def serve(start: Start, pipe: Pipe) -> None:
+def serve(start: Start, pipe: BlockingChannel) -> None:
     """Lives the life of a serial actor: born, called, stopped.
 
     Raises:
@@ -133,7 +133,9 @@ def serve(start: Start, pipe: Pipe) -> None:
             raise
 
 
-def be_born(start: Start, pipe: Pipe) -> tuple[object, Inbox, SerialOwnerClient]:
+def be_born(
+    start: Start, pipe: BlockingChannel
+) -> tuple[object, Inbox, SerialOwnerClient]:
     """Makes the object on this thread, and what the process speaks through.
 
     Raises:
@@ -160,7 +162,7 @@ class _Serial:
     def __init__(
         self,
         instance: object,
-        pipe: Pipe,
+        pipe: BlockingChannel,
         inbox: Inbox,
         uplink: SerialOwnerClient,
     ) -> None:

@@ -11,10 +11,10 @@ from actorlib._core.current_call import running
 from actorlib._core.object_ref import bind
 from actorlib._core.runtime_env import inherited, refuse_own
 from actorlib._core.stream_reader import Feed, StreamReader
-from actorlib._wire.arguments import Arguments, Sharing
+from actorlib._wire.arguments import Arguments, SendingEngine
 from actorlib._wire.call import Call
 from actorlib._wire.call_headers import headers_of
-from actorlib._wire.function_code import pickled
+from actorlib._wire.function_code import pickle_function
 from actorlib._wire.messages import (
     CANCEL,
     FORCE,
@@ -36,7 +36,7 @@ _Face: TypeAlias = tuple[int, bytes]
 """The number of a function here, and what its calls have in common."""
 
 
-class Link(Sharing, Feed, Protocol):
+class Link(SendingEngine, Feed, Protocol):
     """The engine of the worker."""
 
     outbox: OrderedSender
@@ -168,7 +168,7 @@ class TaskCalls:
             refuse_own(spec.options.runtime_env)
         number = self._taught.get(spec.source)
         if number is None:
-            source, loans = pickled(self._link, spec.name, spec.source)
+            source, loans = pickle_function(self._link, spec.name, spec.source)
             number = self._taught[spec.source] = next(self._numbers)
             self._link.post(
                 (REGISTER_FUNCTION, number, spec.name, loans or None, source)

@@ -43,7 +43,7 @@ from actorlib._core.engine import (
 )
 from actorlib._core.object_ref import awaited_by
 from actorlib._wire.forkserver_protocol import (
-    LOOK,
+    INTERRUPT_SIGNAL,
 )
 from actorlib._wire.messages import (
     BLOCKED,
@@ -111,7 +111,7 @@ if TYPE_CHECKING:
         ObjectRef,
     )
     from actorlib._wire.blocking_channel import (
-        Pipe,
+        BlockingChannel,
     )
     from actorlib._worker.client import (
         OwnerClient,
@@ -149,11 +149,11 @@ class InterruptSignal:
         self._outermost = outermost
         self._main = threading.get_ident()
         self._pid = os.getpid()
-        signal.signal(LOOK, self._signalled)
+        signal.signal(INTERRUPT_SIGNAL, self._signalled)
 
     def again(self) -> None:
         """Has the main thread look; from any thread."""
-        signal.pthread_kill(self._main, LOOK)
+        signal.pthread_kill(self._main, INTERRUPT_SIGNAL)
 
     def _signalled(self, _: int, frame: FrameType | None) -> None:
         if os.getpid() != self._pid:  # a fork: the pipe is its parent's
@@ -251,7 +251,7 @@ class TaskGenerators:
     """
 
     def __init__(
-        self, runner: Runner, uplink: OwnerClient, pipe: Pipe, inbox: Inbox
+        self, runner: Runner, uplink: OwnerClient, pipe: BlockingChannel, inbox: Inbox
     ) -> None:
         self._runner = runner
         self._inbox = inbox
@@ -310,7 +310,7 @@ LEARN = "learn"
 _TOGETHER = 32
 
 
-def serve(start: Start, pipe: Pipe) -> None:
+def serve(start: Start, pipe: BlockingChannel) -> None:
     """Lives the life of a worker of functions.
 
     Raises:
@@ -343,7 +343,7 @@ class _Inbox(Inbox):
     give_back: Callable[[Frame], None]
     cancelling: Callable[[int], None]
 
-    def __init__(self, pipe: Pipe) -> None:
+    def __init__(self, pipe: BlockingChannel) -> None:
         super().__init__(pipe)
         self.is_waiting = False
         self.is_recalled = False
@@ -370,7 +370,7 @@ class TaskOwnerClient(SerialOwnerClient):
     _waiter: _Functions
     _calls_here: _Inbox
 
-    def __init__(self, start: Start, pipe: Pipe, inbox: Inbox) -> None:
+    def __init__(self, start: Start, pipe: BlockingChannel, inbox: Inbox) -> None:
         super().__init__(start, pipe, inbox)
         self._waits = itertools.count(1)
 
@@ -460,7 +460,12 @@ class TaskOwnerClient(SerialOwnerClient):
 
 class _Functions:
     def __init__(
-        self, pipe: Pipe, inbox: _Inbox, uplink: TaskOwnerClient, *, is_inline: bool
+        self,
+        pipe: BlockingChannel,
+        inbox: _Inbox,
+        uplink: TaskOwnerClient,
+        *,
+        is_inline: bool,
     ) -> None:
         self._pipe = pipe
         self._inbox = inbox

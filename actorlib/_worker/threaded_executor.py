@@ -27,13 +27,13 @@ from actorlib._worker.startup import GroupThreads, shutting_down
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actorlib._wire.blocking_channel import Pipe
+    from actorlib._wire.blocking_channel import BlockingChannel
     from actorlib._worker.inbox import Inbox
     from actorlib._worker.serial_executor import SerialOwnerClient
     from actorlib._worker.startup import Start
 
 
-def serve(start: Start, pipe: Pipe) -> None:
+def serve(start: Start, pipe: BlockingChannel) -> None:
     """Lives the life of a threaded actor: born, called, stopped.
 
     Raises:
@@ -50,7 +50,7 @@ class _Threaded:
         self,
         start: Start,
         instance: object,
-        pipe: Pipe,
+        pipe: BlockingChannel,
         inbox: Inbox,
         uplink: SerialOwnerClient,
     ) -> None:

@@ -14,7 +14,7 @@ import actorlib
 from actorlib import ObjectRefGenerator
 from actorlib._core.flow_control import bounds_of
 from actorlib._core.stream_reader import StreamReader
-from actorlib._wire.errors import load
+from actorlib._wire.errors import load_result
 from actorlib._wire.serialization import encode
 from actorlib.exceptions import TaskCancelledError
 
@@ -375,7 +375,7 @@ class Feeding:
 
     def put(self, value: object) -> None:
         """One more item comes."""
-        self.reading.put(1, self._count, encode(value), load)
+        self.reading.put(1, self._count, encode(value), load_result)
         self._count += 1
 
     def end(self) -> None:

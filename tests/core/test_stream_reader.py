@@ -12,11 +12,11 @@ from helpers.engine import FakeEngine
 from actorlib._core.flow_control import bounds_of
 from actorlib._core.object_ref import bind
 from actorlib._core.stream_reader import StreamReader
-from actorlib._wire.errors import load
+from actorlib._wire.errors import load_result
 from actorlib._wire.serialization import encode
 from actorlib.exceptions import ProtocolError
 
-put_in = partial(load, loans=None)
+put_in = partial(load_result, loans=None)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from actorlib._core.object_ref import (
 from actorlib._core.runtime_context import RuntimeContext
 from actorlib._core.stream_reader import StreamReader
 from actorlib._shm.memory import SharedMemory
-from actorlib._wire.arguments import travelling
+from actorlib._wire.arguments import reduce_ref
 from actorlib.exceptions import ActorNotFoundError
 
 if TYPE_CHECKING:
@@ -271,7 +271,7 @@ class FakeEngine:
 
     def travel(self, ref: ObjectRef[Any]) -> tuple[object, ...]:
         """How a ref is pickled into a value that is being sent; see Replier."""
-        return travelling(ObjectId(object_id_of(ref)))
+        return reduce_ref(ObjectId(object_id_of(ref)))
 
     def put(self, value: object) -> ObjectRef[Any]:
         """A ref with a value; see Engine."""

@@ -32,7 +32,7 @@ from actorlib._core.engine import take_slot
 from actorlib._inline import launcher as inline
 from actorlib._inline.worker import serve
 from actorlib._processes.launcher import ProcessExit
-from actorlib._wire.blocking_channel import Pipe
+from actorlib._wire.blocking_channel import BlockingChannel
 from actorlib._worker import async_client
 from actorlib._worker.__main__ import ended
 from actorlib._worker.startup import ExecutorThreads, read_start
@@ -142,7 +142,7 @@ class MemoryWorker:
         self.end(ProcessExit(code=code))
 
     def _serve(self) -> None:
-        pipe = Pipe(self._theirs)
+        pipe = BlockingChannel(self._theirs)
         told = read_start(pipe.receive()[0])
         self.start = told
         self.environ = _changed(self.environ, told.config.environment)

@@ -18,7 +18,7 @@ from actorlib._inline import launcher as inline
 from actorlib._processes.launcher import ProcessExit
 from actorlib._shm.memory import SharedMemory
 from actorlib._wire.actor_config import ActorConfig
-from actorlib._wire.async_channel import Channel
+from actorlib._wire.async_channel import AsyncChannel
 from actorlib._wire.codec import FrameDecoder
 from actorlib._wire.fd_passing import SegmentSharing
 from actorlib._wire.messages import (
@@ -76,7 +76,7 @@ class ScriptedWorker:
         self.error: Exception | None = None
         self._behave = behave
         self._loop = loop
-        self._channel: Channel | None = None
+        self._channel: AsyncChannel | None = None
         self._theirs.setblocking(False)  # noqa: FBT003  # the socket API
         loop.add_reader(self._theirs.fileno(), self._first)
 
@@ -99,7 +99,7 @@ class ScriptedWorker:
     def put(self, data: bytes) -> None:
         """Sends bytes, whatever they are."""
         if self._channel is not None and self._channel.is_open:
-            self._channel.put(data)
+            self._channel.write(data)
 
     def leave(self, how: ProcessExit) -> None:
         """Ends, as a process does."""
@@ -128,12 +128,12 @@ class ScriptedWorker:
             data = b""
         self._loop.remove_reader(self._theirs.fileno())
         decoder = FrameDecoder(self.showing)
-        self._channel = Channel(
+        self._channel = AsyncChannel(
             self._loop,
             self._theirs,
             self._receive,
             self._lost,
-            showing=self.showing,
+            sharing=self.showing,
             decoder=decoder,
         )
         if data:

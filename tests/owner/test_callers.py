@@ -8,7 +8,7 @@ from actorlib._owner.objects import UnsentResults
 from actorlib._owner.refcount import OWNER
 from actorlib._owner.router import Callers
 from actorlib._wire.messages import LINK_CLOSE, LINK_LOST, LINKED, RESULT
-from actorlib._wire.peer_socket import mark_of
+from actorlib._wire.peer_socket import method_number
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -119,7 +119,7 @@ def test_end_when_there_are_callers_then_each_is_told_and_nothing_is_owed() -> N
 def test_mark_when_it_is_that_of_a_method_then_that_ran() -> None:
     actor = Actor()
 
-    actor.callers.note(mark_of("work"), ["rest", "work"])
+    actor.callers.note(method_number("work"), ["rest", "work"])
     assert actor.callers.ran == "work"
 
     actor.callers.note(0, ["rest", "work"])

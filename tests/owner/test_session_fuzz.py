@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from helpers.scripted import ScriptedLauncher
 
     from actorlib._owner.engine import LocalEngine
-    from actorlib._wire.worker_messages import Type
+    from actorlib._wire.worker_messages import FieldType
 
 _CASES = max(300, settings().max_examples)
 
@@ -155,7 +155,7 @@ _SAID = st.none() | st.fixed_dictionaries(
     },
 )
 _TEXTS = st.sampled_from(["work", "count", "learn", "", "1:hostile", "__init__"])
-_VALUES: dict[Type, st.SearchStrategy[Any]] = {
+_VALUES: dict[FieldType, st.SearchStrategy[Any]] = {
     worker_messages._CALL: _CALLS,
     worker_messages._CALL_IF_ANY: st.just(0) | _CALLS,
     worker_messages._RUNS: _RUNNING,
@@ -206,7 +206,7 @@ _BY_TEXT: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-def _field(kind: int, name: str, what: Type) -> st.SearchStrategy[Any]:
+def _field(kind: int, name: str, what: FieldType) -> st.SearchStrategy[Any]:
     if (kind, name) in _BY_NAME:
         return _BY_NAME[kind, name]
     return _VALUES[what] if what in _VALUES else _BY_TEXT.get(name, _GARBAGE)
@@ -506,7 +506,7 @@ def _check_served(frames: Iterable[Frame]) -> None:
             assert type(number) is int
             assert type(method) is str
             assert worker_messages._are_loans(loans) or loans is None
-            assert all(map(worker_messages._is_said, said))
+            assert all(map(worker_messages._are_headers, said))
             assert type(payload) in worker_messages._PAYLOADS
         else:
             assert frame[0] != START or ActorConfig(**frame[1])

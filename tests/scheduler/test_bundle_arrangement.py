@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from actorlib._core.kinds import KINDS, UNITS
 from actorlib._core.resources import Resources, add, request, totals
-from actorlib._scheduler.bundle_packing import Packing, Part, Steps
-from actorlib._scheduler.bundle_spreading import apart
+from actorlib._scheduler.bundle_packing import BundleShare, Packing, SearchBudget
+from actorlib._scheduler.bundle_spreading import match_devices
 from actorlib._scheduler.catalogue import Catalogue
 from actorlib._scheduler.explain import group_refusal, group_shortage
 from actorlib._scheduler.ledger import Ledger
@@ -255,10 +255,10 @@ def test_line_when_a_group_waits_then_nobody_takes_its_devices_before_it() -> No
     line = WaitQueue(ledger)
     first = ledger.try_acquire(request(num_gpus=0.5))
     assert first is not None
-    line.join("group", *total)
+    line.enqueue("group", *total)
 
-    assert line.pass_by(request(num_gpus=0.5)) is None
-    line.join("actor", request(num_gpus=0.5))
+    assert line.try_at_once(request(num_gpus=0.5)) is None
+    line.enqueue("actor", request(num_gpus=0.5))
     ledger.release(first)
 
     assert [waiter.label for waiter, _ in line.serve()] == ["group"]
@@ -267,22 +267,22 @@ def test_line_when_a_group_waits_then_nobody_takes_its_devices_before_it() -> No
 def test_line_when_a_group_can_never_be_then_it_holds_nobody_up() -> None:
     ledger = machine(2)
     line = WaitQueue(ledger)
-    line.join("group", *asked([0.5] * 3, "STRICT_SPREAD"))
+    line.enqueue("group", *asked([0.5] * 3, "STRICT_SPREAD"))
 
-    assert line.pass_by(request(num_gpus=1)) is not None
+    assert line.try_at_once(request(num_gpus=1)) is not None
 
 
 def test_line_when_a_group_waits_for_cpus_then_devices_are_free_for_others() -> None:
     ledger = machine(2)
     line = WaitQueue(ledger)
     ledger.try_acquire(request(num_cpus=4))
-    line.join(
+    line.enqueue(
         "group",
         request(num_cpus=2),
         DeviceConstraints(gang=Gang([request(num_cpus=2)], "PACK")),
     )
 
-    assert line.pass_by(request(num_gpus=1)) is not None
+    assert line.try_at_once(request(num_gpus=1)) is not None
 
 
 # Against every way there is.
@@ -420,12 +420,12 @@ def test_gang_when_no_way_was_found_then_it_is_neither_feasible_nor_never() -> N
 def test_line_when_it_is_not_known_whether_a_group_fits_then_it_delays_nobody() -> None:
     ledger = machine(16)
     line = WaitQueue(ledger)
-    line.join("group", *units_asked(hard(), "PACK"))
-    line.join("group", *units_asked(hard(), "PACK"))
+    line.enqueue("group", *units_asked(hard(), "PACK"))
+    line.enqueue("group", *units_asked(hard(), "PACK"))
 
-    lease = line.pass_by(request(num_gpus=16))
+    lease = line.try_at_once(request(num_gpus=16))
     assert lease is not None
-    line.join("actor", request(num_gpus=1))
+    line.enqueue("actor", request(num_gpus=1))
     ledger.release(lease)
 
     assert [waiter.label for waiter, _ in line.serve()] == ["actor"]
@@ -498,9 +498,11 @@ def test_packing_when_compared_with_every_way_then_it_is_as_certain_as_that(
     free: tuple[int, ...],
     opens: int,
 ) -> None:
-    each = [Part(place, units, scope) for place, (units, scope) in enumerate(parts)]
+    each = [
+        BundleShare(place, units, scope) for place, (units, scope) in enumerate(parts)
+    ]
     there = {index: level for index, level in enumerate(free) if level}
-    packing = Packing(each, there, lambda *_: 0, Steps())
+    packing = Packing(each, there, lambda *_: 0, SearchBudget())
 
     found, few = packing.run(), packing.run(opens)
 
@@ -528,9 +530,11 @@ def test_packing_when_compared_with_every_way_then_it_is_as_certain_as_that(
 def test_apart_when_compared_with_every_way_then_it_is_found_if_there_is_one(
     parts: list[tuple[int, frozenset[int] | None]], free: tuple[int, ...]
 ) -> None:
-    each = [Part(place, units, scope) for place, (units, scope) in enumerate(parts)]
+    each = [
+        BundleShare(place, units, scope) for place, (units, scope) in enumerate(parts)
+    ]
 
-    found = apart(each, dict(enumerate(free)))
+    found = match_devices(each, dict(enumerate(free)))
 
     ways = any(
         all(

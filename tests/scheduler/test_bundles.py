@@ -13,7 +13,7 @@ from hypothesis.stateful import (
 )
 
 from actorlib._core.resources import Resources, add, request, totals
-from actorlib._scheduler.bundles import Bundles, GroupWaiter, divided
+from actorlib._scheduler.bundles import Bundles, GroupWaiter, divide_lease
 from actorlib._scheduler.explain import (
     group_refusal,
     group_shortage,
@@ -51,7 +51,7 @@ def reserved(
 ) -> tuple[Lease, Bundles] | None:
     gang = Gang(bundles, strategy)
     lease = ledger.try_acquire(total_of(bundles), DeviceConstraints(gang=gang))
-    return lease and (lease, Bundles(divided(gang, lease), ledger.pools))
+    return lease and (lease, Bundles(divide_lease(gang, lease), ledger.pools))
 
 
 def group(*bundles: Resources) -> Bundles:

@@ -6,7 +6,7 @@ from actorlib._core.actor_options import ActorOptions
 from actorlib._core.resources import Resources
 from actorlib._scheduler.catalogue import Catalogue, Demand, type_names
 from actorlib._scheduler.ledger import Ledger
-from actorlib._scheduler.request import ANYWHERE, make_of
+from actorlib._scheduler.request import ANYWHERE, model_of
 from actorlib.accelerators import types
 from actorlib.accelerators.base import Device
 from actorlib.exceptions import ActorUnschedulableError
@@ -89,7 +89,7 @@ def test_demand_when_a_type_is_wished_then_its_makes_and_its_resource(
 ) -> None:
     request, where = asked(accelerator_type=wish)
 
-    assert where.makes == {make_of(device)}
+    assert where.models == {model_of(device)}
     assert request.amounts == {"GPU": 10_000, f"accelerator_type:{name}": 10}
 
 
@@ -109,14 +109,14 @@ def test_demand_when_no_number_is_asked_then_the_resource_alone() -> None:
     request, where = asked(num_gpus=0, accelerator_type="H100")
 
     assert request.amounts == {"accelerator_type:H100": 10}
-    assert where.makes == {make_of(H100)}
+    assert where.models == {model_of(H100)}
 
 
 @pytest.mark.parametrize("wish", ["V100", "v100"])
 def test_demand_when_a_type_is_merely_declared_then_of_any_device(wish: str) -> None:
     request, where = asked(catalogue("V100"), accelerator_type=wish)
 
-    assert where.makes is None
+    assert where.models is None
     assert request.amounts["accelerator_type:V100"] == 10
 
 
@@ -124,7 +124,7 @@ def test_demand_when_a_type_is_merely_declared_then_of_any_device(wish: str) -> 
 def test_demand_when_a_type_is_not_here_then_asked_for_all_the_same(wish: str) -> None:
     request, where = asked(accelerator_type=wish)
 
-    assert where.makes is None
+    assert where.models is None
     assert request.amounts[f"accelerator_type:{wish}"] == 10
     assert catalogue().refusal("Model", request) is not None
 
@@ -139,7 +139,7 @@ def test_demand_when_a_type_is_of_another_kind_then_refused() -> None:
 def test_demand_when_the_kind_goes_by_resources_then_of_that_kind() -> None:
     _, where = asked(num_gpus=0, resources={"TPU": 2}, accelerator_type="TPU-V5E")
 
-    assert where.makes == {make_of(CHIPS[0])}
+    assert where.models == {model_of(CHIPS[0])}
 
 
 def test_types_when_several_are_alike_then_each_once() -> None:

@@ -16,7 +16,7 @@ from hypothesis.stateful import (
 
 from actorlib._core.kinds import GPU, HPU, NEURON_CORES, TPU, UNITS, Kind
 from actorlib._scheduler.device_pool import DevicePool
-from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, make_of
+from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, model_of
 from actorlib.accelerators.base import Device, Share
 
 HALF = UNITS // 2
@@ -65,9 +65,9 @@ def some(pool: DevicePool, *indices: int) -> frozenset[Device]:
 def of(pool: DevicePool, *models: str) -> DeviceConstraints:
     """The wish for some models."""
     makes = frozenset(
-        make for make in map(make_of, pool.devices) if make.model in models
+        make for make in map(model_of, pool.devices) if make.model in models
     )
-    return DeviceConstraints(makes=makes)
+    return DeviceConstraints(models=makes)
 
 
 def occupy(pool: DevicePool, free: dict[int, int]) -> None:
@@ -263,10 +263,10 @@ def test_choose_when_the_type_is_taken_then_refused_but_not_for_ever() -> None:
 
 def test_choose_when_the_type_is_of_another_kind_then_any() -> None:
     pool = DevicePool(GPU, gpus(2))
-    chips = frozenset({make_of(gpu(0, kind="TPU"))})
+    chips = frozenset({model_of(gpu(0, kind="TPU"))})
 
-    assert pool.choose(UNITS, DeviceConstraints(makes=chips)) == [0]
-    assert pool.scope(DeviceConstraints(makes=chips)) in (None, {0, 1})
+    assert pool.choose(UNITS, DeviceConstraints(models=chips)) == [0]
+    assert pool.scope(DeviceConstraints(models=chips)) in (None, {0, 1})
 
 
 # Devices that are named.
@@ -474,14 +474,14 @@ MIXED = fresh()
 def wishes(draw: st.DrawFn) -> DeviceConstraints:
     devices = MIXED.devices
     makes = st.frozensets(
-        st.sampled_from(sorted(set(map(make_of, MIXED.devices)), key=str)), min_size=1
+        st.sampled_from(sorted(set(map(model_of, MIXED.devices)), key=str)), min_size=1
     )
     named = st.frozensets(st.sampled_from(devices), min_size=1, max_size=5)
     # A part is near nobody: that is another test's.
     near = st.frozensets(st.sampled_from(devices[:7]), min_size=1, max_size=3)
     return DeviceConstraints(
         spread=draw(st.booleans()),
-        makes=draw(st.none() | makes),
+        models=draw(st.none() | makes),
         only=draw(st.none() | named),
         near=draw(st.none() | st.none() | near),
         apart=draw(st.just(frozenset()) | named),
@@ -507,7 +507,7 @@ class PoolMachine(RuleBasedStateMachine):
             None if devices is None else some(self.pool, *(d.index for d in devices))
             for devices in (where.only, where.near, where.apart)
         )
-        return replace(where, makes=None, only=only, near=near, apart=apart)
+        return replace(where, models=None, only=only, near=near, apart=apart)
 
     def allowed(self, where: DeviceConstraints) -> list[Device]:
         near = where.near or frozenset()
@@ -515,7 +515,7 @@ class PoolMachine(RuleBasedStateMachine):
         return [
             device
             for device in self.pool.devices
-            if (where.makes is None or make_of(device) in where.makes)
+            if (where.models is None or model_of(device) in where.models)
             and (where.only is None or device in where.only)
             and (where.near is None or device in near or device.peers & keys)
             and device not in where.apart
@@ -553,7 +553,7 @@ class PoolMachine(RuleBasedStateMachine):
     ) -> None:
         there = self.eligible(where, barred)
         families = [device.family for device in there]
-        makes = [make_of(device) for device in there]
+        makes = [model_of(device) for device in there]
         assert (chosen is not None) == any(families.count(f) >= count for f in families)
         if chosen is None:
             return
@@ -563,7 +563,7 @@ class PoolMachine(RuleBasedStateMachine):
         assert set(devices) <= set(there)
         assert len({device.family for device in devices}) == 1
         if any(makes.count(make) >= count for make in makes):
-            assert len({make_of(device) for device in devices}) == 1
+            assert len({model_of(device) for device in devices}) == 1
 
     @rule(
         target=taken,

@@ -117,7 +117,7 @@ class World:
         def back(lease: Lease) -> None:
             self.go_on(call, self.ledger.merge(kept, lease))
 
-        self.enter(cpus, Priority.GOES_ON, back)
+        self.enter(cpus, Priority.RESUMED, back)
 
 
 def asks(depth: int) -> st.SearchStrategy[Resources]:

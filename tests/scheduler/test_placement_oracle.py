@@ -15,9 +15,9 @@ import pytest
 
 from actorlib._core.kinds import UNITS
 from actorlib._core.resources import Resources, add, request, totals
-from actorlib._scheduler.bundles import divided
+from actorlib._scheduler.bundles import divide_lease
 from actorlib._scheduler.ledger import Ledger
-from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, Gang, make_of
+from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, Gang, model_of
 from actorlib._scheduler.wait_queue import WaitQueue
 from actorlib.accelerators.base import Device
 
@@ -85,11 +85,11 @@ class Machine:
         nobody_waits = self.first() is None
         number = len(self.asked)
         self.asked.append((asked, where))
-        lease = self.line.pass_by(asked, where)
+        lease = self.line.try_at_once(asked, where)
         if nobody_waits:
             assert (lease is not None) == has_room
         if lease is None:
-            self.waiting[number] = self.line.join(str(number), asked, where)
+            self.waiting[number] = self.line.enqueue(str(number), asked, where)
         else:
             assert has_room
             self.granted(number, lease)
@@ -98,7 +98,7 @@ class Machine:
         if number in self.leases:
             self.ledger.release(self.leases.pop(number))
         else:
-            self.line.leave(self.waiting.pop(number))
+            self.line.remove(self.waiting.pop(number))
         for waiter, lease in self.line.serve():
             del self.waiting[int(waiter.label)]
             self.granted(int(waiter.label), lease)
@@ -113,9 +113,9 @@ class Machine:
             return
         on: Counter[int] = Counter()
         for units, makes, part in zip(
-            gang.units("GPU"), gang.makes, divided(gang, lease), strict=True
+            gang.units("GPU"), gang.models, divide_lease(gang, lease), strict=True
         ):
-            self.check_part(units, part, self.wished(DeviceConstraints(makes=makes)))
+            self.check_part(units, part, self.wished(DeviceConstraints(models=makes)))
             on.update(share.device.index for share in part.shares)
         if gang.strategy == "STRICT_SPREAD":
             assert max(on.values(), default=0) <= 1
@@ -163,7 +163,7 @@ class Machine:
         return {
             device.index
             for device in self.devices
-            if (where.makes is None or make_of(device) in where.makes)
+            if (where.models is None or model_of(device) in where.models)
             and (where.only is None or device in where.only)
             and (where.near is None or device in where.near or device.peers & keys)
             and device not in where.apart
@@ -181,7 +181,7 @@ class Machine:
             free = dict.fromkeys(free, UNITS)
         if where.gang is None:
             return not units or any(self.ways(units, free, self.wished(where)))
-        sizes = zip(where.gang.units("GPU"), where.gang.makes, strict=True)
+        sizes = zip(where.gang.units("GPU"), where.gang.models, strict=True)
         parts = sorted(((u, m) for u, m in sizes if u), key=lambda part: -part[0])
         return self.packs(parts, free, where.gang.strategy)
 
@@ -194,7 +194,7 @@ class Machine:
         if not parts:
             return True
         (units, makes), *rest = parts
-        wished = self.wished(DeviceConstraints(makes=makes))
+        wished = self.wished(DeviceConstraints(models=makes))
         apart = strategy == "STRICT_SPREAD"
         for chosen in self.ways(units, free, wished):
             left = {
@@ -231,7 +231,7 @@ def some_request(
         return asked, ANYWHERE
     some = rng.sample(machine.devices, rng.randint(1, len(machine.devices)))
     wishes = [
-        DeviceConstraints(makes=frozenset({make_of(some[0])})),
+        DeviceConstraints(models=frozenset({model_of(some[0])})),
         DeviceConstraints(only=frozenset(some)),
         DeviceConstraints(near=frozenset(some[:1])),
         DeviceConstraints(apart=frozenset(some[:1])),
@@ -254,7 +254,7 @@ def some_group(
     for bundle in bundles:
         total = add(total, bundle.amounts)
     makes = [
-        frozenset({make_of(rng.choice(machine.devices))})
+        frozenset({model_of(rng.choice(machine.devices))})
         if bundle.amounts.get("GPU") and rng.random() < 0.3
         else None
         for bundle in bundles

@@ -38,7 +38,7 @@ def test_barred_when_reaches_are_added_then_it_is_the_set_of_their_devices(
     assert sorted(them) == sorted(barred)
     assert len(them) == len(barred)
     assert {index for index in range(6) if index in them} == barred
-    assert them.are_all == (len(barred) == 5)
+    assert them.is_everything == (len(barred) == 5)
     for other in (reach(A), reach(B), reach(A, B), reach(2), reach(3, 4), reach()):
-        whole = {i for make in other.makes for i in BY_MAKE[make]} | other.indices
+        whole = {i for make in other.models for i in BY_MAKE[make]} | other.indices
         assert them.covers(other) == (whole <= barred)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from actorlib._scheduler.request import DeviceConstraints, DeviceModel, make_of
+from actorlib._scheduler.request import DeviceConstraints, DeviceModel, model_of
 from actorlib.accelerators.base import Device
 
 CARD = Device(
@@ -22,7 +22,7 @@ PART = Device(family="nvidia", kind="GPU", index=1, id="MIG-1", parent="GPU-0")
 def test_make_when_of_a_device_then_what_it_is_alike_in(
     device: Device, make: DeviceModel
 ) -> None:
-    assert make_of(device) == make
+    assert model_of(device) == make
 
 
 def test_where_when_it_wishes_the_same_then_the_same_place_in_line() -> None:

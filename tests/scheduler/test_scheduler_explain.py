@@ -6,7 +6,7 @@ from actorlib._core.kinds import Kind
 from actorlib._core.resources import Resources, request, totals
 from actorlib._scheduler.explain import named, refusal, shortage, survey
 from actorlib._scheduler.ledger import Ledger
-from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, make_of
+from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, model_of
 from actorlib.accelerators.base import Device, Lease
 
 GIB = 1024**3
@@ -53,7 +53,7 @@ def types() -> Ledger:
 
 
 def of(*devices: Device) -> DeviceConstraints:
-    return DeviceConstraints(makes=frozenset(map(make_of, devices)))
+    return DeviceConstraints(models=frozenset(map(model_of, devices)))
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_refusal_when_a_share_is_above_one_then_says_what_to_ask() -> None:
             "2: NVIDIA A100",
         ),
         (
-            DeviceConstraints(apart=frozenset({H100}), makes=of(H100).makes),
+            DeviceConstraints(apart=frozenset({H100}), models=of(H100).models),
             1,
             "GPU=1 of type H100, apart from GPU 0",
             "no device",

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from actorlib._core.kinds import UNITS
 from actorlib._core.resources import Resources, request, totals
 from actorlib._scheduler.ledger import Ledger
-from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, make_of
+from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, model_of
 from actorlib._scheduler.wait_queue import Waiter, WaitQueue, delays_nobody
 from actorlib.accelerators.base import Device, Lease
 
@@ -66,85 +66,85 @@ def labels(line: WaitQueue) -> list[str]:
 def test_pass_by_when_nobody_waits_then_granted() -> None:
     line = WaitQueue(machine())
 
-    assert line.pass_by(request(num_gpus=2, num_cpus=4)) is not None
+    assert line.try_at_once(request(num_gpus=2, num_cpus=4)) is not None
 
 
 def test_pass_by_when_too_little_is_free_then_refused() -> None:
     ledger = machine()
     granted(ledger, request(num_gpus=0.6))
 
-    assert WaitQueue(ledger).pass_by(request(num_gpus=2)) is None
+    assert WaitQueue(ledger).try_at_once(request(num_gpus=2)) is None
 
 
 def test_pass_by_when_an_earlier_one_wants_devices_then_refused() -> None:
     ledger = machine()
     line = WaitQueue(ledger)
     granted(ledger, request(num_gpus=0.6))
-    line.join("Big", request(num_gpus=2))
+    line.enqueue("Big", request(num_gpus=2))
 
-    assert line.pass_by(request(num_gpus=0.1)) is None
+    assert line.try_at_once(request(num_gpus=0.1)) is None
 
 
 def test_pass_by_when_it_wants_nothing_of_the_earlier_one_then_granted() -> None:
     ledger = machine()
     line = WaitQueue(ledger)
     granted(ledger, request(num_gpus=0.6))
-    line.join("Big", request(num_gpus=2))
+    line.enqueue("Big", request(num_gpus=2))
 
-    assert line.pass_by(request(num_cpus=4)) is not None
+    assert line.try_at_once(request(num_cpus=4)) is not None
 
 
 def test_pass_by_when_it_is_enough_for_both_then_granted() -> None:
     ledger = machine(cpus=4)
     line = WaitQueue(ledger)
     granted(ledger, request(num_gpus=2))
-    line.join("Big", request(num_gpus=1, num_cpus=3))
+    line.enqueue("Big", request(num_gpus=1, num_cpus=3))
 
-    assert line.pass_by(request(num_cpus=1)) is not None
+    assert line.try_at_once(request(num_cpus=1)) is not None
 
 
 def test_pass_by_when_it_would_take_what_the_earlier_one_needs_then_refused() -> None:
     ledger = machine(cpus=4)
     line = WaitQueue(ledger)
     granted(ledger, request(num_gpus=2))
-    line.join("Big", request(num_gpus=1, num_cpus=3))
+    line.enqueue("Big", request(num_gpus=1, num_cpus=3))
 
-    assert line.pass_by(request(num_cpus=1.5)) is None
+    assert line.try_at_once(request(num_cpus=1.5)) is None
 
 
 def test_pass_by_when_several_wait_then_sets_aside_for_all_of_them() -> None:
     ledger = machine(cpus=4)
     line = WaitQueue(ledger)
     granted(ledger, request(num_gpus=2))
-    line.join("A", request(num_gpus=1, num_cpus=2))
-    line.join("B", request(num_gpus=1, num_cpus=1.5))
+    line.enqueue("A", request(num_gpus=1, num_cpus=2))
+    line.enqueue("B", request(num_gpus=1, num_cpus=1.5))
 
-    assert line.pass_by(request(num_cpus=1)) is None
-    assert line.pass_by(request(num_cpus=0.5)) is not None
+    assert line.try_at_once(request(num_cpus=1)) is None
+    assert line.try_at_once(request(num_cpus=0.5)) is not None
 
 
 def test_pass_by_when_the_earlier_one_can_never_be_granted_then_granted() -> None:
     ledger = machine()
     line = WaitQueue(ledger)
-    line.join("Giant", request(num_gpus=3, num_cpus=80))
+    line.enqueue("Giant", request(num_gpus=3, num_cpus=80))
 
-    assert line.pass_by(request(num_gpus=2, num_cpus=4)) is not None
+    assert line.try_at_once(request(num_gpus=2, num_cpus=4)) is not None
 
 
 def test_pass_by_when_the_earlier_one_has_left_then_granted() -> None:
     ledger = machine()
     line = WaitQueue(ledger)
     granted(ledger, request(num_gpus=0.6))
-    line.leave(line.join("Big", request(num_gpus=2)))
+    line.remove(line.enqueue("Big", request(num_gpus=2)))
 
-    assert line.pass_by(request(num_gpus=0.1)) is not None
+    assert line.try_at_once(request(num_gpus=0.1)) is not None
 
 
 def test_serve_when_nothing_is_free_then_nobody_goes() -> None:
     ledger = machine()
     line = WaitQueue(ledger)
     granted(ledger, request(num_gpus=2))
-    line.join("A", request(num_gpus=1))
+    line.enqueue("A", request(num_gpus=1))
 
     assert served(line) == []
     assert labels(line) == ["A"]
@@ -154,8 +154,8 @@ def test_serve_when_one_is_given_back_then_the_first_goes() -> None:
     ledger = machine(gpus=1)
     line = WaitQueue(ledger)
     lease = granted(ledger, request(num_gpus=1))
-    line.join("A", request(num_gpus=1))
-    line.join("B", request(num_gpus=1))
+    line.enqueue("A", request(num_gpus=1))
+    line.enqueue("B", request(num_gpus=1))
 
     ledger.release(lease)
 
@@ -167,10 +167,10 @@ def test_serve_when_several_may_go_then_in_order_of_arrival() -> None:
     ledger = machine()
     line = WaitQueue(ledger)
     lease = granted(ledger, request(num_gpus=2, num_cpus=4))
-    line.join("A", request(num_cpus=1))
-    line.join("B", request(num_gpus=1))
-    line.join("C", request(num_cpus=1))
-    line.join("D", request(num_gpus=1, num_cpus=1))
+    line.enqueue("A", request(num_cpus=1))
+    line.enqueue("B", request(num_gpus=1))
+    line.enqueue("C", request(num_cpus=1))
+    line.enqueue("D", request(num_gpus=1, num_cpus=1))
 
     ledger.release(lease)
 
@@ -182,8 +182,8 @@ def test_serve_when_the_first_lacks_devices_then_no_later_one_takes_any() -> Non
     line = WaitQueue(ledger)
     first = granted(ledger, request(num_gpus=1))
     granted(ledger, request(num_gpus=1))
-    line.join("Big", request(num_gpus=2))
-    line.join("Small", request(num_gpus=0.1))
+    line.enqueue("Big", request(num_gpus=2))
+    line.enqueue("Small", request(num_gpus=0.1))
 
     ledger.release(first)
 
@@ -195,10 +195,10 @@ def test_serve_when_one_waits_only_for_its_turn_then_its_needs_are_set_aside() -
     line = WaitQueue(ledger)
     granted(ledger, request(num_gpus=0.1))
     lease = granted(ledger, request(num_cpus=4))
-    line.join("Big", request(num_gpus=2))
-    line.join("Behind", request(num_gpus=0.1, num_cpus=3))
-    line.join("Wide", request(num_cpus=2))
-    line.join("Narrow", request(num_cpus=1.5))
+    line.enqueue("Big", request(num_gpus=2))
+    line.enqueue("Behind", request(num_gpus=0.1, num_cpus=3))
+    line.enqueue("Wide", request(num_cpus=2))
+    line.enqueue("Narrow", request(num_cpus=1.5))
 
     ledger.release(lease)
 
@@ -214,10 +214,10 @@ def test_serve_when_those_before_can_never_be_together_then_what_is_left_is_free
     line = WaitQueue(ledger)
     granted(ledger, request(num_gpus=0.1))
     lease = granted(ledger, request(num_cpus=4))
-    line.join("Big", request(num_gpus=2))
-    line.join("Behind", request(num_gpus=0.1, num_cpus=3))
-    line.join("Wide", request(num_cpus=2))
-    line.join("Narrow", request(num_cpus=1))
+    line.enqueue("Big", request(num_gpus=2))
+    line.enqueue("Behind", request(num_gpus=0.1, num_cpus=3))
+    line.enqueue("Wide", request(num_cpus=2))
+    line.enqueue("Narrow", request(num_cpus=1))
 
     ledger.release(lease)
 
@@ -236,9 +236,9 @@ def test_pass_by_when_every_release_lets_the_earlier_in_anyway_then_granted() ->
     ledger = machine(x=3)
     line = WaitQueue(ledger)
     large = granted(ledger, lane(2.7))
-    line.join("A", lane(0.7))
+    line.enqueue("A", lane(0.7))
 
-    assert line.pass_by(lane(0.3)) is not None
+    assert line.try_at_once(lane(0.3)) is not None
     ledger.release(large)
     assert served(line) == ["A"]
 
@@ -248,8 +248,8 @@ def test_serve_when_a_smaller_one_stands_behind_then_it_need_not_wait() -> None:
     line = WaitQueue(ledger)
     granted(ledger, lane(2.5))
     small = granted(ledger, lane(0.5))
-    line.join("A", lane(0.7))
-    line.join("B", lane(0.3))
+    line.enqueue("A", lane(0.7))
+    line.enqueue("B", lane(0.3))
 
     ledger.release(small)
 
@@ -261,19 +261,19 @@ def test_pass_by_when_a_release_would_then_be_too_little_then_refused() -> None:
     line = WaitQueue(ledger)
     for amount in (2.2, 0.5):
         granted(ledger, lane(amount))
-    line.join("A", lane(0.7))
+    line.enqueue("A", lane(0.7))
 
-    assert line.pass_by(lane(0.3)) is None  # after the half is back it would be 0.5
+    assert line.try_at_once(lane(0.3)) is None  # after the half is back it would be 0.5
 
 
 def test_pass_by_when_shares_of_an_only_device_then_they_are_counted_alike() -> None:
     ledger = machine(gpus=1)
     line = WaitQueue(ledger)
     granted(ledger, request(num_gpus=0.5))
-    line.join("A", request(num_gpus=0.6))
+    line.enqueue("A", request(num_gpus=0.6))
 
-    assert line.pass_by(request(num_gpus=0.49)) is None
-    assert line.pass_by(request(num_gpus=0.4)) is not None
+    assert line.try_at_once(request(num_gpus=0.49)) is None
+    assert line.try_at_once(request(num_gpus=0.4)) is not None
 
 
 def test_pass_by_when_the_device_is_one_of_several_then_refused() -> None:
@@ -282,9 +282,9 @@ def test_pass_by_when_the_device_is_one_of_several_then_refused() -> None:
     line = WaitQueue(ledger)
     for _ in range(2):
         granted(ledger, request(num_gpus=0.5), DeviceConstraints(spread=True))
-    line.join("A", request(num_gpus=0.6))
+    line.enqueue("A", request(num_gpus=0.6))
 
-    assert line.pass_by(request(num_gpus=0.4)) is None
+    assert line.try_at_once(request(num_gpus=0.4)) is None
 
 
 def test_pass_by_when_too_many_amounts_are_in_play_then_refused() -> None:
@@ -292,9 +292,9 @@ def test_pass_by_when_too_many_amounts_are_in_play_then_refused() -> None:
     line = WaitQueue(ledger)
     for number in range(40):
         granted(ledger, lane(2 + number / 100))
-    line.join("A", lane(50))
+    line.enqueue("A", lane(50))
 
-    assert line.pass_by(lane(0.01)) is None
+    assert line.try_at_once(lane(0.01)) is None
 
 
 @given(
@@ -334,8 +334,8 @@ def test_serve_when_a_lane_is_closed_then_those_of_other_lanes_still_go() -> Non
     granted(ledger, request(num_gpus=2))
     lease = granted(ledger, request(num_cpus=4))
     for label in "AB":
-        line.join(label, request(num_gpus=1, num_cpus=1))
-    line.join("C", request(num_cpus=2))
+        line.enqueue(label, request(num_gpus=1, num_cpus=1))
+    line.enqueue("C", request(num_cpus=2))
 
     ledger.release(lease)
 
@@ -349,8 +349,8 @@ def test_serve_when_a_lane_is_closed_then_all_of_it_is_set_aside() -> None:
     granted(ledger, request(num_gpus=2))
     lease = granted(ledger, request(num_cpus=4))
     for label in "AB":
-        line.join(label, request(num_gpus=1, num_cpus=1))
-    line.join("C", request(num_cpus=3))
+        line.enqueue(label, request(num_gpus=1, num_cpus=1))
+    line.enqueue("C", request(num_cpus=3))
 
     ledger.release(lease)
 
@@ -361,19 +361,19 @@ def test_leave_when_the_first_goes_away_then_those_behind_may_go() -> None:
     ledger = machine()
     line = WaitQueue(ledger)
     granted(ledger, request(num_gpus=0.6))
-    big = line.join("Big", request(num_gpus=2))
-    line.join("Small", request(num_gpus=0.1))
+    big = line.enqueue("Big", request(num_gpus=2))
+    line.enqueue("Small", request(num_gpus=0.1))
 
-    line.leave(big)
+    line.remove(big)
 
     assert served(line) == ["Small"]
 
 
 def test_leave_when_it_could_never_be_granted_then_it_is_gone() -> None:
     line = WaitQueue(machine())
-    giant = line.join("Giant", request(num_gpus=80))
+    giant = line.enqueue("Giant", request(num_gpus=80))
 
-    line.leave(giant)
+    line.remove(giant)
 
     assert labels(line) == []
 
@@ -381,21 +381,21 @@ def test_leave_when_it_could_never_be_granted_then_it_is_gone() -> None:
 @pytest.mark.parametrize("gpus", [1, 80], ids=["feasible", "infeasible"])
 def test_leave_when_it_has_left_then_refused(gpus: int) -> None:
     line = WaitQueue(machine())
-    waiter = line.join("A", request(num_gpus=gpus))
-    line.join("B", request(num_gpus=gpus))
-    line.leave(waiter)
+    waiter = line.enqueue("A", request(num_gpus=gpus))
+    line.enqueue("B", request(num_gpus=gpus))
+    line.remove(waiter)
 
     with pytest.raises(LookupError):
-        line.leave(waiter)
+        line.remove(waiter)
     assert labels(line) == ["B"]
 
 
 def test_iteration_when_many_wait_then_in_order_of_arrival() -> None:
     line = WaitQueue(machine())
-    line.join("A", request(num_gpus=1))
-    line.join("B", request(num_gpus=80))
-    line.join("C", request(num_cpus=1))
-    line.join("D", request(num_gpus=0.5))
+    line.enqueue("A", request(num_gpus=1))
+    line.enqueue("B", request(num_gpus=80))
+    line.enqueue("C", request(num_cpus=1))
+    line.enqueue("D", request(num_gpus=0.5))
 
     assert labels(line) == ["A", "B", "C", "D"]
 
@@ -403,8 +403,8 @@ def test_iteration_when_many_wait_then_in_order_of_arrival() -> None:
 # Wishes: an H100, two A100s that are linked, and an L4.
 
 FOUR = cards("H100", "A100", "A100", "L4", links=[(1, 2)])
-H100 = DeviceConstraints(makes=frozenset({make_of(FOUR[0])}))
-A100 = DeviceConstraints(makes=frozenset({make_of(FOUR[1])}))
+H100 = DeviceConstraints(models=frozenset({model_of(FOUR[0])}))
+A100 = DeviceConstraints(models=frozenset({model_of(FOUR[1])}))
 WHOLE, PART = request(num_gpus=1), request(num_gpus=0.5)
 
 
@@ -453,9 +453,9 @@ def test_pass_by_when_an_earlier_one_wishes_then_only_what_that_one_never_gets(
 ) -> None:
     ledger = machine(devices=FOUR)
     line = WaitQueue(ledger)
-    line.join("A", request(num_gpus=1, num_cpus=4), waits)
+    line.enqueue("A", request(num_gpus=1, num_cpus=4), waits)
 
-    assert got(line.pass_by(asked, comes)) == chosen
+    assert got(line.try_at_once(asked, comes)) == chosen
 
 
 def test_serve_when_one_waits_for_a_type_then_those_behind_have_the_others() -> None:
@@ -463,10 +463,10 @@ def test_serve_when_one_waits_for_a_type_then_those_behind_have_the_others() -> 
     line = WaitQueue(ledger)
     h100 = granted(ledger, PART, H100)
     rest = granted(ledger, request(num_gpus=3))
-    line.join("H", WHOLE, H100)
-    line.join("any", PART)
-    line.join("A", WHOLE, A100)
-    line.join("L", WHOLE, on(3))
+    line.enqueue("H", WHOLE, H100)
+    line.enqueue("any", PART)
+    line.enqueue("A", WHOLE, A100)
+    line.enqueue("L", WHOLE, on(3))
 
     ledger.release(rest)
 
@@ -481,12 +481,12 @@ def test_serve_when_others_would_do_with_its_type_then_it_does_not_starve() -> N
     line = WaitQueue(ledger)
     halves = [granted(ledger, PART, H100), granted(ledger, PART, H100)]
     granted(ledger, WHOLE)
-    line.join("H", WHOLE, H100)
+    line.enqueue("H", WHOLE, H100)
 
     ledger.release(halves[0])
     assert served(line) == []
-    assert line.pass_by(PART) is None
-    line.join("behind", PART)
+    assert line.try_at_once(PART) is None
+    line.enqueue("behind", PART)
     ledger.release(halves[1])
 
     assert served(line) == ["H"]
@@ -495,40 +495,42 @@ def test_serve_when_others_would_do_with_its_type_then_it_does_not_starve() -> N
 def test_serve_when_all_devices_are_barred_piece_by_piece_then_nobody_passes() -> None:
     ledger = machine(devices=FOUR)
     line = WaitQueue(ledger)
-    line.join("cpus", request(num_cpus=5))
+    line.enqueue("cpus", request(num_cpus=5))
     granted(ledger, request(num_cpus=1))
     for name, where in (("H", H100), ("A", A100), ("L", on(3))):
-        line.join(name, request(num_gpus=1, num_cpus=4), where)
+        line.enqueue(name, request(num_gpus=1, num_cpus=4), where)
 
-    assert line.pass_by(request(num_gpus=0.1)) is None
-    assert line.pass_by(request(num_gpus=0.1), on(3)) is None
+    assert line.try_at_once(request(num_gpus=0.1)) is None
+    assert line.try_at_once(request(num_gpus=0.1), on(3)) is None
     assert served(line) == []
 
 
 def test_serve_when_the_wish_can_never_be_granted_then_it_holds_nobody_up() -> None:
     line = WaitQueue(machine(devices=FOUR))
-    line.join("two", request(num_gpus=2), H100)
-    line.join("none", PART, DeviceConstraints(makes=H100.makes, apart=apart(0).apart))
+    line.enqueue("two", request(num_gpus=2), H100)
+    line.enqueue(
+        "none", PART, DeviceConstraints(models=H100.models, apart=apart(0).apart)
+    )
 
-    assert got(line.pass_by(PART, H100)) == [0]
+    assert got(line.try_at_once(PART, H100)) == [0]
     assert labels(line) == ["two", "none"]
 
 
 def test_pass_by_when_its_kind_never_gives_that_then_refused() -> None:
     line = WaitQueue(machine())
 
-    assert line.pass_by(Resources.of({"GPU": UNITS + 1})) is None
+    assert line.try_at_once(Resources.of({"GPU": UNITS + 1})) is None
 
 
 def test_leave_when_of_many_wishes_then_lanes_go_with_the_last_of_them() -> None:
     line = WaitQueue(machine(devices=FOUR))
     waiters = [
-        line.join(str(number), request(num_gpus=1), on(number % 2))
+        line.enqueue(str(number), request(num_gpus=1), on(number % 2))
         for number in range(6)
     ]
 
     for waiter in waiters:
-        line.leave(waiter)
+        line.remove(waiter)
 
     assert labels(line) == []
     assert not line._lanes
@@ -592,7 +594,7 @@ def test_serve_when_thousands_wait_then_only_the_heads_are_looked_at(
     line = WaitQueue(ledger)
     lease = granted(ledger.ledger, request(num_gpus=1, num_cpus=1))
     for number in range(2_000):
-        line.join(str(number), asked[number % len(asked)])
+        line.enqueue(str(number), asked[number % len(asked)])
 
     ledger.ledger.release(lease)
 
@@ -617,9 +619,9 @@ def test_serve_when_ten_thousand_wish_then_only_the_heads_are_looked_at(
     line = WaitQueue(ledger)
     leases = [granted(ledger.ledger, WHOLE) for _ in FOUR]
     for number in range(10_000):
-        line.join(str(number), asked, wishes[number % len(wishes)])
+        line.enqueue(str(number), asked, wishes[number % len(wishes)])
 
-    assert line.pass_by(asked, on(0, 1, 2, 3)) is None
+    assert line.try_at_once(asked, on(0, 1, 2, 3)) is None
     assert ledger.asked < 5
     ledger.ledger.release(leases.pop(1))
     assert len(line.serve()) == 1
@@ -646,7 +648,7 @@ WISHES = [
     near(1),
     near(0, 3),
     DeviceConstraints(spread=True),
-    DeviceConstraints(makes=A100.makes, apart=apart(1).apart),
+    DeviceConstraints(models=A100.models, apart=apart(1).apart),
 ]
 wishes = st.just(ANYWHERE) | st.sampled_from(WISHES)
 """Everybody's wish, of devices that are not there save by index."""
@@ -662,9 +664,9 @@ class World:
         self.leases: dict[int, Lease] = {}
 
     def arrive(self, number: int, asked: Resources, where: DeviceConstraints) -> None:
-        lease = self.line.pass_by(asked, where)
+        lease = self.line.try_at_once(asked, where)
         if lease is None:
-            self.waiting[number] = self.line.join(str(number), asked, where)
+            self.waiting[number] = self.line.enqueue(str(number), asked, where)
         else:
             self.leases[number] = lease
 
@@ -672,7 +674,7 @@ class World:
         if number in self.leases:
             self.ledger.release(self.leases.pop(number))
         elif number in self.waiting:
-            self.line.leave(self.waiting.pop(number))
+            self.line.remove(self.waiting.pop(number))
         served = self.line.serve()
         for waiter, lease in served:
             del self.waiting[int(waiter.label)]
@@ -687,7 +689,7 @@ def allowed(where: DeviceConstraints) -> set[int]:
     return {
         device.index
         for device in FOUR
-        if (where.makes is None or make_of(device) in where.makes)
+        if (where.models is None or model_of(device) in where.models)
         and (where.only is None or device in where.only)
         and (where.near is None or device in near or device.peers & keys)
         and device not in where.apart
@@ -831,11 +833,11 @@ def test_wish_anew_when_others_wait_then_the_place_in_line_is_kept() -> None:
     zero, one = (
         DeviceConstraints(only=frozenset({d})) for d in ledger.pools["GPU"].devices
     )
-    first = line.join("first", request(num_gpus=1), zero)
-    line.join("second", request(num_gpus=1), one)
-    line.join("third", request(num_gpus=1), one)
+    first = line.enqueue("first", request(num_gpus=1), zero)
+    line.enqueue("second", request(num_gpus=1), one)
+    line.enqueue("third", request(num_gpus=1), one)
 
-    line.wish_anew(first, one)
+    line.change_constraints(first, one)
 
     assert labels(line) == ["first", "second", "third"]
 
@@ -845,11 +847,11 @@ def test_wish_anew_when_it_can_be_now_then_it_is_served() -> None:
     granted(ledger, request(num_gpus=1))
     line = WaitQueue(ledger)
     zero, one = ledger.pools["GPU"].devices
-    waiter = line.join(
+    waiter = line.enqueue(
         "a", request(num_gpus=1), DeviceConstraints(apart=frozenset({one}))
     )
 
-    line.wish_anew(waiter, ANYWHERE)
+    line.change_constraints(waiter, ANYWHERE)
 
     ((_, lease),) = line.serve()
     assert lease.shares[0].device == one
@@ -861,4 +863,4 @@ def test_wish_anew_when_it_is_not_in_line_then_refused() -> None:
     stranger = Waiter(number=7, label="x", request=request(num_gpus=1))
 
     with pytest.raises(LookupError):
-        line.wish_anew(stranger, ANYWHERE)
+        line.change_constraints(stranger, ANYWHERE)

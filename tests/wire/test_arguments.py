@@ -16,7 +16,7 @@ from actorlib._core.object_ref import object_id_of
 from actorlib._core.runtime_context import RuntimeContext
 from actorlib._wire.arguments import (
     Arguments,
-    when_done,
+    call_when_done,
     with_values,
     without_refs,
 )
@@ -304,7 +304,7 @@ async def test_loans_when_a_handle_is_of_another_runtime_then_refused(
 async def test_when_done_when_there_are_none_then_at_once() -> None:
     bell = Bell()
 
-    when_done([], bell.ring)
+    call_when_done([], bell.ring)
 
     assert bell.rung == 1
 
@@ -313,7 +313,7 @@ async def test_when_done_when_all_are_done_then_at_once(engine: FakeEngine) -> N
     bell, ref = Bell(), engine.new_ref()
     ref.set_result(1)
 
-    when_done([ref], bell.ring)
+    call_when_done([ref], bell.ring)
 
     assert bell.rung == 1
 
@@ -322,7 +322,7 @@ async def test_when_done_when_one_is_still_open_then_not_yet(
     engine: FakeEngine,
 ) -> None:
     bell, refs = Bell(), [engine.new_ref(), engine.new_ref()]
-    when_done(refs, bell.ring)
+    call_when_done(refs, bell.ring)
 
     refs[0].set_result(1)
     await next_turn()
@@ -335,7 +335,7 @@ async def test_when_done_when_the_last_is_done_in_any_way_then_once(
     engine: FakeEngine, last: str
 ) -> None:
     bell, refs = Bell(), [engine.new_ref(), engine.new_ref()]
-    when_done(refs, bell.ring)
+    call_when_done(refs, bell.ring)
 
     refs[0].set_result(1)
     if last == "result":
@@ -354,7 +354,7 @@ async def test_when_done_when_one_ref_is_given_twice_then_once(
     engine: FakeEngine,
 ) -> None:
     bell, ref = Bell(), engine.new_ref()
-    when_done([ref, ref], bell.ring)
+    call_when_done([ref, ref], bell.ring)
 
     ref.set_result(1)
     await next_turn()

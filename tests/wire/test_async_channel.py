@@ -12,7 +12,7 @@ from helpers.turns import in_time, next_turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actorlib._wire.async_channel import Channel
+from actorlib._wire.async_channel import AsyncChannel
 from actorlib._wire.codec import FrameDecoder, encode
 from actorlib._wire.messages import CALL, READY, RESULT
 from actorlib.exceptions import ProtocolError
@@ -37,7 +37,7 @@ class End:
         self._gone: asyncio.Future[None] = loop.create_future()
         self._wanted = 0
         self._there: asyncio.Future[None] | None = None
-        self.channel = Channel(loop, sock, self._receive, self._lose, **settings)
+        self.channel = AsyncChannel(loop, sock, self._receive, self._lose, **settings)
 
     async def received(self, count: int) -> list[Frame]:
         """Waits until so many frames have come."""
@@ -281,7 +281,7 @@ async def test_drain_when_everything_is_gone_then_at_once(pair: Pair) -> None:
 
     await left.channel.drain()
 
-    assert left.channel.waiting == 0
+    assert left.channel.unsent == 0
     assert pair.right_sock.recv(100) == written((READY,))
 
 
@@ -304,14 +304,14 @@ async def test_drain_when_the_other_side_reads_late_then_it_waits_for_it(
     draining = asyncio.create_task(left.channel.drain())
     await turns(3)
     assert not draining.done()
-    assert left.channel.waiting > 0
+    assert left.channel.unsent > 0
 
     data = await read_away(pair.right_sock, len(written(frame)))
     async with in_time():
         await draining
 
     assert data == written(frame)
-    assert left.channel.waiting == 0
+    assert left.channel.unsent == 0
 
 
 async def test_drain_when_several_wait_then_all_are_told(pair: Pair) -> None:
@@ -340,7 +340,7 @@ async def test_drain_when_one_wait_is_cancelled_then_the_others_go_on(
     async with in_time():
         await second
 
-    assert left.channel.waiting == 0
+    assert left.channel.unsent == 0
 
 
 async def test_drain_when_the_other_side_goes_then_it_ends(pair: Pair) -> None:
@@ -514,7 +514,7 @@ async def test_close_when_a_frame_is_sent_afterwards_then_it_is_dropped(
     await left.channel.drain()
     await next_turn()
 
-    assert left.channel.waiting == 0
+    assert left.channel.unsent == 0
     assert pair.right_sock.recv(100) == b""
 
 
@@ -724,7 +724,7 @@ async def test_push_when_the_kernel_is_full_then_it_takes_all_of_it(pair: Pair) 
     thread = threading.Thread(target=take)
     thread.start()
     end.channel.push()
-    assert end.channel.waiting == 0
+    assert end.channel.unsent == 0
     thread.join()
 
     assert read == [frame]

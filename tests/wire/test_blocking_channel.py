@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actorlib._wire.blocking_channel import Pipe
+from actorlib._wire.blocking_channel import BlockingChannel
 from actorlib._wire.codec import encode
 from actorlib._wire.messages import CALL, READY, RESULT
 from actorlib.exceptions import ProtocolError
@@ -30,13 +30,13 @@ def socks() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 
 @pytest.fixture
-def left(socks: tuple[socket.socket, socket.socket]) -> Pipe:
-    return Pipe(socks[0])
+def left(socks: tuple[socket.socket, socket.socket]) -> BlockingChannel:
+    return BlockingChannel(socks[0])
 
 
 @pytest.fixture
-def right(socks: tuple[socket.socket, socket.socket]) -> Pipe:
-    return Pipe(socks[1])
+def right(socks: tuple[socket.socket, socket.socket]) -> BlockingChannel:
+    return BlockingChannel(socks[1])
 
 
 def told(frames: list[Frame]) -> list[Frame]:
@@ -54,7 +54,7 @@ def written(frame: Frame) -> bytes:
     return data if isinstance(data, bytes) else b"".join(map(bytes, data))
 
 
-def received(pipe: Pipe, count: int) -> list[Frame]:
+def received(pipe: BlockingChannel, count: int) -> list[Frame]:
     found: list[Frame] = []
     while len(found) < count:
         found += pipe.receive()
@@ -64,13 +64,17 @@ def received(pipe: Pipe, count: int) -> list[Frame]:
 # Sending and receiving.
 
 
-def test_send_when_one_frame_then_it_arrives(left: Pipe, right: Pipe) -> None:
+def test_send_when_one_frame_then_it_arrives(
+    left: BlockingChannel, right: BlockingChannel
+) -> None:
     left.send((CALL, 1, "ping", None, b"x"))
 
     assert right.receive() == [(CALL, 1, "ping", None, b"x")]
 
 
-def test_receive_when_several_came_then_all_at_once(left: Pipe, right: Pipe) -> None:
+def test_receive_when_several_came_then_all_at_once(
+    left: BlockingChannel, right: BlockingChannel
+) -> None:
     for number in range(3):
         left.send((CALL, number, b""))
 
@@ -78,7 +82,7 @@ def test_receive_when_several_came_then_all_at_once(left: Pipe, right: Pipe) -> 
 
 
 def test_receive_when_half_a_frame_came_then_it_waits_for_the_rest(
-    left: Pipe, right: Pipe
+    left: BlockingChannel, right: BlockingChannel
 ) -> None:
     data = written((CALL, 1, b"x" * 100))
     left.sock.sendall(data[:50])
@@ -95,7 +99,7 @@ def test_receive_when_half_a_frame_came_then_it_waits_for_the_rest(
     ids=["one piece", "one buffer", "several buffers"],
 )
 def test_send_when_a_frame_is_larger_than_the_kernels_buffer_then_it_is_whole(
-    left: Pipe, right: Pipe, payload: bytes | list[bytes]
+    left: BlockingChannel, right: BlockingChannel, payload: bytes | list[bytes]
 ) -> None:
     frame = (RESULT, 1, None, payload)
     with ThreadPoolExecutor(1) as pool:
@@ -115,7 +119,7 @@ def test_send_when_of_any_sizes_then_in_order(payloads: list[bytes]) -> None:
     with ThreadPoolExecutor(1) as pool:
         ours, theirs = socket.socketpair()
         with ours, theirs:
-            left, right = Pipe(ours), Pipe(theirs)
+            left, right = BlockingChannel(ours), BlockingChannel(theirs)
             sending = pool.submit(
                 lambda: [left.gather(f) for f in sent] + [left.flush()]
             )
@@ -125,7 +129,7 @@ def test_send_when_of_any_sizes_then_in_order(payloads: list[bytes]) -> None:
 
 
 def test_send_when_several_threads_send_then_every_frame_is_whole(
-    left: Pipe, right: Pipe
+    left: BlockingChannel, right: BlockingChannel
 ) -> None:
     def send(sender: int) -> None:
         for number in range(20):
@@ -144,7 +148,7 @@ def test_send_when_several_threads_send_then_every_frame_is_whole(
 
 
 def test_receive_when_another_thread_sends_later_then_it_waits(
-    left: Pipe, right: Pipe
+    left: BlockingChannel, right: BlockingChannel
 ) -> None:
     with ThreadPoolExecutor(1) as pool:
         receiving = pool.submit(right.receive)
@@ -156,7 +160,9 @@ def test_receive_when_another_thread_sends_later_then_it_waits(
 # Gathering.
 
 
-def test_gather_when_not_flushed_then_nothing_leaves(left: Pipe, right: Pipe) -> None:
+def test_gather_when_not_flushed_then_nothing_leaves(
+    left: BlockingChannel, right: BlockingChannel
+) -> None:
     left.gather((CALL, 1, b""))
 
     assert left.has_gathered
@@ -165,7 +171,9 @@ def test_gather_when_not_flushed_then_nothing_leaves(left: Pipe, right: Pipe) ->
         right.sock.recv(1)
 
 
-def test_gather_when_flushed_then_all_leave_in_order(left: Pipe, right: Pipe) -> None:
+def test_gather_when_flushed_then_all_leave_in_order(
+    left: BlockingChannel, right: BlockingChannel
+) -> None:
     for number in range(3):
         left.gather((CALL, number, b""))
 
@@ -176,7 +184,7 @@ def test_gather_when_flushed_then_all_leave_in_order(left: Pipe, right: Pipe) ->
 
 
 def test_gather_when_much_is_gathered_then_it_leaves_by_itself(
-    left: Pipe, right: Pipe
+    left: BlockingChannel, right: BlockingChannel
 ) -> None:
     left.gather((CALL, 1, b""))
     left.gather((CALL, 2, b"x" * 100_000))
@@ -186,7 +194,7 @@ def test_gather_when_much_is_gathered_then_it_leaves_by_itself(
 
 
 def test_gather_when_a_large_buffer_changes_afterwards_then_the_old_bytes_arrive(
-    left: Pipe, right: Pipe
+    left: BlockingChannel, right: BlockingChannel
 ) -> None:
     buffer = bytearray(100_000)
 
@@ -198,7 +206,7 @@ def test_gather_when_a_large_buffer_changes_afterwards_then_the_old_bytes_arrive
 
 
 def test_send_when_something_was_gathered_then_behind_it(
-    left: Pipe, right: Pipe
+    left: BlockingChannel, right: BlockingChannel
 ) -> None:
     left.gather((CALL, 1, b""))
 
@@ -208,7 +216,7 @@ def test_send_when_something_was_gathered_then_behind_it(
 
 
 def test_flush_when_nothing_was_gathered_then_nothing_leaves(
-    left: Pipe, right: Pipe
+    left: BlockingChannel, right: BlockingChannel
 ) -> None:
     left.flush()
     left.send((READY,))
@@ -217,7 +225,7 @@ def test_flush_when_nothing_was_gathered_then_nothing_leaves(
 
 
 def test_gather_when_a_frame_cannot_be_sent_then_type_error_and_the_others_go(
-    left: Pipe, right: Pipe
+    left: BlockingChannel, right: BlockingChannel
 ) -> None:
     left.gather((CALL, 1, b""))
     with pytest.raises(TypeError):
@@ -233,7 +241,7 @@ def test_gather_when_a_frame_cannot_be_sent_then_type_error_and_the_others_go(
 
 
 def test_receive_when_the_other_side_closed_then_eof_error(
-    left: Pipe, right: Pipe
+    left: BlockingChannel, right: BlockingChannel
 ) -> None:
     left.sock.close()
 
@@ -242,7 +250,7 @@ def test_receive_when_the_other_side_closed_then_eof_error(
 
 
 def test_receive_when_the_other_side_closed_then_what_it_sent_comes_first(
-    left: Pipe, right: Pipe
+    left: BlockingChannel, right: BlockingChannel
 ) -> None:
     left.send((READY,))
     left.sock.close()
@@ -253,7 +261,7 @@ def test_receive_when_the_other_side_closed_then_what_it_sent_comes_first(
 
 
 def test_receive_when_the_other_side_closed_with_unread_data_then_eof_error(
-    left: Pipe, right: Pipe
+    left: BlockingChannel, right: BlockingChannel
 ) -> None:
     right.send((CALL, 1, "unread", None, b""))
     left.send((READY,))
@@ -268,7 +276,7 @@ def test_receive_when_the_other_side_closed_with_unread_data_then_eof_error(
     "frame", [(CALL, 1, b"x" * 100), (RESULT, 1, None, [b"x" * 100])]
 )
 def test_receive_when_the_other_side_closed_within_a_frame_then_eof_error(
-    left: Pipe, right: Pipe, frame: Frame
+    left: BlockingChannel, right: BlockingChannel, frame: Frame
 ) -> None:
     left.sock.sendall(written(frame)[:-50])
     left.sock.close()
@@ -277,14 +285,18 @@ def test_receive_when_the_other_side_closed_within_a_frame_then_eof_error(
         right.receive()
 
 
-def test_receive_when_garbage_came_then_protocol_error(left: Pipe, right: Pipe) -> None:
+def test_receive_when_garbage_came_then_protocol_error(
+    left: BlockingChannel, right: BlockingChannel
+) -> None:
     left.sock.sendall(b"\x01\x02\x03")
 
     with pytest.raises(ProtocolError):
         right.receive()
 
 
-def test_send_when_the_other_side_closed_then_os_error(left: Pipe, right: Pipe) -> None:
+def test_send_when_the_other_side_closed_then_os_error(
+    left: BlockingChannel, right: BlockingChannel
+) -> None:
     right.sock.close()
 
     with pytest.raises(OSError, match=r"."):
@@ -292,7 +304,7 @@ def test_send_when_the_other_side_closed_then_os_error(left: Pipe, right: Pipe) 
 
 
 def test_send_when_the_other_side_closes_while_it_waits_then_os_error(
-    left: Pipe, right: Pipe
+    left: BlockingChannel, right: BlockingChannel
 ) -> None:
     def read_a_little_and_close() -> None:
         right.sock.recv(1)
@@ -309,7 +321,9 @@ def test_send_when_the_other_side_closes_while_it_waits_then_os_error(
 # Waits that last.
 
 
-def test_wake_after_when_nothing_comes_then_the_read_says_so(right: Pipe) -> None:
+def test_wake_after_when_nothing_comes_then_the_read_says_so(
+    right: BlockingChannel,
+) -> None:
     right.wake_after(0.01)
 
     with pytest.raises(BlockingIOError):
@@ -317,7 +331,7 @@ def test_wake_after_when_nothing_comes_then_the_read_says_so(right: Pipe) -> Non
 
 
 def test_wake_after_when_it_is_0_again_then_the_read_waits(
-    left: Pipe, right: Pipe
+    left: BlockingChannel, right: BlockingChannel
 ) -> None:
     right.wake_after(0.01)
     right.wake_after(0)
@@ -329,7 +343,7 @@ def test_wake_after_when_it_is_0_again_then_the_read_waits(
 
 
 def test_wake_after_when_it_is_cut_off_in_a_frame_then_the_rest_is_read(
-    left: Pipe, right: Pipe
+    left: BlockingChannel, right: BlockingChannel
 ) -> None:
     data = written((CALL, 1, "ping", None, [b"x" * MIB]))
     right.wake_after(0.01)

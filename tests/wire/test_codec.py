@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from actorlib._wire import codec
-from actorlib._wire.codec import FrameDecoder, encode, encode_lending
+from actorlib._wire.codec import FrameDecoder, encode, encode_with_loans
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
@@ -163,14 +163,14 @@ def test_encode_when_a_buffer_has_items_then_its_bytes_are_sent(code: str) -> No
 
 def test_wants_when_a_payload_is_half_there_then_more_than_else() -> None:
     decoder = FrameDecoder()
-    usual = decoder.wants
+    usual = decoder.read_size
 
     decoder.feed(written([(4, 1, None, [b"x" * 100])])[:-30])
 
-    assert decoder.wants > usual
+    assert decoder.read_size > usual
     assert not decoder.is_between_frames
     decoder.feed(b"x" * 30)
-    assert decoder.wants == usual
+    assert decoder.read_size == usual
     assert decoder.is_between_frames
 
 
@@ -228,14 +228,14 @@ def test_feed_when_claims_stand_inside_of_one_another_then_they_have_an_end() ->
 # What is longer than a tuple may be travels in parts.
 
 
-@pytest.mark.parametrize("count", [codec.MOST, codec.MOST + 1, 100_000])
+@pytest.mark.parametrize("count", [codec.MAX_ITEMS, codec.MAX_ITEMS + 1, 100_000])
 @pytest.mark.parametrize("payload", [b"", [b"a" * 9, b"b"]])
 def test_encode_lending_when_much_is_lent_then_it_arrives(
     count: int, payload: Any
 ) -> None:
     lent = [bytes([n % 256]) * 12 for n in range(count)]
     sent = [(12, b"", True, lent, payload), (4, 1, None, b"after")]
-    data = encode_lending(sent[0])
+    data = encode_with_loans(sent[0])
     if not isinstance(data, bytes):
         data = b"".join(map(bytes, data))
     data += written(sent[1:])

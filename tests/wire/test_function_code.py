@@ -13,7 +13,7 @@ from actorlib._api.actor_handle import ActorHandle
 from actorlib._core.engine import HandlePin
 from actorlib._core.ids import ActorId
 from actorlib._core.interface import READY, Interface
-from actorlib._wire.function_code import Definition, Definitions
+from actorlib._wire.function_code import ClassDefinition, ClassDefinitions
 from actorlib.exceptions import SerializationError
 
 
@@ -40,7 +40,7 @@ async def test_definition_when_asked_for_then_the_class_can_be_loaded(
     class Local:
         x = 3
 
-    made = Definitions(engine).of("Local", Local, Local)
+    made = ClassDefinitions(engine).of("Local", Local, Local)
 
     assert pickle.loads(made.source).x == 3
     assert made.loans == ()
@@ -49,7 +49,7 @@ async def test_definition_when_asked_for_then_the_class_can_be_loaded(
 async def test_definition_when_asked_for_again_then_the_same(
     engine: FakeEngine,
 ) -> None:
-    definitions = Definitions(engine)
+    definitions = ClassDefinitions(engine)
     made = definitions.of("Twice", Twice, Twice)
 
     assert definitions.of("Twice", Twice, Twice) is made
@@ -59,7 +59,7 @@ async def test_definition_when_asked_for_again_then_the_same(
 async def test_definition_when_the_class_cannot_be_sent_then_the_error_names_it(
     engine: FakeEngine,
 ) -> None:
-    lock, definitions = threading.Lock(), Definitions(engine)
+    lock, definitions = threading.Lock(), ClassDefinitions(engine)
 
     class Local:
         def ping(self) -> object:
@@ -82,7 +82,7 @@ async def test_definition_when_it_captures_a_handle_then_it_holds_the_actor(
 
         return Local
 
-    made = Definitions(engine).of("Local", Twice, local(handle))
+    made = ClassDefinitions(engine).of("Local", Twice, local(handle))
     assert made.loans == (b"it",)
 
     del handle
@@ -96,8 +96,8 @@ async def test_definition_when_it_captures_a_handle_then_it_holds_the_actor(
 async def test_definition_when_others_have_it_then_what_it_captures_is_held(
     engine: FakeEngine,
 ) -> None:
-    first = Definition(engine, b"", [ActorId(b"it")])
-    second = Definition(engine, b"", [ActorId(b"it")])
+    first = ClassDefinition(engine, b"", [ActorId(b"it")])
+    second = ClassDefinition(engine, b"", [ActorId(b"it")])
 
     del first
     assert engine.holders[ActorId(b"it")] == 1
@@ -108,7 +108,7 @@ async def test_definition_when_others_have_it_then_what_it_captures_is_held(
 async def test_definitions_when_nobody_holds_the_class_then_neither_do_they(
     engine: FakeEngine,
 ) -> None:
-    definitions = Definitions(engine)
+    definitions = ClassDefinitions(engine)
 
     class Handed:
         """What is handed over is the decorated name: an object, no class."""

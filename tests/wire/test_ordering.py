@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from actorlib._wire.ordering import Lanes
+from actorlib._wire.ordering import CallOrder
 
 LANES = ["a", "b", "c"]
 
@@ -21,7 +21,7 @@ class LanesMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.lanes: Lanes[str, int] = Lanes()
+        self.lanes: CallOrder[str, int] = CallOrder()
         self.model: dict[str, list[list[int | bool]]] = defaultdict(list)
         self.posted: dict[str, list[int]] = defaultdict(list)
         self.went: dict[str, list[int]] = defaultdict(list)
@@ -49,7 +49,7 @@ class LanesMachine(RuleBasedStateMachine):
         self.model[lane].append([self.count, ready])
         expected = self.head_goes(lane)
 
-        if self.lanes.post(lane, self.count, ready=ready):
+        if self.lanes.add(lane, self.count, ready=ready):
             self.went[lane].append(self.count)
             assert expected == [self.count]
         else:
@@ -68,7 +68,7 @@ class LanesMachine(RuleBasedStateMachine):
             self.left.add(call)
             self.model[lane] = [c for c in self.model[lane] if c[0] != call]
 
-        free = self.lanes.settled(lane, call, goes=goes)
+        free = self.lanes.resolve(lane, call, goes=goes)
 
         assert free == self.head_goes(lane)
         self.went[lane] += free
@@ -81,7 +81,7 @@ class LanesMachine(RuleBasedStateMachine):
         self.left.add(call)
         self.model[lane] = [c for c in self.model[lane] if c[0] != call]
 
-        free = self.lanes.settled(lane, call, goes=False)
+        free = self.lanes.resolve(lane, call, goes=False)
 
         assert free == self.head_goes(lane)
         self.went[lane] += free
@@ -92,7 +92,7 @@ class LanesMachine(RuleBasedStateMachine):
         lane = data.draw(st.sampled_from([k for k, v in self.went.items() if v]))
         call = data.draw(st.sampled_from(self.went[lane]))
 
-        assert self.lanes.settled(lane, call, goes=goes) == []
+        assert self.lanes.resolve(lane, call, goes=goes) == []
 
     @invariant()
     def each_goes_once_and_in_order(self) -> None:
@@ -116,111 +116,111 @@ TestLanes = LanesMachine.TestCase
 
 
 @pytest.fixture
-def lanes() -> Lanes[str, int]:
-    return Lanes()
+def lanes() -> CallOrder[str, int]:
+    return CallOrder()
 
 
 def test_post_when_nothing_waits_and_ready_then_it_goes(
-    lanes: Lanes[str, int],
+    lanes: CallOrder[str, int],
 ) -> None:
-    assert lanes.post("a", 1, ready=True)
+    assert lanes.add("a", 1, ready=True)
     assert not lanes
 
 
-def test_post_when_not_ready_then_it_waits(lanes: Lanes[str, int]) -> None:
-    assert not lanes.post("a", 1, ready=False)
+def test_post_when_not_ready_then_it_waits(lanes: CallOrder[str, int]) -> None:
+    assert not lanes.add("a", 1, ready=False)
     assert lanes.waiting() == [1]
 
 
 def test_post_when_one_before_it_waits_then_it_waits_too(
-    lanes: Lanes[str, int],
+    lanes: CallOrder[str, int],
 ) -> None:
-    lanes.post("a", 1, ready=False)
+    lanes.add("a", 1, ready=False)
 
-    assert not lanes.post("a", 2, ready=True)
+    assert not lanes.add("a", 2, ready=True)
 
 
 def test_post_when_another_lane_is_blocked_then_it_goes(
-    lanes: Lanes[str, int],
+    lanes: CallOrder[str, int],
 ) -> None:
-    lanes.post("a", 1, ready=False)
+    lanes.add("a", 1, ready=False)
 
-    assert lanes.post("b", 2, ready=True)
+    assert lanes.add("b", 2, ready=True)
 
 
 def test_settled_when_the_first_is_ready_then_those_behind_it_go_too(
-    lanes: Lanes[str, int],
+    lanes: CallOrder[str, int],
 ) -> None:
-    lanes.post("a", 1, ready=False)
-    lanes.post("a", 2, ready=True)
-    lanes.post("a", 3, ready=False)
-    lanes.post("a", 4, ready=True)
+    lanes.add("a", 1, ready=False)
+    lanes.add("a", 2, ready=True)
+    lanes.add("a", 3, ready=False)
+    lanes.add("a", 4, ready=True)
 
-    assert lanes.settled("a", 1, goes=True) == [1, 2]
-    assert lanes.settled("a", 3, goes=True) == [3, 4]
+    assert lanes.resolve("a", 1, goes=True) == [1, 2]
+    assert lanes.resolve("a", 3, goes=True) == [3, 4]
 
 
 def test_settled_when_one_in_the_middle_is_ready_then_nothing_goes(
-    lanes: Lanes[str, int],
+    lanes: CallOrder[str, int],
 ) -> None:
-    lanes.post("a", 1, ready=False)
-    lanes.post("a", 2, ready=False)
+    lanes.add("a", 1, ready=False)
+    lanes.add("a", 2, ready=False)
 
-    assert lanes.settled("a", 2, goes=True) == []
-    assert lanes.settled("a", 1, goes=True) == [1, 2]
+    assert lanes.resolve("a", 2, goes=True) == []
+    assert lanes.resolve("a", 1, goes=True) == [1, 2]
 
 
 def test_settled_when_the_first_leaves_then_those_behind_it_go(
-    lanes: Lanes[str, int],
+    lanes: CallOrder[str, int],
 ) -> None:
-    lanes.post("a", 1, ready=False)
-    lanes.post("a", 2, ready=True)
+    lanes.add("a", 1, ready=False)
+    lanes.add("a", 2, ready=True)
 
-    assert lanes.settled("a", 1, goes=False) == [2]
+    assert lanes.resolve("a", 1, goes=False) == [2]
 
 
 def test_settled_when_the_lane_is_not_there_then_nothing(
-    lanes: Lanes[str, int],
+    lanes: CallOrder[str, int],
 ) -> None:
-    assert lanes.settled("a", 1, goes=True) == []
+    assert lanes.resolve("a", 1, goes=True) == []
 
 
 def test_call_when_it_passes_and_is_ready_then_it_goes_at_once() -> None:
-    lanes: Lanes[str, int] = Lanes()
+    lanes: CallOrder[str, int] = CallOrder()
 
-    assert not lanes.post("a", 1, ready=False, passes=True)
-    assert lanes.post("a", 2, ready=True, passes=True)
+    assert not lanes.add("a", 1, ready=False, passes=True)
+    assert lanes.add("a", 2, ready=True, passes=True)
 
 
 def test_call_when_it_passes_then_it_goes_as_soon_as_it_is_settled() -> None:
-    lanes: Lanes[str, int] = Lanes()
+    lanes: CallOrder[str, int] = CallOrder()
     for call in (1, 2, 3):
-        lanes.post("a", call, ready=False, passes=True)
+        lanes.add("a", call, ready=False, passes=True)
 
-    assert lanes.settled("a", 2, goes=True) == [2]
-    assert lanes.settled("a", 3, goes=False) == []
+    assert lanes.resolve("a", 2, goes=True) == [2]
+    assert lanes.resolve("a", 3, goes=False) == []
     assert lanes.waiting() == [1]
-    assert lanes.settled("a", 1, goes=True) == [1]
+    assert lanes.resolve("a", 1, goes=True) == [1]
     assert not lanes
 
 
 def test_call_when_it_does_not_pass_then_it_waits_for_those_that_do() -> None:
-    lanes: Lanes[str, int] = Lanes()
-    lanes.post("a", 1, ready=False, passes=True)
-    assert not lanes.post("a", 2, ready=True)
-    lanes.post("a", 3, ready=False, passes=True)
+    lanes: CallOrder[str, int] = CallOrder()
+    lanes.add("a", 1, ready=False, passes=True)
+    assert not lanes.add("a", 2, ready=True)
+    lanes.add("a", 3, ready=False, passes=True)
 
-    assert lanes.settled("a", 3, goes=True) == [3]
-    assert lanes.settled("a", 1, goes=True) == [1, 2]
+    assert lanes.resolve("a", 3, goes=True) == [3]
+    assert lanes.resolve("a", 1, goes=True) == [1, 2]
     assert not lanes
 
 
 def test_call_when_it_is_settled_twice_then_it_goes_once() -> None:
-    lanes: Lanes[str, int] = Lanes()
-    lanes.post("a", 1, ready=False)
-    lanes.post("a", 2, ready=False, passes=True)
+    lanes: CallOrder[str, int] = CallOrder()
+    lanes.add("a", 1, ready=False)
+    lanes.add("a", 2, ready=False, passes=True)
 
-    assert lanes.settled("a", 1, goes=True) == [1]
-    assert lanes.settled("a", 1, goes=True) == []
-    assert lanes.settled("a", 2, goes=True) == [2]
-    assert lanes.settled("a", 2, goes=True) == []
+    assert lanes.resolve("a", 1, goes=True) == [1]
+    assert lanes.resolve("a", 1, goes=True) == []
+    assert lanes.resolve("a", 2, goes=True) == [2]
+    assert lanes.resolve("a", 2, goes=True) == []

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from actorlib._wire.codec import decode_whole
+from actorlib._wire.codec import decode_message
 from actorlib._wire.messages import LINK_CALL, LINK_PAUSE, RESULT
-from actorlib._wire.peer_socket import PeerSocket, mark_of, pair
+from actorlib._wire.peer_socket import PeerSocket, method_number, socket_pair
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def linked() -> Iterator[tuple[PeerSocket, PeerSocket]]:
-    ours, theirs = (PeerSocket(end.detach()) for end in pair())
+    ours, theirs = (PeerSocket(end.detach()) for end in socket_pair())
     with closing(ours), closing(theirs):
         yield ours, theirs
 
@@ -73,7 +73,7 @@ def test_refusal_when_messages_are_there_then_they_are_received_and_no_other() -
     with linked() as (ours, theirs):
         ours.send((RESULT, 1, None, b""))
 
-        theirs.refuse()
+        theirs.shut_reading()
 
         assert not ours.send((RESULT, 2, None, b""))
         assert theirs.receive() == [(RESULT, 1, None, b"")]
@@ -97,9 +97,9 @@ def test_end_when_the_other_left_messages_unread_then_its_own_are_received() -> 
 @pytest.mark.parametrize("data", [b"", b"\xc1", b"\x93\x01"])
 def test_message_when_it_is_no_frame_then_that_is_said(data: bytes) -> None:
     with pytest.raises(ProtocolError, match="no frame"):
-        decode_whole(data)
+        decode_message(data)
 
 
 def test_marks_when_methods_differ_then_so_do_they_and_none_is_nothing() -> None:
-    assert mark_of("one") != mark_of("two")
-    assert mark_of("") > 0
+    assert method_number("one") != method_number("two")
+    assert method_number("") > 0

@@ -16,8 +16,8 @@ from actorlib._core.ids import ACTOR_KIND, BLOCK_KIND, new_id, prefix_of_kind
 from actorlib._shm.memory import SharedMemory, SharingOptions, share_payload
 from actorlib._shm.payload import BLOCK_ID_STRUCT, SharedPayload
 from actorlib._shm.segments import MemoryBudget, Segment
-from actorlib._wire.async_channel import Channel
-from actorlib._wire.blocking_channel import Pipe
+from actorlib._wire.async_channel import AsyncChannel
+from actorlib._wire.blocking_channel import BlockingChannel
 from actorlib._wire.codec import FrameDecoder
 from actorlib._wire.codec import encode as to_bytes
 from actorlib._wire.fd_passing import SegmentSharing
@@ -63,14 +63,14 @@ class Two:
         self.frames: list[Any] = []
         self.lost: asyncio.Future[Exception | None] = asyncio.Future()
         self.came = asyncio.Event()
-        self.channel = Channel(
+        self.channel = AsyncChannel(
             asyncio.get_running_loop(),
             self.near,
             self.receive,
             self.lost.set_result,
-            showing=self.owner,
+            sharing=self.owner,
         )
-        self.pipe = Pipe(self.far, self.worker)
+        self.pipe = BlockingChannel(self.far, self.worker)
 
     def receive(self, frames: list[Any]) -> None:
         self.frames += frames
@@ -99,31 +99,31 @@ def result(made: SharedMemory, value: object) -> tuple[Any, ...]:
 
 async def admitted(two: Two) -> None:
     """Lets the worker touch memory, as a runtime does."""
-    two.owner.begin(two.near, 1)
+    two.owner.send_setup(two.near, 1)
     two.channel.send((1, "go"))
-    assert await asyncio.to_thread(two.pipe.begin) == [(1, "go")]
+    assert await asyncio.to_thread(two.pipe.receive_first) == [(1, "go")]
     two.worker.memory.bind_to(prefix_of_kind(WORKER, BLOCK_KIND), Nobody())
 
 
 def give(two: Two, fd: int) -> None:
     """Sends a descriptor by the side, as the worker would."""
-    side = two.worker._side
+    side = two.worker._fd_socket
     assert side is not None
-    assert side.put(fd)
+    assert side.send(fd)
 
 
 def fill(two: Two) -> int:
     """Sends by the side what the worker does not take, until there is no room."""
-    side, budget = two.owner._side, two.owner.memory.budget
+    side, budget = two.owner._fd_socket, two.owner.memory.budget
     assert side is not None
     assert budget is not None
     count = 0
-    while side.put(budget.fd):
+    while side.send(budget.fd):
         count += 1
     return count
 
 
-def answer(pipe: Pipe) -> Any:
+def answer(pipe: BlockingChannel) -> Any:
     """Reads until a result comes."""
     while True:
         for frame in pipe.receive():
@@ -150,7 +150,7 @@ async def test_descriptor_when_the_pipe_is_full_then_its_table_comes_when_there_
 ) -> None:
     await admitted(two)
     small = (1, b"x" * 40_000)
-    while not two.channel.waiting:  # until the kernel takes no more
+    while not two.channel.unsent:  # until the kernel takes no more
         two.channel.send(small)
         await asyncio.sleep(0)
     two.channel.send(result(two.owner.memory, np.ones(20_000)))
@@ -182,7 +182,7 @@ async def test_descriptor_when_the_side_socket_takes_none_then_the_pipe_takes_th
         assert frame[:-1] == (*sent[:-1],)  # its block is lent all the same
         assert isinstance(frame[-1], list)
         assert decode(frame[-1])[-1] == number
-    assert two.owner.known == set()
+    assert two.owner.known_segments == set()
     assert two.channel.is_open
 
 
@@ -242,7 +242,7 @@ async def test_link_when_its_end_cannot_be_opened_then_what_comes_next_is_not_mi
 ) -> None:
     await admitted(two)
     with socket.socket() as end:
-        table = two.owner.hand(5, end.fileno())
+        table = two.owner.hand_over_link(5, end.fileno())
         assert table is not None
         two.channel.send(table)
     two.channel.send(result(two.owner.memory, np.ones(20_000)))
@@ -307,17 +307,17 @@ async def test_frame_when_it_cannot_be_sent_then_no_descriptor_has_gone(
 
 async def test_allowance_when_the_worker_is_gone_then_nothing_is_left(two: Two) -> None:
     two.far.close()
-    two.owner.begin(two.near, 1)
+    two.owner.send_setup(two.near, 1)
     async with in_time():
         assert await two.lost is None
 
-    assert two.owner._side is None  # the guard looks for descriptors
+    assert two.owner._fd_socket is None  # the guard looks for descriptors
 
 
 async def test_allowance_when_there_is_no_shared_memory_then_no_side_socket() -> None:
     near, far = socket.socketpair()
     with near, far:
-        SegmentSharing(SharedMemory(), WORKER).begin(near, 1)
+        SegmentSharing(SharedMemory(), WORKER).send_setup(near, 1)
         far.setblocking(False)  # noqa: FBT003  # the socket API
         with pytest.raises(BlockingIOError):
             far.recv(1)
@@ -327,7 +327,7 @@ async def test_descriptors_when_they_come_then_programs_started_here_do_not_get_
     two: Two,
 ) -> None:
     await admitted(two)
-    budget, side = two.worker.memory.budget, two.worker._side
+    budget, side = two.worker.memory.budget, two.worker._fd_socket
 
     assert budget is not None
     assert side is not None
@@ -424,7 +424,7 @@ async def test_worker_when_its_side_socket_is_not_as_told_then_it_is_lost(
     segment = Segment(THEIRS, MIB)
     if what != "before the allowance":
         await admitted(two)
-        side = two.worker._side
+        side = two.worker._fd_socket
         assert side is not None
         if what == "garbage":
             side._sock.sendall(b"garbage")
@@ -453,6 +453,6 @@ def test_encoded_when_a_segment_was_never_shown_here_then_the_frame_goes_without
     block = BLOCK_ID_STRUCT.pack(new_id(bytes(8), BLOCK_KIND, 0), 0)
     frame = (CALL, 1, "work", (block,), b"\xc0")
 
-    sent = cast("bytes", showing.encoded(frame))
+    sent = cast("bytes", showing.encode(frame))
 
     assert FrameDecoder().feed(sent) == [frame]

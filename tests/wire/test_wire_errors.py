@@ -17,7 +17,7 @@ from helpers.engine import FakeEngine
 
 from actorlib._core.object_ref import unlooped
 from actorlib._wire.codec import FrameDecoder, encode
-from actorlib._wire.errors import blame, error_of, fill, task_error
+from actorlib._wire.errors import blame_argument, exception_of, fill_future, task_error
 from actorlib._wire.messages import CANCELLED, DIED, FAILURE, RAISED, RESULT
 from actorlib._wire.serialization import decode, dump
 from actorlib._wire.serialization import encode as encode_value
@@ -178,7 +178,7 @@ def frame_of(error: BaseException) -> Frame:
 def arrived(error: BaseException) -> BaseException:
     """The exception as it is raised at the caller."""
     _, _, kind, summary, text, where, _, payload = frame_of(error)
-    return error_of(kind, summary, text, where, payload)
+    return exception_of(kind, summary, text, where, payload)
 
 
 # Both classes at once.
@@ -477,7 +477,7 @@ def test_error_when_its_module_is_not_here_then_a_task_error_says_what_it_was() 
     finally:
         del sys.modules[module.__name__]
 
-    error = error_of(kind, summary, text, where, payload)
+    error = exception_of(kind, summary, text, where, payload)
 
     assert type(error) is TaskError
     assert isinstance(error.cause, UnserializableException)
@@ -510,7 +510,7 @@ def test_error_when_it_means_something_to_the_caller_then_it_arrives_as_its_caus
 
 
 def test_error_of_when_the_call_was_cancelled_then_task_cancelled() -> None:
-    error = error_of(CANCELLED, "", "", "", b"")
+    error = exception_of(CANCELLED, "", "", "", b"")
 
     assert type(error) is TaskCancelledError
 
@@ -518,14 +518,14 @@ def test_error_of_when_the_call_was_cancelled_then_task_cancelled() -> None:
 def test_error_of_when_the_actor_died_then_that_error_itself() -> None:
     died = ActorDiedError("dead", exit=Exit(cause="asked"), actor_id="ab")
 
-    error = error_of(DIED, "dead", "", "", dump(died))
+    error = exception_of(DIED, "dead", "", "", dump(died))
 
     assert type(error) is ActorDiedError
     assert (error.exit, error.actor_id) == (Exit(cause="asked"), "ab")
 
 
 def test_error_of_when_the_death_cannot_be_loaded_then_a_task_error() -> None:
-    error = error_of(DIED, "dead", "", "Model.ping", b"\x80\x05garbage")
+    error = exception_of(DIED, "dead", "", "Model.ping", b"\x80\x05garbage")
 
     assert type(error) is TaskError
 
@@ -542,7 +542,7 @@ async def reply() -> asyncio.Future[Any]:
 async def test_fill_when_there_is_a_value_then_it_is_the_result(
     reply: asyncio.Future[Any],
 ) -> None:
-    fill(reply, (RESULT, 1, None, encode_value([1, (2,)])))
+    fill_future(reply, (RESULT, 1, None, encode_value([1, (2,)])))
 
     assert await reply == [1, (2,)]
 
@@ -551,7 +551,7 @@ async def test_fill_when_there_is_a_value_then_it_is_the_result(
 async def test_fill_when_the_value_cannot_be_loaded_then_serialization_error(
     reply: asyncio.Future[Any],
 ) -> None:
-    fill(reply, (RESULT, 1, None, b"\x80\x05garbage"))
+    fill_future(reply, (RESULT, 1, None, b"\x80\x05garbage"))
 
     with pytest.raises(SerializationError, match="cannot be loaded here") as caught:
         await reply
@@ -573,7 +573,7 @@ async def test_fill_when_the_value_cannot_be_loaded_then_serialization_error(
 async def test_fill_when_the_method_raised_then_so_does_the_future(
     reply: asyncio.Future[Any], error: Exception
 ) -> None:
-    fill(reply, frame_of(error))
+    fill_future(reply, frame_of(error))
 
     with pytest.raises(TaskError):
         await reply
@@ -583,7 +583,9 @@ async def test_fill_when_the_method_raised_then_so_does_the_future(
 async def test_fill_when_there_is_no_payload_then_the_text(
     reply: asyncio.Future[Any],
 ) -> None:
-    fill(reply, (FAILURE, 1, RAISED, "E: text", "Trace", "Model.ping", None, b""))
+    fill_future(
+        reply, (FAILURE, 1, RAISED, "E: text", "Trace", "Model.ping", None, b"")
+    )
 
     with pytest.raises(TaskError, match=r"^Model\.ping raised E: text$"):
         await reply
@@ -607,7 +609,7 @@ def test_fill_when_somebody_interrupts_it_then_answered_and_the_loop_is_told() -
         (reply, (RESULT, 1, None, dump(Interrupting()))),
         (behind, (RESULT, 2, None, encode_value(2))),
     ]
-    loop.call_soon(lambda: [fill(*answer) for answer in answers])
+    loop.call_soon(lambda: [fill_future(*answer) for answer in answers])
 
     with pytest.raises(KeyboardInterrupt):
         loop.run_forever()
@@ -622,7 +624,7 @@ def test_fill_when_no_loop_runs_then_answered_and_interrupted() -> None:
     reply = loop.create_future()
 
     with pytest.raises(KeyboardInterrupt):
-        fill(reply, (RESULT, 1, None, dump(Interrupting())))
+        fill_future(reply, (RESULT, 1, None, dump(Interrupting())))
     loop.close()
 
     assert isinstance(reply.exception(), SerializationError)
@@ -637,7 +639,7 @@ async def test_fill_when_loading_answers_it_otherwise_then_it_stays_so(
     reply: asyncio.Future[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(f"{__name__}.meanwhile", reply.cancel)
-    fill(reply, (RESULT, 1, None, dump(Reentrant())))
+    fill_future(reply, (RESULT, 1, None, dump(Reentrant())))
 
     assert reply.cancelled()
 
@@ -661,7 +663,9 @@ def test_blame_when_another_pickler_sends_then_it_is_asked_for_what_is_inside() 
         if value == "bad" or "bad" in cast("tuple[str, ...]", value):
             raise TypeError("not this one")
 
-    said = blame("M.f", [(0, ("good",)), ("b", ("bad",))], ValueError(), attempt)
+    said = blame_argument(
+        "M.f", [(0, ("good",)), ("b", ("bad",))], ValueError(), attempt
+    )
 
     assert said == (
         "argument b= of M.f, a tuple, cannot be sent to another process: "

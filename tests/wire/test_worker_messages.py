@@ -34,7 +34,7 @@ from actorlib._wire.messages import (
     STREAM_ACK,
     WAITS,
 )
-from actorlib._wire.worker_messages import FRAMES, check
+from actorlib._wire.worker_messages import FRAMES, check_frame
 from actorlib.exceptions import ProtocolError
 
 PREFIX = bytes(8)
@@ -81,7 +81,7 @@ SAID = {
     ],
 )
 def test_check_when_a_frame_is_one_that_workers_send_then_it_passes(frame: Any) -> None:
-    check(frame, PREFIX)
+    check_frame(frame, PREFIX)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_check_when_a_field_is_not_of_its_type_then_it_says_which(
     frame: Any, what: str
 ) -> None:
     with pytest.raises(ProtocolError, match=what):
-        check(frame, PREFIX)
+        check_frame(frame, PREFIX)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_check_when_what_is_said_of_a_call_makes_no_sense_then_it_is_refused(
     said: Any,
 ) -> None:
     with pytest.raises(ProtocolError, match="'said'"):
-        check((CALL_ACTOR_WITH, 1, 0, ACTOR, "work", None, said, b""), PREFIX)
+        check_frame((CALL_ACTOR_WITH, 1, 0, ACTOR, "work", None, said, b""), PREFIX)
 
 
 def test_table_when_frames_say_what_rises_then_it_has_all_and_no_other() -> None:
@@ -193,11 +193,11 @@ def test_table_when_frames_say_what_rises_then_it_has_all_and_no_other() -> None
 
 def test_check_when_a_frame_lends_something_then_it_gives_that() -> None:
     lent = (RUN, 1, 0, 1, b"", None, (ACTOR,), b"")
-    assert check(lent, PREFIX) == (ACTOR,)
+    assert check_frame(lent, PREFIX) == (ACTOR,)
     lent = (CALL_ACTOR_WITH, 1, 0, ACTOR, "", (OBJECT, BLOCK), SAID, b"")
-    assert check(lent, PREFIX) == (OBJECT, BLOCK)
-    assert check((RESULT, 1, None, b""), PREFIX) == ()
-    assert check((READY, ""), PREFIX) == ()
+    assert check_frame(lent, PREFIX) == (OBJECT, BLOCK)
+    assert check_frame((RESULT, 1, None, b""), PREFIX) == ()
+    assert check_frame((READY, ""), PREFIX) == ()
 
 
 _ANYTHING = st.recursive(
@@ -212,6 +212,6 @@ def test_check_when_fields_are_anything_then_it_refuses_or_passes_and_never_fail
     kind: int, fields: list[object]
 ) -> None:
     try:
-        check((kind, *fields), PREFIX)
+        check_frame((kind, *fields), PREFIX)
     except ProtocolError as error:
         assert str(error)  # noqa: PT017  # either is right

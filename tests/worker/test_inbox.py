@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from actorlib._wire.blocking_channel import Pipe
+from actorlib._wire.blocking_channel import BlockingChannel
 from actorlib._wire.codec import encode
 from actorlib._wire.messages import CALL, RESULT
 from actorlib._worker.inbox import Inbox
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def ends() -> Iterator[tuple[socket.socket, Inbox]]:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        yield ours, Inbox(Pipe(theirs))
+        yield ours, Inbox(BlockingChannel(theirs))
 
 
 def sent(sock: socket.socket, *frames: Frame) -> None:

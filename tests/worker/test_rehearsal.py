@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from actorlib._wire.codec import decode_whole
+from actorlib._wire.codec import decode_message
 from actorlib._wire.messages import READY, RESULT
-from actorlib._worker.prefork import script
+from actorlib._worker.prefork import warm_up_frames
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="only what forks has a spare"
@@ -45,12 +45,12 @@ def test_rehearsal_when_lived_then_it_was_born_and_answered_and_nothing_is_left(
 
     assert ended.stderr == ""
     sent = [bytes.fromhex(frame) for frame in json.loads(ended.stdout)]
-    frames = [frame for data in sent for frame in decode_whole(data)]
+    frames = [frame for data in sent for frame in decode_message(data)]
     assert [frame[0] for frame in frames] == [READY, RESULT]
 
 
 def test_script_when_made_then_its_class_travels_by_value() -> None:
-    born, _, _ = script()
+    born, _, _ = warm_up_frames()
 
     assert b"__main__" not in born
     assert b"Rehearsed" in born

@@ -36,11 +36,11 @@ from actorlib._wire.messages import (
     LINKED,
     RESULT,
 )
-from actorlib._wire.peer_socket import pair
+from actorlib._wire.peer_socket import socket_pair
 from actorlib._worker.incoming_links import IncomingLinks
 from actorlib._worker.outgoing_links import (
     CALLS,
-    PATIENCE,
+    FALLBACK_CALLS,
     OutgoingLinks,
     Route,
     RoutePolicy,
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._wire.messages import Frame
-    from actorlib._worker.incoming_links import Source
+    from actorlib._worker.incoming_links import LinkSource
 
 CALLER, CALLEE = 3, 5
 ACTOR = ActorId(b"a" * 16)
@@ -61,14 +61,14 @@ class Reading:
     """Reads links when it is told to; see Host."""
 
     def __init__(self) -> None:
-        self.sources: list[Source] = []
+        self.sources: list[LinkSource] = []
         self.has_loop = False
         self._turn: list[Callable[[], None]] = []
 
-    def watch(self, source: Source) -> None:
+    def watch(self, source: LinkSource) -> None:
         self.sources.append(source)
 
-    def unwatch(self, source: Source) -> None:
+    def unwatch(self, source: LinkSource) -> None:
         if source in self.sources:
             self.sources.remove(source)
 
@@ -123,7 +123,7 @@ class Two:
 
     def __exit__(self, *_: object) -> None:
         self.peers.forget(ACTOR)
-        self.guests.part()
+        self.guests.close_links()
         for reader in self.readers:
             for source in [*reader.sources]:
                 source.read()
@@ -131,7 +131,7 @@ class Two:
             showing.close()
 
     def call(self, number: int, payload: bytes = b"") -> None:
-        if not self.peers.goes(number, 0, ACTOR, "m", None, payload):
+        if not self.peers.send(number, 0, ACTOR, "m", None, payload):
             self.engines[0].post((CALL_ACTOR, number, 0, ACTOR, "m", None, payload))
 
     def other(self, number: int) -> None:
@@ -160,7 +160,7 @@ class Two:
                 self._down.append((CALL, *frame[1:2], "m", None, b""))
 
     def introduce(self) -> None:
-        ours, theirs = pair()
+        ours, theirs = socket_pair()
         self.showings[0].links[-CALLEE] = ours.detach()
         self.showings[1].links[CALLER] = theirs.detach()
         self.peers.take((LINK_OPENED, ACTOR, CALLEE))
@@ -202,60 +202,60 @@ class Two:
 def test_way_when_calls_are_few_then_nobody_asks_for_a_link() -> None:
     way = RoutePolicy()
 
-    assert [way.plain() for _ in range(CALLS)] == [Route.OWNER] * CALLS
-    assert way.plain() is Route.MEET
-    assert way.plain() is Route.OWNER
+    assert [way.route_plain() for _ in range(CALLS)] == [Route.OWNER] * CALLS
+    assert way.route_plain() is Route.ASK_FOR_LINK
+    assert way.route_plain() is Route.OWNER
 
 
 def test_way_when_there_is_a_link_then_it_begins_once() -> None:
     way = RoutePolicy()
-    way.met()
+    way.link_opened()
 
-    assert [way.plain() for _ in range(3)] == [
-        Route.BEGIN,
-        Route.STRAIGHT,
-        Route.STRAIGHT,
+    assert [way.route_plain() for _ in range(3)] == [
+        Route.START_LINK,
+        Route.LINK,
+        Route.LINK,
     ]
 
 
 def test_way_when_something_else_is_sent_then_it_comes_back_later() -> None:
     way = RoutePolicy()
-    way.met()
-    way.plain()
+    way.link_opened()
+    way.route_plain()
 
-    assert way.other() is Route.FENCE
-    assert way.other() is Route.OWNER
-    steps = [way.plain() for _ in range(PATIENCE + 1)]
-    assert steps == [Route.OWNER] * PATIENCE + [Route.BEGIN]
+    assert way.route_other() is Route.FENCE
+    assert way.route_other() is Route.OWNER
+    steps = [way.route_plain() for _ in range(FALLBACK_CALLS + 1)]
+    assert steps == [Route.OWNER] * FALLBACK_CALLS + [Route.START_LINK]
 
 
 def test_way_when_the_link_is_full_again_and_again_then_it_is_left_for_longer() -> None:
     way = RoutePolicy()
-    way.met()
+    way.link_opened()
     away: list[int] = []
     for _ in range(3):
-        while way.plain() is Route.OWNER:
+        while way.route_plain() is Route.OWNER:
             pass
-        assert way.full(Route.STRAIGHT) is Route.FENCE
+        assert way.link_full(Route.LINK) is Route.FENCE
         away.append(0)
-        while way.plain() is Route.OWNER:
+        while way.route_plain() is Route.OWNER:
             away[-1] += 1
 
     assert away == sorted(set(away))
 
 
 @pytest.mark.parametrize(
-    ("for_ever", "last"), [(True, Route.OWNER), (False, Route.MEET)]
+    ("for_ever", "last"), [(True, Route.OWNER), (False, Route.ASK_FOR_LINK)]
 )
 def test_way_when_the_owner_refuses_then_it_is_asked_again_unless_never(
     *, for_ever: bool, last: Route
 ) -> None:
     way = RoutePolicy()
-    while way.plain() is not Route.MEET:
+    while way.route_plain() is not Route.ASK_FOR_LINK:
         pass
-    way.refused(for_ever=for_ever)
+    way.link_refused(for_ever=for_ever)
 
-    assert [way.plain() for _ in range(2 * PATIENCE + 1)][-1] is last
+    assert [way.route_plain() for _ in range(2 * FALLBACK_CALLS + 1)][-1] is last
 
 
 # In which order.
@@ -401,7 +401,7 @@ def test_cancelling_when_a_call_is_on_the_link_then_it_follows_it() -> None:
 def test_cancelling_when_the_link_is_full_then_it_goes_by_way_of_the_owner() -> None:
     with Two() as two:
         number = first = two.meet()
-        while two.peers.goes(number, 0, ACTOR, "m", None, b"x" * 1_000):
+        while two.peers.send(number, 0, ACTOR, "m", None, b"x" * 1_000):
             if two.engines[0].posted and two.engines[0].posted[-1][0] == CALL_ACTOR:
                 break
             number += 1
@@ -420,7 +420,7 @@ def test_cancelling_when_the_caller_is_busy_then_the_callee_knows_what_it_made()
 ):
     with Two() as two:
         number = two.meet()
-        two.peers.goes(number, 9, ACTOR, "m", None, b"")
+        two.peers.send(number, 9, ACTOR, "m", None, b"")
         two.settle()
 
         frames = two.guests.take((CANCEL_MADE, CALLER, 9))
@@ -448,7 +448,7 @@ def test_loans_when_an_actor_has_to_answer_then_they_are_given_back_later() -> N
 
 
 def test_descriptors_when_nobody_takes_an_end_then_it_is_closed() -> None:
-    ours, theirs = pair()
+    ours, theirs = socket_pair()
     showing = SegmentSharing(SharedMemory())
     showing.links[CALLER] = theirs.detach()
 
@@ -460,7 +460,7 @@ def test_descriptors_when_nobody_takes_an_end_then_it_is_closed() -> None:
 
 def test_link_when_the_callee_never_had_its_end_then_calls_go_by_the_owner() -> None:
     with Two() as two:
-        ours, theirs = pair()
+        ours, theirs = socket_pair()
         two.showings[0].links[-CALLEE] = ours.detach()
         two.peers.take((LINK_OPENED, ACTOR, CALLEE))
         theirs.close()
