@@ -642,6 +642,7 @@ async def test_can_001_a_call_that_waits_for_its_group_never_runs(
     assert await actor.plain.remote() == "plain"
 
 
+@pytest.mark.process
 async def test_ord_021_each_group_has_its_own_limit() -> None:
     groups = {**GROUPS, "control": 1}
     made = actorlib.remote(concurrency_groups=groups, max_concurrency=3)(AsyncGrouped)

@@ -509,6 +509,7 @@ async def test_a_handle_in_a_call_that_failed() -> None:
         await end
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("is_looped", [False, True])
 @pytest.mark.usefixtures("runtime")
 async def test_a_handle_in_a_call_that_was_cancelled_before_it_ran(
