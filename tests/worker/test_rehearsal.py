@@ -19,13 +19,13 @@ pytestmark = pytest.mark.skipif(
 REHEARSED = """
 import json, os, sys
 from actorlib._core.engine import find_engine
-from actorlib._worker.prefork import rehearse, script
+from actorlib._worker.prefork import run_warm_up, warm_up_frames
 
 def there():
     return sorted(os.listdir("/proc/self/fd")), dict(os.environ), sys.path[:]
 
-frames, before = script(), there()
-sent = rehearse(frames)
+frames, before = warm_up_frames(), there()
+sent = run_warm_up(frames)
 assert there() == before, "it left something"
 assert find_engine() is None
 print(json.dumps([frame.hex() for frame in sent]))
