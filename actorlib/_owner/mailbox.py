@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from actorlib._core.ids import LoanId
+    from actorlib._core.snapshot import CallState
     from actorlib._owner.restart_policy import Retries
     from actorlib._shm.payload import Payload
 
@@ -135,7 +136,7 @@ class Mailbox(Generic[R]):
     def unanswered(self) -> list[UnderWay]:
         """All calls without an answer, and where each is."""
         since = self.calls.since
-        state = "sent" if self._is_open else "pending_actor"
+        state: CallState = "sent" if self._is_open else "pending_actor"
         posted = [
             UnderWay(number, method, state, target, headers, since(number))
             for number, (target, method, headers) in self.calls.posted.items()

@@ -138,7 +138,7 @@ class JumpingLoop(asyncio.SelectorEventLoop):
         before = self._sleepers()
         if before is None or before != self._sleepers():
             return False
-        me, frames = threading.get_ident(), sys._current_frames()  # what it is for
+        me, frames = threading.get_ident(), sys._current_frames()  # pyright: ignore[reportPrivateUsage]  # what it is for
         return all(
             _is_at_rest(frames.get(thread.ident or 0))
             for thread in threading.enumerate()
@@ -220,7 +220,7 @@ def _is_endless(frame: FrameType) -> bool:
     # The watch over an actor's loops only asks, now and then, whether they live.
     event = frame.f_back
     watch = event and event.f_back
-    return watch is not None and watch.f_code is WatchThread._look.__code__
+    return watch is not None and watch.f_code is WatchThread._look.__code__  # pyright: ignore[reportPrivateUsage]  # by its place
 
 
 _RESTING: tuple[tuple[str, str, Callable[[FrameType], bool]], ...] = (

@@ -113,7 +113,7 @@ class MemoryWorker:
 
     def threads(self) -> list[threading.Thread]:
         """Its threads."""
-        return [self._thread, *self._crew._threads]
+        return [self._thread, *self._crew._threads]  # pyright: ignore[reportPrivateUsage]  # nobody else asks
 
     def close(self) -> None:
         """Closes its end of the pipe."""
