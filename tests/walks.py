@@ -79,15 +79,21 @@ class Tracer:
         threading.setprofile(None)
 
     async def walk(self, step: Step) -> Walk:
-        """The shortest of some walks, after some that warm up.
+        """What some walks have in common, after some that warm up.
 
-        What a worker does once it has answered, and what a timer does meanwhile, counts
-        for one walk or for the next as it happens.
+        What a worker does once it has answered, and what a timer does meanwhile, falls
+        into one walk or into the next as it happens: it is in none of them each time.
         """
         for _ in range(WARM_UP):
             await step()
         walks = [await self._walk(step) for _ in range(ROUNDS)]
-        return min(walks, key=lambda walk: (len(walk.files), walk.turns))
+        shortest = min(walks, key=lambda walk: (len(walk.files), walk.turns))
+        always = set(shortest.files).intersection(*(walk.files for walk in walks))
+        return Walk(
+            files=Counter({name: shortest.files[name] for name in always}),
+            own=shortest.own & always,
+            turns=min(walk.turns for walk in walks),
+        )
 
     async def _walk(self, step: Step) -> Walk:
         self._steps = steps = []
