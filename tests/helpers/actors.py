@@ -155,7 +155,7 @@ def limited(limit: float = LIMIT) -> Generator[None]:
 
 def _interrupt(loop: asyncio.AbstractEventLoop, limit: float) -> None:
     for task in asyncio.all_tasks(loop):
-        if "Life." not in repr(task.get_coro()):
+        if "ActorSupervisor." not in repr(task.get_coro()):
             task.cancel(f"the test has been running for {limit:g} s")
 
 

@@ -139,6 +139,9 @@ class JumpingLoop(asyncio.SelectorEventLoop):
         if before is None or before != self._sleepers():
             return False
         me, frames = threading.get_ident(), sys._current_frames()  # pyright: ignore[reportPrivateUsage]  # what it is for
+        # This one's own frame holds them: all would live until garbage is collected, and
+        # with them what workers have let go.
+        frames.pop(me, None)
         return all(
             _is_at_rest(frames.get(thread.ident or 0))
             for thread in threading.enumerate()
