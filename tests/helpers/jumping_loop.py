@@ -139,8 +139,8 @@ class JumpingLoop(asyncio.SelectorEventLoop):
         if before is None or before != self._sleepers():
             return False
         me, frames = threading.get_ident(), sys._current_frames()  # pyright: ignore[reportPrivateUsage]  # what it is for
-        # This one's own frame holds them: all would live until garbage is collected, and
-        # with them what workers have let go.
+        # This one's own frame holds them: all of them, and what workers have let go,
+        # would live until garbage is collected.
         frames.pop(me, None)
         return all(
             _is_at_rest(frames.get(thread.ident or 0))
