@@ -162,7 +162,7 @@ async def test_async_method_when_it_ends_a_busy_process_fails_every_call(
     runtime: Runtime, bell: Bell
 ) -> None:
     actor = Looped.options(num_gpus=1).remote()
-    busy = actor.wait.remote(bell.path)
+    busy = actor.nap.remote(bell.path)
     await rung(bell)
     running = actor.do.remote("leave", 3)
     await death_of(running)

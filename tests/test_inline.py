@@ -31,7 +31,7 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from helpers.actors import Place
 
@@ -256,6 +256,32 @@ async def test_environment_when_an_actor_has_devices_then_it_stays_as_it_was(
     assert await caller.run.remote(actorlib.get_gpu_ids) == [0]
     assert dict(os.environ) == before
     assert runtime.available_resources()["GPU"] == 0
+
+
+class Endless:
+    def numbers(self) -> Iterator[int]:
+        number = 0
+        while True:
+            yield number
+            number += 1
+
+    def ping(self) -> None: ...
+
+
+@pytest.mark.parametrize("threads", [1, 2], ids=["serial", "threaded"])
+async def test_kill_when_a_stream_runs_that_nobody_reads_then_its_thread_ends(
+    threads: int,
+) -> None:
+    known = {*threading.enumerate()}
+    async with actorlib.init(engine="inline", num_cpus=1):
+        actor = actorlib.remote(max_concurrency=threads)(Endless).remote()
+        numbers = actor.numbers.options(detach=True).remote()
+        await anext(numbers)
+        del numbers
+        await actor.ping.remote()  # it knows by now that nobody reads
+
+        await actorlib.kill(actor)
+    join_threads_but(known)
 
 
 @pytest.mark.parametrize("threads", [1, 2], ids=["serial", "threaded"])

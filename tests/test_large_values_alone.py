@@ -151,7 +151,7 @@ async def test_no_shared_memory_when_there_is_to_be_none() -> None:
         assert runtime.snapshot().object_store == actorlib.ObjectStoreInfo()
         assert back.sum() == 2 * MIB
         sessions = stores()._makers.values()
-    assert {session.showing._fd_socket for session in sessions} == {None}
+        assert {session.showing._fd_socket for session in sessions} == {None}
 
 
 async def test_obj_021_what_cannot_be_shown_goes_through_the_pipe(

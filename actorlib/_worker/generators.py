@@ -150,6 +150,12 @@ class Streams:
             self._wake(stream.wake)
         return True
 
+    def end_all(self, why: str = CANCELLED) -> None:
+        """Ends every stream that runs at its next item: the owner is gone."""
+        with self._lock:
+            for stream in self._open.values():
+                stream.ending = stream.ending or why
+
     def stand_still(self) -> list[int]:
         """The streams of which nothing was taken since this was asked last."""
         still: list[int] = []

@@ -104,6 +104,8 @@ class _Threaded:
                     self._finish()
                     return
         except (EOFError, OSError):
+            # Where the process lives on, a stream that nobody reads would too.
+            inbox.streams.end_all()
             if self._fatal is not None:  # a thread has closed the pipe to say so
                 raise self._fatal from None
             raise

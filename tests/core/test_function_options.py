@@ -93,7 +93,7 @@ async def test_function_when_called_then_the_engine_knows_all_it_takes(
     add.options(num_gpus=0.5, name="sum").remote(1, scale=2)
 
     ((spec, args, kwargs),) = engine.runs
-    assert (spec.source, spec.label, args, kwargs) == (add, "sum", (1,), {"scale": 2})
+    assert (spec.source, spec.name, args, kwargs) == (add, "sum", (1,), {"scale": 2})
     assert str(spec.options.request) == "GPU=0.5"
 
 

@@ -19,6 +19,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from actorlib._core.callee import BoundMethod
+from actorlib._core.ids import ActorId
 from actorlib._core.interface import Interface, Method, interface_of
 
 if TYPE_CHECKING:
@@ -323,18 +325,12 @@ def test_interface_when_pickled_then_equal_but_for_the_functions_themselves(
     assert travelled != face
 
 
-def test_method_when_it_is_on_an_actor_then_its_text_says_so_and_does_not_travel(
-    face: Interface,
-) -> None:
+def test_method_when_it_is_on_an_actor_then_its_text_says_so(face: Interface) -> None:
     method = face.methods["later"]
+    actor = ActorId(bytes(16))
 
-    on = method.on("Sample", "s1")
-
-    assert str(method) == "later"
-    assert str(on) == "Sample.later of 's1'"
-    assert str(method.on("Sample", None)) == "Sample.later"
-    assert (on[:-2], on.own) == (method[:-2], method.own)
-    assert pickle.loads(pickle.dumps(on)) == method._replace(own=None)
+    assert str(BoundMethod(actor, face, "s1", method)) == "Sample.later of 's1'"
+    assert str(BoundMethod(actor, face, None, method)) == "Sample.later"
 
 
 def test_interface_when_a_name_of_two_bases_then_the_one_python_would_call() -> None:

@@ -37,7 +37,7 @@ class Sent:
         self.is_noted = False
         self.refused = 0
 
-    def put(self, data: bytes) -> None:
+    def write(self, data: bytes) -> None:
         self.frames.append(data)
 
     def send(self, frame: Frame) -> None:
