@@ -174,6 +174,7 @@ class Inbox:
                 self._sort_each(self._pipe.receive_some(), settle)
         except EOFError:  # told to whoever reads next: nobody wants the rest
             self.calls.clear()
+            self.streams.end_all()
         finally:
             self._let_others_read()
 
