@@ -47,7 +47,7 @@ def propagate(variable: ContextVar[T]) -> ContextVar[T]:
     Its value where ``.remote()`` is written is set in the context that the method runs
     in, and so on in what that calls. Write it where the variable is made::
 
-        request_id = actorlib.propagate(ContextVar("request_id"))
+        request_id = actorlib.propagate(ContextVar("order_id"))
 
     The value is sent by value, like an argument, with each call; handles and refs
     cannot be in it. A variable that has no value, or its default alone, is not sent.
@@ -64,11 +64,11 @@ def propagate(variable: ContextVar[T]) -> ContextVar[T]:
 
     Example:
         >>> from contextvars import ContextVar
-        >>> request_id = actorlib.propagate(ContextVar("request_id"))
+        >>> order_id = actorlib.propagate(ContextVar("order_id"))
         >>> @actorlib.remote
         ... def who():
-        ...     return request_id.get()
-        >>> token = request_id.set("r1")
+        ...     return order_id.get()
+        >>> token = order_id.set("r1")
         >>> await who.remote()
         'r1'
     """

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("ray", reason="what is asked of a cluster loads it")
+
 from actorlib import exceptions as ours
 from actorlib._ray.cluster import is_passing, refusal
 from actorlib._ray.errors import exit_of, translated
