@@ -43,15 +43,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(asked: argparse.Namespace) -> None:
     if asked.command == "devices":
-        from actorlib._cli.devices import (  # noqa: PLC0415  # it loads rich
-            show,
-        )
+        from actorlib._cli.devices import show  # noqa: PLC0415  # it loads rich
 
         show(as_json=asked.json)
     else:
-        from actorlib._cli.demo import (  # noqa: PLC0415  # it loads rich
-            demo,
-        )
+        from actorlib._cli.demo import demo  # noqa: PLC0415  # it loads rich
 
         demo(actors=asked.actors, gpus=asked.gpus, start_method=asked.start_method)
 

@@ -10,98 +10,32 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from dataclasses import (
-    replace,
-)
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    NoReturn,
-    Self,
-    TypeVar,
-    Unpack,
-    cast,
-    overload,
-)
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack, cast, overload
 
-from actorlib._api.actor_handle import (
-    ActorHandle,
-    hold_of,
-    own_handle,
-)
-from actorlib._api.decorators import (
-    ActorClass,
-    plan_of,
-)
-from actorlib._api.placement_group import (
-    PlacementGroup,
-)
-from actorlib._api.remote_function import (
-    RemoteFunction,
-    asked_by,
-)
-from actorlib._api.waiting import (
-    get_all,
-)
-from actorlib._core.engine import (
-    current_engine,
-    find_engine,
-    set_engine,
-)
-from actorlib._core.loop_thread import (
-    OTHER_LOOP,
-    LoopThread,
-)
-from actorlib._core.object_ref import (
-    ObjectRef,
-)
+from actorlib._api.actor_handle import ActorHandle, hold_of, own_handle
+from actorlib._api.decorators import ActorClass, plan_of
+from actorlib._api.placement_group import PlacementGroup
+from actorlib._api.remote_function import RemoteFunction, asked_by
+from actorlib._api.waiting import get_all
+from actorlib._core.engine import current_engine, find_engine, set_engine
+from actorlib._core.loop_thread import OTHER_LOOP, LoopThread
+from actorlib._core.object_ref import ObjectRef
 from actorlib._core.public import public
-from actorlib._core.runtime_env import (
-    refuse_own,
-    settled_env,
-)
-from actorlib._core.runtime_options import (
-    ENGINES,
-    RuntimeKeywords,
-    RuntimeOptions,
-)
-from actorlib._core.stdio import (
-    fill_standard_streams,
-)
-from actorlib._core.stream_reader import (
-    ObjectRefGenerator,
-)
-from actorlib._core.validation import (
-    checked,
-    one_of,
-    truth,
-)
+from actorlib._core.runtime_env import refuse_own, settled_env
+from actorlib._core.runtime_options import ENGINES, RuntimeKeywords, RuntimeOptions
+from actorlib._core.stdio import fill_standard_streams
+from actorlib._core.stream_reader import ObjectRefGenerator
+from actorlib._core.validation import checked, one_of, truth
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Awaitable,
-        Callable,
-        Coroutine,
-        Generator,
-        Sequence,
-    )
-    from types import (
-        TracebackType,
-    )
+    from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+    from types import TracebackType
 
-    from actorlib._core.engine import (
-        Owner,
-    )
-    from actorlib._core.runtime_context import (
-        RuntimeContext,
-    )
-    from actorlib._core.snapshot import (
-        CallInfo,
-        Snapshot,
-    )
-    from actorlib._owner.machine import (
-        LocalNode,
-    )
+    from actorlib._core.engine import Owner
+    from actorlib._core.runtime_context import RuntimeContext
+    from actorlib._core.snapshot import CallInfo, Snapshot
+    from actorlib._owner.machine import LocalNode
 
 
 ENGINE_VARIABLE = "ACTORLIB_ENGINE"

@@ -15,15 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import pytest
-from helpers.actors import (
-    AsyncCaller,
-    Caller,
-    Counter,
-    Echo,
-    Keeper,
-    living,
-    running,
-)
+from helpers.actors import AsyncCaller, Caller, Counter, Echo, Keeper, living, running
 
 import actorlib
 

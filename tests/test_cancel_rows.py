@@ -7,15 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from helpers.actors import (
-    AsyncCaller,
-    Caller,
-    Cleaner,
-    Echo,
-    Gate,
-    Log,
-    Stop,
-)
+from helpers.actors import AsyncCaller, Caller, Cleaner, Echo, Gate, Log, Stop
 
 import actorlib
 from actorlib.exceptions import TaskCancelledError

@@ -12,16 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from helpers import deadlines
-from helpers.actors import (
-    AsyncCaller,
-    Caller,
-    Echo,
-    Gate,
-    Log,
-    MixedLog,
-    Stop,
-    running,
-)
+from helpers.actors import AsyncCaller, Caller, Echo, Gate, Log, MixedLog, Stop, running
 from helpers.deadlines import late, until_canceled
 
 import actorlib

@@ -9,15 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from helpers.owners import (
-    DESCENDANTS,
-    Bell,
-    Looped,
-    Owner,
-    Serial,
-    Watched,
-    open_files,
-)
+from helpers.owners import DESCENDANTS, Bell, Looped, Owner, Serial, Watched, open_files
 
 import actorlib
 from actorlib.exceptions import (

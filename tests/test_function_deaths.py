@@ -10,20 +10,13 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from helpers.actors import (
-    Echo,
-    Stop,
-    gone,
-)
+from helpers.actors import Echo, Stop, gone
 from helpers.calls import raised
 from helpers.functions import add, halt, mark, pid
 
 import actorlib
 from actorlib._owner.task import MOST
-from actorlib.exceptions import (
-    TaskCancelledError,
-    WorkerCrashedError,
-)
+from actorlib.exceptions import TaskCancelledError, WorkerCrashedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -23,9 +23,7 @@ from helpers.functions import add, fail, group_of, halt
 
 import actorlib
 from actorlib._owner.task import MOST
-from actorlib.exceptions import (
-    TaskUnschedulableError,
-)
+from actorlib.exceptions import TaskUnschedulableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

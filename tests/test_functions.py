@@ -10,21 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from helpers.actors import (
-    Counter,
-    Echo,
-    Stop,
-    gone,
-)
+from helpers.actors import Counter, Echo, Stop, gone
 from helpers.calls import raised
 from helpers.functions import add, fail, group_of, halt, pid
 
 import actorlib
-from actorlib.exceptions import (
-    SerializationError,
-    TaskError,
-    TaskUnschedulableError,
-)
+from actorlib.exceptions import SerializationError, TaskError, TaskUnschedulableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

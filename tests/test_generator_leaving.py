@@ -9,17 +9,13 @@ import pytest
 from helpers.streams import all_of, ended, kinds, made
 
 import actorlib
-from actorlib.exceptions import (
-    TaskCancelledError,
-)
+from actorlib.exceptions import TaskCancelledError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
 
-    from helpers.actors import (
-        Stop,
-    )
+    from helpers.actors import Stop
 
     from actorlib import Runtime
 

@@ -7,19 +7,11 @@ import os
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from helpers.actors import (
-    Stop,
-    end_of,
-    gone,
-    living,
-)
+from helpers.actors import Stop, end_of, gone, living
 from helpers.streams import KINDS, Source, all_of, ended, kinds, made
 
 import actorlib
-from actorlib.exceptions import (
-    ActorDiedError,
-    PendingCallsLimitExceeded,
-)
+from actorlib.exceptions import ActorDiedError, PendingCallsLimitExceeded
 
 if TYPE_CHECKING:
     from collections.abc import Callable

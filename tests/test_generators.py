@@ -7,19 +7,12 @@ import pickle
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from helpers.actors import (
-    Caller,
-    Gate,
-    Stop,
-    Target,
-)
+from helpers.actors import Caller, Gate, Stop, Target
 from helpers.streams import all_of, kinds, made
 
 import actorlib
 from actorlib import ObjectRefGenerator
-from actorlib.exceptions import (
-    TaskError,
-)
+from actorlib.exceptions import TaskError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

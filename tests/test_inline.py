@@ -24,11 +24,7 @@ from helpers.calls import raised
 import actorlib
 from actorlib._core.engine import current_engine, find_engine, set_engine, take_slot
 from actorlib._worker.startup import ExecutorThreads
-from actorlib.exceptions import (
-    ActorDiedError,
-    ActorlibError,
-    UnsupportedOptionError,
-)
+from actorlib.exceptions import ActorDiedError, ActorlibError, UnsupportedOptionError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

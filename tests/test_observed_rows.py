@@ -11,16 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from helpers.actors import (
-    Caller,
-    Echo,
-    Gate,
-    Keeper,
-    Stop,
-    Target,
-    end_of,
-    running,
-)
+from helpers.actors import Caller, Echo, Gate, Keeper, Stop, Target, end_of, running
 
 import actorlib
 from actorlib import DemandInfo

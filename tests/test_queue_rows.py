@@ -11,15 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from helpers.actors import (
-    AsyncCaller,
-    Caller,
-    Counter,
-    Echo,
-    Target,
-    end_of,
-    living,
-)
+from helpers.actors import AsyncCaller, Caller, Counter, Echo, Target, end_of, living
 from helpers.turns import in_time, next_turn
 
 import actorlib

@@ -10,15 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from helpers.actors import (
-    AsyncCaller,
-    Caller,
-    Stop,
-    Target,
-    end_of,
-    gone,
-    living,
-)
+from helpers.actors import AsyncCaller, Caller, Stop, Target, end_of, gone, living
 from helpers.calls import raised
 
 import actorlib

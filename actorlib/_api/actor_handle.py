@@ -8,15 +8,9 @@ handle is gone, in whatever process, and what the actor was sent is done, it end
 from __future__ import annotations
 
 import weakref
-from functools import (
-    partial,
-)
-from inspect import (
-    Parameter,
-)
-from types import (
-    FunctionType,
-)
+from functools import partial
+from inspect import Parameter
+from types import FunctionType
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -28,73 +22,27 @@ from typing import (
     cast,
 )
 
-from actorlib._api.call_batch import (
-    CHUNK,
-    Batch,
-    chunks_of,
-)
-from actorlib._api.result_parts import (
-    collected,
-    parted,
-)
-from actorlib._core.callee import (
-    BoundMethod,
-)
-from actorlib._core.engine import (
-    HandlePin,
-    current_engine,
-    travels,
-)
-from actorlib._core.ids import (
-    ActorId,
-)
-from actorlib._core.interface import (
-    BUILT_IN,
-    TERMINATE,
-)
-from actorlib._core.object_ref import (
-    ObjectRef,
-    watch,
-)
+from actorlib._api.call_batch import CHUNK, Batch, chunks_of
+from actorlib._api.result_parts import collected, parted
+from actorlib._core.callee import BoundMethod
+from actorlib._core.engine import HandlePin, current_engine, travels
+from actorlib._core.ids import ActorId
+from actorlib._core.interface import BUILT_IN, TERMINATE
+from actorlib._core.object_ref import ObjectRef, watch
 from actorlib._core.public import public
-from actorlib._core.stream_reader import (
-    ObjectRefGenerator,
-)
-from actorlib._core.validation import (
-    closest,
-    count,
-)
-from actorlib.exceptions import (
-    PendingCallsLimitExceeded,
-)
+from actorlib._core.stream_reader import ObjectRefGenerator
+from actorlib._core.validation import closest, count
+from actorlib.exceptions import PendingCallsLimitExceeded
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import (
-        Callable,
-        Generator,
-        Iterable,
-        Mapping,
-        Sequence,
-    )
-    from types import (
-        TracebackType,
-    )
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+    from types import TracebackType
 
-    from actorlib._core.call_options import (
-        CallKeywords,
-    )
-    from actorlib._core.callee import (
-        Callee,
-    )
-    from actorlib._core.interface import (
-        Interface,
-        Method,
-        Own,
-    )
-    from actorlib._core.stream_reader import (
-        StreamReader,
-    )
+    from actorlib._core.call_options import CallKeywords
+    from actorlib._core.callee import Callee
+    from actorlib._core.interface import Interface, Method, Own
+    from actorlib._core.stream_reader import StreamReader
 
 
 P = ParamSpec("P")

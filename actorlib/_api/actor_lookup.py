@@ -114,10 +114,7 @@ def list_actors(
         >>> [row.class_name for row in actorlib.list_actors(limit=10)]
         ['Counter']
     """
-    from actorlib._core.snapshot import (  # noqa: PLC0415  # 4 ms that few programs need
-        checked_filters,
-        matching,
-    )
+    from actorlib._core.snapshot import checked_filters, matching  # noqa: PLC0415  # 4 ms that few programs need
 
     conditions = checked_filters(filters, limit)
     return matching(current_engine().actors(), conditions)[:limit]

@@ -8,44 +8,16 @@ code, and a pool needs neither a task nor a lock.
 from __future__ import annotations
 
 import time
-from collections import (
-    deque,
-)
-from collections.abc import (
-    Iterable,
-    Sized,
-)
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Generic,
-    TypeVar,
-    cast,
-)
+from collections import deque
+from collections.abc import Iterable, Sized
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from actorlib._api.actor_handle import (
-    ActorHandle,
-    hold_of,
-)
-from actorlib._api.pipeline import (
-    Pipeline,
-    PipelineTask,
-    Source,
-)
-from actorlib._api.waiting import (
-    Bell,
-    Steps,
-    Waiting,
-    Wish,
-)
-from actorlib._core.object_ref import (
-    watch,
-)
+from actorlib._api.actor_handle import ActorHandle, hold_of
+from actorlib._api.pipeline import Pipeline, PipelineTask, Source
+from actorlib._api.waiting import Bell, Steps, Waiting, Wish
+from actorlib._core.object_ref import watch
 from actorlib._core.public import public
-from actorlib._core.validation import (
-    seconds,
-    truth,
-)
+from actorlib._core.validation import seconds, truth
 from actorlib.exceptions import (
     ActorDiedError,
     ActorError,
@@ -54,20 +26,11 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        AsyncIterable,
-        Callable,
-    )
+    from collections.abc import AsyncIterable, Callable
 
-    from actorlib._api.as_completed import (
-        Results,
-    )
-    from actorlib._api.pipeline import (
-        Progress,
-    )
-    from actorlib._core.object_ref import (
-        ObjectRef,
-    )
+    from actorlib._api.as_completed import Results
+    from actorlib._api.pipeline import Progress
+    from actorlib._core.object_ref import ObjectRef
 
 
 _AHEAD = 4
@@ -557,9 +520,7 @@ def _bar(progress: object, values: object) -> Progress | None:
         )
     if progress is False:
         return None
-    from actorlib._api.progress_bar import (  # noqa: PLC0415  # it loads rich
-        Bar,
-    )
+    from actorlib._api.progress_bar import Bar  # noqa: PLC0415  # it loads rich
 
     label = progress if isinstance(progress, str) else ""
     return Bar(label, len(values) if isinstance(values, Sized) else None)

@@ -16,13 +16,7 @@ from actorlib._core.object_ref import loosen, replier_of, wake
 from actorlib._core.public import public
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        AsyncGenerator,
-        Generator,
-        Iterable,
-        Iterator,
-        Sequence,
-    )
+    from collections.abc import AsyncGenerator, Generator, Iterable, Iterator, Sequence
 
     from actorlib._core.object_ref import ObjectRef
 

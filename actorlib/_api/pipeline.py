@@ -9,51 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import (
-    deque,
-)
-from collections.abc import (
-    AsyncIterable,
-    AsyncIterator,
-    Iterable,
-    Iterator,
-)
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Protocol,
-    TypeVar,
-    cast,
-)
+from collections import deque
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
-from actorlib._api.as_completed import (
-    END,
-    Results,
-)
-from actorlib._api.waiting import (
-    Bell,
-    Steps,
-    Wish,
-)
-from actorlib._core.loop_thread import (
-    may_block,
-)
-from actorlib._core.object_ref import (
-    ObjectRef,
-)
+from actorlib._api.as_completed import END, Results
+from actorlib._api.waiting import Bell, Steps, Wish
+from actorlib._core.loop_thread import may_block
+from actorlib._core.object_ref import ObjectRef
 from actorlib._core.public import public
-from actorlib._core.validation import (
-    count,
-)
+from actorlib._core.validation import count
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-    )
+    from collections.abc import Callable
 
-    from actorlib._api.actor_handle import (
-        ActorMethod,
-    )
+    from actorlib._api.actor_handle import ActorMethod
 
 
 _NOT_YET: Any = object()

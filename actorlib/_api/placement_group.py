@@ -273,9 +273,7 @@ def placement_group_table(group: PlacementGroup | None = None) -> dict[str, Any]
     if group is None:
         return rows
     spec = spec_of(_checked(group))
-    from actorlib._core.snapshot import (  # noqa: PLC0415  # few programs need it
-        GroupInfo,
-    )
+    from actorlib._core.snapshot import GroupInfo  # noqa: PLC0415  # few programs need it
 
     gone = GroupInfo(
         group_id=spec.id.hex(),

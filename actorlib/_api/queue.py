@@ -12,72 +12,23 @@ import itertools
 import pickle
 import secrets
 import weakref
-from asyncio import (
-    InvalidStateError,
-)
-from collections import (
-    deque,
-)
-from collections.abc import (
-    Iterable,
-    Mapping,
-)
-from contextlib import (
-    suppress,
-)
-from functools import (
-    partial,
-)
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Generic,
-    TypeVar,
-    cast,
-)
+from asyncio import InvalidStateError
+from collections import deque
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from actorlib._api.actor_handle import (
-    ActorHandle,
-    hold_of,
-)
-from actorlib._api.queue_actor import (
-    QueueActor,
-)
-from actorlib._api.waiting import (
-    Several,
-    Steps,
-    Waiting,
-    Wish,
-    refuse_loop,
-)
-from actorlib._core.engine import (
-    HandlePin,
-    collecting,
-)
-from actorlib._core.ids import (
-    ActorId,
-)
-from actorlib._core.interface import (
-    READY,
-    Interface,
-)
-from actorlib._core.object_ref import (
-    ObjectRef,
-    bind,
-    replier_of,
-    watch,
-)
+from actorlib._api.actor_handle import ActorHandle, hold_of
+from actorlib._api.queue_actor import QueueActor
+from actorlib._api.waiting import Several, Steps, Waiting, Wish, refuse_loop
+from actorlib._core.engine import HandlePin, collecting
+from actorlib._core.ids import ActorId
+from actorlib._core.interface import READY, Interface
+from actorlib._core.object_ref import ObjectRef, bind, replier_of, watch
 from actorlib._core.public import public
-from actorlib._core.validation import (
-    count,
-    seconds,
-    truth,
-)
-from actorlib._wire.serialization import (
-    decode,
-    encode,
-    with_own_buffers,
-)
+from actorlib._core.validation import count, seconds, truth
+from actorlib._wire.serialization import decode, encode, with_own_buffers
 from actorlib.exceptions import (
     ActorDiedError,
     ActorlibError,
@@ -89,13 +40,9 @@ from actorlib.exceptions import (
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import (
-        Callable,
-    )
+    from collections.abc import Callable
 
-    from actorlib._api.decorators import (
-        ActorClass,
-    )
+    from actorlib._api.decorators import ActorClass
 
 
 R = TypeVar("R")

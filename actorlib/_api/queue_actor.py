@@ -11,34 +11,16 @@ from __future__ import annotations
 import asyncio
 import itertools
 import pickle
-from collections import (
-    deque,
-)
-from functools import (
-    partial,
-)
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    NamedTuple,
-    TypeAlias,
-    cast,
-)
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
-from actorlib._api.decorators import (
-    remote,
-)
-from actorlib._core.engine import (
-    current_engine,
-)
-from actorlib._core.ids import (
-    ActorId,
-)
+from actorlib._api.decorators import remote
+from actorlib._core.engine import current_engine
+from actorlib._core.ids import ActorId
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Iterable,
-    )
+    from collections.abc import Iterable
 
 
 Token: TypeAlias = bytes

@@ -10,51 +10,22 @@ import contextlib
 import json
 import sys
 import time
-from itertools import (
-    compress,
-    groupby,
-)
-from typing import (
-    TYPE_CHECKING,
-    TypedDict,
-)
+from itertools import compress, groupby
+from typing import TYPE_CHECKING, TypedDict
 
-from rich.box import (
-    SIMPLE_HEAD,
-)
-from rich.console import (
-    Console,
-    Group,
-)
-from rich.table import (
-    Table,
-)
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, Group
+from rich.table import Table
 
 import actorlib
-from actorlib.accelerators import (
-    Host,
-    discover,
-    families,
-    inventory,
-)
+from actorlib.accelerators import Host, discover, families, inventory
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Iterable,
-        Mapping,
-        Sequence,
-    )
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from rich.console import (
-        RenderableType,
-    )
+    from rich.console import RenderableType
 
-    from actorlib.accelerators import (
-        Accelerator,
-        Detection,
-        Device,
-        Rejected,
-    )
+    from actorlib.accelerators import Accelerator, Detection, Device, Rejected
 
 
 _ALSO = (

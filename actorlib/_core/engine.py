@@ -16,74 +16,28 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections import (
-    Counter,
-)
-from contextlib import (
-    contextmanager,
-    suppress,
-)
-from contextvars import (
-    ContextVar,
-)
-from dataclasses import (
-    dataclass,
-)
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    NoReturn,
-    Protocol,
-)
+from collections import Counter
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from actorlib._core.labels import (
-    Label,
-)
+from actorlib._core.labels import Label
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import (
-        Callable,
-        Generator,
-        Mapping,
-    )
+    from collections.abc import Callable, Generator, Mapping
 
-    from actorlib._core.actor_options import (
-        ActorOptions,
-    )
-    from actorlib._core.callee import (
-        Callee,
-    )
-    from actorlib._core.function_options import (
-        FunctionOptions,
-    )
-    from actorlib._core.group_spec import (
-        GroupId,
-        GroupSpec,
-    )
-    from actorlib._core.ids import (
-        ActorId,
-        LoanId,
-        ObjectId,
-    )
-    from actorlib._core.interface import (
-        Interface,
-    )
-    from actorlib._core.object_ref import (
-        ObjectRef,
-    )
-    from actorlib._core.runtime_context import (
-        RuntimeContext,
-    )
-    from actorlib._core.snapshot import (
-        ActorInfo,
-        CallInfo,
-        GroupInfo,
-        Snapshot,
-    )
-    from actorlib._core.stream_reader import (
-        StreamReader,
-    )
+    from actorlib._core.actor_options import ActorOptions
+    from actorlib._core.callee import Callee
+    from actorlib._core.function_options import FunctionOptions
+    from actorlib._core.group_spec import GroupId, GroupSpec
+    from actorlib._core.ids import ActorId, LoanId, ObjectId
+    from actorlib._core.interface import Interface
+    from actorlib._core.object_ref import ObjectRef
+    from actorlib._core.runtime_context import RuntimeContext
+    from actorlib._core.snapshot import ActorInfo, CallInfo, GroupInfo, Snapshot
+    from actorlib._core.stream_reader import StreamReader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,12 +14,8 @@ from actorlib._core.group_spec import ANY_BUNDLE, DEFAULT
 from actorlib._core.ids import NOBODY, ActorId
 from actorlib._core.kinds import KINDS
 from actorlib._core.public import public
-from actorlib._core.resources import (  # likewise
-    Resources,
-)
-from actorlib._core.runtime_env import (  # likewise
-    RuntimeEnv,
-)
+from actorlib._core.resources import Resources  # likewise
+from actorlib._core.runtime_env import RuntimeEnv  # likewise
 from actorlib._core.validation import (
     checked,
     count,

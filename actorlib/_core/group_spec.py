@@ -8,32 +8,13 @@ What the options of an actor may say about its placement group.
 
 from __future__ import annotations
 
-from collections.abc import (
-    Mapping,
-    Sequence,
-)
-from dataclasses import (
-    dataclass,
-    field,
-)
-from typing import (
-    NewType,
-    Protocol,
-    cast,
-)
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NewType, Protocol, cast
 
-from actorlib._core.kinds import (
-    GPU,
-)
-from actorlib._core.resources import (
-    CPU,
-    MEMORY,
-    Resources,
-    request,
-)
-from actorlib._core.validation import (
-    truth,
-)
+from actorlib._core.kinds import GPU
+from actorlib._core.resources import CPU, MEMORY, Resources, request
+from actorlib._core.validation import truth
 
 PACK, SPREAD = "PACK", "SPREAD"
 STRICT_PACK, STRICT_SPREAD = "STRICT_PACK", "STRICT_SPREAD"

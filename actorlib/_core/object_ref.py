@@ -28,39 +28,17 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-from contextlib import (
-    suppress,
-)
-from functools import (
-    partial,
-)
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    NoReturn,
-    Protocol,
-    Self,
-    TypeVar,
-    cast,
-)
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self, TypeVar, cast
 
-from actorlib._core.loop_thread import (
-    OTHER_LOOP,
-    at_home,
-    home_of,
-)
+from actorlib._core.loop_thread import OTHER_LOOP, at_home, home_of
 from actorlib._core.public import public
-from actorlib._core.validation import (
-    truth,
-)
-from actorlib.exceptions import (
-    TaskCancelledError,
-)
+from actorlib._core.validation import truth
+from actorlib.exceptions import TaskCancelledError
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-    )
+    from collections.abc import Callable
 
 
 R = TypeVar("R")

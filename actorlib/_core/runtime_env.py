@@ -8,27 +8,13 @@ from __future__ import annotations
 import re
 import sys
 import weakref
-from collections.abc import (
-    Mapping,
-)
-from dataclasses import (
-    replace,
-)
-from typing import (
-    Any,
-    Protocol,
-    TypedDict,
-    TypeVar,
-    cast,
-)
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Protocol, TypedDict, TypeVar, cast
 
 from actorlib._core.public import public
-from actorlib._core.validation import (
-    closest,
-)
-from actorlib.exceptions import (
-    UnsupportedOptionError,
-)
+from actorlib._core.validation import closest
+from actorlib.exceptions import UnsupportedOptionError
 
 _REFERENCE = re.compile(r"\$\{(\w+)\}")
 

@@ -24,30 +24,12 @@ from __future__ import annotations
 import asyncio
 import threading
 import weakref
-from collections import (
-    deque,
-)
-from contextlib import (
-    suppress,
-)
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Generic,
-    NoReturn,
-    Protocol,
-    Self,
-    TypeVar,
-)
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, Self, TypeVar
 
-from actorlib._core.flow_control import (
-    UNREAD,
-    ReceiveWindow,
-    bounds_of,
-)
-from actorlib._core.loop_thread import (
-    at_home,
-)
+from actorlib._core.flow_control import UNREAD, ReceiveWindow, bounds_of
+from actorlib._core.loop_thread import at_home
 from actorlib._core.object_ref import (
     ObjectRef,
     ResultOwner,
@@ -58,22 +40,13 @@ from actorlib._core.object_ref import (
     read_by,
 )
 from actorlib._core.public import public
-from actorlib.exceptions import (
-    ProtocolError,
-    TaskCancelledError,
-)
+from actorlib.exceptions import ProtocolError, TaskCancelledError
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-    )
+    from collections.abc import Callable
 
-    from actorlib._core.callee import (
-        Callee,
-    )
-    from actorlib._core.flow_control import (
-        Bounds,
-    )
+    from actorlib._core.callee import Callee
+    from actorlib._core.flow_control import Bounds
 
 
 R = TypeVar("R")

@@ -6,32 +6,15 @@ What somebody may have meant who wrote a name that there is not.
 from __future__ import annotations
 
 import math
-from collections.abc import (
-    Mapping,
-    Sequence,
-)
-from dataclasses import (
-    fields,
-)
-from numbers import (
-    Integral,
-    Real,
-)
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    TypeVar,
-    cast,
-)
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Iterable,
-    )
+    from collections.abc import Iterable
 
-    from _typeshed import (
-        DataclassInstance,
-    )
+    from _typeshed import DataclassInstance
 
 
 def closest(name: str, known: Iterable[str], count: int = 1) -> list[str]:

@@ -6,34 +6,17 @@ as many as its limits allow, so what runs follows from what has no answer.
 
 from __future__ import annotations
 
-from collections import (
-    Counter,
-)
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    NamedTuple,
-)
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from actorlib._core.actor_options import (
-    LOOPED_LIMIT,
-)
+from actorlib._core.actor_options import LOOPED_LIMIT
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Iterable,
-        Mapping,
-    )
+    from collections.abc import Iterable, Mapping
 
-    from actorlib._core.actor_options import (
-        ActorOptions,
-    )
-    from actorlib._core.interface import (
-        Interface,
-    )
-    from actorlib._core.snapshot import (
-        CallState,
-    )
+    from actorlib._core.actor_options import ActorOptions
+    from actorlib._core.interface import Interface
+    from actorlib._core.snapshot import CallState
 
 
 MAIN_THREAD = "the main thread"

@@ -8,137 +8,49 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from abc import (
-    ABC,
-    abstractmethod,
-)
-from contextlib import (
-    suppress,
-)
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    NoReturn,
-)
+from abc import ABC, abstractmethod
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from actorlib._core.callee import (
-    BoundMethod,
-)
-from actorlib._core.engine import (
-    ActorSpec,
-    HandlePin,
-    PendingCalls,
-)
-from actorlib._core.forking import (
-    part_loop,
-)
-from actorlib._core.function_options import (
-    FunctionOptions,
-)
+from actorlib._core.callee import BoundMethod
+from actorlib._core.engine import ActorSpec, HandlePin, PendingCalls
+from actorlib._core.forking import part_loop
+from actorlib._core.function_options import FunctionOptions
 from actorlib._core.ids import BLOCK_KIND, kind_of, prefix_of_kind
-from actorlib._core.object_ref import (
-    ObjectRef,
-)
-from actorlib._core.propagation import (
-    MARKED,
-)
-from actorlib._core.resources import (
-    format_amount,
-)
-from actorlib._core.runtime_context import (
-    RuntimeContext,
-)
-from actorlib._core.runtime_env import (
-    Heritage,
-    refuse_own,
-)
-from actorlib._core.snapshot import (
-    Snapshot,
-)
-from actorlib._core.stream_reader import (
-    StreamReader,
-)
-from actorlib._owner.actor_record import (
-    ActorState,
-)
-from actorlib._owner.actor_table import (
-    ActorTable,
-)
-from actorlib._owner.creation import (
-    ActorDefinition,
-)
-from actorlib._owner.placement_groups import (
-    GroupVerbs,
-)
-from actorlib._owner.refcount import (
-    OWNER,
-)
-from actorlib._owner.streams import (
-    OwnerFeed,
-)
-from actorlib._owner.submission import (
-    Runs,
-    Sending,
-)
-from actorlib._processes.signal_wakeup import (
-    SignalWakeup,
-)
-from actorlib._wire.call_headers import (
-    headers_of,
-)
-from actorlib._wire.function_code import (
-    ClassDefinitions,
-)
-from actorlib._wire.serialization import (
-    encode_plain_call,
-)
-from actorlib.exceptions import (
-    ActorHandleNotFoundError,
-)
+from actorlib._core.object_ref import ObjectRef
+from actorlib._core.propagation import MARKED
+from actorlib._core.resources import format_amount
+from actorlib._core.runtime_context import RuntimeContext
+from actorlib._core.runtime_env import Heritage, refuse_own
+from actorlib._core.snapshot import Snapshot
+from actorlib._core.stream_reader import StreamReader
+from actorlib._owner.actor_record import ActorState
+from actorlib._owner.actor_table import ActorTable
+from actorlib._owner.creation import ActorDefinition
+from actorlib._owner.placement_groups import GroupVerbs
+from actorlib._owner.refcount import OWNER
+from actorlib._owner.streams import OwnerFeed
+from actorlib._owner.submission import Runs, Sending
+from actorlib._processes.signal_wakeup import SignalWakeup
+from actorlib._wire.call_headers import headers_of
+from actorlib._wire.function_code import ClassDefinitions
+from actorlib._wire.serialization import encode_plain_call
+from actorlib.exceptions import ActorHandleNotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-        Coroutine,
-        Mapping,
-    )
+    from collections.abc import Callable, Coroutine, Mapping
 
-    from actorlib._core.actor_options import (
-        ActorOptions,
-    )
-    from actorlib._core.callee import (
-        Callee,
-    )
-    from actorlib._core.function_options import (
-        FunctionSpec,
-    )
-    from actorlib._core.group_spec import (
-        GroupId,
-    )
-    from actorlib._core.ids import (
-        ActorId,
-        LoanId,
-        ObjectId,
-    )
-    from actorlib._core.interface import (
-        Interface,
-    )
-    from actorlib._core.runtime_options import (
-        RuntimeOptions,
-    )
-    from actorlib._core.snapshot import (
-        ActorInfo,
-        CallInfo,
-    )
-    from actorlib._owner.machine import (
-        LocalNode,
-    )
-    from actorlib._owner.placement import (
-        ActorPlacer,
-    )
-    from actorlib._owner.supervisor import (
-        ActorSupervisor,
-    )
+    from actorlib._core.actor_options import ActorOptions
+    from actorlib._core.callee import Callee
+    from actorlib._core.function_options import FunctionSpec
+    from actorlib._core.group_spec import GroupId
+    from actorlib._core.ids import ActorId, LoanId, ObjectId
+    from actorlib._core.interface import Interface
+    from actorlib._core.runtime_options import RuntimeOptions
+    from actorlib._core.snapshot import ActorInfo, CallInfo
+    from actorlib._owner.machine import LocalNode
+    from actorlib._owner.placement import ActorPlacer
+    from actorlib._owner.supervisor import ActorSupervisor
 
 
 _BEFORE = "Why it was restarted before, oldest first:"

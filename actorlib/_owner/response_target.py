@@ -5,10 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from actorlib._core.object_ref import (
-    ObjectRef,
-    give_up,
-)
+from actorlib._core.object_ref import ObjectRef, give_up
 from actorlib._core.stream_reader import StreamReader
 from actorlib._owner.refcount import OWNER, passing
 from actorlib._owner.restart_policy import Retries, is_retried

@@ -12,44 +12,17 @@ everything is answered.
 from __future__ import annotations
 
 import weakref
-from functools import (
-    partial,
-)
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    cast,
-)
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
-from actorlib._core.loop_thread import (
-    block,
-    notify,
-    soon,
-)
-from actorlib._core.object_ref import (
-    ObjectRef,
-    bind,
-)
-from actorlib._core.stream_reader import (
-    StreamReader,
-)
-from actorlib._owner.deadlines import (
-    Timed,
-    Timekeeper,
-)
-from actorlib._owner.exit_reason import (
-    under_way,
-)
-from actorlib._owner.mailbox import (
-    Mailbox,
-)
-from actorlib._owner.objects import (
-    UnsentResults,
-)
-from actorlib._owner.refcount import (
-    OWNER,
-    passing,
-)
+from actorlib._core.loop_thread import block, notify, soon
+from actorlib._core.object_ref import ObjectRef, bind
+from actorlib._core.stream_reader import StreamReader
+from actorlib._owner.deadlines import Timed, Timekeeper
+from actorlib._owner.exit_reason import under_way
+from actorlib._owner.mailbox import Mailbox
+from actorlib._owner.objects import UnsentResults
+from actorlib._owner.refcount import OWNER, passing
 from actorlib._owner.response_target import (
     CancelledTarget,
     ResponseTarget,
@@ -58,19 +31,10 @@ from actorlib._owner.response_target import (
     give_error,
     is_answer_retried,
 )
-from actorlib._owner.streams import (
-    Streams,
-)
-from actorlib._owner.teardown import (
-    tear_down,
-)
-from actorlib._wire.codec import (
-    pack,
-)
-from actorlib._wire.errors import (
-    dump_exception,
-    fail_to_load,
-)
+from actorlib._owner.streams import Streams
+from actorlib._owner.teardown import tear_down
+from actorlib._wire.codec import pack
+from actorlib._wire.errors import dump_exception, fail_to_load
 from actorlib._wire.messages import (
     CALL,
     CANCEL,
@@ -80,52 +44,22 @@ from actorlib._wire.messages import (
     RESULT,
     Frame,
 )
-from actorlib._wire.peer_socket import (
-    method_number,
-)
-from actorlib._wire.serialization import (
-    decode,
-    one_line,
-)
+from actorlib._wire.peer_socket import method_number
+from actorlib._wire.serialization import decode, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-        Collection,
-        Iterable,
-        Mapping,
-    )
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from actorlib._core.current_call import (
-        Deadline,
-    )
-    from actorlib._core.ids import (
-        LoanId,
-    )
-    from actorlib._owner.actor_record import (
-        ActorRecord,
-    )
-    from actorlib._owner.call_policy import (
-        CallPolicy,
-    )
-    from actorlib._owner.calls_under_way import (
-        UnderWay,
-    )
-    from actorlib._owner.objects import (
-        Lender,
-    )
-    from actorlib._owner.refcount import (
-        BorrowedReferences,
-    )
-    from actorlib._owner.streams import (
-        Worker,
-    )
-    from actorlib._shm.payload import (
-        Payload,
-    )
-    from actorlib._wire.async_channel import (
-        AsyncChannel,
-    )
+    from actorlib._core.current_call import Deadline
+    from actorlib._core.ids import LoanId
+    from actorlib._owner.actor_record import ActorRecord
+    from actorlib._owner.call_policy import CallPolicy
+    from actorlib._owner.calls_under_way import UnderWay
+    from actorlib._owner.objects import Lender
+    from actorlib._owner.refcount import BorrowedReferences
+    from actorlib._owner.streams import Worker
+    from actorlib._shm.payload import Payload
+    from actorlib._wire.async_channel import AsyncChannel
 
 
 class Callers:

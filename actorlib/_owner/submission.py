@@ -8,102 +8,39 @@ the pool from here, the owner's own and those of workers.
 from __future__ import annotations
 
 import itertools
-from functools import (
-    partial,
-)
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    TypeAlias,
-)
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from actorlib._core.object_ref import bind
-from actorlib._core.propagation import (
-    MARKED,
-)
-from actorlib._owner.creation import (
-    EncodedArguments,
-)
-from actorlib._owner.refcount import (
-    OWNER,
-)
-from actorlib._wire.arguments import (
-    Arguments,
-    call_when_done,
-)
-from actorlib._wire.call import (
-    Call,
-)
-from actorlib._wire.call_headers import (
-    headers_of,
-)
-from actorlib._wire.messages import (
-    BLOCKED,
-    PACE,
-    REGISTER_FUNCTION,
-    RESUMED,
-)
-from actorlib._wire.ordering import (
-    CallOrder,
-)
-from actorlib._wire.serialization import (
-    encode_plain_call,
-)
-from actorlib.exceptions import (
-    ProtocolError,
-)
+from actorlib._core.propagation import MARKED
+from actorlib._owner.creation import EncodedArguments
+from actorlib._owner.refcount import OWNER
+from actorlib._wire.arguments import Arguments, call_when_done
+from actorlib._wire.call import Call
+from actorlib._wire.call_headers import headers_of
+from actorlib._wire.messages import BLOCKED, PACE, REGISTER_FUNCTION, RESUMED
+from actorlib._wire.ordering import CallOrder
+from actorlib._wire.serialization import encode_plain_call
+from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import (
-        Callable,
-        Mapping,
-    )
+    from collections.abc import Callable, Mapping
 
-    from actorlib._core.callee import (
-        Callee,
-    )
-    from actorlib._core.function_options import (
-        FunctionSpec,
-    )
-    from actorlib._core.ids import (
-        ActorId,
-        LoanId,
-    )
-    from actorlib._core.object_ref import (
-        ObjectRef,
-    )
-    from actorlib._core.stream_reader import (
-        StreamReader,
-    )
-    from actorlib._owner.refcount import (
-        BorrowedReferences,
-    )
-    from actorlib._owner.streams import (
-        Reader,
-    )
-    from actorlib._owner.supervisor import (
-        ActorSupervisor,
-    )
-    from actorlib._owner.task import (
-        FunctionEntry,
-        TaskWorker,
-    )
-    from actorlib._owner.task_pool import (
-        TaskPool,
-    )
-    from actorlib._owner.worker_calls import (
-        WorkerCall,
-    )
-    from actorlib._owner.worker_session import (
-        Session,
-    )
-    from actorlib._shm.payload import (
-        Payload,
-    )
-    from actorlib._wire.arguments import (
-        SendingEngine,
-    )
+    from actorlib._core.callee import Callee
+    from actorlib._core.function_options import FunctionSpec
+    from actorlib._core.ids import ActorId, LoanId
+    from actorlib._core.object_ref import ObjectRef
+    from actorlib._core.stream_reader import StreamReader
+    from actorlib._owner.refcount import BorrowedReferences
+    from actorlib._owner.streams import Reader
+    from actorlib._owner.supervisor import ActorSupervisor
+    from actorlib._owner.task import FunctionEntry, TaskWorker
+    from actorlib._owner.task_pool import TaskPool
+    from actorlib._owner.worker_calls import WorkerCall
+    from actorlib._owner.worker_session import Session
+    from actorlib._shm.payload import Payload
+    from actorlib._wire.arguments import SendingEngine
 
     Answered: TypeAlias = ObjectRef[Any] | StreamReader
 

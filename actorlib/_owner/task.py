@@ -6,71 +6,30 @@ It also says how many calls are sent ahead to a worker that runs one.
 from __future__ import annotations
 
 import os
-from collections import (
-    Counter,
-)
-from typing import (
-    TYPE_CHECKING,
-    Protocol,
-)
+from collections import Counter
+from typing import TYPE_CHECKING, Protocol
 
-from actorlib._owner.restart_policy import (
-    Retries,
-)
-from actorlib._wire.forkserver_protocol import (
-    INTERRUPT_SIGNAL,
-)
+from actorlib._owner.restart_policy import Retries
+from actorlib._wire.forkserver_protocol import INTERRUPT_SIGNAL
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import (
-        Collection,
-        Mapping,
-        Sequence,
-    )
+    from collections.abc import Collection, Mapping, Sequence
 
-    from actorlib._core.actor_options import (
-        ActorOptions,
-    )
-    from actorlib._core.function_options import (
-        FunctionOptions,
-    )
-    from actorlib._core.ids import (
-        LoanId,
-    )
-    from actorlib._owner.creation import (
-        EncodedArguments,
-    )
-    from actorlib._owner.deadlines import (
-        Clock,
-    )
-    from actorlib._owner.objects import (
-        Objects,
-    )
-    from actorlib._owner.refcount import (
-        BorrowedReferences,
-    )
-    from actorlib._owner.supervisor import (
-        ActorSupervisor,
-    )
-    from actorlib._scheduler.catalogue import (
-        Demand,
-    )
-    from actorlib._scheduler.long_waits import (
-        LongWaits,
-    )
-    from actorlib._scheduler.placement_group import (
-        GroupTable,
-    )
-    from actorlib._shm.payload import (
-        Payload,
-    )
-    from actorlib._wire.messages import (
-        Frame,
-    )
-    from actorlib.accelerators.base import (
-        Lease,
-    )
+    from actorlib._core.actor_options import ActorOptions
+    from actorlib._core.function_options import FunctionOptions
+    from actorlib._core.ids import LoanId
+    from actorlib._owner.creation import EncodedArguments
+    from actorlib._owner.deadlines import Clock
+    from actorlib._owner.objects import Objects
+    from actorlib._owner.refcount import BorrowedReferences
+    from actorlib._owner.supervisor import ActorSupervisor
+    from actorlib._scheduler.catalogue import Demand
+    from actorlib._scheduler.long_waits import LongWaits
+    from actorlib._scheduler.placement_group import GroupTable
+    from actorlib._shm.payload import Payload
+    from actorlib._wire.messages import Frame
+    from actorlib.accelerators.base import Lease
 
 
 AT_LEAST = 1

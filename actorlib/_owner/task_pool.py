@@ -8,105 +8,41 @@ those behind it go to another one as if they had never been sent.
 from __future__ import annotations
 
 import weakref
-from functools import (
-    partial,
-)
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    cast,
-)
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
-from actorlib._core.loop_thread import (
-    soon,
-)
-from actorlib._core.object_ref import (
-    ObjectRef,
-)
-from actorlib._core.stream_reader import (
-    StreamReader,
-)
-from actorlib._owner.call_table import (
-    CallTable,
-)
-from actorlib._owner.calls_under_way import (
-    UnderWay,
-)
-from actorlib._owner.deadlines import (
-    Timed,
-    Timekeeper,
-)
-from actorlib._owner.refcount import (
-    OWNER,
-)
+from actorlib._core.loop_thread import soon
+from actorlib._core.object_ref import ObjectRef
+from actorlib._core.stream_reader import StreamReader
+from actorlib._owner.call_table import CallTable
+from actorlib._owner.calls_under_way import UnderWay
+from actorlib._owner.deadlines import Timed, Timekeeper
+from actorlib._owner.refcount import OWNER
 from actorlib._owner.response_target import (
     awaited,
     give_answer,
     give_error,
     is_answer_retried,
 )
-from actorlib._owner.task import (
-    FunctionEntry,
-    Task,
-    TaskWorker,
-    prefetch_depth,
-)
-from actorlib._owner.task_functions import (
-    FunctionTable,
-)
-from actorlib._owner.task_workers import (
-    TaskWorkers,
-)
-from actorlib._wire.call_headers import (
-    late_error,
-)
-from actorlib._wire.errors import (
-    load_result,
-)
-from actorlib._wire.messages import (
-    CANCEL,
-    FAILURE,
-    ITEM,
-    RAISED,
-    UNBEGUN,
-    Frame,
-)
-from actorlib.exceptions import (
-    Exit,
-    TaskPlacementGroupRemoved,
-    WorkerCrashedError,
-)
+from actorlib._owner.task import FunctionEntry, Task, TaskWorker, prefetch_depth
+from actorlib._owner.task_functions import FunctionTable
+from actorlib._owner.task_workers import TaskWorkers
+from actorlib._wire.call_headers import late_error
+from actorlib._wire.errors import load_result
+from actorlib._wire.messages import CANCEL, FAILURE, ITEM, RAISED, UNBEGUN, Frame
+from actorlib.exceptions import Exit, TaskPlacementGroupRemoved, WorkerCrashedError
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Collection,
-        Mapping,
-    )
+    from collections.abc import Collection, Mapping
 
-    from actorlib._core.current_call import (
-        Deadline,
-    )
-    from actorlib._core.ids import (
-        LoanId,
-    )
-    from actorlib._core.snapshot import (
-        CallState,
-    )
-    from actorlib._owner.machine import (
-        LocalNode,
-    )
-    from actorlib._owner.response_target import (
-        ResponseTarget,
-    )
-    from actorlib._owner.streams import (
-        Reader,
-    )
-    from actorlib._owner.task import (
-        WorkerHost,
-    )
-    from actorlib._shm.payload import (
-        Payload,
-    )
+    from actorlib._core.current_call import Deadline
+    from actorlib._core.ids import LoanId
+    from actorlib._core.snapshot import CallState
+    from actorlib._owner.machine import LocalNode
+    from actorlib._owner.response_target import ResponseTarget
+    from actorlib._owner.streams import Reader
+    from actorlib._owner.task import WorkerHost
+    from actorlib._shm.payload import Payload
 
 
 class TaskPool:

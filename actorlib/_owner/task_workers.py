@@ -8,59 +8,25 @@ whose call takes long are taken back.
 from __future__ import annotations
 
 import weakref
-from typing import (
-    TYPE_CHECKING,
-)
+from typing import TYPE_CHECKING
 
-from actorlib._core.snapshot import (
-    WorkerGroupInfo,
-)
-from actorlib._owner.creation import (
-    EncodedArguments,
-)
-from actorlib._owner.refcount import (
-    OWNER,
-)
-from actorlib._owner.task import (
-    STUCK,
-    NoReply,
-    TaskWorker,
-)
-from actorlib._wire.function_code import (
-    PickledFunction,
-)
-from actorlib._wire.messages import (
-    RETURN_UNSTARTED,
-)
-from actorlib._wire.serialization import (
-    encode_call,
-)
+from actorlib._core.snapshot import WorkerGroupInfo
+from actorlib._owner.creation import EncodedArguments
+from actorlib._owner.refcount import OWNER
+from actorlib._owner.task import STUCK, NoReply, TaskWorker
+from actorlib._wire.function_code import PickledFunction
+from actorlib._wire.messages import RETURN_UNSTARTED
+from actorlib._wire.serialization import encode_call
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import (
-        Callable,
-        Collection,
-    )
+    from collections.abc import Callable, Collection
 
-    from actorlib._core.actor_options import (
-        ActorOptions,
-    )
-    from actorlib._core.ids import (
-        ActorId,
-    )
-    from actorlib._owner.machine import (
-        LocalNode,
-    )
-    from actorlib._owner.task import (
-        FunctionCode,
-        Task,
-        TaskRunner,
-        WorkerHost,
-    )
-    from actorlib.accelerators.base import (
-        Lease,
-    )
+    from actorlib._core.actor_options import ActorOptions
+    from actorlib._core.ids import ActorId
+    from actorlib._owner.machine import LocalNode
+    from actorlib._owner.task import FunctionCode, Task, TaskRunner, WorkerHost
+    from actorlib.accelerators.base import Lease
 
 
 LONGEST = 30.0

@@ -17,10 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from actorlib._core.callee import BoundMethod
 from actorlib._core.ids import ActorId
 from actorlib._core.loop_thread import LoopThread
-from actorlib._core.object_ref import (
-    ObjectRef,
-    bind,
-)
+from actorlib._core.object_ref import ObjectRef, bind
 from actorlib._core.owner_thread import OwnerThread
 from actorlib._core.propagation import MARKED
 from actorlib._owner.engine import LocalEngine

@@ -15,57 +15,24 @@ import heapq
 import os
 import threading
 import time
-from collections import (
-    deque,
-)
-from functools import (
-    partial,
-)
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    NamedTuple,
-    cast,
-)
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from actorlib._core.loop_thread import (
-    LoopThread,
-)
-from actorlib._owner.threadsafe_engine import (
-    CrossingEngine,
-)
+from actorlib._core.loop_thread import LoopThread
+from actorlib._owner.threadsafe_engine import CrossingEngine
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Iterable,
-        Iterator,
-        Mapping,
-    )
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from actorlib._core.callee import (
-        Callee,
-    )
-    from actorlib._core.engine import (
-        ActorSpec,
-    )
-    from actorlib._core.ids import (
-        ActorId,
-    )
-    from actorlib._core.object_ref import (
-        ObjectRef,
-    )
-    from actorlib._core.runtime_options import (
-        RuntimeOptions,
-    )
-    from actorlib._core.stream_reader import (
-        StreamReader,
-    )
-    from actorlib._owner.machine import (
-        LocalNode,
-    )
-    from actorlib._owner.supervisor import (
-        ActorSupervisor,
-    )
+    from actorlib._core.callee import Callee
+    from actorlib._core.engine import ActorSpec
+    from actorlib._core.ids import ActorId
+    from actorlib._core.object_ref import ObjectRef
+    from actorlib._core.runtime_options import RuntimeOptions
+    from actorlib._core.stream_reader import StreamReader
+    from actorlib._owner.machine import LocalNode
+    from actorlib._owner.supervisor import ActorSupervisor
 
 
 CALL = "task"

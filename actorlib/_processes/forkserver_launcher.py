@@ -23,31 +23,14 @@ import signal
 import socket
 import subprocess
 import sys
-from collections import (
-    deque,
-)
-from contextlib import (
-    suppress,
-)
-from pathlib import (
-    Path,
-)
-from typing import (
-    TYPE_CHECKING,
-    ClassVar,
-    cast,
-)
+from collections import deque
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, cast
 
-from actorlib._processes.launcher import (
-    LaunchedWorker,
-    ProcessExit,
-)
-from actorlib._processes.worker_output import (
-    Terminal,
-)
-from actorlib._wire.async_channel import (
-    AsyncChannel,
-)
+from actorlib._processes.launcher import LaunchedWorker, ProcessExit
+from actorlib._processes.worker_output import Terminal
+from actorlib._wire.async_channel import AsyncChannel
 from actorlib._wire.forkserver_protocol import (
     EXITED,
     FORK,
@@ -61,22 +44,13 @@ from actorlib._wire.forkserver_protocol import (
     REQUEST,
     worker_mark,
 )
-from actorlib.exceptions import (
-    TemplateError,
-)
+from actorlib.exceptions import TemplateError
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-        Sequence,
-    )
+    from collections.abc import Callable, Sequence
 
-    from actorlib._processes.worker_output import (
-        LogStyle,
-    )
-    from actorlib._wire.messages import (
-        Frame,
-    )
+    from actorlib._processes.worker_output import LogStyle
+    from actorlib._wire.messages import Frame
 
 
 _ROUNDS = 8

@@ -12,33 +12,18 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from contextlib import (
-    suppress,
-)
-from dataclasses import (
-    dataclass,
-)
-from pathlib import (
-    Path,
-)
-from typing import (
-    TYPE_CHECKING,
-    Protocol,
-)
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
-from actorlib._processes.worker_output import (
-    OutputPipe,
-)
+from actorlib._processes.worker_output import OutputPipe
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import (
-        Callable,
-    )
+    from collections.abc import Callable
 
-    from actorlib._processes.worker_output import (
-        Terminal,
-    )
+    from actorlib._processes.worker_output import Terminal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,36 +23,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections import (
-    OrderedDict,
-    deque,
-)
-from contextvars import (
-    Context,
-)
-from dataclasses import (
-    dataclass,
-    field,
-)
-from typing import (
-    TYPE_CHECKING,
-    Literal,
-    NamedTuple,
-    TextIO,
-)
+from collections import OrderedDict, deque
+from contextvars import Context
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, NamedTuple, TextIO
 
-from actorlib._processes.last_words import (
-    FATAL,
-    last_words,
-)
+from actorlib._processes.last_words import FATAL, last_words
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import (
-        Iterable,
-        Mapping,
-        Sequence,
-    )
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 _READ = 64 * 1024

@@ -25,71 +25,31 @@ by device, each look at the line would take as long as there are devices.
 
 from __future__ import annotations
 
-from collections.abc import (
-    Collection,
-)
-from contextlib import (
-    contextmanager,
-)
-from dataclasses import (
-    replace,
-)
-from itertools import (
-    islice,
-)
-from typing import (
-    TYPE_CHECKING,
-    NamedTuple,
-    cast,
-    final,
-)
+from collections.abc import Collection
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple, cast, final
 
-from actorlib._core.kinds import (
-    UNITS,
-)
-from actorlib._core.resources import (
-    format_amount,
-)
-from actorlib._scheduler.bundle_arrangement import (
-    Arrangement,
-    arrange,
-)
-from actorlib._scheduler.free_levels import (
-    FreeLevels,
-)
+from actorlib._core.kinds import UNITS
+from actorlib._core.resources import format_amount
+from actorlib._scheduler.bundle_arrangement import Arrangement, arrange
+from actorlib._scheduler.free_levels import FreeLevels
 from actorlib._scheduler.request import (
     ANYWHERE,
     DeviceConstraints,
     DeviceModel,
     model_of,
 )
-from actorlib._scheduler.topology import (
-    LOOK,
-    aligned,
-    linked,
-)
-from actorlib.accelerators.base import (
-    Share,
-)
+from actorlib._scheduler.topology import LOOK, aligned, linked
+from actorlib.accelerators.base import Share
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Generator,
-        Iterable,
-        Iterator,
-        Mapping,
-        Sequence,
-    )
+    from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 
-    from actorlib._core.kinds import (
-        Kind,
-    )
-    from actorlib._scheduler.request import (
-        Gang,
-    )
-    from actorlib.accelerators.base import (
-        Device,
-    )
+    from actorlib._core.kinds import Kind
+    from actorlib._scheduler.request import Gang
+    from actorlib.accelerators.base import Device
 
 
 class Candidates(NamedTuple):

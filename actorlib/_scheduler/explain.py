@@ -7,12 +7,8 @@ Why a placement group waits or never will be, and why an actor in one does.
 
 from __future__ import annotations
 
-from collections import (
-    Counter,
-)
-from typing import (
-    TYPE_CHECKING,
-)
+from collections import Counter
+from typing import TYPE_CHECKING
 
 from actorlib._core.group_spec import (
     ANY_BUNDLE,
@@ -21,50 +17,24 @@ from actorlib._core.group_spec import (
     STRICT_PACK,
     STRICT_SPREAD,
 )
-from actorlib._core.kinds import (
-    UNITS,
-)
+from actorlib._core.kinds import UNITS
 from actorlib._core.resources import (
     OWN_KEYWORDS,
     Resources,
     format_amount,
     format_named,
 )
-from actorlib._scheduler.device_pool import (
-    LISTED,
-    listed,
-)
-from actorlib._scheduler.request import (
-    ANYWHERE,
-    DeviceConstraints,
-)
+from actorlib._scheduler.device_pool import LISTED, listed
+from actorlib._scheduler.request import ANYWHERE, DeviceConstraints
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Collection,
-        Iterable,
-        Iterator,
-        Mapping,
-        Sequence,
-    )
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from actorlib._scheduler.bundles import (
-        Bundles,
-        GroupWaiter,
-    )
-    from actorlib._scheduler.device_pool import (
-        DevicePool,
-    )
-    from actorlib._scheduler.ledger import (
-        Ledger,
-    )
-    from actorlib._scheduler.request import (
-        Gang,
-    )
-    from actorlib.accelerators.base import (
-        Device,
-        Lease,
-    )
+    from actorlib._scheduler.bundles import Bundles, GroupWaiter
+    from actorlib._scheduler.device_pool import DevicePool
+    from actorlib._scheduler.ledger import Ledger
+    from actorlib._scheduler.request import Gang
+    from actorlib.accelerators.base import Device, Lease
 
 
 def refusal(

@@ -9,43 +9,22 @@ Every placement group of a runtime, and which lease is of which.
 
 from __future__ import annotations
 
-from dataclasses import (
-    replace,
-)
-from typing import (
-    TYPE_CHECKING,
-    Protocol,
-    final,
-)
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol, final
 
 from actorlib._core.ids import ActorId, maker_of
-from actorlib._core.kinds import (
-    UNITS,
-)
-from actorlib._core.notifier import (
-    Notifier,
-)
-from actorlib._core.resources import (
-    counted,
-)
-from actorlib._core.snapshot import (
-    BundleInfo,
-    GroupInfo,
-)
-from actorlib._scheduler.bundles import (
-    Bundles,
-    GroupWaiter,
-    divide_lease,
-)
+from actorlib._core.kinds import UNITS
+from actorlib._core.notifier import Notifier
+from actorlib._core.resources import counted
+from actorlib._core.snapshot import BundleInfo, GroupInfo
+from actorlib._scheduler.bundles import Bundles, GroupWaiter, divide_lease
 from actorlib._scheduler.explain import (
     group_refusal,
     group_shortage,
     member_refusal,
     member_shortage,
 )
-from actorlib._scheduler.wait_queue import (
-    Priority,
-)
+from actorlib._scheduler.wait_queue import Priority
 from actorlib.exceptions import (
     ActorUnschedulableError,
     PlacementGroupAlreadyExistsError,
@@ -56,36 +35,16 @@ from actorlib.exceptions import (
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import (
-        Callable,
-        Iterator,
-    )
+    from collections.abc import Callable, Iterator
 
-    from actorlib._core.actor_options import (
-        ActorOptions,
-    )
-    from actorlib._core.group_spec import (
-        GroupId,
-        GroupSpec,
-    )
-    from actorlib._core.resources import (
-        Resources,
-    )
-    from actorlib._scheduler.admission import (
-        Admission,
-    )
-    from actorlib._scheduler.catalogue import (
-        Catalogue,
-    )
-    from actorlib._scheduler.long_waits import (
-        LongWaits,
-    )
-    from actorlib._scheduler.request import (
-        DeviceConstraints,
-    )
-    from actorlib.accelerators.base import (
-        Lease,
-    )
+    from actorlib._core.actor_options import ActorOptions
+    from actorlib._core.group_spec import GroupId, GroupSpec
+    from actorlib._core.resources import Resources
+    from actorlib._scheduler.admission import Admission
+    from actorlib._scheduler.catalogue import Catalogue
+    from actorlib._scheduler.long_waits import LongWaits
+    from actorlib._scheduler.request import DeviceConstraints
+    from actorlib.accelerators.base import Lease
 
 
 class GroupOwner(Protocol):

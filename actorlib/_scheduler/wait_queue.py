@@ -52,61 +52,23 @@ from __future__ import annotations
 
 import enum
 import itertools
-from bisect import (
-    bisect_left,
-    insort,
-)
-from collections import (
-    Counter,
-    OrderedDict,
-)
-from dataclasses import (
-    dataclass,
-    replace,
-)
-from heapq import (
-    heappop,
-    heappush,
-    merge,
-)
-from math import (
-    gcd,
-)
-from operator import (
-    attrgetter,
-)
-from typing import (
-    TYPE_CHECKING,
-    NamedTuple,
-    final,
-)
+from bisect import bisect_left, insort
+from collections import Counter, OrderedDict
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush, merge
+from math import gcd
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple, final
 
-from actorlib._scheduler.request import (
-    ANYWHERE,
-    DeviceConstraints,
-)
+from actorlib._scheduler.request import ANYWHERE, DeviceConstraints
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Collection,
-        Iterator,
-        Mapping,
-        Sequence,
-    )
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from actorlib._core.resources import (
-        Resources,
-    )
-    from actorlib._scheduler.device_pool import (
-        Candidates,
-        Reserved,
-    )
-    from actorlib._scheduler.ledger import (
-        Ledger,
-    )
-    from actorlib.accelerators.base import (
-        Lease,
-    )
+    from actorlib._core.resources import Resources
+    from actorlib._scheduler.device_pool import Candidates, Reserved
+    from actorlib._scheduler.ledger import Ledger
+    from actorlib.accelerators.base import Lease
 
 
 MAX_AMOUNTS = 32

@@ -19,27 +19,14 @@ from __future__ import annotations
 import ctypes
 import mmap
 import sys
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    ClassVar,
-    Protocol,
-    cast,
-)
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
-from actorlib._shm.mapping import (
-    COPY,
-    Mapping,
-)
+from actorlib._shm.mapping import COPY, Mapping
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-    )
+    from collections.abc import Callable
 
-    from actorlib._shm.payload import (
-        Buffer,
-    )
+    from actorlib._shm.payload import Buffer
 
 
 class _Buffer(ctypes.Structure):

@@ -15,13 +15,7 @@ from __future__ import annotations
 import pickle
 import traceback
 import weakref
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    NamedTuple,
-    Protocol,
-    cast,
-)
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from actorlib._core.engine import (
     Engine,
@@ -31,19 +25,9 @@ from actorlib._core.engine import (
     traveller,
     travels,
 )
-from actorlib._core.object_ref import (
-    REFS,
-    ObjectRef,
-    borrow,
-    keep,
-    kept_of,
-)
-from actorlib._shm.memory import (
-    share_payload,
-)
-from actorlib._shm.payload import (
-    SharedPayload,
-)
+from actorlib._core.object_ref import REFS, ObjectRef, borrow, keep, kept_of
+from actorlib._shm.memory import share_payload
+from actorlib._shm.payload import SharedPayload
 from actorlib._wire.errors import (
     argument_label,
     blame_argument,
@@ -53,51 +37,19 @@ from actorlib._wire.errors import (
     fill_future,
     with_note,
 )
-from actorlib._wire.messages import (
-    DIED,
-    FAILURE,
-    RESULT,
-)
-from actorlib._wire.serialization import (
-    decode,
-    encode,
-    one_line,
-    with_own_buffers,
-)
-from actorlib.exceptions import (
-    SerializationError,
-    TaskCancelledError,
-)
+from actorlib._wire.messages import DIED, FAILURE, RESULT
+from actorlib._wire.serialization import decode, encode, one_line, with_own_buffers
+from actorlib.exceptions import SerializationError, TaskCancelledError
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-        Collection,
-        Iterable,
-        Mapping,
-        Sequence,
-    )
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from actorlib._core.ids import (
-        ActorId,
-        LoanId,
-        ObjectId,
-    )
-    from actorlib._core.interface import (
-        Interface,
-    )
-    from actorlib._core.object_ref import (
-        BorrowedRef,
-    )
-    from actorlib._shm.memory import (
-        SharedMemory,
-    )
-    from actorlib._shm.payload import (
-        Payload,
-    )
-    from actorlib._wire.messages import (
-        Frame,
-    )
+    from actorlib._core.ids import ActorId, LoanId, ObjectId
+    from actorlib._core.interface import Interface
+    from actorlib._core.object_ref import BorrowedRef
+    from actorlib._shm.memory import SharedMemory
+    from actorlib._shm.payload import Payload
+    from actorlib._wire.messages import Frame
 
 
 class PickledHandle(NamedTuple):

@@ -17,31 +17,14 @@ import inspect
 import itertools
 import sys
 import traceback
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    NamedTuple,
-    Protocol,
-    TypeGuard,
-    cast,
-)
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard, cast
 
 from actorlib._core.object_ref import ObjectRef, keep
 from actorlib._core.public import public
-from actorlib._core.serializers import (
-    REDUCERS,
-)
-from actorlib._shm.memory import (
-    share_payload,
-)
-from actorlib._shm.payload import (
-    SharedPayload,
-)
-from actorlib._wire.messages import (
-    CANCELLED,
-    DIED,
-    RESULT,
-)
+from actorlib._core.serializers import REDUCERS
+from actorlib._shm.memory import share_payload
+from actorlib._shm.payload import SharedPayload
+from actorlib._wire.messages import CANCELLED, DIED, RESULT
 from actorlib._wire.serialization import (
     decode,
     dump,
@@ -68,15 +51,9 @@ if TYPE_CHECKING:
         Sequence,
     )
 
-    from actorlib._shm.memory import (
-        SharedMemory,
-    )
-    from actorlib._shm.payload import (
-        Payload,
-    )
-    from actorlib._wire.messages import (
-        Frame,
-    )
+    from actorlib._shm.memory import SharedMemory
+    from actorlib._shm.payload import Payload
+    from actorlib._wire.messages import Frame
 
 
 _ENDINGS = (

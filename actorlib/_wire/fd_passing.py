@@ -15,42 +15,19 @@ import array
 import contextlib
 import os
 import socket
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    cast,
-)
+from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._core.ids import BLOCK_KIND, kind_of
-from actorlib._shm.memory import (
-    SharingOptions,
-)
-from actorlib._shm.payload import (
-    SEGMENT_NAME_SIZE,
-    SharedPayload,
-)
-from actorlib._shm.segments import (
-    MemoryBudget,
-    read_only_fd,
-)
-from actorlib._wire.codec import (
-    encode,
-    encode_with_loans,
-)
-from actorlib.exceptions import (
-    ProtocolError,
-)
+from actorlib._shm.memory import SharingOptions
+from actorlib._shm.payload import SEGMENT_NAME_SIZE, SharedPayload
+from actorlib._shm.segments import MemoryBudget, read_only_fd
+from actorlib._wire.codec import encode, encode_with_loans
+from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
-    from actorlib._shm.memory import (
-        SharedMemory,
-    )
-    from actorlib._shm.payload import (
-        Buffer,
-    )
-    from actorlib._wire.messages import (
-        Frame,
-    )
+    from actorlib._shm.memory import SharedMemory
+    from actorlib._shm.payload import Buffer
+    from actorlib._wire.messages import Frame
 
 
 _int = array.array("i").itemsize

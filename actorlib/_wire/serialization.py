@@ -30,47 +30,22 @@ import sys
 import threading
 import traceback
 import types
-from collections import (
-    ChainMap,
-)
-from importlib import (
-    import_module,
-)
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    ClassVar,
-    cast,
-)
+from collections import ChainMap
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import cloudpickle  # pyright: ignore[reportMissingTypeStubs]  # it ships none
 import msgpack  # pyright: ignore[reportMissingTypeStubs]  # likewise
 
-from actorlib._core.serializers import (
-    REDUCERS,
-)
-from actorlib._shm.payload import (
-    SharedPayload,
-)
-from actorlib._shm.views import (
-    private_writable,
-    writable_memory,
-)
-from actorlib.exceptions import (
-    SerializationError,
-)
+from actorlib._core.serializers import REDUCERS
+from actorlib._shm.payload import SharedPayload
+from actorlib._shm.views import private_writable, writable_memory
+from actorlib.exceptions import SerializationError
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-        Mapping,
-        Sequence,
-    )
+    from collections.abc import Callable, Mapping, Sequence
 
-    from actorlib._shm.payload import (
-        Buffer,
-        Payload,
-    )
+    from actorlib._shm.payload import Buffer, Payload
 
 
 LARGE = 64 * 1024

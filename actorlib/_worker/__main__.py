@@ -92,28 +92,19 @@ def _live_on(pipe: BlockingChannel) -> None:
     start = read_start(pipe.receive_first()[0])
     prepare(start)
     if start.config.runs_functions:
-        from actorlib._worker import (  # noqa: PLC0415  # likewise
-            task_executor,
-        )
+        from actorlib._worker import task_executor  # noqa: PLC0415  # likewise
 
         task_executor.serve(start, pipe)
     elif start.config.is_async:
-        from actorlib._worker import (  # noqa: PLC0415  # serial actors never load them
-            async_client,
-            async_executor,
-        )
+        from actorlib._worker import async_client, async_executor  # noqa: PLC0415  # serial actors never load them
 
         async_executor.serve(start, pipe, async_client.new_loop())
     elif start.config.limits:
-        from actorlib._worker import (  # noqa: PLC0415
-            threaded_executor,
-        )
+        from actorlib._worker import threaded_executor  # noqa: PLC0415
 
         threaded_executor.serve(start, pipe)
     else:
-        from actorlib._worker import (  # noqa: PLC0415
-            serial_executor,
-        )
+        from actorlib._worker import serial_executor  # noqa: PLC0415
 
         serial_executor.serve(start, pipe)
 

@@ -10,12 +10,7 @@ from actorlib._core.stream_reader import Feed, StreamReader
 from actorlib._wire.arguments import Arguments, SendingEngine
 from actorlib._wire.call import Call
 from actorlib._wire.call_headers import headers_of
-from actorlib._wire.messages import (
-    CALL_ACTOR,
-    CALL_ACTOR_WITH,
-    CANCEL,
-    Frame,
-)
+from actorlib._wire.messages import CALL_ACTOR, CALL_ACTOR_WITH, CANCEL, Frame
 from actorlib._worker.invoke import packed
 
 if TYPE_CHECKING:

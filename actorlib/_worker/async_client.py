@@ -15,63 +15,26 @@ import os
 import socket
 import threading
 import time
-from collections import (
-    deque,
-)
-from functools import (
-    partial,
-)
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    NoReturn,
-)
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from actorlib._core.forking import (
-    forget_callbacks,
-    part_loop,
-)
-from actorlib._wire.messages import (
-    MAIN,
-)
-from actorlib._worker.client import (
-    MOMENT,
-    TOO_LATE,
-    OwnerClient,
-)
-from actorlib._worker.os_process import (
-    exit_fork,
-)
-from actorlib.exceptions import (
-    GetTimeoutError,
-)
+from actorlib._core.forking import forget_callbacks, part_loop
+from actorlib._wire.messages import MAIN
+from actorlib._worker.client import MOMENT, TOO_LATE, OwnerClient
+from actorlib._worker.os_process import exit_fork
+from actorlib.exceptions import GetTimeoutError
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-    )
+    from collections.abc import Callable
 
-    from actorlib._core.ids import (
-        LoanId,
-    )
-    from actorlib._core.object_ref import (
-        ObjectRef,
-    )
-    from actorlib._wire.async_channel import (
-        AsyncChannel,
-    )
-    from actorlib._wire.blocking_channel import (
-        BlockingChannel,
-    )
-    from actorlib._wire.messages import (
-        Frame,
-    )
-    from actorlib._worker.incoming_links import (
-        LinkSource,
-    )
-    from actorlib._worker.startup import (
-        Start,
-    )
+    from actorlib._core.ids import LoanId
+    from actorlib._core.object_ref import ObjectRef
+    from actorlib._wire.async_channel import AsyncChannel
+    from actorlib._wire.blocking_channel import BlockingChannel
+    from actorlib._wire.messages import Frame
+    from actorlib._worker.incoming_links import LinkSource
+    from actorlib._worker.startup import Start
 
 
 def new_loop() -> asyncio.AbstractEventLoop:

@@ -34,21 +34,10 @@ import socket
 import sys
 import time
 import traceback
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    NamedTuple,
-    NoReturn,
-    TypeAlias,
-    cast,
-)
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias, cast
 
-from actorlib._core.stdio import (
-    fill_standard_streams,
-)
-from actorlib._wire.codec import (
-    encode,
-)
+from actorlib._core.stdio import fill_standard_streams
+from actorlib._wire.codec import encode
 from actorlib._wire.forkserver_protocol import (
     EXITED,
     FORK,
@@ -80,15 +69,10 @@ from actorlib._worker.prefork import (
     wait_for_work,
     warm_up_frames,
 )
-from actorlib._worker.preload import (
-    preload,
-    warm_up,
-)
+from actorlib._worker.preload import preload, warm_up
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-    )
+    from collections.abc import Callable
 
 
 _int = array.array("i").itemsize

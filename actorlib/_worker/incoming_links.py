@@ -5,12 +5,7 @@ What links need of the worker that they end in: who reads them, and its engine.
 
 from __future__ import annotations
 
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Protocol,
-    cast,
-)
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from actorlib._wire.messages import (
     CALL,
@@ -29,28 +24,15 @@ from actorlib._wire.messages import (
     LINKED,
     Frame,
 )
-from actorlib._wire.peer_socket import (
-    PeerSocket,
-    method_number,
-)
-from actorlib.exceptions import (
-    ProtocolError,
-)
+from actorlib._wire.peer_socket import PeerSocket, method_number
+from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-    )
+    from collections.abc import Callable
 
-    from actorlib._wire.fd_passing import (
-        SegmentSharing,
-    )
-    from actorlib._worker.pending import (
-        OrderedSender,
-    )
-    from actorlib._worker.refcount import (
-        LocalRefCount,
-    )
+    from actorlib._wire.fd_passing import SegmentSharing
+    from actorlib._worker.pending import OrderedSender
+    from actorlib._worker.refcount import LocalRefCount
 
 
 _READS = 64

@@ -7,64 +7,21 @@ text.
 
 from __future__ import annotations
 
-from contextvars import (
-    Context,
-    copy_context,
-)
-from functools import (
-    lru_cache,
-    partial,
-)
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Protocol,
-    cast,
-)
+from contextvars import Context, copy_context
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from actorlib._core.current_call import (
-    running,
-)
-from actorlib._core.engine import (
-    collecting,
-)
-from actorlib._shm.memory import (
-    share_payload,
-)
-from actorlib._wire import (
-    serialization as payloads,
-)
-from actorlib._wire.arguments import (
-    encode_error,
-)
-from actorlib._wire.batches import (
-    await_each,
-    call_each,
-)
-from actorlib._wire.call_headers import (
-    enter_variables,
-)
-from actorlib._wire.errors import (
-    traceback_of,
-    unsendable_reason,
-)
-from actorlib._wire.messages import (
-    CANCELLED,
-    FAILURE,
-    ITEM,
-    RAISED,
-    RESULT,
-    Frame,
-)
-from actorlib._wire.serialization import (
-    dump,
-    encode,
-    one_line,
-)
-from actorlib.exceptions import (
-    ObjectStoreFullError,
-    SerializationError,
-)
+from actorlib._core.current_call import running
+from actorlib._core.engine import collecting
+from actorlib._shm.memory import share_payload
+from actorlib._wire import serialization as payloads
+from actorlib._wire.arguments import encode_error
+from actorlib._wire.batches import await_each, call_each
+from actorlib._wire.call_headers import enter_variables
+from actorlib._wire.errors import traceback_of, unsendable_reason
+from actorlib._wire.messages import CANCELLED, FAILURE, ITEM, RAISED, RESULT, Frame
+from actorlib._wire.serialization import dump, encode, one_line
+from actorlib.exceptions import ObjectStoreFullError, SerializationError
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -76,15 +33,9 @@ if TYPE_CHECKING:
         Sequence,
     )
 
-    from actorlib._core.ids import (
-        LoanId,
-    )
-    from actorlib._shm.payload import (
-        Payload,
-    )
-    from actorlib._wire.arguments import (
-        SendingEngine,
-    )
+    from actorlib._core.ids import LoanId
+    from actorlib._shm.payload import Payload
+    from actorlib._wire.arguments import SendingEngine
 
     class Answering(SendingEngine, Protocol):
         """The engine of a worker, as far as its answers need it."""

@@ -13,22 +13,13 @@ import os
 import sys
 import threading
 import traceback
-from typing import (
-    TYPE_CHECKING,
-    NoReturn,
-)
+from typing import TYPE_CHECKING, NoReturn
 
-from actorlib._core.engine import (
-    set_engine,
-)
-from actorlib._wire.forkserver_protocol import (
-    MARK_VARIABLE,
-)
+from actorlib._core.engine import set_engine
+from actorlib._wire.forkserver_protocol import MARK_VARIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-    )
+    from collections.abc import Callable
 
 
 PR_SET_PDEATHSIG = 1

@@ -13,18 +13,9 @@ mixes both would pay for the change each time.
 
 from __future__ import annotations
 
-from enum import (
-    Enum,
-    auto,
-)
-from functools import (
-    partial,
-)
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    TypeAlias,
-)
+from enum import Enum, auto
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from actorlib._wire.messages import (
     CALL_ACTOR,
@@ -46,33 +37,16 @@ from actorlib._wire.messages import (
     RESULT,
     Frame,
 )
-from actorlib._wire.peer_socket import (
-    PeerSocket,
-)
-from actorlib.exceptions import (
-    ProtocolError,
-)
+from actorlib._wire.peer_socket import PeerSocket
+from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-        Mapping,
-    )
+    from collections.abc import Callable, Mapping
 
-    from actorlib._core.ids import (
-        ActorId,
-        LoanId,
-    )
-    from actorlib._shm.payload import (
-        Payload,
-    )
-    from actorlib._wire.fd_passing import (
-        SegmentSharing,
-    )
-    from actorlib._worker.incoming_links import (
-        LinkEngine,
-        LinkHost,
-    )
+    from actorlib._core.ids import ActorId, LoanId
+    from actorlib._shm.payload import Payload
+    from actorlib._wire.fd_passing import SegmentSharing
+    from actorlib._worker.incoming_links import LinkEngine, LinkHost
 
 
 CALLS = 4

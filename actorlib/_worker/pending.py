@@ -10,58 +10,24 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
-from functools import (
-    partial,
-)
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Protocol,
-)
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
-from actorlib._core.object_ref import (
-    ObjectRef,
-    bind,
-)
-from actorlib._core.stream_reader import (
-    StreamReader,
-)
-from actorlib._wire.arguments import (
-    Arguments,
-    call_when_done,
-)
-from actorlib._wire.errors import (
-    fill_future,
-    load_result,
-)
-from actorlib._wire.messages import (
-    CANCELLED,
-    FAILURE,
-    Frame,
-)
-from actorlib._wire.ordering import (
-    CallOrder,
-)
+from actorlib._core.object_ref import ObjectRef, bind
+from actorlib._core.stream_reader import StreamReader
+from actorlib._wire.arguments import Arguments, call_when_done
+from actorlib._wire.errors import fill_future, load_result
+from actorlib._wire.messages import CANCELLED, FAILURE, Frame
+from actorlib._wire.ordering import CallOrder
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import (
-        Callable,
-    )
+    from collections.abc import Callable
 
-    from actorlib._core.ids import (
-        ActorId,
-        LoanId,
-    )
-    from actorlib._core.object_ref import (
-        ResultOwner,
-    )
-    from actorlib._shm.payload import (
-        Payload,
-    )
-    from actorlib._wire.call import (
-        Call,
-    )
+    from actorlib._core.ids import ActorId, LoanId
+    from actorlib._core.object_ref import ResultOwner
+    from actorlib._shm.payload import Payload
+    from actorlib._wire.call import Call
 
 
 _Entry = ObjectRef[Any] | weakref.ref[ObjectRef[Any]] | StreamReader

@@ -22,42 +22,17 @@ import signal
 import socket
 import struct
 import sys
-from functools import (
-    partial,
-)
-from typing import (
-    cast,
-)
+from functools import partial
+from typing import cast
 
-from actorlib._core.engine import (
-    set_engine,
-)
-from actorlib._core.ids import (
-    ActorId,
-)
-from actorlib._wire.actor_config import (
-    ActorConfig,
-)
-from actorlib._wire.codec import (
-    encode,
-)
-from actorlib._wire.messages import (
-    CALL,
-    START,
-    STOP,
-    Frame,
-)
-from actorlib._wire.serialization import (
-    dump,
-    encode_call,
-)
-from actorlib._worker.__main__ import (
-    WarmWorker,
-    serve,
-)
-from actorlib._worker.os_process import (
-    is_stopped,
-)
+from actorlib._core.engine import set_engine
+from actorlib._core.ids import ActorId
+from actorlib._wire.actor_config import ActorConfig
+from actorlib._wire.codec import encode
+from actorlib._wire.messages import CALL, START, STOP, Frame
+from actorlib._wire.serialization import dump, encode_call
+from actorlib._worker.__main__ import WarmWorker, serve
+from actorlib._worker.os_process import is_stopped
 
 _NUMBER = struct.Struct("<Q")
 _DESCRIPTORS = 3

@@ -97,11 +97,7 @@ def warm_up() -> Callable[[socket.socket], NoReturn]:
         importlib.import_module(f"actorlib._worker.{name}")
     with contextlib.suppress(ImportError):
         importlib.import_module("uvloop")
-    from actorlib._worker.__main__ import (  # noqa: PLC0415  # warm now
-        WarmWorker,
-        live,
-        speak_in_lines,
-    )
+    from actorlib._worker.__main__ import WarmWorker, live, speak_in_lines  # noqa: PLC0415  # warm now
 
     speak_in_lines()
     cradle = WarmWorker()

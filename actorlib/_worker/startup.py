@@ -18,76 +18,29 @@ import queue
 import sys
 import threading
 import traceback
-from collections.abc import (
-    Coroutine,
-)
-from contextlib import (
-    contextmanager,
-    suppress,
-)
-from contextvars import (
-    copy_context,
-)
-from dataclasses import (
-    dataclass,
-)
-from functools import (
-    partial,
-)
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    cast,
-)
+from collections.abc import Coroutine
+from contextlib import contextmanager, suppress
+from contextvars import copy_context
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
-from actorlib._core.interface import (
-    CALL,
-    READY,
-    class_of,
-    face_of,
-)
-from actorlib._core.labels import (
-    Label,
-)
-from actorlib._core.runtime_context import (
-    RuntimeContext,
-)
-from actorlib._wire.actor_config import (
-    ActorConfig,
-)
-from actorlib._wire.messages import (
-    START,
-    Frame,
-)
-from actorlib._wire.serialization import (
-    decode,
-    decode_call,
-)
-from actorlib._worker.os_process import (
-    call_process,
-)
-from actorlib.exceptions import (
-    ProtocolError,
-)
+from actorlib._core.interface import CALL, READY, class_of, face_of
+from actorlib._core.labels import Label
+from actorlib._core.runtime_context import RuntimeContext
+from actorlib._wire.actor_config import ActorConfig
+from actorlib._wire.messages import START, Frame
+from actorlib._wire.serialization import decode, decode_call
+from actorlib._worker.os_process import call_process
+from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-        Generator,
-    )
+    from collections.abc import Callable, Generator
 
-    from actorlib._core.ids import (
-        ActorId,
-    )
-    from actorlib._core.interface import (
-        Interface,
-    )
-    from actorlib._core.runtime_env import (
-        RuntimeEnv,
-    )
-    from actorlib._shm.payload import (
-        Payload,
-    )
+    from actorlib._core.ids import ActorId
+    from actorlib._core.interface import Interface
+    from actorlib._core.runtime_env import RuntimeEnv
+    from actorlib._shm.payload import Payload
 
 
 SHUTDOWN = "__ray_shutdown__"

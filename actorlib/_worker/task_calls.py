@@ -15,13 +15,7 @@ from actorlib._wire.arguments import Arguments, SendingEngine
 from actorlib._wire.call import Call
 from actorlib._wire.call_headers import headers_of
 from actorlib._wire.function_code import pickle_function
-from actorlib._wire.messages import (
-    CANCEL,
-    FORCE,
-    REGISTER_FUNCTION,
-    RUN,
-    Frame,
-)
+from actorlib._wire.messages import CANCEL, FORCE, REGISTER_FUNCTION, RUN, Frame
 from actorlib._wire.serialization import dump
 
 if TYPE_CHECKING:

@@ -23,28 +23,13 @@ import os
 import signal
 import threading
 import time
-from contextlib import (
-    contextmanager,
-)
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    NoReturn,
-    Protocol,
-    cast,
-)
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
-from actorlib._core.current_call import (
-    is_late,
-    running,
-)
-from actorlib._core.engine import (
-    set_engine,
-)
+from actorlib._core.current_call import is_late, running
+from actorlib._core.engine import set_engine
 from actorlib._core.object_ref import awaited_by
-from actorlib._wire.forkserver_protocol import (
-    INTERRUPT_SIGNAL,
-)
+from actorlib._wire.forkserver_protocol import INTERRUPT_SIGNAL
 from actorlib._wire.messages import (
     BLOCKED,
     CALL,
@@ -60,65 +45,26 @@ from actorlib._wire.messages import (
     UNBEGUN,
     Frame,
 )
-from actorlib._worker import (
-    invoke,
-)
-from actorlib._worker.client import (
-    MOMENT,
-)
-from actorlib._worker.generator_runner import (
-    GeneratorRunner,
-)
-from actorlib._worker.generators import (
-    is_stream,
-)
-from actorlib._worker.inbox import (
-    Inbox,
-)
-from actorlib._worker.invoke import (
-    within,
-)
-from actorlib._worker.method_timing import (
-    FunctionTiming,
-    MethodTiming,
-)
-from actorlib._worker.serial_executor import (
-    SerialOwnerClient,
-)
-from actorlib._worker.startup import (
-    settle_down,
-)
-from actorlib.exceptions import (
-    GetTimeoutError,
-)
+from actorlib._worker import invoke
+from actorlib._worker.client import MOMENT
+from actorlib._worker.generator_runner import GeneratorRunner
+from actorlib._worker.generators import is_stream
+from actorlib._worker.inbox import Inbox
+from actorlib._worker.invoke import within
+from actorlib._worker.method_timing import FunctionTiming, MethodTiming
+from actorlib._worker.serial_executor import SerialOwnerClient
+from actorlib._worker.startup import settle_down
+from actorlib.exceptions import GetTimeoutError
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-        Collection,
-        Generator,
-        Sequence,
-    )
-    from contextlib import (
-        AbstractContextManager,
-    )
-    from types import (
-        CodeType,
-        FrameType,
-    )
+    from collections.abc import Callable, Collection, Generator, Sequence
+    from contextlib import AbstractContextManager
+    from types import CodeType, FrameType
 
-    from actorlib._core.object_ref import (
-        ObjectRef,
-    )
-    from actorlib._wire.blocking_channel import (
-        BlockingChannel,
-    )
-    from actorlib._worker.client import (
-        OwnerClient,
-    )
-    from actorlib._worker.startup import (
-        Start,
-    )
+    from actorlib._core.object_ref import ObjectRef
+    from actorlib._wire.blocking_channel import BlockingChannel
+    from actorlib._worker.client import OwnerClient
+    from actorlib._worker.startup import Start
 
 
 _AGAIN = 0.001

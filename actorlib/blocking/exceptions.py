@@ -1,11 +1,7 @@
 """The errors, by our names and by Ray's."""
 
 from actorlib.exceptions import *  # noqa: F403  # all that there are
-from actorlib.exceptions import (
-    ActorError,
-    ActorlibError,
-    TaskError,
-)
+from actorlib.exceptions import ActorError, ActorlibError, TaskError
 
 RayError = ActorlibError
 RayTaskError = TaskError

@@ -14,13 +14,7 @@ import pytest
 from helpers.host import HOSTS
 from helpers.nvml import nvidia_machine
 
-from actorlib.accelerators import (
-    Lease,
-    Share,
-    discover,
-    environment,
-    inventory,
-)
+from actorlib.accelerators import Lease, Share, discover, environment, inventory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

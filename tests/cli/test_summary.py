@@ -11,13 +11,7 @@ from helpers.nvml import Card, nvidia_host
 
 from actorlib._cli.devices import summarize
 from actorlib._core.kinds import GPU, TPU
-from actorlib.accelerators import (
-    Accelerator,
-    Detection,
-    Device,
-    Rejected,
-    discover,
-)
+from actorlib.accelerators import Accelerator, Detection, Device, Rejected, discover
 from actorlib.accelerators.nvidia import Nvidia
 
 if TYPE_CHECKING:

@@ -12,11 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, final
 from actorlib._core.callee import BoundMethod
 from actorlib._core.engine import HandlePin, PendingCalls
 from actorlib._core.ids import ActorId, LoanId, ObjectId
-from actorlib._core.object_ref import (
-    ObjectRef,
-    bind,
-    object_id_of,
-)
+from actorlib._core.object_ref import ObjectRef, bind, object_id_of
 from actorlib._core.runtime_context import RuntimeContext
 from actorlib._core.stream_reader import StreamReader
 from actorlib._shm.memory import SharedMemory
