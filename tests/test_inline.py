@@ -23,6 +23,7 @@ from helpers.calls import raised
 
 import actorlib
 from actorlib._core.engine import current_engine, find_engine, set_engine, take_slot
+from actorlib._worker.async_executor import AsyncExecutor
 from actorlib._worker.startup import ExecutorThreads
 from actorlib.exceptions import ActorDiedError, ActorlibError, UnsupportedOptionError
 
@@ -608,3 +609,28 @@ async def test_function_when_stopped_by_force_then_it_is_left_behind_and_told(
 
     stop.release()
     join_threads_but(known)
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_group_when_called_before_the_main_loop_runs_then_it_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @actorlib.remote(concurrency_groups={"health": 1})
+    class Grouped:
+        async def work(self) -> None: ...
+
+        @actorlib.method(concurrency_group="health")
+        def check(self) -> str:
+            return "well"
+
+    answered, run = threading.Event(), AsyncExecutor.run
+
+    def late(executor: AsyncExecutor) -> None:
+        answered.wait()
+        run(executor)
+
+    monkeypatch.setattr(AsyncExecutor, "run", late)
+    try:
+        assert await Grouped.remote().check.remote() == "well"
+    finally:
+        answered.set()

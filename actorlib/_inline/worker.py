@@ -83,6 +83,9 @@ class InlineWorker:
         self._theirs.close()
         self.sock.close()
 
+    def identify(self, pid: int) -> None:
+        """Nothing: it is known from the start."""
+
     def rename(self, name: str) -> None:
         """Nothing: what it prints stands for itself."""
 

@@ -157,6 +157,7 @@ class Session:
                     else:
                         self._constructor_failed(frame)
                 elif kind == READY:
+                    self._process.identify(frame[2])
                     self._ready(frame[1])
                 else:
                     self._rises(self, frame)

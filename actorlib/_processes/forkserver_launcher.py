@@ -298,7 +298,7 @@ class TemplateLauncher:
             return
         if not self._is_stopped():
             worker.look_later(_STOPPED_CHECK_INTERVAL, self._insist)
-        elif worker.pid:
+        elif worker.child:
             parent = cast("subprocess.Popen[bytes]", self._process).pid
             worker.end_alone(parent, lambda: self._gone(worker, ProcessExit(signal=9)))
         else:

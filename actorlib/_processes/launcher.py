@@ -57,7 +57,11 @@ class WorkerProcess(Protocol):
 
     @property
     def pid(self) -> int:
-        """The process id, or 0 while there is none."""
+        """The process id, or 0 while it is unknown."""
+        ...
+
+    def identify(self, pid: int) -> None:
+        """The process has said its id, which may be before its parent has."""
         ...
 
     @property
@@ -135,6 +139,11 @@ class LaunchedWorker:
         number: Its number at the template.
         name: What its actor is called, for its output.
         loop: The owner's loop.
+
+    Attributes:
+        pid: Its process id as far as it is known, for people.
+        child: The same as the template told it. Signals go there alone: a worker may
+            say any number.
     """
 
     def __init__(
@@ -149,11 +158,14 @@ class LaunchedWorker:
         self._loop = loop
         self._outputs: list[OutputPipe] = []
         self.number = number
-        self.pid = 0
+        self.pid = self.child = 0
         self.exited: asyncio.Future[ProcessExit] = loop.create_future()
         self.sock, self._theirs = socket.socketpair()
         self._looks: asyncio.TimerHandle | None = None
         self._watched = -1
+
+    def identify(self, pid: int) -> None:
+        self.pid = self.child or pid
 
     def kill(self) -> None:
         self._kill(self)
@@ -180,7 +192,7 @@ class LaunchedWorker:
             output.close_write_end()
 
     def began(self, pid: int) -> None:
-        self.pid = pid
+        self.pid = self.child = pid
         for output in self._outputs:
             output.begin(self._loop, self._name, pid)
 
@@ -198,9 +210,9 @@ class LaunchedWorker:
         Args:
             parent: The process id of the template; see ``end_alone``.
         """
-        if self.pid and _parent_of(self.pid) == parent:
+        if self.child and _parent_of(self.child) == parent:
             with suppress(ProcessLookupError, PermissionError):
-                os.kill(self.pid, signal.SIGKILL)
+                os.kill(self.child, signal.SIGKILL)
 
     def end_alone(self, parent: int, gone: Callable[[], None]) -> None:
         """Ends the process group while the template stands still.
@@ -213,11 +225,11 @@ class LaunchedWorker:
         if self._watched >= 0:
             return
         try:
-            self._watched = os.pidfd_open(self.pid)
+            self._watched = os.pidfd_open(self.child)
         except (AttributeError, OSError):
             gone()
             return
-        if _parent_of(self.pid) not in (parent, None):
+        if _parent_of(self.child) not in (parent, None):
             gone()
             return
         self.kill_group()
@@ -245,9 +257,9 @@ class LaunchedWorker:
 
     def kill_group(self) -> None:
         """Ends what is left of it when the template is no longer there to do so."""
-        if self.pid:
+        if self.child:
             try:
-                os.killpg(self.pid, 9)
+                os.killpg(self.child, 9)
             except (ProcessLookupError, PermissionError):
                 return
 

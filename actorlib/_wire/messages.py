@@ -22,8 +22,8 @@ Owner to worker, worker to owner, or both:
 =================  ====  ===============================================================
 START              down  the fields of an ActorConfig; class; loans; the constructor's
                          arguments
-READY              up    what the actor calls itself, or nothing: it is there, calls may
-                         come
+READY              up    what the actor calls itself, or nothing; its process id: calls
+                         may come
 STOP               down  finish what was sent before, then leave
 LEAVE              up    id: the actor ends by its own will; if id is not 0, that call
                          gets no answer

@@ -95,6 +95,7 @@ _SIZES: Final = {
 
 _MOST = 1 << 63
 _SESSIONS = 1 << 32
+_PIDS = 1 << 31
 _PAYLOADS = frozenset({bytes, list, SharedPayload})
 _LONGEST = 60
 
@@ -334,7 +335,7 @@ _NAMES: Final[dict[str, Any]] = {
 """What tests speak of."""
 
 FRAMES: Final[dict[int, dict[str, FieldType]]] = {
-    READY: {"name": _NAME},
+    READY: {"name": _NAME, "pid": _number(1, _PIDS)},
     RESULT: {"call": _RUNS, "loans": _LENT, "value": _PAYLOAD},
     FAILURE: {
         "call": _RUNS_IF_ANY,

@@ -38,7 +38,6 @@ from actorlib._wire.messages import (
     ITEM,
     LEAVE,
     LINKED,
-    READY,
     RESULT,
     STOP,
     STREAM_ACK,
@@ -53,7 +52,7 @@ from actorlib._worker.invoke import begun_with
 from actorlib._worker.loop_watchdog import LoopWatch, WatchThread
 from actorlib._worker.method_timing import MethodTiming
 from actorlib._worker.plain_methods import PlainMethods
-from actorlib._worker.startup import GroupThreads, construct, shutting_down
+from actorlib._worker.startup import GroupThreads, shutting_down
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
@@ -212,27 +211,13 @@ def serve(start: Start, pipe: BlockingChannel, loop: asyncio.AbstractEventLoop) 
     with blocked_freely():
         executor.begin()
         try:
-            instance = _born(start, executor, uplink)
+            instance = uplink.construct(start, executor.call)
+            executor.open(instance)
+            uplink.report_ready(instance)
             with shutting_down(instance, executor.run_to_end):
                 executor.run()
         finally:
             executor.finish()
-
-
-def _born(start: Start, executor: AsyncExecutor, uplink: AsyncOwnerClient) -> object:
-    try:
-        with uplink.borrowing(start.loans):
-            make = partial(construct, start, uplink.defined)
-            instance = executor.instance = executor.call(make)
-        if uplink.is_over:
-            uplink.over(0)
-    except ActorExit:
-        raise
-    except BaseException as error:
-        uplink.post(invoke.unmade(uplink, error, f"{start.label}()"))
-        raise SystemExit(1) from error
-    uplink.post((READY, uplink.born(instance)))
-    return instance
 
 
 class SharedGate(Gate):
@@ -378,6 +363,11 @@ class AsyncExecutor:
         self._reads = self._start.crew.start(name, self._read_for_ever, began)
         began.wait()
 
+    def open(self, instance: object) -> None:
+        """Calls may come, on whichever thread, for this object is there."""
+        self.instance = instance
+        self._plain.begin(instance)
+
     def call(self, work: Callable[[], T]) -> T:
         """Calls plain code on the loop, which runs meanwhile; gives what that gives.
 
@@ -431,7 +421,6 @@ class AsyncExecutor:
         Raises:
             BaseException: What ended the actor.
         """
-        self._plain.begin(self.instance)
         while self._ending is None:
             try:
                 self._loop.run_forever()

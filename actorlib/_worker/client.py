@@ -6,6 +6,7 @@ inside an actor too.
 
 from __future__ import annotations
 
+import operator
 import os
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ from actorlib._wire.messages import (
     LINK_OPENED,
     LINKED,
     LIST,
+    READY,
     RELEASE_REFS,
     STREAM_ACK,
     TO_RESTART,
@@ -37,6 +39,7 @@ from actorlib._wire.messages import (
     Frame,
 )
 from actorlib._wire.serialization import decode_call
+from actorlib._worker import invoke, startup
 from actorlib._worker.actor_calls import ActorCalls, Lasting
 from actorlib._worker.actor_creation import ActorCreation
 from actorlib._worker.incoming_links import IncomingLinks
@@ -138,12 +141,38 @@ class OwnerClient(ABC):
     def was_canceled(self, call: int) -> bool:
         """Whether a call that runs here was cancelled; see Process."""
 
-    def born(self, instance: object) -> str:
-        """The actor is made; gives what it calls itself, for the owner."""
+    def construct(
+        self,
+        start: Start,
+        run: Callable[[Callable[[], object]], object] = operator.call,
+    ) -> object:
+        """Makes the actor's object; the owner is told why if there is none.
+
+        Args:
+            start: What the worker was told first.
+            run: Calls what makes it, where the constructor is to run.
+
+        Raises:
+            SystemExit: The constructor raised, or the actor ended itself in it.
+        """
+        try:
+            with self.borrowing(start.loans):
+                instance = run(partial(startup.construct, start, self.defined))
+            if self.is_over:
+                self.over(0)
+        except ActorExit:
+            raise
+        except BaseException as error:
+            self.post(invoke.unmade(self, error, f"{start.label}()"))
+            raise SystemExit(1) from error
+        return instance
+
+    def report_ready(self, instance: object) -> None:
+        """Tells the owner that the object is made: calls may come."""
         self.made = type(instance)
         own = own_name(instance)
         self._label = self._label.calling_itself(own)
-        return own
+        self.post((READY, own, os.getpid()))
 
     def where(self, method: str) -> str:
         """Names a method of the actor, for messages."""

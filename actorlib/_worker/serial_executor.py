@@ -21,7 +21,6 @@ from actorlib._wire.messages import (
     CALL_WITH,
     LINKED,
     MAIN,
-    READY,
     STOP,
     STREAM_ACK,
     Frame,
@@ -32,7 +31,7 @@ from actorlib._worker.generator_runner import GeneratorRunner
 from actorlib._worker.generators import is_stream
 from actorlib._worker.inbox import Inbox
 from actorlib._worker.method_timing import MethodTiming
-from actorlib._worker.startup import construct, shutting_down
+from actorlib._worker.startup import shutting_down
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,7 +122,7 @@ def serve(start: Start, pipe: BlockingChannel) -> None:
         BaseException: A method raised what is no ``Exception``.
         EOFError: The owner is gone.
     """
-    instance, inbox, uplink = be_born(start, pipe)
+    instance, inbox, uplink = begin(start, pipe)
     serial = _Serial(instance, pipe, inbox, uplink)
     with shutting_down(instance):
         try:
@@ -133,7 +132,7 @@ def serve(start: Start, pipe: BlockingChannel) -> None:
             raise
 
 
-def be_born(
+def begin(
     start: Start, pipe: BlockingChannel
 ) -> tuple[object, Inbox, SerialOwnerClient]:
     """Makes the object on this thread, and what the process speaks through.
@@ -144,17 +143,8 @@ def be_born(
     inbox = Inbox(pipe, start.config.max_unread)
     uplink = SerialOwnerClient(start, pipe, inbox)
     set_engine(uplink)
-    try:
-        with uplink.borrowing(start.loans):
-            instance = construct(start, uplink.defined)
-        if uplink.is_over:
-            uplink.over(0)
-    except ActorExit:
-        raise
-    except BaseException as error:
-        pipe.send(invoke.unmade(uplink, error, f"{start.label}()"))
-        raise SystemExit(1) from error
-    pipe.send((READY, uplink.born(instance)))
+    instance = uplink.construct(start)
+    uplink.report_ready(instance)
     return instance, inbox, uplink
 
 

@@ -438,7 +438,7 @@ class _Functions:
     def run(self) -> None:
         inbox, calls, pipe = self._inbox, self._inbox.calls, self._pipe
         has_calls = cast("Callable[[], bool]", calls.__len__)
-        pipe.send((READY, ""))
+        pipe.send((READY, "", os.getpid()))
         while True:
             if self._attention.is_wanted or inbox.is_recalled:
                 self._attention.is_wanted = False

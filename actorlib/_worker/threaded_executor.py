@@ -21,7 +21,7 @@ from actorlib._worker import invoke
 from actorlib._worker.concurrency_groups import Gate, Gates
 from actorlib._worker.generator_runner import GeneratorRunner
 from actorlib._worker.generators import is_stream
-from actorlib._worker.serial_executor import be_born
+from actorlib._worker.serial_executor import begin
 from actorlib._worker.startup import GroupThreads, shutting_down
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def serve(start: Start, pipe: BlockingChannel) -> None:
         BaseException: What ends the process, as for a serial actor.
         EOFError: The owner is gone.
     """
-    instance, inbox, uplink = be_born(start, pipe)
+    instance, inbox, uplink = begin(start, pipe)
     with shutting_down(instance):
         _Threaded(start, instance, pipe, inbox, uplink).run()
 

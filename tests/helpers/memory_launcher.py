@@ -92,6 +92,9 @@ class MemoryWorker:
         """Ends it at once."""
         self.end(ProcessExit(signal=signal.SIGKILL))
 
+    def identify(self, pid: int) -> None:
+        """Nothing: it is known from the start."""
+
     def rename(self, name: str) -> None:
         """Nothing: what it prints stands for itself."""
 

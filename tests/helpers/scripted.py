@@ -117,6 +117,9 @@ class ScriptedWorker:
         """Ends it at once."""
         self._loop.call_soon(self.leave, ProcessExit(signal=KILLED))
 
+    def identify(self, pid: int) -> None:
+        """Nothing: it is known from the start."""
+
     def log_tail(self) -> str:
         """Nothing: it prints nothing."""
         return ""
@@ -201,7 +204,7 @@ def be_polite(worker: ScriptedWorker, frame: Frame) -> None:
     """Answers every call with None, gives back what it is lent, leaves when told to."""
     kind = frame[0]
     if kind == START:
-        worker.send((READY, ""))
+        worker.send((READY, "", worker.pid))
     elif kind in (CALL, CALL_WITH):
         worker.send((RESULT, frame[1], None, encode(None)))
     elif kind == STOP:
@@ -214,7 +217,7 @@ def be_polite(worker: ScriptedWorker, frame: Frame) -> None:
 def be_silent(worker: ScriptedWorker, frame: Frame) -> None:
     """Is ready, and says nothing more but what the test has it say."""
     if frame[0] == START:
-        worker.send((READY, ""))
+        worker.send((READY, "", worker.pid))
 
 
 @asynccontextmanager

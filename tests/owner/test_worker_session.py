@@ -348,5 +348,7 @@ async def test_group_when_its_id_is_anothers_then_it_is_refused(
 async def test_ready_when_it_is_said_twice_then_it_is_passed_over(
     street: Street,
 ) -> None:
-    street.worker.send((READY, ""), (READY, ""), (RESULT, street.call, None, NOTHING))
+    street.worker.send(
+        (READY, "", 7), (READY, "", 7), (RESULT, street.call, None, NOTHING)
+    )
     assert await street.called is None

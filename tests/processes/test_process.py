@@ -1,4 +1,4 @@
-"""One launched worker, as the owner holds it: what was opened for it is closed."""
+"""One launched worker, as the owner holds it: what is opened for it, and its number."""
 
 from __future__ import annotations
 
@@ -36,3 +36,22 @@ async def test_output_when_only_one_pipe_can_be_opened_then_none_is_left(
     for end in opened[0]:
         with pytest.raises(OSError, match="Bad file descriptor"):
             os.fstat(end)
+
+
+async def test_pid_when_the_process_says_it_then_signals_wait_for_its_parent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    worker = LaunchedWorker(lambda _: None, 1, "A", asyncio.get_running_loop())
+    ended: list[int] = []
+    monkeypatch.setattr("os.killpg", lambda group, _: ended.append(group))
+
+    worker.identify(os.getpid())
+    worker.kill_group()
+    assert (worker.pid, ended) == (os.getpid(), [])
+
+    worker.began(4321)
+    worker.identify(os.getpid())
+    worker.kill_group()
+    assert (worker.pid, ended) == (4321, [4321])
+    worker.ended(ProcessExit(code=0))
+    worker.sock.close()

@@ -57,8 +57,8 @@ SAID = {
 @pytest.mark.parametrize(
     "frame",
     [
-        (READY, ""),
-        (READY, "Model(3)"),
+        (READY, "", 7),
+        (READY, "Model(3)", 7),
         (RESULT, 1, None, b""),
         (RESULT, LINKED, (ACTOR, OBJECT, BLOCK), [bytearray(9)]),
         (FAILURE, 0, 1, "", "", "", None, b""),
@@ -92,10 +92,12 @@ def test_check_when_a_frame_is_one_that_workers_send_then_it_passes(frame: Any) 
         (("1",), "no worker sends frames of kind '1'"),
         ((True,), "no worker sends frames of kind True"),
         (((1, 2),), "no worker sends frames of kind"),
-        ((READY,), "has 1 fields .name., not 0"),
-        ((READY, 0), "'name'"),
-        ((READY, "x" * 101), "'name'"),
-        ((READY, "\x1b[31m"), "'name'"),
+        ((READY,), "has 2 fields .name, pid., not 0"),
+        ((READY, 0, 7), "'name'"),
+        ((READY, "x" * 101, 7), "'name'"),
+        ((READY, "\x1b[31m", 7), "'name'"),
+        ((READY, "", 0), "'pid'"),
+        ((READY, "", True), "'pid'"),
         ((RESULT, 1, None), r"has 3 fields .call, loans, value., not 2"),
         (
             (RESULT, 0, None, b""),
@@ -197,7 +199,7 @@ def test_check_when_a_frame_lends_something_then_it_gives_that() -> None:
     lent = (CALL_ACTOR_WITH, 1, 0, ACTOR, "", (OBJECT, BLOCK), SAID, b"")
     assert check_frame(lent, PREFIX) == (OBJECT, BLOCK)
     assert check_frame((RESULT, 1, None, b""), PREFIX) == ()
-    assert check_frame((READY, ""), PREFIX) == ()
+    assert check_frame((READY, "", 7), PREFIX) == ()
 
 
 _ANYTHING = st.recursive(
