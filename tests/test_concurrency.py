@@ -523,12 +523,18 @@ class AsyncGrouped:
         self._inside: dict[str, int] = {}
         self._most: dict[str, int] = {}
         self._opened = Signal()
+        # Each group has a thread of its own.
+        self._lock = threading.Lock()
+        self._entered = threading.Semaphore(0)
 
     async def _stay(self, group: str) -> str:
-        inside = self._inside[group] = self._inside.get(group, 0) + 1
-        self._most[group] = max(inside, self._most.get(group, 0))
+        with self._lock:
+            inside = self._inside[group] = self._inside.get(group, 0) + 1
+            self._most[group] = max(inside, self._most.get(group, 0))
+        self._entered.release()
         await self._opened.wait()
-        self._inside[group] -= 1
+        with self._lock:
+            self._inside[group] -= 1
         return group
 
     @actorlib.method(concurrency_group="io")
@@ -541,6 +547,12 @@ class AsyncGrouped:
 
     async def plain(self) -> str:
         return await self._stay("default")
+
+    @actorlib.method(concurrency_group="control")
+    def entered(self, number: int) -> None:
+        """Returns when so many calls have begun."""
+        for _ in range(number):
+            self._entered.acquire()
 
     @actorlib.method(concurrency_group="control")
     async def open(self) -> None:
@@ -649,6 +661,7 @@ async def test_ord_021_each_group_has_its_own_limit() -> None:
     actor = made.remote()
     methods = [actor.read, actor.add, actor.plain]
     refs = [method.remote() for method in methods for _ in range(20)]
+    await actor.entered.remote(9)
     await actor.open.remote()
     await asyncio.gather(*refs)
     assert await actor.most.remote() == {"io": 2, "compute": 4, "default": 3}
@@ -713,6 +726,7 @@ async def test_ord_020_an_async_call_in_another_group() -> None:
     actor = actorlib.remote(concurrency_groups=groups)(AsyncGrouped).remote()
     refs = [actor.read.remote() for _ in range(2)]
     refs += [actor.read.options(concurrency_group="compute").remote() for _ in range(9)]
+    await actor.entered.remote(6)
     await actor.open.remote()
     await asyncio.gather(*refs)
     assert (await actor.most.remote())["io"] == 6

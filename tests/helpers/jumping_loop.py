@@ -42,8 +42,8 @@ _LAST_LOOK = 0.008
 _real = time.monotonic
 _skipped = 0.0
 _loops: weakref.WeakSet[JumpingLoop] = weakref.WeakSet()
-_left_alone: set[int] = set()
-"""The native ids of threads that may wait for ever: their worker is dead."""
+_left_alone: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
+"""Threads that may wait for ever: their worker is dead."""
 
 
 def now() -> float:
@@ -53,7 +53,8 @@ def now() -> float:
 
 def leave_alone(threads: Iterable[threading.Thread]) -> None:
     """Does not ask any more what these threads wait for, if they do."""
-    _left_alone.update(thread.native_id or 0 for thread in threads)
+    for thread in threads:
+        _left_alone.add(thread)
 
 
 @final
@@ -147,7 +148,7 @@ class JumpingLoop(asyncio.SelectorEventLoop):
             for thread in threading.enumerate()
             if thread.ident != me
             and thread not in (self._strangers or ())
-            and thread.native_id not in _left_alone
+            and thread not in _left_alone
         ) and not any(map(_has_children, before))
 
     @staticmethod
