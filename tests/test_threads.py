@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from helpers.actors import Caller, Cleaner, Counter, Echo, Gate, Log, end_of
+from helpers.actors import Caller, Cleaner, Counter, Echo, Gate, Log, end_of, living
 from helpers.functions import add, fail
 from helpers.on_ray import FROM_AFAR, ON_RAY
 from helpers.streams import Source as PlainSource
@@ -228,7 +228,7 @@ async def test_thread_when_it_asks_about_the_runtime_then_it_is_told(
         ref.cancel()
         with pytest.raises(TaskCancelledError):
             ref.get()
-        assert len(runtime.snapshot().actors) == 1
+        assert len(living(runtime)) == 1
         assert (
             runtime.available_resources().keys() <= runtime.cluster_resources().keys()
         )

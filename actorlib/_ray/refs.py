@@ -156,7 +156,7 @@ class RayTask:
         if self._is_stopped:
             _give_up(ref)  # whatever it came to in the end
             return
-        if self._deadline is not None and self.time_left(None) == 0:
+        if self._deadline is not None and self.is_late:
             # It came too late, before the alarm could say so.
             answer = Failed(late_error(self._where, self._deadline))
         if ref is None:
@@ -193,6 +193,11 @@ class RayTask:
         late = partial(self._home.post, self.expire)
         ring = self._home.alarm.add(deadline[0], late)
         self._home.watch(ref, partial(self._home.alarm.discard, ring))
+
+    @property
+    def is_late(self) -> bool:
+        """Whether it has a deadline that is over."""
+        return self._deadline is not None and self.time_left(None) == 0
 
     def expire(self) -> None:
         """Its time is over; where refs are filled."""

@@ -502,10 +502,11 @@ async def _end_on_cluster(engine: Any, ready: asyncio.Future[None], key: str) ->
 async def gone(pid: int) -> None:
     """Waits until a process has ended, as the kernel says it."""
     if IN_MEMORY[0]:
-        from helpers.memory_launcher import end_of_worker  # noqa: PLC0415  # likewise
+        from helpers.memory_launcher import FIRST_PID, end_of_worker  # noqa: PLC0415  # likewise
 
-        await end_of_worker(pid)
-        return
+        if pid >= FIRST_PID:  # else it is on a cluster
+            await end_of_worker(pid)
+            return
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:

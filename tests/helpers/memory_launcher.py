@@ -44,12 +44,12 @@ if TYPE_CHECKING:
     from actorlib._core.runtime_options import RuntimeOptions
     from actorlib._worker.startup import Start
 
-_FIRST_PID = 1 << 24
+FIRST_PID = 1 << 24
 """No process has such a number: the kernel's end at 2**22."""
 _PATIENCE = 1.0
 """Seconds that a thread of an ended worker is waited for, if the user's code has it."""
 _HARMLESS = {0, signal.SIGURG, signal.SIGUSR1, signal.SIGUSR2}
-_pids = itertools.count(_FIRST_PID)
+_pids = itertools.count(FIRST_PID)
 _living: dict[int, MemoryWorker] = {}
 _unwinding: list[MemoryWorker] = []
 _here: ContextVar[MemoryWorker | None] = ContextVar("worker", default=None)
@@ -220,7 +220,7 @@ async def end_of_worker(pid: int) -> None:
     Raises:
         ProcessLookupError: It is no worker's number.
     """
-    if pid < _FIRST_PID:
+    if pid < FIRST_PID:
         raise ProcessLookupError(pid)
     worker = _living.get(pid)
     if worker is not None:
@@ -306,7 +306,7 @@ def _pid_here() -> int:
 
 
 def _kill_here(pid: int, number: int) -> None:
-    if pid < _FIRST_PID:
+    if pid < FIRST_PID:
         own = (_getpid(), os.getppid())
         assert number == 0 or pid not in own, "this would end the tests"
         _kill(pid, number)
