@@ -10,14 +10,14 @@ import asyncio
 import threading
 from abc import ABC, abstractmethod
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from actorlib._core.callee import BoundMethod
 from actorlib._core.engine import ActorSpec, HandlePin, PendingCalls
 from actorlib._core.forking import part_loop
 from actorlib._core.function_options import FunctionOptions
 from actorlib._core.ids import BLOCK_KIND, kind_of, prefix_of_kind
-from actorlib._core.object_ref import ObjectRef
+from actorlib._core.object_ref import ObjectRef, bind
 from actorlib._core.propagation import MARKED
 from actorlib._core.resources import format_amount
 from actorlib._core.runtime_context import RuntimeContext
@@ -30,8 +30,9 @@ from actorlib._owner.creation import ActorDefinition
 from actorlib._owner.placement_groups import GroupVerbs
 from actorlib._owner.refcount import OWNER
 from actorlib._owner.streams import OwnerFeed
-from actorlib._owner.submission import Runs, Sending
+from actorlib._owner.submission import Sending
 from actorlib._processes.signal_wakeup import SignalWakeup
+from actorlib._wire.call import Call
 from actorlib._wire.call_headers import headers_of
 from actorlib._wire.function_code import ClassDefinitions
 from actorlib._wire.serialization import encode_plain_call
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from actorlib._owner.placement import ActorPlacer
     from actorlib._owner.supervisor import ActorSupervisor
 
+R = TypeVar("R", ObjectRef[Any], StreamReader)
 
 _BEFORE = "Why it was restarted before, oldest first:"
 
@@ -128,7 +130,7 @@ class LocalEngine(ABC):
         self._definitions = ClassDefinitions(self)
         self._sending = Sending(self, self.lives, self.loop)
         self._lanes = self._sending.lanes  # at hand likewise
-        self._runs = Runs(self.lives.pool, self, self._sending)
+        self._pool = self.lives.pool
         self.groups = GroupVerbs(
             self.lives.groups, self.loop, self._new_group, self._check_open
         )
@@ -167,7 +169,11 @@ class LocalEngine(ABC):
         """Makes a call; see Engine."""
         life = self._living.get(callee.actor)
         if life is None or self._is_closed or threading.get_ident() != self._thread:
-            return self._call_else(callee, args, kwargs)
+            if threading.get_ident() != self._thread:
+                return self._call_from_afar(callee, args, kwargs)
+            if isinstance(callee, BoundMethod):
+                raise self._gone(callee.actor)
+            return self._call_function(ObjectRef(loop=self.loop), callee, args, kwargs)
         headers = callee.headers
         if headers is not None or MARKED:
             headers = headers_of(callee)
@@ -180,29 +186,40 @@ class LocalEngine(ABC):
         return ref
 
     @abstractmethod
-    def _call_else(
+    def _call_from_afar(
         self,
         callee: Callee,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
-        """Makes any other call, or says why there is nobody to call.
+        """Makes a call from another thread."""
 
-        It is of a function, from another thread, or of an actor that is not known.
-        """
-
-    def _run(
+    def _call_function(
         self,
+        result: R,
         spec: FunctionSpec,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
-    ) -> ObjectRef[Any]:
-        """Calls a function."""
+    ) -> R:
+        """Calls a function; gives what gets the answer or the items.
+
+        Raises:
+            SerializationError: The function or an argument cannot be sent.
+        """
         if self._heritage:
             spec = self._heritage.of(spec)
-        ref: ObjectRef[Any] = ObjectRef(loop=self.loop)
-        self._runs.run(ref, spec, args, kwargs)
-        return ref
+        pool = self._pool
+        entry = pool.functions.of(self, spec)
+        headers = spec.headers
+        if headers is not None or MARKED:
+            headers = headers_of(spec)
+        payload = None if kwargs else encode_plain_call(args)
+        if payload is not None:  # the usual case: everything else is the long way
+            bind(result, pool, pool.post(result, entry, None, payload, headers))
+            return result
+        call = Call(0, spec, self._sending.arguments(spec.name, args, kwargs), headers)
+        self._sending.post(pool, entry, result, call)
+        return result
 
     def stream(
         self,
@@ -219,13 +236,10 @@ class LocalEngine(ABC):
             self._sending.send(life, reading, callee, args, kwargs, headers)
             return reading
         self._check_thread()
-        if self._heritage:
-            callee = self._heritage.of(callee)
-        pool = self.lives.pool
+        pool = self._pool
         reading = StreamReader.of(callee, self.loop, OwnerFeed(self.loop, pool, pool))
         reading.may_force(pool.force)
-        self._runs.run(reading, callee, args, kwargs)
-        return reading
+        return self._call_function(reading, callee, args, kwargs)
 
     def put(self, value: object) -> ObjectRef[Any]:
         """Keeps a value as it is now; see Engine."""

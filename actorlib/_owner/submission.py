@@ -12,15 +12,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from actorlib._core.object_ref import bind
-from actorlib._core.propagation import MARKED
 from actorlib._owner.creation import EncodedArguments
 from actorlib._owner.refcount import OWNER
 from actorlib._wire.arguments import Arguments, call_when_done
 from actorlib._wire.call import Call
-from actorlib._wire.call_headers import headers_of
 from actorlib._wire.messages import BLOCKED, PACE, REGISTER_FUNCTION, RESUMED
 from actorlib._wire.ordering import CallOrder
-from actorlib._wire.serialization import encode_plain_call
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
@@ -28,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from actorlib._core.callee import Callee
-    from actorlib._core.function_options import FunctionSpec
     from actorlib._core.ids import ActorId, LoanId
     from actorlib._core.object_ref import ObjectRef
     from actorlib._core.stream_reader import StreamReader
@@ -148,6 +144,29 @@ class Sending:
             bind(waiting, dispatch, sent)
         life.idle()
 
+    def post(
+        self, pool: TaskPool, entry: FunctionEntry, ref: Answered, call: Call
+    ) -> None:
+        """Posts a call of a function when its arguments are there.
+
+        Args:
+            pool: Where it goes.
+            entry: The function.
+            ref: Gets the answer.
+            call: The call, which has no number yet.
+        """
+        call.number = pool.defer(ref, entry, call.headers)
+        bind(ref, pool, call.number)
+        call_when_done(call.arguments.refs, partial(self._post_held, pool, entry, call))
+
+    def _post_held(self, pool: TaskPool, entry: FunctionEntry, call: Call) -> None:
+        waiting = pool.take_deferred(call.number)
+        encoded = self.encoded_for(waiting, call.arguments)
+        if waiting is not None and encoded is not None:
+            payload, loans = encoded
+            posted = pool.post(waiting, entry, loans, payload, call.headers)
+            bind(waiting, pool, posted)
+
     def encoded_for(
         self, waiting: Answered | None, arguments: Arguments
     ) -> EncodedArguments | None:
@@ -195,63 +214,6 @@ class Sending:
 
 OF_FUNCTIONS = frozenset({REGISTER_FUNCTION, PACE, BLOCKED, RESUMED})
 """The kinds of frames that are served here."""
-
-
-class Runs:
-    """The owner's own calls of functions.
-
-    Args:
-        pool: Where they go.
-        engine: Whose they are.
-        sending: How their arguments are sent.
-    """
-
-    def __init__(self, pool: TaskPool, engine: SendingEngine, sending: Sending) -> None:
-        self._pool = pool
-        self._engine = engine
-        self._sending = sending
-
-    def run(
-        self,
-        ref: Answered,
-        spec: FunctionSpec,
-        args: tuple[object, ...],
-        kwargs: Mapping[str, object],
-    ) -> None:
-        """Makes a call.
-
-        Args:
-            ref: Gets the answer.
-            spec: The function.
-            args: Its positional arguments.
-            kwargs: Its keyword arguments.
-
-        Raises:
-            SerializationError: The function or an argument cannot be sent.
-        """
-        pool = self._pool
-        entry = pool.functions.of(self._engine, spec)
-        headers = spec.headers
-        if headers is not None or MARKED:
-            headers = headers_of(spec)
-        payload = None if kwargs else encode_plain_call(args)
-        if payload is not None:  # the usual case: everything else is the long way
-            bind(ref, pool, pool.post(ref, entry, None, payload, headers))
-            return
-        arguments = self._sending.arguments(spec.name, args, kwargs)
-        number = pool.defer(ref, entry, headers)
-        bind(ref, pool, number)
-        call = Call(number, spec, arguments, headers)
-        call_when_done(arguments.refs, partial(self._post_held, entry, call))
-
-    def _post_held(self, entry: FunctionEntry, call: Call) -> None:
-        pool = self._pool
-        waiting = pool.take_deferred(call.number)
-        encoded = self._sending.encoded_for(waiting, call.arguments)
-        if waiting is not None and encoded is not None:
-            payload, loans = encoded
-            posted = pool.post(waiting, entry, loans, payload, call.headers)
-            bind(waiting, pool, posted)
 
 
 def serve(pool: TaskPool, session: Session, kind: int, *fields: Any) -> None:

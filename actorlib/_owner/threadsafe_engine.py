@@ -60,19 +60,15 @@ class CrossingEngine(LocalEngine):
 
     # What is posted.
 
-    def _call_else(
+    def _call_from_afar(
         self,
         callee: Callee,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
-        """Makes any other call; see LocalEngine."""
-        if threading.get_ident() == self._thread:
-            if isinstance(callee, BoundMethod):
-                raise self._gone(callee.actor)
-            return self._run(callee, args, kwargs)
+        """Makes a call from another thread; see LocalEngine."""
         if not isinstance(callee, BoundMethod):
-            return self._run_from_afar(callee, args, kwargs)
+            return self._call_function_from_afar(callee, args, kwargs)
         call = super().call
         life = self._living.get(callee.actor)
         payload = None if kwargs else encode_plain_call(args)
@@ -100,7 +96,7 @@ class CrossingEngine(LocalEngine):
         else:
             life.dispatch.call(ref, callee.name, payload, headers)
 
-    def _run_from_afar(
+    def _call_function_from_afar(
         self,
         spec: FunctionSpec,
         args: tuple[object, ...],
@@ -112,7 +108,7 @@ class CrossingEngine(LocalEngine):
         entry = None if self._is_closed else self.lives.pool.functions.known(spec)
         payload = None if kwargs else encode_plain_call(args)
         if payload is None or entry is None:
-            return self._across(partial(self._run, spec, args, kwargs))
+            return self._across(partial(super().call, spec, args, kwargs))
         headers = spec.headers
         if headers is not None or MARKED:
             headers = headers_of(spec)
