@@ -80,7 +80,7 @@ PURE = [
     "_owner.names",
     "_owner.refcount",
     "_owner.restart_policy",
-    "_processes.last_words",
+    "_processes.log_tail",
     "_ray.errors",
     "_ray.options",
     "_scheduler.bundle_arrangement",

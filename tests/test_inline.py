@@ -515,7 +515,7 @@ def test_slot_when_taken_then_the_process_keeps_its_own() -> None:
 
 def test_slot_when_the_process_is_forked_then_its_engine_is_told() -> None:
     class Forsaken:
-        def forsake(self) -> None:
+        def close_in_fork(self) -> None:
             os.write(writing, b"forsaken")
 
     def inside() -> int:

@@ -212,7 +212,7 @@ def own_blocks(_: object = None) -> int:
     """The bytes in blocks of this worker that are not free."""
     store = cast("Any", find_engine()).memory._store
     with store._lock:
-        store._apply_notes()
+        store._apply_deferred()
     return sum(segment.blocks.used for segment in store._segments.values())
 
 

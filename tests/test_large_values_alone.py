@@ -27,7 +27,7 @@ def used_here() -> int:
     """The bytes in blocks of this worker that are not free."""
     store = cast("Any", find_engine()).memory._store
     with store._lock:
-        store._apply_notes()
+        store._apply_deferred()
     return sum(segment.blocks.used for segment in store._segments.values())
 
 
@@ -151,7 +151,7 @@ async def test_no_shared_memory_when_there_is_to_be_none() -> None:
         assert runtime.snapshot().object_store == actorlib.ObjectStoreInfo()
         assert back.sum() == 2 * MIB
         sessions = stores()._makers.values()
-        assert {session.showing._fd_socket for session in sessions} == {None}
+        assert {session.sharing._fd_socket for session in sessions} == {None}
 
 
 async def test_obj_021_what_cannot_be_shown_goes_through_the_pipe(
@@ -161,7 +161,7 @@ async def test_obj_021_what_cannot_be_shown_goes_through_the_pipe(
         echos = [Echo.remote(), AsyncCaller.remote()]
         await settled(*echos)
         for session in stores()._makers.values():
-            session.showing.close()  # as if there were no room for a descriptor
+            session.sharing.close()  # as if there were no room for a descriptor
         for number in range(3):
             value = np.full(MIB // 8, number)
             for back in (

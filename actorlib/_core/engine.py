@@ -240,7 +240,7 @@ class Engine(Protocol):
         """Calls back soon, where calls can be made; from any thread or destructor."""
         ...
 
-    def forsake(self) -> None:
+    def close_in_fork(self) -> None:
         """Refuses everything from now on: this process is a fork of the engine's."""
         ...
 
@@ -265,10 +265,10 @@ def _after_fork() -> None:
     """A fork has the engine's sockets, and would speak over its parent's head."""
     own = _own.get()
     if own is not None and own.engine is not None:
-        own.engine.forsake()
+        own.engine.close_in_fork()
         _own.set(None)
     if _engine is not None:
-        _engine.forsake()
+        _engine.close_in_fork()
         set_engine(None)
 
 

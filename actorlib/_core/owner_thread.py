@@ -61,6 +61,6 @@ class OwnerThread:
             self._is_known = True
             be_known_by_home()
 
-    def forsake(self) -> None:
+    def close_in_fork(self) -> None:
         """Refuses everything from now on: this process is a fork."""
         self.crossing.refusal = _FORKED

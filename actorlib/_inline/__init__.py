@@ -4,6 +4,6 @@ The local engine without processes. What decides, sends and counts is that engin
 on both sides of the pipe; only what starts a worker is another, and starts a thread.
 In reading order:
 
-* ``launcher``: a launcher whose workers are threads, and what that means.
-* ``worker``: one of them: its pipe, its thread, its end.
+* ``launcher``: launches workers that are threads of this process, and what that means.
+* ``worker``: runs one worker as a thread, at the other end of a pipe.
 """

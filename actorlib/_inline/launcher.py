@@ -1,4 +1,4 @@
-"""A launcher whose workers are threads of this process.
+"""Launches workers that are threads of this process.
 
 Calls, values, errors, names, handles, shares, restarts and endings are those of the
 local engine, which starts them. What threads cannot have is refused, or is otherwise:
@@ -24,7 +24,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 from actorlib._inline.worker import InlineWorker
-from actorlib._processes.forkserver_launcher import FdLimit
+from actorlib._processes.fd_limit import FdLimit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from actorlib._core.runtime_options import RuntimeOptions
 
 _DESCRIPTORS = 8
-"""Of one actor at the most: the two ends of its pipe, and what uvloop's loop has."""
+"""Of one actor at the most: the two ends of its pipe, and those of uvloop's loop."""
 
 
 class InlineLauncher:
@@ -53,7 +53,7 @@ class InlineLauncher:
         self._grace = options.grace
         self._numbers = itertools.count(1)
         self._workers: set[InlineWorker] = set()
-        self._room = FdLimit()
+        self._fd_limit = FdLimit()
 
     async def start(self) -> None:
         """Nothing has to be made ready; see Launcher."""
@@ -61,7 +61,7 @@ class InlineLauncher:
     def launch(self, name: str, *, has_devices: bool) -> InlineWorker:
         """Starts the thread of an actor; see Launcher."""
         del has_devices  # nothing here could keep them from anybody
-        self._room.raise_to((len(self._workers) + 1) * _DESCRIPTORS)
+        self._fd_limit.raise_to((len(self._workers) + 1) * _DESCRIPTORS)
         worker = InlineWorker(
             f"{name} #{next(self._numbers)}",
             self._loop,
@@ -72,14 +72,14 @@ class InlineLauncher:
         worker.start()
         return worker
 
-    def forsake(self) -> None:
+    def close_in_fork(self) -> None:
         """In a fork, which has none of the threads; see Launcher."""
         for worker in self._workers:
-            worker.forsake()
+            worker.close_in_fork()
 
     def abandon(self) -> Callable[[], None]:
         """Has every thread end by itself, as its pipe does; see Launcher."""
-        self.forsake()
+        self.close_in_fork()
         return lambda: None
 
     async def aclose(self) -> None:
@@ -89,4 +89,4 @@ class InlineLauncher:
             worker.kill()
         if left:
             await asyncio.wait({worker.exited for worker in left})
-        self._room.restore()
+        self._fd_limit.restore()

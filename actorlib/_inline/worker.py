@@ -1,4 +1,4 @@
-"""One actor in its owner's process: a worker's half of the pipe, served by a thread.
+"""Runs one worker as a thread of its owner's process, at the other end of a pipe.
 
 A thread cannot be killed. What ends it is the end of the pipe: it is seen at once by
 one that waits for a call, by ``async def`` methods as a cancellation, and by a plain
@@ -38,13 +38,13 @@ _log = logging.getLogger("actorlib")
 
 @final
 class InlineWorker:
-    """The thread of one actor; see WorkerProcess.
+    """Runs one worker on a thread; see WorkerProcess.
 
     Args:
-        name: What debuggers call it.
+        name: The thread's, for debuggers.
         loop: The owner's loop.
         grace: Seconds that it is waited for once it was killed.
-        gone: Called when it is waited for no more.
+        on_gone: Called when it is waited for no more.
     """
 
     def __init__(
@@ -52,18 +52,18 @@ class InlineWorker:
         name: str,
         loop: asyncio.AbstractEventLoop,
         grace: float,
-        gone: Callable[[InlineWorker], None],
+        on_gone: Callable[[InlineWorker], None],
     ) -> None:
         self.pid = os.getpid()
         self.exited: asyncio.Future[ProcessExit] = loop.create_future()
-        self.sock, self._theirs = socket.socketpair()
+        self.sock, self._worker_sock = socket.socketpair()
         self._loop = loop
         self._grace = grace
-        self._gone = gone
-        self._thread = threading.Thread(target=self._live, name=name, daemon=True)
-        self._crew = ExecutorThreads()
+        self._on_gone = on_gone
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._executor_threads = ExecutorThreads()
         self._code: int | None = None
-        self._patience: asyncio.TimerHandle | None = None
+        self._grace_timer: asyncio.TimerHandle | None = None
 
     # On the owner's thread.
 
@@ -73,14 +73,14 @@ class InlineWorker:
 
     def kill(self) -> None:
         """Ends the pipe, and after a grace the wait for the thread; harmless then."""
-        if self._patience is None and not self.exited.done():
+        if self._grace_timer is None and not self.exited.done():
             with suppress(OSError):  # it has closed its end by itself
-                self._theirs.shutdown(socket.SHUT_RDWR)
-            self._patience = self._loop.call_later(self._grace, self._abandon)
+                self._worker_sock.shutdown(socket.SHUT_RDWR)
+            self._grace_timer = self._loop.call_later(self._grace, self._abandon)
 
-    def forsake(self) -> None:
+    def close_in_fork(self) -> None:
         """In a fork: closes its copies of the pipe, and leaves that to its parent."""
-        self._theirs.close()
+        self._worker_sock.close()
         self.sock.close()
 
     def identify(self, pid: int) -> None:
@@ -93,11 +93,11 @@ class InlineWorker:
         """Nothing: what it prints is printed by this process."""
         return ""
 
-    def _ended(self) -> None:
+    def _on_thread_ended(self) -> None:
         self._thread.join()  # it has nothing left to do
-        if self._patience is not None:
-            self._patience.cancel()
-        self._is_over()
+        if self._grace_timer is not None:
+            self._grace_timer.cancel()
+        self._finish()
 
     def _abandon(self) -> None:
         if not self.exited.done():
@@ -106,33 +106,33 @@ class InlineWorker:
                 "left behind and runs on. The local engine would end its process",
                 self._thread.name,
             )
-            self._is_over()
+            self._finish()
 
-    def _is_over(self) -> None:
+    def _finish(self) -> None:
         if not self.exited.done():
             self.exited.set_result(ProcessExit(code=self._code, what="thread"))
-            self._gone(self)
+            self._on_gone(self)
 
     # On its own.
 
-    def _live(self) -> None:
+    def _run(self) -> None:
         take_slot()
         code = ended(self._serve)
-        if self._patience is None:
+        if self._grace_timer is None:
             self._code = code
-        self._theirs.close()
-        self._crew.join()
+        self._worker_sock.close()
+        self._executor_threads.join()
         with suppress(RuntimeError):  # left behind, it has outlived the owner's loop
-            self._loop.call_soon_threadsafe(self._ended)
+            self._loop.call_soon_threadsafe(self._on_thread_ended)
 
     def _serve(self) -> None:
-        pipe = BlockingChannel(self._theirs)
+        pipe = BlockingChannel(self._worker_sock)
         start = read_start(pipe.receive()[0])
-        self._crew = start.crew
+        self._executor_threads = start.crew
         try:
             serve(start, pipe, async_client.new_loop)
         except OSError:
-            if self._patience is None:
+            if self._grace_timer is None:
                 raise  # else it was killed, and what it had to say is not wanted
 
 
@@ -141,10 +141,10 @@ def serve(
     pipe: BlockingChannel,
     new_loop: Callable[[], asyncio.AbstractEventLoop],
 ) -> None:
-    """Lives the life of a worker on this thread.
+    """Runs a worker on this thread until it ends.
 
     Args:
-        start: What it was told first.
+        start: What its START frame said.
         pipe: Its end of the pipe.
         new_loop: Makes the loop of an actor that needs one.
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from actorlib._core.ids import LoanId
     from actorlib._core.interface import Interface
     from actorlib._core.resources import Resources
-    from actorlib._shm.payload import Payload
+    from actorlib._shm.memory import Payload
     from actorlib._wire.function_code import ClassDefinition
 
 

@@ -136,7 +136,7 @@ class LocalEngine(ABC):
         )
         self._wakeup = SignalWakeup(self.loop)
         self._is_closed = False
-        self._is_forsaken = False
+        self._is_in_fork = False
         self._is_ended = False
         env = options.runtime_env
         self._heritage = Heritage(env) if env else None
@@ -309,7 +309,7 @@ class LocalEngine(ABC):
 
     def release(self, actor: LoanId) -> None:
         """Counts a holder less, soon: a destructor may run anywhere; see Engine."""
-        if self._is_forsaken:
+        if self._is_in_fork:
             return
         with suppress(RuntimeError):  # the loop is closed, and every actor gone with it
             if threading.get_ident() == self._thread:
@@ -327,17 +327,17 @@ class LocalEngine(ABC):
         """Whether it refuses everything by now; see Owner."""
         return self._is_closed
 
-    def forsake(self) -> None:
+    def close_in_fork(self) -> None:
         """Refuses everything from now on; see Engine."""
-        self._is_forsaken = self._is_closed = True
+        self._is_in_fork = self._is_closed = True
         part_loop(self.loop)
         for life in self.lives:
-            life.forsake()
-        self.machine.forsake()
+            life.close_in_fork()
+        self.machine.close_in_fork()
 
     async def aclose(self) -> None:
         """Ends every actor, the busy ones after a grace, and leaves no process."""
-        if self._is_forsaken or self._is_ended:
+        if self._is_in_fork or self._is_ended:
             return
         self._is_closed = self._is_ended = True
         try:
@@ -352,11 +352,11 @@ class LocalEngine(ABC):
         Returns:
             Blocks until no process is left.
         """
-        if self._is_forsaken or self._is_ended:
+        if self._is_in_fork or self._is_ended:
             return lambda: None
         self._is_closed = self._is_ended = True
         for life in self.lives:
-            life.forsake()
+            life.close_in_fork()
         self.lives.stores.close()
         self._wakeup.close()
         return self.machine.abandon()
@@ -392,7 +392,7 @@ class LocalEngine(ABC):
         return ActorHandleNotFoundError(
             f"actor {actor.hex()} belongs to another process, of which this one is "
             "a fork"
-            if self._is_forsaken
+            if self._is_in_fork
             else f"actor {actor.hex()} is of a runtime that was shut down: create "
             "it anew in the one that runs now"
         )

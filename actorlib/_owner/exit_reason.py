@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from actorlib._owner.restart_policy import Fault
-from actorlib._processes.last_words import FATAL
+from actorlib._processes.log_tail import FATAL
 from actorlib.exceptions import (
     ActorDiedError,
     ActorPlacementGroupRemoved,
@@ -86,7 +86,7 @@ def fault_of(evidence: ExitEvidence) -> Fault:
         return Fault.OWN
     if evidence.process.is_lost:
         return Fault.LOST
-    return Fault.UNLAUNCHED if evidence.process.trouble else Fault.OWN
+    return Fault.UNLAUNCHED if evidence.process.error else Fault.OWN
 
 
 def died(
@@ -174,9 +174,9 @@ def _cause(evidence: ExitEvidence) -> tuple[str, str]:  # noqa: PLR0911  # one p
             "failed to start",
             f"it could not be made: {evidence.constructor}",
         )
-    if process.trouble:
+    if process.error:
         cause = "lost" if evidence.was_ready else "failed to start"
-        return cause, process.trouble
+        return cause, process.error
     if evidence.protocol:
         return "crashed", f"its process broke the protocol: {evidence.protocol}"
     when = " while idle" if evidence.under_way == () else ""

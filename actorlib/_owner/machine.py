@@ -214,9 +214,9 @@ class LocalNode:
             return self._host.memory() * 3 // 10
         return int(options.object_store_memory)
 
-    def forsake(self) -> None:
+    def close_in_fork(self) -> None:
         """Forgets in a fork what was launched: it is the parent's."""
-        self._launcher.forsake()
+        self._launcher.close_in_fork()
 
     def abandon(self) -> Callable[[], None]:
         """Ends everything, where the loop is closed; gives what waits for that."""
@@ -312,7 +312,7 @@ class WorkerStarter:
             process,
             router.settle,
             router.streams.item,
-            self._stores.showing(prefix),
+            self._stores.share_with(prefix),
             self._references,
             self._serve,
             ready,

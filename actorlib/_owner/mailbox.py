@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from actorlib._core.ids import LoanId
     from actorlib._core.snapshot import CallState
     from actorlib._owner.restart_policy import Retries
-    from actorlib._shm.payload import Payload
+    from actorlib._shm.memory import Payload
 
 R = TypeVar("R")
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from actorlib._owner.worker_session import Session
-    from actorlib._shm.payload import Payload
+    from actorlib._shm.memory import Payload
 
 
 class Kept:

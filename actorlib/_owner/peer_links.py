@@ -203,7 +203,7 @@ def _is_connected(caller: Session, callee: Session) -> bool:
             (callee, caller.number, theirs),
             (caller, -callee.number, ours),
         ):
-            told = one.showing.hand_over_link(name, end.fileno())
+            told = one.sharing.hand_over_link(name, end.fileno())
             if told is None:
                 return False
             one.channel.send(told)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from actorlib._owner.refcount import BorrowedReferences
     from actorlib._owner.worker_calls import WorkerCall
     from actorlib._owner.worker_session import Session
-    from actorlib._shm.payload import Payload
+    from actorlib._shm.memory import Payload
 
 
 class PendingCreations:

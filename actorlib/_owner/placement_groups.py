@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from actorlib._core.snapshot import GroupInfo
     from actorlib._owner.worker_calls import WorkerCall
     from actorlib._scheduler.placement_group import GroupTable
-    from actorlib._shm.payload import Payload
+    from actorlib._shm.memory import Payload
 
 Entry = ObjectRef[Any] | weakref.ref[ObjectRef[Any]]
 

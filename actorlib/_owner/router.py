@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from actorlib._owner.objects import Lender
     from actorlib._owner.refcount import BorrowedReferences
     from actorlib._owner.streams import Worker
-    from actorlib._shm.payload import Payload
+    from actorlib._shm.memory import Payload
     from actorlib._wire.async_channel import AsyncChannel
 
 
@@ -280,8 +280,8 @@ class CallRouter:
             return
         # The usual case, in as few steps as there are.
         number = self._calls.begin(ref, method)
-        if not channel.is_noted:
-            channel.is_noted = True
+        if not channel.is_turn_timed:
+            channel.is_turn_timed = True
             self._made_now()
         bind(ref, self, number)
         channel.write(pack((CALL, number, method, None, payload)))
@@ -315,9 +315,9 @@ class CallRouter:
             reply, method, loans, payload, headers, retries
         )
         channel = self._channel
-        if number and (frame is None or channel is None or not channel.is_noted):
+        if number and (frame is None or channel is None or not channel.is_turn_timed):
             if frame is not None and channel is not None:
-                channel.is_noted = True
+                channel.is_turn_timed = True
             self._made_now()
         if deadline is not None and number:
             self._timekeeper.add(number, method, deadline)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from actorlib._core.ids import PREFIX_SIZE
 from actorlib._core.snapshot import ObjectStoreInfo
+from actorlib._shm.layout import SEGMENT_NAME_SIZE
 from actorlib._shm.memory import SharedMemory, SharingOptions
-from actorlib._shm.payload import SEGMENT_NAME_SIZE
 from actorlib._shm.segments import MemoryBudget
 from actorlib._wire.fd_passing import SegmentSharing
 from actorlib.exceptions import ProtocolError
@@ -89,9 +89,9 @@ class Stores:
             return  # what this one sends, or is sent, goes through its pipe
         self._slots[prefix] = slot
         self.memory.budget.add_slot(slot)
-        session.showing.send_setup(sock, slot)
+        session.sharing.send_setup(sock, slot)
 
-    def showing(self, prefix: bytes) -> SegmentSharing:
+    def share_with(self, prefix: bytes) -> SegmentSharing:
         """Makes what the pipe to a new worker speaks of shared memory through.
 
         Args:
@@ -131,7 +131,7 @@ class Stores:
         prefix = session.prefix
         del self._makers[prefix]
         made = {
-            name for name in session.showing.known_segments if name.startswith(prefix)
+            name for name in session.sharing.known_segments if name.startswith(prefix)
         }
         self._orphaned |= made
         for name in made - self._held.keys():
@@ -147,8 +147,8 @@ class Stores:
         self._orphaned.discard(name)
         self.memory.forget_segment(name)
         for session in self._makers.values():
-            if name in session.showing.known_segments:
-                session.showing.known_segments.discard(name)
+            if name in session.sharing.known_segments:
+                session.sharing.known_segments.discard(name)
                 session.channel.send(({"gone": name},))
         self._give_slot_back(name[:PREFIX_SIZE])
 

@@ -16,7 +16,7 @@ from actorlib._owner.creation import EncodedArguments
 from actorlib._owner.refcount import OWNER
 from actorlib._wire.arguments import Arguments, call_when_done
 from actorlib._wire.call import Call
-from actorlib._wire.messages import BLOCKED, PACE, REGISTER_FUNCTION, RESUMED
+from actorlib._wire.messages import BLOCKED, DURATION, REGISTER_FUNCTION, RESUMED
 from actorlib._wire.ordering import CallOrder
 from actorlib.exceptions import ProtocolError
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from actorlib._owner.task_pool import TaskPool
     from actorlib._owner.worker_calls import WorkerCall
     from actorlib._owner.worker_session import Session
-    from actorlib._shm.payload import Payload
+    from actorlib._shm.memory import Payload
     from actorlib._wire.arguments import SendingEngine
 
     Answered: TypeAlias = ObjectRef[Any] | StreamReader
@@ -212,7 +212,7 @@ class Sending:
             later.set_exception(completed)
 
 
-OF_FUNCTIONS = frozenset({REGISTER_FUNCTION, PACE, BLOCKED, RESUMED})
+OF_FUNCTIONS = frozenset({REGISTER_FUNCTION, DURATION, BLOCKED, RESUMED})
 """The kinds of frames that are served here."""
 
 
@@ -224,7 +224,7 @@ def serve(pool: TaskPool, session: Session, kind: int, *fields: Any) -> None:
     worker = pool.workers.by_id.get(session.actor)
     if worker is None:
         return
-    if kind == PACE:
+    if kind == DURATION:
         pool.paced(worker, *fields)
     elif kind == BLOCKED:
         if not worker.tasks:

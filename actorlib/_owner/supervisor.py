@@ -29,7 +29,7 @@ from actorlib._owner.exit_reason import (
 from actorlib._owner.refcount import OWNER
 from actorlib._owner.restart_policy import Fault, GiveUp, Restarts
 from actorlib._owner.teardown import tear_down
-from actorlib._processes.forkserver_launcher import reason_of
+from actorlib._processes.fd_limit import start_error_reason
 from actorlib.exceptions import ActorUnschedulableError, Exit, TemplateError
 
 if TYPE_CHECKING:
@@ -257,7 +257,7 @@ class ActorSupervisor:
         if self._ends_for and not self._end_reason and self.dispatch.is_over():
             self.stop(self._ends_for)
 
-    def forsake(self) -> None:
+    def close_in_fork(self) -> None:
         """Forgets the worker in a fork: it is the parent's."""
         if self._session is not None:
             self._session.channel.close_in_fork()
@@ -326,7 +326,7 @@ class ActorSupervisor:
             self._process = record.process = process
         except (OSError, TemplateError) as error:
             self._cause, self._fault = error, Fault.UNLAUNCHED
-            return Exit(cause="failed to start", reason=reason_of(error))
+            return Exit(cause="failed to start", reason=start_error_reason(error))
         try:
             return await self._serve(process, lease, arguments)
         except Exception:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from actorlib._scheduler.catalogue import Demand
     from actorlib._scheduler.long_waits import LongWaits
     from actorlib._scheduler.placement_group import GroupTable
-    from actorlib._shm.payload import Payload
+    from actorlib._shm.memory import Payload
     from actorlib._wire.messages import Frame
     from actorlib.accelerators.base import Lease
 

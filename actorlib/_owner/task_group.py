@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from actorlib._core.resources import CPU
 from actorlib._owner.task import AT_LEAST
-from actorlib._wire.messages import GO_ON
+from actorlib._wire.messages import RESUME
 
 if TYPE_CHECKING:
     import asyncio
@@ -494,7 +494,7 @@ class WorkerGroup:
             self._slots.occupy(lease)
         if not self.is_on_device:
             self._put_in_slot(worker)
-        worker.supervisor.dispatch.tell((GO_ON, worker.wait))
+        worker.supervisor.dispatch.tell((RESUME, worker.wait))
 
     def _end_wait(self, worker: TaskWorker) -> None:
         """The call of a worker does not wait any more."""

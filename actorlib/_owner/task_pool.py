@@ -29,7 +29,7 @@ from actorlib._owner.task_functions import FunctionTable
 from actorlib._owner.task_workers import TaskWorkers
 from actorlib._wire.call_headers import late_error
 from actorlib._wire.errors import load_result
-from actorlib._wire.messages import CANCEL, FAILURE, ITEM, RAISED, UNBEGUN, Frame
+from actorlib._wire.messages import CANCEL, FAILURE, ITEM, RAISED, UNSTARTED, Frame
 from actorlib.exceptions import Exit, TaskPlacementGroupRemoved, WorkerCrashedError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from actorlib._owner.response_target import ResponseTarget
     from actorlib._owner.streams import Reader
     from actorlib._owner.task import WorkerHost
-    from actorlib._shm.payload import Payload
+    from actorlib._shm.memory import Payload
 
 
 class TaskPool:
@@ -169,7 +169,7 @@ class TaskPool:
         call = self._posted.get(task.number)
         target = None if call is None else call[0]
         if frame[0] == FAILURE and target is not None:
-            if frame[2] == UNBEGUN:
+            if frame[2] == UNSTARTED:
                 self._part(task, worker)
                 self._came_back(task, worker)
                 return

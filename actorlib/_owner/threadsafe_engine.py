@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from actorlib._owner.machine import LocalNode
     from actorlib._owner.supervisor import ActorSupervisor
     from actorlib._owner.task import FunctionEntry
-    from actorlib._shm.payload import Payload
+    from actorlib._shm.memory import Payload
 
 T = TypeVar("T")
 
@@ -233,10 +233,10 @@ class CrossingEngine(LocalEngine):
         """Where an actor, or a call, would go now, or what stands in its way."""
         return self._across(partial(super().survey, label, options))
 
-    def forsake(self) -> None:
+    def close_in_fork(self) -> None:
         """Refuses everything from now on; see Engine."""
-        super().forsake()
-        self._owner.forsake()
+        super().close_in_fork()
+        self._owner.close_in_fork()
 
     def _is_on_loop(self) -> bool:
         """Whether this code runs on the user's loop, which awaits futures as they are.

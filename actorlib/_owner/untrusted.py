@@ -13,7 +13,7 @@ from actorlib._wire.serialization import decode
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
-    from actorlib._shm.payload import Payload
+    from actorlib._shm.memory import Payload
 
 T = TypeVar("T")
 

@@ -32,10 +32,10 @@ from actorlib._wire.messages import (
     CALL_DEFERRED,
     CANCEL,
     CREATE,
+    CREATE_ARGUMENTS,
     END,
     FIND,
-    FORCE,
-    GIVE,
+    FORCE_CANCEL,
     GROUP,
     LEAVE,
     LINKED,
@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from actorlib._owner.task_pool import TaskPool
     from actorlib._owner.worker_session import Session
     from actorlib._scheduler.placement_group import GroupTable
-    from actorlib._shm.payload import Payload
+    from actorlib._shm.memory import Payload
 
 
 class Actors(Protocol):
@@ -161,7 +161,7 @@ class WorkerRequests:
             OBJECT_GET: self._get_object,
             OBJECT_CANCEL: self._cancel_object,
             RUN: self._run,
-            FORCE: self._force,
+            FORCE_CANCEL: self._force,
             STUCK: self._warn_stuck,
         }
         self._readers = Readers()
@@ -194,7 +194,7 @@ class WorkerRequests:
             _, call, *creation = frame
             asker = WorkerCall(self, session, call) if call else None
             self._creations.create(asker, session.number, *creation)
-        elif kind == GIVE:
+        elif kind == CREATE_ARGUMENTS:
             self._creations.give(*frame[1:])
         elif kind == LIST:
             self._list(session, *frame[1:])

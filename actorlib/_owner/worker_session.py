@@ -40,7 +40,7 @@ class Session:
         process: The worker.
         settle: Gets the answers of calls.
         item: Gets the items of streams.
-        showing: Shared memory as it is spoken of with it.
+        sharing: Shared memory as it is spoken of with it.
         references: Who holds what: a worker lends only what it holds or has made.
         rises: Gets the frames with which the worker asks for something.
         ready: Called when the actor is there, with what it calls itself.
@@ -50,7 +50,7 @@ class Session:
         channel: The pipe.
         number: Its number.
         prefix: How the ids of actors that it makes begin.
-        showing: What was shown of shared memory.
+        sharing: What was shown of shared memory.
         constructor_error: What the constructor raised, if it did.
         constructor_summary: The last line of its traceback.
         constructor_traceback: All of it.
@@ -67,7 +67,7 @@ class Session:
         process: WorkerProcess,
         settle: Callable[[Frame], None],
         item: Callable[[Frame], None],
-        showing: SegmentSharing,
+        sharing: SegmentSharing,
         references: RefCount,
         rises: Callable[[Session, Frame], None],
         ready: Callable[[str], None],
@@ -89,9 +89,9 @@ class Session:
         self._ready = ready
         self._patience: asyncio.TimerHandle | None = None
         self._ended: asyncio.Future[None] = loop.create_future()
-        self.showing = showing
+        self.sharing = sharing
         self.channel = AsyncChannel(
-            loop, process.sock, self._receive, self._lost, sharing=showing
+            loop, process.sock, self._receive, self._lost, sharing=sharing
         )
 
     def __repr__(self) -> str:

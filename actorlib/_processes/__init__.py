@@ -2,13 +2,12 @@
 
 In reading order:
 
-* ``launcher``: where workers come from: a Protocol, and what every launched worker
-  offers.
-* ``forkserver_launcher``: the owner's side of the template: requests out, reports in.
-* ``last_words``: the last that a process said on its standard error, as far as it tells
-  a user.
-* ``worker_output``: what workers print: shown line by line, and the last of it
-  remembered.
+* ``launcher``: says what the owner asks of a launcher and of every launched worker.
+* ``forkserver_launcher``: launches workers by the template: asks it to fork and to
+  kill, reads its reports.
+* ``fd_limit``: raises the limit of open files.
+* ``worker_output``: shows what workers print, and keeps the last of it.
+* ``log_tail``: cuts the last lines of standard error down to what helps a user.
 * ``signal_wakeup``: wakes the owner's loop for signals, so that no Ctrl-C waits for
   something else.
 """

@@ -1,24 +1,21 @@
-"""The owner's side of the template: requests out, reports in.
+"""Launches workers by the template: asks it to fork and to kill, reads its reports.
 
 The template does one thing after the other, so only a few forks are asked for ahead:
-a kill never waits behind hundreds of them, and descriptors on their way stay few.
+a kill never waits behind hundreds of them, and descriptors on their way stay few. What
+the owner holds of one worker (its pipe, its output, its end) is a ``TemplateWorker``.
 
-Ends what is left of a runtime whose template was killed.
-
-The kernel ends the workers with it, and the owner their process groups. What has left
-those, or was forked so lately that nobody has said so, is known by its mark alone.
-
-Room for descriptors: a thousand actors need more than a shell's usual 1 024.
+The template may be stopped or killed by anybody, so both can be done without it. While
+it is stopped, the owner kills workers itself. When it was killed, the kernel ends the
+workers with it, the owner their process groups, and a new template is started. What has
+left its group, or was forked so lately that nobody has said so, is found by the mark
+in its environment.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import errno
 import json
 import os
-import resource
 import signal
 import socket
 import subprocess
@@ -28,8 +25,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
-from actorlib._processes.launcher import LaunchedWorker, ProcessExit
-from actorlib._processes.worker_output import Terminal
+from actorlib._processes.fd_limit import FdLimit, start_error_reason
+from actorlib._processes.launcher import ProcessExit
+from actorlib._processes.worker_output import LogPrinter, OutputPipe
 from actorlib._wire.async_channel import AsyncChannel
 from actorlib._wire.forkserver_protocol import (
     EXITED,
@@ -53,8 +51,8 @@ if TYPE_CHECKING:
     from actorlib._wire.messages import Frame
 
 
-_ROUNDS = 8
-"""How often it is looked, as what is killed may have forked before."""
+_KILL_ROUNDS = 8
+"""How often processes are looked for, as what is killed may have forked before."""
 
 
 def kill_leftovers(runtime: str) -> None:
@@ -64,7 +62,7 @@ def kill_leftovers(runtime: str) -> None:
         runtime: The mark; of a runtime without a template, or that one goes too.
     """
     start = f"{MARK_VARIABLE}={runtime}:".encode()
-    for _ in range(_ROUNDS):
+    for _ in range(_KILL_ROUNDS):
         found = [pid for pid in _processes() if _has_variable(pid, start)]
         for pid in found:
             with suppress(ProcessLookupError, PermissionError):
@@ -88,73 +86,10 @@ def _has_variable(pid: int, start: bytes) -> bool:
     return any(variable.startswith(start) for variable in environment.split(b"\0"))
 
 
-_SPARE = 256
-_ENOUGH = 1 << 16
-
-
-class FdLimit:
-    """This process's soft limit of open files, raised while it is needed.
-
-    Go and Node raise theirs at every start. The hard limit stays, and so do the limits
-    of workers, which are those that this process was started with.
-    """
-
-    def __init__(self) -> None:
-        self._soft, self._hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        self._raised = self._soft
-
-    def raise_to(self, count: int) -> None:
-        """Raises the limit if it is too low.
-
-        Args:
-            count: How many descriptors will be open besides the program's own.
-        """
-        wanted = count + _SPARE
-        if self._raised == resource.RLIM_INFINITY or wanted <= self._raised:
-            return
-        no_end = self._hard == resource.RLIM_INFINITY
-        most = _ENOUGH if no_end else min(self._hard, _ENOUGH)
-        raised = max(min(max(wanted, 2 * self._raised), most), self._raised)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (raised, self._hard))
-        self._raised = raised
-
-    def restore_in(self, pid: int) -> None:
-        """Gives a child, and whatever it starts, the limit there was before."""
-        if sys.platform == "linux" and self._raised != self._soft:
-            with contextlib.suppress(OSError):
-                limits = (self._soft, self._hard)
-                resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
-
-    def restore(self) -> None:
-        """Lowers the limit to what it was, unless somebody else has changed it."""
-        now, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        if now == self._raised != self._soft:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (self._soft, self._hard))
-        self._raised = self._soft
-
-
-def reason_of(error: Exception) -> str:
-    """What an error says, and what can be done if descriptors have run out."""
-    if not isinstance(error, OSError) or error.errno not in _OUT:
-        return str(error)
-    if error.errno == errno.ENFILE:
-        return "this machine has as many files open as its kernel allows (fs.file-max)"
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    more = "" if soft == hard else f", and may be raised to {hard}"
-    return (
-        "this process may open no more descriptors, of which each worker needs some: "
-        f"its limit of open files is {soft}{more}. Raise it (ulimit -n), or run fewer "
-        "workers at once"
-    )
-
-
-_OUT = frozenset({errno.EMFILE, errno.ENFILE})
-
-
 _MAX_PREFORKED = 32
 _STOPPED_CHECK_INTERVAL = 1.0
-"""Seconds after which it is asked whether the template is stopped."""
-_PAUSES = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0)
+"""Seconds between two looks at whether the template is stopped."""
+_RESTART_PAUSES = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0)
 """Seconds before each try to start the template anew."""
 _START_LIMIT = 300.0
 _PACKAGES = str(Path(__file__).parents[2])
@@ -191,24 +126,24 @@ class TemplateLauncher:
         self.environment: dict[str, str | None] = {}
         self._loop = loop
         self._preload = preload
-        self._terminal = Terminal(loop, style)
+        self._printer = LogPrinter(loop, style)
         self._mark = os.urandom(8).hex()
-        self._room = FdLimit()
-        self._count = 0
-        self._workers: dict[int, LaunchedWorker] = {}
-        self._queue: deque[LaunchedWorker] = deque()
-        self._dying: list[LaunchedWorker] = []
+        self._fd_limit = FdLimit()
+        self._last_number = 0
+        self._workers: dict[int, TemplateWorker] = {}
+        self._queue: deque[TemplateWorker] = deque()
+        self._orphans: list[TemplateWorker] = []
         self._in_flight = 0
         self._requests: deque[tuple[bytes, list[int]]] = deque()
         self._process: subprocess.Popen[bytes] | None = None
         self._sock: socket.socket | None = None
         self._channel: AsyncChannel | None = None
-        self._hello: asyncio.Future[None] | None = None
+        self._preloaded: asyncio.Future[None] | None = None
         self._restarting: asyncio.Task[None] | None = None
-        self._culprit = ""
-        self._trouble = ""
+        self._device_preload = ""
+        self._error = ""
         self._stage = "started"
-        self._is_refused = False
+        self._preload_failed = False
         self._is_closed = False
 
     async def start(self) -> None:
@@ -217,31 +152,35 @@ class TemplateLauncher:
         Raises:
             TemplateError: It did not start, or a preload could not be imported.
         """
-        self._is_refused, self._stage = False, "started"
+        self._preload_failed, self._stage = False, "started"
         try:
             await self._spawn()
-            await self._greeted_by()
+            await self._wait_until_preloaded()
         except BaseException as error:
-            self._trouble = str(error)
+            self._error = str(error)
             await self._end()
             raise
-        self._pump()
+        self._send_forks()
 
     async def _spawn(self) -> None:
         try:
             ours, theirs = socket.socketpair()
         except OSError as error:
-            told = f"the template cannot be started: {reason_of(error)}"
-            raise TemplateError(told) from error
+            message = f"the template cannot be started: {start_error_reason(error)}"
+            raise TemplateError(message) from error
         self._sock = ours
-        self._hello = self._loop.create_future()
-        self._channel = AsyncChannel(self._loop, ours, self._report, self._lost)
-        starting = self._loop.run_in_executor(None, self._popen, theirs.fileno())
+        self._preloaded = self._loop.create_future()
+        self._channel = AsyncChannel(
+            self._loop, ours, self._receive, self._on_template_gone
+        )
+        starting = self._loop.run_in_executor(
+            None, self._start_process, theirs.fileno()
+        )
         try:
             self._process = await asyncio.shield(starting)
         except OSError as error:
-            told = f"the template cannot be started: {reason_of(error)}"
-            raise TemplateError(told) from error
+            message = f"the template cannot be started: {start_error_reason(error)}"
+            raise TemplateError(message) from error
         except asyncio.CancelledError:
             # The thread cannot be stopped: what it starts has to be ended.
             await asyncio.wait([starting])
@@ -251,59 +190,61 @@ class TemplateLauncher:
         finally:
             theirs.close()
 
-    async def _greeted_by(self) -> None:
+    async def _wait_until_preloaded(self) -> None:
         try:
             async with asyncio.timeout(_START_LIMIT):
-                await cast("asyncio.Future[None]", self._hello)
+                await cast("asyncio.Future[None]", self._preloaded)
         except TimeoutError as error:
-            self._is_refused = True
+            self._preload_failed = True
             raise TemplateError(
                 f"the template {self._stage} for over {_START_LIMIT:g} s"
             ) from error
 
-    def launch(self, name: str, *, has_devices: bool) -> LaunchedWorker:
+    def launch(self, name: str, *, has_devices: bool) -> TemplateWorker:
         """Starts a worker; see Launcher."""
-        if has_devices and self._culprit:
+        if has_devices and self._device_preload:
             raise TemplateError(
-                f"{name} uses an accelerator, and the preload {self._culprit} has "
-                "initialised one in the template: a fork of it could not use any. "
+                f"{name} uses an accelerator, and the preload {self._device_preload} "
+                "has initialised one in the template: a fork of it could not use any. "
                 "Take it out of init(preload=[...]), or use start_method='spawn'"
             )
         if self._is_closed:
             raise TemplateError("the template is closed")
-        self._room.raise_to((len(self._workers) + 1) * _DESCRIPTORS)
-        self._count += 1
-        worker = LaunchedWorker(self.kill, self._count, name, self._loop)
+        self._fd_limit.raise_to((len(self._workers) + 1) * _DESCRIPTORS)
+        self._last_number += 1
+        worker = TemplateWorker(self.kill, self._last_number, name, self._loop)
         self._workers[worker.number] = worker
         self._queue.append(worker)
-        self._pump()
+        self._send_forks()
         return worker
 
-    def kill(self, worker: LaunchedWorker) -> None:
+    def kill(self, worker: TemplateWorker) -> None:
         """Ends a worker's process group, or its start if it was still waiting."""
         if worker in self._queue:
             self._queue.remove(worker)
-            self._gone(worker, ProcessExit(signal=9))
+            self._finish(worker, ProcessExit(signal=9))
         elif worker.number in self._workers:
             if self._channel is not None:
                 # At once, or it might answer until the template comes to it; whatever
                 # it has started ends with its group.
-                worker.end_process(cast("subprocess.Popen[bytes]", self._process).pid)
+                worker.kill_process(cast("subprocess.Popen[bytes]", self._process).pid)
                 self._request(REQUEST.pack(KILL, 9, worker.number), [])
-            self._insist(worker)
+            self._ensure_killed(worker)
 
-    def _insist(self, worker: LaunchedWorker) -> None:
-        """Ends a worker without the template if that is stopped; looks again later."""
+    def _ensure_killed(self, worker: TemplateWorker) -> None:
+        """Ends a worker without the template if that is stopped; checks again later."""
         if worker.number not in self._workers:
             return
         if not self._is_stopped():
-            worker.look_later(_STOPPED_CHECK_INTERVAL, self._insist)
-        elif worker.child:
+            worker.call_later(_STOPPED_CHECK_INTERVAL, self._ensure_killed)
+        elif worker.child_pid:
             parent = cast("subprocess.Popen[bytes]", self._process).pid
-            worker.end_alone(parent, lambda: self._gone(worker, ProcessExit(signal=9)))
+            worker.kill_without_template(
+                parent, lambda: self._finish(worker, ProcessExit(signal=9))
+            )
         else:
-            self._recall(worker)
-            self._gone(worker, ProcessExit(signal=9))
+            self._withdraw_fork(worker)
+            self._finish(worker, ProcessExit(signal=9))
 
     def _is_stopped(self) -> bool:
         """Whether the template has got a signal that stops it, and none since."""
@@ -315,14 +256,14 @@ class TemplateLauncher:
         except ChildProcessError:
             return False
 
-    def _recall(self, worker: LaunchedWorker) -> None:
+    def _withdraw_fork(self, worker: TemplateWorker) -> None:
         """Takes back that a worker is to be forked, if that was not sent yet."""
         fork = REQUEST.pack(FORK, 0, worker.number)
         for request in [request for request in self._requests if request[0] == fork]:
             self._requests.remove(request)
             self._in_flight -= 1
 
-    def forsake(self) -> None:
+    def close_in_fork(self) -> None:
         """In a fork: the template is its parent's; see Launcher."""
         if self._channel is not None:
             self._channel.close_in_fork()
@@ -330,14 +271,15 @@ class TemplateLauncher:
         self._is_closed = True
         self._requests.clear()
         for worker in self._workers.values():
-            worker.forsake()
+            worker.close_in_fork()
         self._workers.clear()
 
     def abandon(self) -> Callable[[], None]:
         """Ends the template where the loop is closed; see Launcher."""
         process = self._process
-        self.forsake()  # it ends all its workers when nobody speaks to it any more
-        self._room.restore()
+        # It ends all its workers when nobody speaks to it any more.
+        self.close_in_fork()
+        self._fd_limit.restore()
         return lambda: None if process is None else _wait_for(process)
 
     async def aclose(self) -> None:
@@ -349,9 +291,9 @@ class TemplateLauncher:
         await self._end()
         self._queue.clear()
         for worker in list(self._workers.values()):
-            self._gone(worker, ProcessExit(signal=9, trouble=self._trouble))
-        self._terminal.close()
-        self._room.restore()
+            self._finish(worker, ProcessExit(signal=9, error=self._error))
+        self._printer.close()
+        self._fd_limit.restore()
 
     async def _end(self) -> None:
         """Ends the template; who waits for a process goes on waiting."""
@@ -364,7 +306,7 @@ class TemplateLauncher:
             if process.returncode:  # it was killed, and has not cleaned up
                 await asyncio.to_thread(kill_leftovers, self._mark)
 
-    def _popen(self, descriptor: int) -> subprocess.Popen[bytes]:
+    def _start_process(self, descriptor: int) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
             [
                 sys.executable,
@@ -382,7 +324,7 @@ class TemplateLauncher:
             stdin=subprocess.DEVNULL,
             start_new_session=True,
         )
-        self._room.restore_in(process.pid)
+        self._fd_limit.restore_in(process.pid)
         return process
 
     def _template_environment(self) -> dict[str, str]:
@@ -390,19 +332,19 @@ class TemplateLauncher:
 
     # Requests.
 
-    def _pump(self) -> None:
+    def _send_forks(self) -> None:
         if self._channel is None:
             if self._queue and not self._is_closed:
-                self._come_back()
+                self._restart_soon()
             return
-        if self._hello is None or not self._hello.done():
+        if self._preloaded is None or not self._preloaded.done():
             return
         while self._queue and self._in_flight < _MAX_PREFORKED:
             worker = self._queue.popleft()
             try:
-                descriptors = worker.open_output(self._terminal)
+                descriptors = worker.open_output(self._printer)
             except OSError as error:
-                self._gone(worker, ProcessExit(trouble=reason_of(error)))
+                self._finish(worker, ProcessExit(error=start_error_reason(error)))
                 continue
             self._in_flight += 1
             self._request(REQUEST.pack(FORK, 0, worker.number), descriptors)
@@ -422,12 +364,12 @@ class TemplateLauncher:
                 self._loop.add_writer(sock.fileno(), self._send_more)
                 return
             except OSError:
-                self._requests.clear()  # it is gone: _lost() tells everybody
+                self._requests.clear()  # it is gone: see _on_template_gone()
                 return
             self._requests.popleft()
             worker = self._workers.get(REQUEST.unpack(record)[2])
             if descriptors and worker is not None:
-                worker.close_theirs()
+                worker.close_child_ends()
 
     def _send_more(self) -> None:
         self._loop.remove_writer(cast("socket.socket", self._sock).fileno())
@@ -435,99 +377,99 @@ class TemplateLauncher:
 
     # Reports.
 
-    def _report(self, frames: list[Frame]) -> None:
+    def _receive(self, frames: list[Frame]) -> None:
         for frame in frames:
             if frame[0] == PRELOADED:
-                self._greeted(*frame[1:])
+                self._on_preloaded(*frame[1:])
             elif frame[0] == PRELOADING:
                 self._stage = f"imported {frame[1]}"
             elif frame[0] == FORKED:
-                self._forked(*frame[1:])
+                self._on_forked(*frame[1:])
             elif (worker := self._workers.get(frame[1])) is None:
                 continue  # it was ended while the template was stopped
             elif frame[0] == EXITED:
-                self._gone(worker, _exit_of(*frame[2:]))
+                self._finish(worker, _exit_of(*frame[2:]))
             else:
                 assert frame[0] == MISSED
-                trouble = "the process that it was to be had ended"
-                self._gone(worker, ProcessExit(trouble=trouble, is_lost=True))
+                reason = "the process that it was to be had ended"
+                self._finish(worker, ProcessExit(error=reason, is_lost=True))
 
-    def _greeted(self, error: str, culprit: str) -> None:
-        hello = cast("asyncio.Future[None]", self._hello)
-        self._culprit = culprit
+    def _on_preloaded(self, error: str, device_preload: str) -> None:
+        preloaded = cast("asyncio.Future[None]", self._preloaded)
+        self._device_preload = device_preload
         if error:
-            self._is_refused = True
-            hello.set_exception(
+            self._preload_failed = True
+            preloaded.set_exception(
                 TemplateError(f"a module of init(preload=...) failed:\n{error}")
             )
         else:
-            hello.set_result(None)
+            preloaded.set_result(None)
 
-    def _forked(self, number: int, pid: int, error: str) -> None:
+    def _on_forked(self, number: int, pid: int, error: str) -> None:
         self._in_flight -= 1
         worker = self._workers.get(number)
         if worker is None:  # it was ended while the template was stopped
             self._request(REQUEST.pack(KILL, 9, number), [])
         elif pid:
-            worker.began(pid)
+            worker.on_forked(pid)
         else:
-            self._gone(worker, ProcessExit(trouble=error))
-        self._pump()
+            self._finish(worker, ProcessExit(error=error))
+        self._send_forks()
 
-    def _gone(self, worker: LaunchedWorker, how: ProcessExit) -> None:
+    def _finish(self, worker: TemplateWorker, how: ProcessExit) -> None:
         self._workers.pop(worker.number, None)
-        worker.ended(how)
+        worker.on_exited(how)
 
-    def _lost(self, _: Exception | None) -> None:
+    def _on_template_gone(self, _: Exception | None) -> None:
         """The template is gone, and the kernel has killed every worker with it."""
         self._requests.clear()
         self._in_flight = 0
-        hello = cast("asyncio.Future[None]", self._hello)
-        if not hello.done():
-            hello.set_exception(
+        preloaded = cast("asyncio.Future[None]", self._preloaded)
+        if not preloaded.done():
+            preloaded.set_exception(
                 TemplateError(f"the template died while it {self._stage}")
             )
-            hello.exception()  # whoever waits gets it; nobody may wait any more
+            preloaded.exception()  # whoever waits gets it; nobody may wait any more
             return
         waiting = set(self._queue)
         for worker in [w for w in self._workers.values() if w not in waiting]:
             worker.kill_group()
-            self._dying.append(worker)
-        self._hello = self._channel = None
-        self._come_back()
+            self._orphans.append(worker)
+        self._preloaded = self._channel = None
+        self._restart_soon()
 
-    def _come_back(self) -> None:
+    def _restart_soon(self) -> None:
         """Starts the template anew, if that is not under way."""
         if self._restarting is None or self._restarting.done():
             self._restarting = self._loop.create_task(self._restart())
 
-    async def _bury(self) -> None:
-        """Ends what is left of the old one, and tells of what was lost with it."""
+    async def _clean_up(self) -> None:
+        """Ends what is left of the old template, and reports what was lost with it."""
         await self._end()
-        dying, self._dying = self._dying, []
-        for worker in dying:
-            trouble = "the template process died, and it with it"
-            self._gone(worker, ProcessExit(trouble=trouble, is_lost=True))
+        orphans, self._orphans = self._orphans, []
+        for worker in orphans:
+            reason = "the template process died, and it with it"
+            self._finish(worker, ProcessExit(error=reason, is_lost=True))
 
     async def _restart(self) -> None:
-        """Starts it anew, with longer and longer waits while it dies.
+        """Starts the template anew, with longer and longer waits while it dies.
 
         Who waits for a process waits for all of that. What cannot be imported now could
         not be the next time either, and is not tried again before somebody asks.
         """
-        for pause in _PAUSES:
-            await self._bury()
+        for pause in _RESTART_PAUSES:
+            await self._clean_up()
             await asyncio.sleep(pause)
             try:
                 await self.start()
             except TemplateError:
-                if self._is_refused:
+                if self._preload_failed:
                     break
             if self._channel is not None:
                 return
-        await self._bury()
+        await self._clean_up()
         for worker in [*self._queue]:
-            self._gone(worker, ProcessExit(trouble=self._trouble))
+            self._finish(worker, ProcessExit(error=self._error))
         self._queue.clear()
 
 
@@ -548,10 +490,143 @@ class SpawnLauncher(TemplateLauncher):
         self.environment = {"PYTHONPATH": os.environ.get("PYTHONPATH")}
 
     def _template_environment(self) -> dict[str, str]:
-        kept = os.environ.get("PYTHONPATH")
-        paths = [_PACKAGES, kept] if kept else [_PACKAGES]
+        own = os.environ.get("PYTHONPATH")
+        paths = [_PACKAGES, own] if own else [_PACKAGES]
         environment = super()._template_environment()
         return {**environment, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+class TemplateWorker:
+    """Holds the owner's side of one worker of a template; see WorkerProcess.
+
+    Args:
+        kill: Asks the template to end its process group.
+        number: Its number at the template.
+        name: What its actor is called, for its output.
+        loop: The owner's loop.
+
+    Attributes:
+        pid: Its process id as far as it is known, for people.
+        child_pid: Its process id as the template reported it. Signals go there alone:
+            a worker may say any number.
+    """
+
+    def __init__(
+        self,
+        kill: Callable[[TemplateWorker], None],
+        number: int,
+        name: str,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._kill = kill
+        self._name = name
+        self._loop = loop
+        self._outputs: list[OutputPipe] = []
+        self.number = number
+        self.pid = self.child_pid = 0
+        self.exited: asyncio.Future[ProcessExit] = loop.create_future()
+        self.sock, self._child_sock = socket.socketpair()
+        self._timer: asyncio.TimerHandle | None = None
+        self._pidfd = -1
+
+    def identify(self, pid: int) -> None:
+        self.pid = self.child_pid or pid
+
+    def kill(self) -> None:
+        self._kill(self)
+
+    def rename(self, name: str) -> None:
+        self._name = name
+        for output in self._outputs:
+            output.rename(name)
+
+    def log_tail(self) -> str:
+        return self._outputs[-1].tail if self._outputs else ""
+
+    def open_output(self, printer: LogPrinter) -> list[int]:
+        """Makes the output pipes; gives the descriptors that the child gets."""
+        self._outputs.append(OutputPipe("stdout", printer))
+        self._outputs.append(OutputPipe("stderr", printer))
+        ends = [output.write_end for output in self._outputs]
+        return [self._child_sock.fileno(), *ends]
+
+    def close_child_ends(self) -> None:
+        """Closes what is on its way to the child."""
+        self._child_sock.close()
+        for output in self._outputs:
+            output.close_write_end()
+
+    def on_forked(self, pid: int) -> None:
+        self.pid = self.child_pid = pid
+        for output in self._outputs:
+            output.start(self._loop, self._name, pid)
+
+    def call_later(
+        self, seconds: float, check: Callable[[TemplateWorker], None]
+    ) -> None:
+        """Calls back if the process is still there by then."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(seconds, check, self)
+
+    def kill_process(self, parent: int) -> None:
+        """Ends the process itself, now.
+
+        Args:
+            parent: The process id of the template; see ``kill_without_template``.
+        """
+        if self.child_pid and _parent_of(self.child_pid) == parent:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(self.child_pid, signal.SIGKILL)
+
+    def kill_without_template(self, parent: int, on_gone: Callable[[], None]) -> None:
+        """Ends the process group while the template stands still.
+
+        Args:
+            parent: The process id of the template: whose child it is not any more has
+                ended before, and its number may be another's.
+            on_gone: Called when the process has ended.
+        """
+        if self._pidfd >= 0:
+            return
+        try:
+            self._pidfd = os.pidfd_open(self.child_pid)
+        except (AttributeError, OSError):
+            on_gone()
+            return
+        if _parent_of(self.child_pid) not in (parent, None):
+            on_gone()
+            return
+        self.kill_group()
+        self._loop.add_reader(self._pidfd, on_gone)
+
+    def on_exited(self, how: ProcessExit) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._pidfd >= 0:
+            self._loop.remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = -1
+        self.close_child_ends()
+        for output in self._outputs:
+            output.close()
+        if not self.exited.done():
+            self.exited.set_result(how)
+
+    def close_in_fork(self) -> None:
+        """In a fork: closes its copies of what its parent holds."""
+        self.sock.close()
+        self._child_sock.close()
+        for output in self._outputs:
+            output.close_in_fork()
+
+    def kill_group(self) -> None:
+        """Ends what is left of it when the template is no longer there to do so."""
+        if self.child_pid:
+            try:
+                os.killpg(self.child_pid, 9)
+            except (ProcessLookupError, PermissionError):
+                return
 
 
 def _exit_of(status: int, peak: int) -> ProcessExit:
@@ -563,9 +638,19 @@ def _exit_of(status: int, peak: int) -> ProcessExit:
 
 
 def _wait_for(process: subprocess.Popen[bytes]) -> None:
-    """Waits for a template that is to end, and ends one that does not."""
+    """Waits for a template that is to end, and kills one that does not."""
     try:
         process.wait(LEAVE_TIMEOUT + 1.0)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+def _parent_of(pid: int) -> int | None:
+    """The parent of a process, ended or not; None where nobody says."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return None
+    # Behind the name, which is in brackets and may hold anything.
+    return int(fields.rpartition(b")")[2].split()[1])

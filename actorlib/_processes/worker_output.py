@@ -1,17 +1,13 @@
-"""What workers print: shown line by line, and the last of it remembered.
+"""Shows what workers print in the owner's own output, and keeps the last of it.
 
-Each worker has a pipe of its own for standard output and one for standard error, so
-what C code and child processes print is caught too. A line appears in one piece, behind
-the name and the process id of the actor that printed it.
+Each worker has a pipe for standard output and one for standard error, so what C code
+and child processes print is caught too. ``OutputPipe`` reads one, and remembers the
+tail that says why a worker died. ``LogPrinter`` shows the lines of all workers, each
+in one piece, behind the name and the process id of its actor (``LogStyle``).
 
-Where what workers print appears: this process's own output.
-
-How lines of workers look in the owner's terminal, by its environment.
-
-Equal lines of several workers: shown once, then counted.
-
-Digits are ignored, so ``step 7`` of one actor and ``step 9`` of another are equal. What
-one process alone repeats is never held back. Nothing is lost: what is held back is told
+``LogDeduplicator`` shows equal lines of several workers once, then counts them. Digits
+are ignored, so ``step 7`` of one actor and ``step 9`` of another are equal. What one
+process alone repeats is never held back. Nothing is lost: what is held back is shown
 with a count when its window is over, or earlier where there are too many windows.
 
 What a process prints in one go, a burst, is shown as a whole or not at all: where one
@@ -28,7 +24,7 @@ from contextvars import Context
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TextIO
 
-from actorlib._processes.last_words import FATAL, last_words
+from actorlib._processes.log_tail import FATAL, log_tail
 
 if TYPE_CHECKING:
     import asyncio
@@ -44,29 +40,31 @@ _MOST_READS = 64
 
 
 class OutputPipe:
-    """The owner's end of one output stream of one worker.
+    """Reads one output stream of one worker.
 
     Args:
         stream: Where lines appear in this process.
-        terminal: What shows them.
+        printer: What shows them.
 
     Attributes:
-        label: Behind which name.
+        label: The name that its lines are shown behind.
     """
 
-    def __init__(self, stream: Literal["stdout", "stderr"], terminal: Terminal) -> None:
+    def __init__(
+        self, stream: Literal["stdout", "stderr"], printer: LogPrinter
+    ) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stream = stream
-        self._terminal = terminal
-        self._rest = b""
+        self._printer = printer
+        self._partial = b""
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
-        self._report: list[str] = []  # of a fatal error: its beginning tells most
+        self._fatal_report: list[str] = []  # its beginning tells most
         self.label = ""
         self._pid = 0
         self._read_end, self.write_end = os.pipe()
         os.set_blocking(self._read_end, False)  # the os API
 
-    def begin(self, loop: asyncio.AbstractEventLoop, label: str, pid: int) -> None:
+    def start(self, loop: asyncio.AbstractEventLoop, label: str, pid: int) -> None:
         """Shows lines from now on; before, nobody could have said whose they are."""
         self._loop = loop
         self.label = label
@@ -82,8 +80,8 @@ class OutputPipe:
 
     @property
     def tail(self) -> str:
-        """The last lines, for whoever asks why the worker is gone."""
-        return last_words([*self._tail, *self._report])
+        """The last lines, to say why the worker is gone."""
+        return log_tail([*self._tail, *self._fatal_report])
 
     def close_write_end(self) -> None:
         """Closes what the worker has by now a copy of."""
@@ -96,15 +94,15 @@ class OutputPipe:
         if self._read_end < 0:
             return
         self._read_all()
-        if self._rest:
-            self._show([self._rest])
+        if self._partial:
+            self._show([self._partial])
         if self._loop is not None:
             self._loop.remove_reader(self._read_end)
         os.close(self._read_end)
         self._read_end = -1
         self.close_write_end()
 
-    def forsake(self) -> None:
+    def close_in_fork(self) -> None:
         """Closes a fork's copies: what comes is for its parent to read."""
         if self._read_end >= 0:
             os.close(self._read_end)
@@ -126,11 +124,11 @@ class OutputPipe:
             if self._loop is not None:
                 self._loop.remove_reader(self._read_end)
             return False
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        if len(self._rest) > _LONGEST_LINE:
-            cut = _character_boundary(self._rest)
-            lines.append(self._rest[:cut])
-            self._rest = self._rest[cut:]
+        *lines, self._partial = (self._partial + data).split(b"\n")
+        if len(self._partial) > _LONGEST_LINE:
+            cut = _character_boundary(self._partial)
+            lines.append(self._partial[:cut])
+            self._partial = self._partial[cut:]
         if lines:
             self._show(lines)
         return True
@@ -138,18 +136,19 @@ class OutputPipe:
     def _show(self, lines: list[bytes]) -> None:
         if self._stream == "stderr":
             self._remember(lines)
-        self._terminal.show(self._stream, self.label, self._pid, lines)
+        self._printer.show(self._stream, self.label, self._pid, lines)
 
     def _remember(self, lines: list[bytes]) -> None:
-        if len(self._report) >= _REPORT_LINES:  # and it lives on
-            self._tail.extend(self._report)
-            self._report = []
-        if not self._report:
+        if len(self._fatal_report) >= _REPORT_LINES:  # and it lives on
+            self._tail.extend(self._fatal_report)
+            self._fatal_report = []
+        if not self._fatal_report:
             begins = [n for n, line in enumerate(lines) if line.startswith(_FATAL)]
             begin = begins[0] if begins else len(lines)
             self._tail.extend(map(_text, lines[:begin][-_TAIL_LINES:]))
             lines = lines[begin:]
-        self._report.extend(map(_text, lines[: _REPORT_LINES - len(self._report)]))
+        room = _REPORT_LINES - len(self._fatal_report)
+        self._fatal_report.extend(map(_text, lines[:room]))
 
 
 def _text(line: bytes) -> str:
@@ -165,7 +164,7 @@ def _character_boundary(data: bytes) -> int:
 
 
 WINDOW = 5.0
-"""Seconds for which equal lines are counted before they are told."""
+"""Seconds for which equal lines are counted before the count is shown."""
 GAP = 0.1
 """Seconds without a line that end a burst."""
 BURST = 1.0
@@ -174,7 +173,7 @@ _MOST = 1024
 _LONGEST = 1000
 _DIGITS = b"0123456789"
 _REPORTS = (b"Traceback (most recent call last)", b"Fatal Python error")
-"""How Python begins to tell of an error."""
+"""How Python begins the report of an error."""
 
 
 class OutputLine(NamedTuple):
@@ -229,27 +228,27 @@ class _Burst:
     is_shown: bool = False
 
 
-class Repeats:
-    """Which lines are shown, and which are only counted.
+class LogDeduplicator:
+    """Decides which lines are shown, and which are only counted.
 
     Args:
         window: Seconds for which equal lines are counted.
         most: How many different lines are remembered.
 
     Attributes:
-        is_due: Whether something has to be told now, as there are too many.
+        has_evicted: Whether counts have to be shown now, as there are too many.
     """
 
     def __init__(self, window: float = WINDOW, most: int = _MOST) -> None:
-        self.is_due = False
+        self.has_evicted = False
         self._window = window
         self._most = most
         self._windows: OrderedDict[tuple[str, bytes], _Window] = OrderedDict()
-        self._pushed_out: list[_Window] = []
+        self._evicted: list[_Window] = []
         self._bursts: OrderedDict[tuple[str, int], _Burst] = OrderedDict()
 
     def admit(self, lines: Sequence[OutputLine], now: float) -> list[OutputLine]:
-        """Which lines are shown now; the others are counted.
+        """Gives the lines that are shown now; the others are counted.
 
         Args:
             lines: What one process has printed, as far as it has come.
@@ -260,15 +259,15 @@ class Repeats:
             back before.
         """
         burst = self._burst_of(lines[0], now)
-        news = [self._is_news(line, now) for line in lines]
+        are_new = [self._is_new(line, now) for line in lines]
         is_report = any(line.text.startswith(_REPORTS) for line in lines)
-        is_held = not any(news) and (burst.held or False in news)
+        is_held = not any(are_new) and (burst.held or False in are_new)
         if is_held and not is_report and not burst.is_shown:
             burst.held += lines
             return []
         held, burst.held = burst.held, []
         burst.is_shown = True
-        counted = [line for line, is_new in zip(lines, news, strict=True) if not is_new]
+        counted = [line for line, new in zip(lines, are_new, strict=True) if not new]
         for line in (*held, *counted):
             self._uncount(line)
         return [*held, *lines]
@@ -284,7 +283,7 @@ class Repeats:
         burst.last = now
         return burst
 
-    def _is_news(self, line: OutputLine, now: float) -> bool | None:
+    def _is_new(self, line: OutputLine, now: float) -> bool | None:
         """Whether a line says something new, else it is counted; None for no matter."""
         text = line.text
         if not text.strip():
@@ -312,35 +311,35 @@ class Repeats:
             window.count -= 1
 
     @property
-    def due(self) -> float | None:
-        """When something has to be told, or None if nothing is held back."""
+    def next_due(self) -> float | None:
+        """When a count has to be shown, or None if nothing is held back."""
         for window in self._windows.values():  # they stand in the order of their age
             if window.count:
                 return window.since + self._window
         return None
 
-    def tell(self, now: float) -> list[tuple[OutputLine, int]]:
-        """What was held back and is due, each with how often.
+    def take_due(self, now: float) -> list[tuple[OutputLine, int]]:
+        """Takes the lines that were held back and are due, each with its count.
 
         Lines that several still print are counted for another window. What one alone
         prints is shown again.
         """
-        told = [(window.last, window.count) for window in self._pushed_out]
-        self._pushed_out, self.is_due = [], False
+        due = [(window.last, window.count) for window in self._evicted]
+        self._evicted, self.has_evicted = [], False
         for key, window in list(self._windows.items()):
             if not window.count or not self._is_over(window, now):
                 continue
-            told.append((window.last, window.count))
+            due.append((window.last, window.count))
             del self._windows[key]
             if len(window.others) > 1:
                 self._windows[key] = _Window(now, None, window.last)
-        return told
+        return due
 
-    def tell_all(self) -> list[tuple[OutputLine, int]]:
-        """Everything that is held back, as nobody will ask later."""
-        held = [*self._pushed_out, *(w for w in self._windows.values() if w.count)]
+    def flush(self) -> list[tuple[OutputLine, int]]:
+        """Takes everything that is held back, each line with its count."""
+        held = [*self._evicted, *(w for w in self._windows.values() if w.count)]
         self._windows.clear()
-        self._pushed_out, self.is_due = [], False
+        self._evicted, self.has_evicted = [], False
         return [(window.last, window.count) for window in held]
 
     def _is_over(self, window: _Window, now: float) -> bool:
@@ -354,17 +353,17 @@ class Repeats:
                 return
             del self._windows[key]
             if oldest.count:
-                self._pushed_out.append(oldest)
-                self.is_due = True
+                self._evicted.append(oldest)
+                self.has_evicted = True
 
 
 def _key(line: OutputLine) -> tuple[str, bytes]:
-    """What equal lines have in common."""
+    """Gives what equal lines have in common."""
     return line.stream, line.text.translate(None, _DIGITS)
 
 
-class Terminal:
-    """The output of this process, as all workers of a runtime share it.
+class LogPrinter:
+    """Prints the lines of all workers of a runtime on this process's own output.
 
     Args:
         loop: The owner's loop.
@@ -374,9 +373,9 @@ class Terminal:
     def __init__(self, loop: asyncio.AbstractEventLoop, style: LogStyle) -> None:
         self._loop = loop
         self._style = style
-        self._repeats = Repeats() if style.merges else None
+        self._deduplicator = LogDeduplicator() if style.merges else None
         self._timer: asyncio.TimerHandle | None = None
-        self._lost: dict[str, object] = {}
+        self._broken: dict[str, object] = {}
 
     def show(self, stream: str, label: str, pid: int, texts: Iterable[bytes]) -> None:
         """Shows lines of a worker, but for those that others have just printed.
@@ -390,42 +389,41 @@ class Terminal:
         if not self._style.is_shown:
             return
         lines = [OutputLine(stream, label, pid, text) for text in texts]
-        if self._repeats is not None and lines:
+        if self._deduplicator is not None and lines:
             now = self._loop.time()
-            lines = self._repeats.admit(lines, now)
-            if self._repeats.is_due:
-                self._tell(self._repeats.tell(now))
+            lines = self._deduplicator.admit(lines, now)
+            if self._deduplicator.has_evicted:
+                self._show_counts(self._deduplicator.take_due(now))
             if not lines:
-                self._wake()
-        told = self._style.told
-        self._write(stream, "".join(map(told, lines)))
+                self._set_timer()
+        self._write(stream, "".join(map(self._style.format, lines)))
 
     def close(self) -> None:
-        """Tells what was held back; what comes later is shown as it comes."""
+        """Shows what was held back; what comes later is shown as it comes."""
         if self._timer is not None:
             self._timer.cancel()
-        repeats, self._repeats = self._repeats, None
-        if repeats is not None:
-            self._tell(repeats.tell_all())
+        deduplicator, self._deduplicator = self._deduplicator, None
+        if deduplicator is not None:
+            self._show_counts(deduplicator.flush())
 
-    def _wake(self) -> None:
-        due = self._repeats.due if self._repeats is not None else None
+    def _set_timer(self) -> None:
+        due = self._deduplicator.next_due if self._deduplicator is not None else None
         if self._timer is None and due is not None:
-            self._timer = self._loop.call_at(due, self._be_due)
+            self._timer = self._loop.call_at(due, self._on_timer)
 
-    def _be_due(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
-        if self._repeats is not None:
-            self._tell(self._repeats.tell(self._loop.time()))
-            self._wake()
+        if self._deduplicator is not None:
+            self._show_counts(self._deduplicator.take_due(self._loop.time()))
+            self._set_timer()
 
-    def _tell(self, held: Iterable[tuple[OutputLine, int]]) -> None:
+    def _show_counts(self, held: Iterable[tuple[OutputLine, int]]) -> None:
         for line, count in held:
-            self._write(line.stream, self._style.told(line, count))
+            self._write(line.stream, self._style.format(line, count))
 
     def _write(self, name: str, text: str) -> None:
         stream = getattr(sys, name)
-        if not text or stream is None or stream is self._lost.get(name):
+        if not text or stream is None or stream is self._broken.get(name):
             return
         try:
             # Whoever started what calls this, the output is not theirs: a notebook asks
@@ -433,7 +431,7 @@ class Terminal:
             # cell that runs.
             Context().run(_put, stream, text)
         except (OSError, ValueError):  # it is closed: there is nobody left to read it
-            self._lost[name] = stream
+            self._broken[name] = stream
 
 
 def _put(stream: TextIO, text: str) -> None:
@@ -448,7 +446,7 @@ _OFF = ("0", "false", "no")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogStyle:
-    """How lines of workers look.
+    """Formats lines of workers.
 
     Attributes:
         is_shown: Whether they appear at all.
@@ -462,8 +460,8 @@ class LogStyle:
     is_prefixed: bool = True
     is_coloured: bool = False
 
-    def told(self, line: OutputLine, count: int = 0) -> str:
-        """A line as it appears.
+    def format(self, line: OutputLine, count: int = 0) -> str:
+        """Formats a line as it appears.
 
         Args:
             line: The line.
@@ -481,7 +479,7 @@ class LogStyle:
 
 
 def style_of(environ: Mapping[str, str], *, is_shown: bool) -> LogStyle:
-    """What the environment says; Ray's variables hold where ours say nothing.
+    """Reads the style from the environment; Ray's variables hold where ours are unset.
 
     Args:
         environ: The owner's environment.
@@ -489,8 +487,8 @@ def style_of(environ: Mapping[str, str], *, is_shown: bool) -> LogStyle:
     """
 
     def is_on(name: str, rays: str, *, default: bool) -> bool:
-        said = environ.get(f"ACTORLIB_{name}") or environ.get(rays)
-        return default if not said else said.lower() not in _OFF
+        value = environ.get(f"ACTORLIB_{name}") or environ.get(rays)
+        return default if not value else value.lower() not in _OFF
 
     rays_none = environ.get("RAY_DISABLE_WORKER_LOG_PREFIX", "0").lower() not in _OFF
     return LogStyle(

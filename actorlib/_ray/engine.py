@@ -476,10 +476,10 @@ class RayEngine:
         """Whether it refuses everything by now; see Owner."""
         return self._is_closed
 
-    def forsake(self) -> None:
+    def close_in_fork(self) -> None:
         """Refuses everything from now on; see Engine."""
         self._is_closed = True
-        self.home.forsake()
+        self.home.close_in_fork()
 
     # What arrives.
 

@@ -138,11 +138,11 @@ class ProcessState:
         """The runtime is over here: nothing crosses any more."""
         self._is_left = True
 
-    def forsake(self) -> None:
+    def close_in_fork(self) -> None:
         """The same, in a fork, where no loop runs."""
         self.leave()
         if self._owner is not None:
-            self._owner.forsake()
+            self._owner.close_in_fork()
 
     def after(self, wait: float, callback: Callable[[], object]) -> None:
         """Calls back in so many seconds; from any thread."""

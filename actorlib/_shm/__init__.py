@@ -2,8 +2,7 @@
 
 In reading order:
 
-* ``payload``: payloads of frames: bytes, buffers, or a place in memory that both sides
-  have.
+* ``layout``: how values lie in shared memory: ids of blocks, where buffers begin.
 * ``allocator``: allocates blocks in a segment, first fit, and frees them.
 * ``mapping``: maps parts of files, without a descriptor for each.
 * ``views``: views of mapped memory, read-only ones and private copies.
@@ -11,5 +10,6 @@ In reading order:
   another; and the budget that all of them share.
 * ``store``: the segments of one process, and the blocks allocated in them.
 * ``fd_reserve``: a descriptor in reserve, for when a process may open no more.
-* ``memory``: shares large values: copied in once, and read where they lie.
+* ``memory``: shares large values: copied in once, and read where they lie; and the
+  payloads of frames, which may point there.
 """

@@ -1,7 +1,7 @@
 """Maps parts of files, without a descriptor for each.
 
 ``mmap.mmap`` keeps a descriptor of its own for each mapping, until Python 3.13. A
-process that is shown the memory of hundreds of others has none to waste, and one that
+process that reads the memory of hundreds of others has none to waste, and one that
 has run out of them could map nothing at all.
 """
 
@@ -28,13 +28,13 @@ COPY = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE
 
 
 class Mapping:
-    """Memory that shows a part of a file; it is unmapped when this goes.
+    """Maps a part of a file into memory, and unmaps it when it is dropped itself.
 
     Args:
         fd: The file; it need not stay open.
         start: Where the part begins; at a page.
         nbytes: Its size.
-        how: READ or COPY.
+        mode: READ or COPY.
 
     Attributes:
         address: Where it is.
@@ -43,11 +43,11 @@ class Mapping:
         OSError: There can be none.
     """
 
-    def __init__(self, fd: int, start: int, nbytes: int, how: tuple[int, int]) -> None:
+    def __init__(self, fd: int, start: int, nbytes: int, mode: tuple[int, int]) -> None:
         self.address: int = 0
         self._nbytes = nbytes
         self._unmap = _libc.munmap
-        address = _libc.mmap(None, nbytes, *how, fd, start)
+        address = _libc.mmap(None, nbytes, *mode, fd, start)
         if address == _FAILED:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))

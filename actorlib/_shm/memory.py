@@ -13,11 +13,11 @@ from __future__ import annotations
 import logging
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from actorlib._shm.allocator import PAGE
 from actorlib._shm.fd_reserve import FdReserve
-from actorlib._shm.payload import BLOCK_ID_STRUCT, SharedPayload, aligned_size
+from actorlib._shm.layout import BLOCK_ID_STRUCT, aligned_size
 from actorlib._shm.segments import ForeignSegment, MemoryBudget, Segment
 from actorlib._shm.store import SegmentStore
 from actorlib._shm.views import view_token_class
@@ -26,10 +26,14 @@ from actorlib.exceptions import ObjectStoreFullError, ProtocolError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from actorlib._shm.payload import Buffer, Payload
+    from actorlib._shm.layout import Buffer
     from actorlib._shm.views import ViewToken
 
 _log = logging.getLogger("actorlib")
+
+
+Payload: TypeAlias = "bytes | list[Buffer] | SharedPayload"
+"""The payload of a frame: one piece, several that follow it, or where it lies."""
 
 
 class BlockRefCounter(Protocol):
@@ -56,18 +60,83 @@ class SharingOptions(NamedTuple):
     spills: bool = True
 
 
+class SharedPayload:
+    """Points to a payload that lies in a block of shared memory.
+
+    Attributes:
+        segment: The name of its segment.
+        start: Where it begins there.
+        sizes: The bytes of its buffers: the pickle, then what lies outside of it.
+        is_fresh: Whether nobody counts who holds its block yet: if it is dropped, the
+            block is free.
+    """
+
+    __slots__ = ("_memory", "_whole", "is_fresh", "segment", "sizes", "start")
+
+    def __init__(
+        self,
+        memory: SharedMemory,
+        segment: bytes,
+        start: int,
+        sizes: tuple[int, ...],
+        *,
+        is_fresh: bool = False,
+    ) -> None:
+        self._memory = memory
+        self.segment = segment
+        self.start = start
+        self.sizes = sizes
+        self.is_fresh = is_fresh
+        self._whole: memoryview | None = None
+
+    def __del__(self) -> None:
+        if self.is_fresh:
+            self._memory.drop(self.block)
+
+    def __repr__(self) -> str:
+        return f"<SharedPayload {sum(self.sizes)} bytes at {self.start}>"
+
+    @property
+    def block(self) -> bytes:
+        """The id of the block that it lies in."""
+        return BLOCK_ID_STRUCT.pack(self.segment, self.start)
+
+    @property
+    def is_forwardable(self) -> bool:
+        """Whether others may be told where it lies, and not only what is in it."""
+        return self._memory.can_share_segment(self.segment)
+
+    def location(self) -> dict[str, Any]:
+        """Where it lies, for a frame; from here on the receiver counts as a holder."""
+        self.is_fresh = False
+        return {"segment": self.segment, "start": self.start, "sizes": self.sizes}
+
+    def hold(self) -> None:
+        """Keeps its block from being freed for as long as this object lives."""
+        self._whole = self._memory.view(self)
+
+    def buffers(self) -> Sequence[memoryview]:
+        """Its buffers, read-only; its block is held while one of them lives."""
+        whole, offset = self._whole or self._memory.view(self), 0
+        views: list[memoryview] = []
+        for size in self.sizes:
+            views.append(whole[offset : offset + size])
+            offset += aligned_size(size)
+        return views
+
+
 class SharedMemory:
     """The shared memory of one process: segments it has made, and those of others.
 
-    A worker is shown segments before it knows who it is, and has this before it is
-    forked, so ``bind_to`` says later whose it is.
+    A worker gets segments before it knows who it is, and has this before it is forked,
+    so ``bind_to`` says later whose it is.
 
     Attributes:
         settings: How large values travel.
         budget: Limits what is touched; without one nothing is shared.
         fd_reserve: A descriptor for when no more can be opened.
-        sizes: The bytes of blocks that were made or have arrived here, by block; None
-            where nobody asks. Whoever does takes them out.
+        sizes: The bytes of blocks that were made or have arrived here, by block, for
+            who takes them out; None where nobody does.
     """
 
     def __init__(self) -> None:
@@ -76,7 +145,7 @@ class SharedMemory:
         self.budget: MemoryBudget | None = None
         self.fd_reserve = FdReserve()
         self._prefix = b""
-        self._holder: BlockRefCounter
+        self._ref_counter: BlockRefCounter
         self._process = 0
         self._is_counted = False
         self._store: SegmentStore | None = None
@@ -87,28 +156,28 @@ class SharedMemory:
     def bind_to(
         self,
         prefix: bytes,
-        holder: BlockRefCounter,
-        tidy: Callable[[], None] = lambda: None,
+        ref_counter: BlockRefCounter,
+        reclaim: Callable[[], None] = lambda: None,
         *,
         is_counted: bool = False,
     ) -> None:
-        """Says which process it is of, and who counts its views.
+        """Binds it to this process, and to what counts its views.
 
         Args:
             prefix: How the names of its segments begin, and those of no other.
-            holder: Counts who holds a block.
-            tidy: Called before more memory is taken: it may find blocks to be free.
+            ref_counter: Counts who holds a block.
+            reclaim: Called before more memory is taken: it may find blocks to be free.
             is_counted: Whether whoever shares a value counts its block at once.
         """
         self._process = os.getpid()
         self._prefix = prefix
-        self._holder = holder
+        self._ref_counter = ref_counter
         self._is_counted = is_counted
         if self.budget is not None:
             self.fd_reserve.reserve()
-            # The owner takes nothing from others that could be cut while it is read.
+            # The owner maps nothing of others that could be cut while it is read.
             self._store = SegmentStore(
-                prefix, self.budget, tidy, only_sealed=not is_counted
+                prefix, self.budget, reclaim, only_sealed=not is_counted
             )
 
     # What this process sends.
@@ -160,7 +229,7 @@ class SharedMemory:
         self._store.free(block)
 
     def drop(self, block: bytes) -> None:
-        """Frees a block that nobody was told of; safe in a destructor."""
+        """Frees a block that was never sent; safe in a destructor."""
         if self._store is not None:
             self._store.drop(block)
 
@@ -221,7 +290,7 @@ class SharedMemory:
         return shared
 
     def add_segment(
-        self, name: bytes, fd: int, size: int, *, is_kept: bool = True
+        self, name: bytes, fd: int, size: int, *, keeps_fd: bool = True
     ) -> None:
         """Takes a segment of another process.
 
@@ -229,21 +298,21 @@ class SharedMemory:
             name: Its name.
             fd: Its descriptor, to be closed here.
             size: Its bytes.
-            is_kept: Whether the descriptor may stay open. Where it may not, the segment
-                is mapped at once, and cannot be shown to others from here.
+            keeps_fd: Whether the descriptor may stay open. Where it may not, the
+                segment is mapped at once, and cannot be shared from here.
 
         Raises:
             ProtocolError: It makes no sense.
         """
         if name in self._foreign or self.is_own(name):
             os.close(fd)
-            raise ProtocolError(f"segment {name.hex()} was shown before")
+            raise ProtocolError(f"segment {name.hex()} was shared before")
         try:
             segment = ForeignSegment(fd, size, is_sealed=self._is_counted)
             self._foreign[name] = segment
         except (OSError, TypeError, ValueError) as error:
-            raise ProtocolError(f"what was shown is no segment: {error}") from error
-        if not is_kept and segment.map():
+            raise ProtocolError(f"what was shared is no segment: {error}") from error
+        if not keeps_fd and segment.map():
             segment.close()  # mapped as it is, it needs none
 
     def add_missing_segment(self, name: bytes, size: int) -> None:
@@ -255,9 +324,9 @@ class SharedMemory:
 
     def forget_segment(self, name: bytes) -> None:
         """Closes a segment of another process that nothing will lie in any more."""
-        shown = self._foreign.pop(name, None)
-        if shown is not None:
-            shown.close()
+        segment = self._foreign.pop(name, None)
+        if segment is not None:
+            segment.close()
 
     def segment(self, name: bytes) -> Segment | ForeignSegment:
         """A segment by its name, of this process or of another.
@@ -268,11 +337,11 @@ class SharedMemory:
         own = self._store.segment(name) if self._store is not None else None
         segment = own or self._foreign.get(name)
         if segment is None:
-            raise ProtocolError(f"segment {name!r} was never shown")
+            raise ProtocolError(f"segment {name!r} was never shared")
         return segment
 
-    def can_show_segment(self, name: bytes) -> bool:
-        """Whether a segment can be shown to other processes from here."""
+    def can_share_segment(self, name: bytes) -> bool:
+        """Whether a segment can be shared with other processes from here."""
         return self.segment(name).fd >= 0
 
     def view(self, shared: SharedPayload) -> memoryview:
@@ -284,7 +353,7 @@ class SharedMemory:
 
     def _retain_block(self, block: bytes) -> ViewToken:
         """Holds a block until the token is gone."""
-        self._holder.retain(block)
+        self._ref_counter.retain(block)
         if self._store is not None and self.is_own(block):
             self._store.add_view(block)
         return self._view_token(block)
@@ -292,17 +361,17 @@ class SharedMemory:
     def _release_block(self, block: bytes) -> None:
         with suppress(AttributeError):  # an interpreter that is going down
             if os.getpid() != self._process:
-                return  # a fork: its parent looks at it still
+                return  # a fork: its parent has views still
             if self._store is not None and self.is_own(block):
                 self._store.remove_view(block)
-            self._holder.release(block)
+            self._ref_counter.release(block)
 
     def close(self) -> None:
-        """Closes every descriptor; views go on showing what they show."""
+        """Closes every descriptor; views stay valid."""
         if self._store is not None:
             self._store.close()
-        for shown in self._foreign.values():
-            shown.close()
+        for segment in self._foreign.values():
+            segment.close()
         self._foreign.clear()
         self.fd_reserve.close()
         if self.budget is not None:

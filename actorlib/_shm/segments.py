@@ -1,12 +1,15 @@
-"""Segments of shared memory: anonymous files, handed from one process to another.
+"""Makes segments of shared memory, maps those of others, and limits what they cost.
 
-A segment has no name, so there is nothing to unlink: the kernel frees it when the last
-process that has it is gone, however it went. It is not bounded by the size of /dev/shm
+A segment is an anonymous file, handed from one process to another.
+
+It has no name, so there is nothing to unlink: the kernel frees it when the last process
+that has it is gone, however it went. It is not bounded by the size of /dev/shm
 either, which containers keep at 64 MiB. Its size is sealed, and its pages are there
 before anything is written, so touching it never ends in SIGBUS.
 
 A segment is large and sparse: it costs what was touched of it. So a process rarely
-needs more than one, and others map that one once.
+needs more than one, and others map that one once. What all processes of a runtime have
+touched together is kept below a limit by a ``MemoryBudget``, which is a file likewise.
 """
 
 from __future__ import annotations
@@ -19,8 +22,8 @@ import os
 import sys
 
 from actorlib._shm.allocator import BlockAllocator, whole_pages
+from actorlib._shm.layout import ALIGNMENT
 from actorlib._shm.mapping import READ, Mapping
-from actorlib._shm.payload import ALIGNMENT
 from actorlib._shm.views import ViewToken, address_of, read_only_view
 from actorlib.exceptions import ProtocolError
 
@@ -30,22 +33,22 @@ _STEP = 1 << 20
 _POPULATE_WRITE = 23  # MADV_POPULATE_WRITE, Linux 5.14; mmap does not name it
 _SEALS = 0x1 | 0x2 | 0x4  # F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW
 _SLOT = 8
-_POSSIBLE = 1 << 56
+_ADDRESSABLE = 1 << 56
 """More bytes than a process can address: who says so has written nonsense."""
 _PAGE = mmap.ALLOCATIONGRANULARITY
 
 
-_NONE_LEFT = (
+_OUT_OF_FDS = (
     "this process has as many files open as it may (ulimit -n), and could not take the "
     "memory that the value lies in"
 )
 
 
 class Segment:
-    """A segment that this process made: it writes, others read.
+    """Owns a segment that this process made: it writes, others read.
 
     Args:
-        name: What it is called by whoever it is shown to.
+        name: What it is called by whoever it is shared with.
         nbytes: Its size.
 
     Attributes:
@@ -106,9 +109,9 @@ class Segment:
         """A part of the segment, to be written."""
         return memoryview(self._memory)[start : start + nbytes]
 
-    def view(self, start: int, nbytes: int, last: ViewToken) -> memoryview:
+    def view(self, start: int, nbytes: int, token: ViewToken) -> memoryview:
         """A part of the segment, to be read; it stays mapped while that lives."""
-        return read_only_view(self._memory, self.address + start, nbytes, last, self)
+        return read_only_view(self._memory, self.address + start, nbytes, token, self)
 
     def map(self) -> bool:
         """Does nothing: a segment of this process is always mapped."""
@@ -121,10 +124,10 @@ class Segment:
 
 
 class ForeignSegment:
-    """A segment that another process made, to be read; mapped when it first is.
+    """Reads a segment that another process made; maps it when it is first read.
 
-    Where there is no room for so many addresses (``ulimit -v``), what is looked at is
-    copied out of the file instead.
+    Where there is no room for so many addresses (``ulimit -v``), what is read is copied
+    out of the file instead.
 
     Args:
         fd: Its descriptor; closed by ``close``, and here if it does not hold so much.
@@ -134,8 +137,8 @@ class ForeignSegment:
             cut it: one on a disk cannot say.
 
     Attributes:
-        fd: The same; -1 when it is closed. Then it can still be looked at if it is
-            mapped, but not be shown to others.
+        fd: The same; -1 when it is closed. Then it can still be read if it is mapped,
+            but not be shared with others.
         size: The same.
         address: Where it is mapped.
 
@@ -150,7 +153,7 @@ class ForeignSegment:
         self._memory: Mapping | None = None
         self.address = 0
         is_known = fd < 0 or (os.fstat(fd).st_size >= size > 0)
-        if not is_known or (fd >= 0 and not is_size_sealed(fd, is_sure=is_sealed)):
+        if not is_known or (fd >= 0 and not is_size_sealed(fd, is_strict=is_sealed)):
             os.close(fd)
             raise ValueError(f"a file without {size} bytes that stay")
 
@@ -164,7 +167,7 @@ class ForeignSegment:
             self.address = self._memory.address
         return True
 
-    def view(self, start: int, nbytes: int, last: ViewToken) -> memoryview:
+    def view(self, start: int, nbytes: int, token: ViewToken) -> memoryview:
         """A part of the segment; it stays mapped while that lives.
 
         Raises:
@@ -173,12 +176,12 @@ class ForeignSegment:
         """
         if self._memory is None:
             if self.fd < 0:
-                raise OSError(errno.EMFILE, _NONE_LEFT)
+                raise OSError(errno.EMFILE, _OUT_OF_FDS)
             copy = memoryview(bytearray(nbytes + ALIGNMENT))
             skipped = -address_of(copy) % ALIGNMENT
             _read(self.fd, start, copy[skipped : skipped + nbytes])
-            return read_only_view(copy, address_of(copy) + skipped, nbytes, last)
-        return read_only_view(self._memory, self.address + start, nbytes, last, self)
+            return read_only_view(copy, address_of(copy) + skipped, nbytes, token)
+        return read_only_view(self._memory, self.address + start, nbytes, token, self)
 
     def close(self) -> None:
         """Closes the descriptor; views keep the memory."""
@@ -260,7 +263,7 @@ class MemoryBudget:
         """
         self._write_slot_count()
         for slot, touched in enumerate(self._slots()):
-            if touched > _POSSIBLE:
+            if touched > _ADDRESSABLE:
                 self._write(slot, 0)
 
     def clear_slot(self, slot: int) -> None:
@@ -277,7 +280,7 @@ class MemoryBudget:
         """
         slots = self._slots()
         for slot, touched in enumerate(slots):
-            if touched > _POSSIBLE:
+            if touched > _ADDRESSABLE:
                 raise ProtocolError(
                     f"the budget of shared memory makes no sense: process {slot} says "
                     f"that it has touched {touched:,} bytes"
@@ -352,17 +355,18 @@ def _read(fd: int, start: int, into: memoryview) -> None:
         start, into = start + count, into[count:]
 
 
-def is_size_sealed(fd: int, *, is_sure: bool) -> bool:
+def is_size_sealed(fd: int, *, is_strict: bool) -> bool:
     """Whether a file can never shrink.
 
     Args:
         fd: The file.
-        is_sure: Whether a file that cannot tell, as on a disk, counts as one that can.
+        is_strict: Whether a file that cannot say, as one on a disk, counts as one that
+            can shrink.
     """
     try:
         seals = fcntl.fcntl(fd, fcntl.F_GET_SEALS)
     except (AttributeError, OSError):
-        return not is_sure
+        return not is_strict
     return seals & _SEALS == _SEALS
 
 

@@ -1,4 +1,4 @@
-"""The segments of one process, and the blocks allocated in them.
+"""Allocates blocks in the segments of one process, and frees them.
 
 A store allocates in what was touched before; then it looks what has become free; then
 it touches more, if the budget allows. What nobody seems to need goes back to the
@@ -12,7 +12,7 @@ import threading
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
-from actorlib._shm.payload import BLOCK_ID_STRUCT, SEGMENT_NAME_SIZE
+from actorlib._shm.layout import BLOCK_ID_STRUCT, SEGMENT_NAME_SIZE
 from actorlib._shm.segments import (
     SEGMENT_SIZE,
     MemoryBudget,
@@ -39,22 +39,22 @@ class SegmentStore:
     Args:
         prefix: How the names of its segments begin.
         budget: What it may touch.
-        tidy: Called before more memory is taken: it may find blocks to be free.
+        reclaim: Called before more memory is taken: it may find blocks to be free.
         only_sealed: Whether there are none where the system cannot seal them: nobody
-            would take what can still be cut.
+            would map what can still be cut.
     """
 
     def __init__(
         self,
         prefix: bytes,
         budget: MemoryBudget,
-        tidy: Callable[[], None],
+        reclaim: Callable[[], None],
         *,
         only_sealed: bool = False,
     ) -> None:
         self._prefix = prefix
         self._budget = budget
-        self._tidy = tidy
+        self._reclaim = reclaim
         self._only_sealed = only_sealed
         self._count_size = SEGMENT_NAME_SIZE - len(prefix)
         self._names = itertools.count(1)
@@ -82,12 +82,12 @@ class SegmentStore:
     def allocate(self, nbytes: int) -> tuple[Segment, int] | None:
         """Allocates a block; gives its segment and where it begins, or None."""
         with self._lock:
-            self._apply_notes()
+            self._apply_deferred()
             found = self._allocate_in_touched(nbytes)
         if found is None:
-            self._tidy()  # it may load values: not behind the lock
+            self._reclaim()  # it may load values: not behind the lock
             with self._lock:
-                self._apply_notes()
+                self._apply_deferred()
                 found = self._allocate_in_touched(nbytes) or self._allocate_by_growing(
                     nbytes
                 )
@@ -100,7 +100,7 @@ class SegmentStore:
             ProtocolError: There is no such block.
         """
         with self._lock:
-            self._apply_notes()
+            self._apply_deferred()
             self._release(block)
 
     def add_view(self, block: bytes) -> None:
@@ -113,19 +113,19 @@ class SegmentStore:
         self._unviewed.append(block)
 
     def drop(self, block: bytes) -> None:
-        """Notes that a block is free that nobody was told of; safe in a destructor."""
+        """Notes that a block is free that was never sent; safe in a destructor."""
         self._dropped.append(block)
 
     def close(self) -> None:
-        """Closes the segments here; views of them go on showing what they show."""
+        """Closes the segments here; views of them stay valid."""
         with self._lock:
             for segment in self._segments.values():
                 segment.close()
             self._segments.clear()
             self._is_closed = True
 
-    def _apply_notes(self) -> None:
-        """Applies what destructors have noted."""
+    def _apply_deferred(self) -> None:
+        """Applies what destructors have put off."""
         while self._unviewed:
             block = self._unviewed.popleft()
             self._viewed[block] -= 1
@@ -183,7 +183,7 @@ class SegmentStore:
         except OSError:
             return None
         start = segment.blocks.allocate(nbytes)
-        is_taken = is_size_sealed(segment.fd, is_sure=self._only_sealed)
+        is_taken = is_size_sealed(segment.fd, is_strict=self._only_sealed)
         if not is_taken or start is None or not self._grow(segment, start + nbytes):
             segment.close()
             return None

@@ -26,7 +26,7 @@ from actorlib._shm.mapping import COPY, Mapping
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actorlib._shm.payload import Buffer
+    from actorlib._shm.layout import Buffer
 
 
 class _Buffer(ctypes.Structure):
@@ -53,14 +53,14 @@ _Bytes: Any = ctypes.c_ubyte * sys.maxsize
 
 
 class _Part(_Bytes):  # type: ignore[misc]  # a class that is made
-    """Memory from an address on; only its beginning is looked at."""
+    """Stands for memory from an address on; what it is a part of lives with it."""
 
-    held: tuple[object, ...]
+    keepalive: tuple[object, ...]
     file: Mapped | None
 
 
 class Mapped(Protocol):
-    """A file that is mapped.
+    """Stands for a segment whose file is mapped.
 
     Attributes:
         fd: Its descriptor; -1 when it is closed.
@@ -72,28 +72,28 @@ class Mapped(Protocol):
 
 
 class ViewToken(bytes):
-    """The name of a part of memory; it goes with the last view of that part."""
+    """Names a part of memory, and is dropped with the last view of that part."""
 
     __slots__ = ()
 
     def __del__(self) -> None:
-        self.gone()
+        self.on_release()
 
-    def gone(self) -> None:
+    def on_release(self) -> None:
         """Called once, in any thread; a subclass says what is to be done."""
 
 
-def view_token_class(gone: Callable[[bytes], None]) -> type[ViewToken]:
+def view_token_class(release: Callable[[bytes], None]) -> type[ViewToken]:
     """Makes a class of tokens that call back when the views of their parts are gone.
 
     Args:
-        gone: Called with the name, in any thread, as destructors run anywhere.
+        release: Called with the name, in any thread, as destructors run anywhere.
     """
 
-    def tell(self: ViewToken) -> None:
-        gone(bytes(self))
+    def on_release(self: ViewToken) -> None:
+        release(bytes(self))
 
-    return type("Token", (ViewToken,), {"__slots__": (), "gone": tell})
+    return type("Token", (ViewToken,), {"__slots__": (), "on_release": on_release})
 
 
 def address_of(memory: mmap.mmap | memoryview) -> int:
@@ -112,7 +112,7 @@ def read_only_view(
     memory: object,
     address: int,
     nbytes: int,
-    last: ViewToken,
+    token: ViewToken,
     file: Mapped | None = None,
 ) -> memoryview:
     """Makes a read-only view of a part of mapped memory.
@@ -121,43 +121,43 @@ def read_only_view(
         memory: What keeps the whole there; held while a view of the part lives.
         address: Where the part begins.
         nbytes: Its size.
-        last: Let go with the last view.
+        token: Dropped with the last view.
         file: What is mapped there; see ``file_of``.
     """
-    ctypes.pythonapi.PyObject_GC_UnTrack(ctypes.py_object(last))
-    return writable_memory(address, nbytes, memory, last, file=file).toreadonly()
+    ctypes.pythonapi.PyObject_GC_UnTrack(ctypes.py_object(token))
+    return writable_memory(address, nbytes, memory, token, file=file).toreadonly()
 
 
 def writable_memory(
-    address: int, nbytes: int, *held: object, file: Mapped | None = None
+    address: int, nbytes: int, *keepalive: object, file: Mapped | None = None
 ) -> memoryview:
     """Makes a view of memory of this process that may be written.
 
     Args:
         address: Where it begins.
         nbytes: Its size.
-        held: What lives for as long as a view of it.
+        keepalive: What lives for as long as a view of it.
         file: What is mapped there; see ``file_of``.
     """
     part = cast("_Part", _Part.from_address(address))
-    part.held = held
+    part.keepalive = keepalive
     part.file = file
     return memoryview(cast("Any", part)).cast("B")[:nbytes]
 
 
 def file_of(part: memoryview) -> tuple[Mapped, int] | None:
     """The mapped file that a view shows, and from which byte on; None if none."""
-    shown: object = part.obj
-    if not isinstance(shown, _Part) or shown.file is None:
+    whole: object = part.obj
+    if not isinstance(whole, _Part) or whole.file is None:
         return None
-    return shown.file, address_of(part) - shown.file.address
+    return whole.file, address_of(part) - whole.file.address
 
 
 def private_writable(view: memoryview) -> Buffer:
-    """Gives the bytes of a view in memory that may be written, and nobody else sees.
+    """Gives the bytes of a view in memory that may be written and nobody else sees.
 
     Args:
-        view: Contiguous bytes. What it shows is held for as long as the result lives.
+        view: Contiguous bytes; its memory lives for as long as the result.
 
     Returns:
         A private mapping of the same pages where there can be one, else a copy.

@@ -26,8 +26,7 @@ from actorlib._core.engine import (
     travels,
 )
 from actorlib._core.object_ref import REFS, ObjectRef, borrow, keep, kept_of
-from actorlib._shm.memory import share_payload
-from actorlib._shm.payload import SharedPayload
+from actorlib._shm.memory import SharedPayload, share_payload
 from actorlib._wire.errors import (
     argument_label,
     blame_argument,
@@ -47,8 +46,7 @@ if TYPE_CHECKING:
     from actorlib._core.ids import ActorId, LoanId, ObjectId
     from actorlib._core.interface import Interface
     from actorlib._core.object_ref import BorrowedRef
-    from actorlib._shm.memory import SharedMemory
-    from actorlib._shm.payload import Payload
+    from actorlib._shm.memory import Payload, SharedMemory
     from actorlib._wire.messages import Frame
 
 

@@ -32,7 +32,7 @@ from actorlib.exceptions import ProtocolError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from actorlib._shm.payload import Buffer
+    from actorlib._shm.layout import Buffer
     from actorlib._wire.fd_passing import SegmentSharing
     from actorlib._wire.messages import Frame
 
@@ -53,15 +53,15 @@ class AsyncChannel:
         receive: Gets the frames of one read, in order.
         lost: Called once when the other side is gone, with what was wrong, or None if
             it simply closed. Not called after ``close``.
-        showing: Shares segments over this pipe, if they are shared.
+        sharing: Shares segments over this pipe, if they are shared.
         decoder: What has been read before the loop ran, if anything.
         pause_above: Bytes of answers that may wait here before reading is paused, or
             None for never.
 
     Attributes:
         refused: How many frames were sent, at the most, when the other side was gone.
-        is_noted: Whether its user has noted the time of this turn of the loop; from the
-            next turn on, which begins behind ``write``, that is False again.
+        is_turn_timed: Whether its user has noted the time of this turn of the loop;
+            False again from the next turn on, which begins behind ``write``.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class AsyncChannel:
         self._gathered: list[Buffer] = []
         self._size = 0
         self._gathering = False
-        self.is_noted = False
+        self.is_turn_timed = False
         self._backlog: deque[memoryview] = deque()
         self._waiting = 0
         self._drained: asyncio.Future[None] | None = None
@@ -244,7 +244,7 @@ class AsyncChannel:
             self._lost(error)
 
     def _flush(self) -> None:
-        self._gathering = self.is_noted = False
+        self._gathering = self.is_turn_timed = False
         self._write_gathered()
 
     def _write_gathered(self) -> None:

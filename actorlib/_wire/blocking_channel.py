@@ -18,7 +18,7 @@ from actorlib._wire.codec import FrameDecoder, encode, encode_with_loans
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from actorlib._shm.payload import Buffer
+    from actorlib._shm.layout import Buffer
     from actorlib._wire.fd_passing import SegmentSharing
     from actorlib._wire.messages import Frame
 
@@ -34,13 +34,13 @@ class BlockingChannel:
 
     Args:
         sock: Its end of a socket pair; blocking from now on.
-        showing: Shares segments over this pipe, if they are shared.
+        sharing: Shares segments over this pipe, if they are shared.
         decoder: What the bytes go through; None for a new one.
 
     Attributes:
         sock: The same.
         decoder: What the bytes go through.
-        wakes_after: Seconds that a read waits at the most; 0 for as long as it takes.
+        read_timeout: Seconds that a read waits at the most; 0 for as long as it takes.
     """
 
     def __init__(
@@ -58,15 +58,15 @@ class BlockingChannel:
         self._gathered: list[Buffer] = []
         self._size = 0
         self._writing = threading.Lock()
-        self.wakes_after = 0.0
+        self.read_timeout = 0.0
 
-    def wake_after(self, seconds: float) -> None:
+    def set_read_timeout(self, seconds: float) -> None:
         """Has reads that wait so long raise BlockingIOError; 0 has none do so.
 
         The kernel keeps the time: a read that does not wait pays nothing.
         """
-        if self.wakes_after != seconds:
-            self.wakes_after = seconds
+        if self.read_timeout != seconds:
+            self.read_timeout = seconds
             whole = int(seconds)
             limit = _timeval.pack(whole, int((seconds - whole) * 1e6))
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
@@ -100,7 +100,7 @@ class BlockingChannel:
         """Waits for bytes once; gives the frames they complete, perhaps none.
 
         Raises:
-            BlockingIOError: None came for as long as ``wake_after`` says.
+            BlockingIOError: None came for as long as ``set_read_timeout`` says.
             EOFError: The other side is gone.
             ProtocolError: It sent what is no frame.
         """
@@ -122,13 +122,13 @@ class BlockingChannel:
         """
         # Only what has loans may have some in shared memory.
         has_loans = len(frame) > 3 and frame[-2] is not None
-        showing = self.sharing if has_loans else None
+        sharing = self.sharing if has_loans else None
         data: bytes | list[Buffer] = b""
-        if showing is None:
+        if sharing is None:
             data = encode_with_loans(frame) if has_loans else encode(frame)
         with self._writing:
-            if showing is not None:  # what is told first has to leave first
-                data = showing.encode(frame)
+            if sharing is not None:  # what is told first has to leave first
+                data = sharing.encode(frame)
             if type(data) is bytes:
                 self._gathered.append(data)
                 self._size += len(data)

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import msgpack  # pyright: ignore[reportMissingTypeStubs]  # it ships none
 
-from actorlib._shm.payload import SharedPayload
+from actorlib._shm.memory import SharedPayload
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from actorlib._shm.payload import Buffer
+    from actorlib._shm.layout import Buffer
     from actorlib._wire.messages import Frame
 
 

@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard, cast
 from actorlib._core.object_ref import ObjectRef, keep
 from actorlib._core.public import public
 from actorlib._core.serializers import REDUCERS
-from actorlib._shm.memory import share_payload
-from actorlib._shm.payload import SharedPayload
+from actorlib._shm.memory import SharedPayload, share_payload
 from actorlib._wire.messages import CANCELLED, DIED, RESULT
 from actorlib._wire.serialization import (
     decode,
@@ -51,8 +50,7 @@ if TYPE_CHECKING:
         Sequence,
     )
 
-    from actorlib._shm.memory import SharedMemory
-    from actorlib._shm.payload import Payload
+    from actorlib._shm.memory import Payload, SharedMemory
     from actorlib._wire.messages import Frame
 
 

@@ -1,12 +1,14 @@
-"""Passes descriptors between processes, and shares segments over one pipe with them.
+"""Passes descriptors between processes, and by them shares segments of memory.
 
 A read that may bring descriptors costs a small call a twentieth of its time, and most
 calls have none. So descriptors go by a side socket, each with one byte, before the
 frame that names it goes by the pipe: its reader finds the descriptor there, and never
 waits for one. The side socket itself comes with the first bytes of a worker's pipe.
 
-A table names a segment before the first frame that needs it, and its descriptor has
-gone by the side socket before that. Tables are read in order, and so are descriptors.
+To share a segment, its descriptor goes by the side socket, then a table with its name
+by the pipe, then the first frame that needs it. Both ways keep their order, so the n-th
+table stands for the n-th descriptor. The budget of shared memory and the ends of links
+travel in the same way.
 """
 
 from __future__ import annotations
@@ -18,15 +20,15 @@ import socket
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._core.ids import BLOCK_KIND, kind_of
-from actorlib._shm.memory import SharingOptions
-from actorlib._shm.payload import SEGMENT_NAME_SIZE, SharedPayload
+from actorlib._shm.layout import SEGMENT_NAME_SIZE
+from actorlib._shm.memory import SharedPayload, SharingOptions
 from actorlib._shm.segments import MemoryBudget, read_only_fd
 from actorlib._wire.codec import encode, encode_with_loans
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
+    from actorlib._shm.layout import Buffer
     from actorlib._shm.memory import SharedMemory
-    from actorlib._shm.payload import Buffer
     from actorlib._wire.messages import Frame
 
 
@@ -39,7 +41,7 @@ _CLOSED_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
 
 class FdSocket:
-    """One end of a side socket, which carries descriptors.
+    """Carries descriptors: one end of a side socket.
 
     Args:
         sock: The end of a socket pair; closed by ``close``.
@@ -112,10 +114,10 @@ def receive_first(sock: socket.socket, nbytes: int) -> tuple[bytes, FdSocket | N
 
 
 def _received(
-    sock: socket.socket, nbytes: int, how: int = 0
+    sock: socket.socket, nbytes: int, flags: int = 0
 ) -> tuple[bytes, list[int], bool]:
-    """What came, the descriptor beside it, and whether one could not be opened."""
-    data, ancillary, flags, _ = sock.recvmsg(nbytes, _ROOM, _CLOSED_ON_EXEC | how)
+    """Reads bytes, the descriptor beside them, and whether one could not be opened."""
+    data, ancillary, arrived, _ = sock.recvmsg(nbytes, _ROOM, _CLOSED_ON_EXEC | flags)
     fds: list[int] = []
     for level, kind, beside in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
@@ -123,11 +125,11 @@ def _received(
     if not _CLOSED_ON_EXEC:
         for fd in fds:
             os.set_inheritable(fd, False)  # noqa: FBT003  # the os API
-    if len(fds) > 1 or (fds and flags & _CUT_SHORT):
+    if len(fds) > 1 or (fds and arrived & _CUT_SHORT):
         for fd in fds:
             os.close(fd)
         raise ProtocolError("more than one descriptor came at once")
-    return data, fds, bool(flags & _CUT_SHORT)
+    return data, fds, bool(arrived & _CUT_SHORT)
 
 
 class SegmentSharing:
@@ -135,28 +137,28 @@ class SegmentSharing:
 
     Args:
         memory: That of this process.
-        maker: How the names of the other side's segments begin, if it is a worker:
-            that is all it may show. Without, it is the owner, who may tell everything.
+        prefix: How the names of the other side's segments begin, if it is a worker:
+            it may share no others. None for the owner, who may send every table.
 
     Attributes:
-        known: The segments of others, or of this process, that the other side has.
+        known_segments: The names of segments that the other side has.
         links: Ends of links that the owner has handed over and nobody has taken yet: a
             callee's by the session of the caller, a caller's by that of the callee,
             negative.
     """
 
-    def __init__(self, memory: SharedMemory, maker: bytes | None = None) -> None:
+    def __init__(self, memory: SharedMemory, prefix: bytes | None = None) -> None:
         self.memory = memory
         self.known_segments: set[bytes] = set()
         self.links: dict[int, int] = {}
-        self._maker = maker
+        self._prefix = prefix
         self._fd_socket: FdSocket | None = None
 
     def send_setup(self, sock: socket.socket, slot: int) -> None:
         """Sends a worker its share of the budget, and its side socket.
 
-        These are the first bytes of its pipe. If there can be no side socket, it is
-        told nothing, and large values go through the pipe.
+        These are the first bytes of its pipe. If there can be no side socket, nothing
+        is sent, and large values go through the pipe.
 
         Args:
             sock: The owner's end of the pipe.
@@ -171,11 +173,11 @@ class SegmentSharing:
             return
         self._fd_socket = FdSocket(ours)
         table = {"slot": slot, "limit": budget.limit, "settings": tuple(settings)}
-        told = cast("bytes", encode((table,)))
+        data = cast("bytes", encode((table,)))
         try:
             with theirs:
                 if self._fd_socket.send(budget.fd):
-                    send_fd(sock, told, theirs.fileno())  # an empty pipe takes it whole
+                    send_fd(sock, data, theirs.fileno())  # an empty pipe takes it whole
                 else:
                     self.close()
         except OSError:  # it is gone, or too many descriptors are on their way
@@ -194,7 +196,7 @@ class SegmentSharing:
         return data
 
     def encode(self, frame: Frame) -> bytes | list[Buffer]:
-        """The bytes of a frame, behind those that show the segments it needs.
+        """Encodes a frame, behind the tables that share the segments it needs.
 
         Descriptors go first. If one cannot, a payload that lies there goes through the
         pipe; its block stays among the loans, and is given back when it was read.
@@ -208,50 +210,52 @@ class SegmentSharing:
         data = encode_with_loans(frame)
         if not unknown:
             return data
-        told = [
-            table for name in unknown if (table := self._show_segment(name)) is not None
+        tables = [
+            table
+            for name in unknown
+            if (table := self._share_segment(name)) is not None
         ]
-        if len(told) < len(unknown) and isinstance(frame[-1], SharedPayload):
+        if len(tables) < len(unknown) and isinstance(frame[-1], SharedPayload):
             data = encode_with_loans((*frame[:-1], list(frame[-1].buffers())))
         if isinstance(data, bytes):
-            return b"".join((*told, data))
-        return [*told, *data]
+            return b"".join((*tables, data))
+        return [*tables, *data]
 
-    def _show_segment(self, name: bytes) -> bytes | None:
-        """Sends the descriptor of a segment; gives what is told of it, or None."""
+    def _share_segment(self, name: bytes) -> bytes | None:
+        """Sends the descriptor of a segment; gives its table, or None if it cannot."""
         try:
             segment = self.memory.segment(name)
         except ProtocolError:
-            # Its maker could not show it, or made the name up. What it lent of it came
+            # Its maker could not share it, or made the name up. What lies in it came
             # through the pipe, and goes on so: whoever gets it is not to blame.
             return None
-        told = encode(({"show": name, "size": segment.size},))
+        table = encode(({"share": name, "size": segment.size},))
         # Known first: if this is interrupted, what follows fails for lack of it.
         self.known_segments.add(name)
-        if self._put_for_readers(segment.fd):
-            return cast("bytes", told)
+        if self._send_to_reader(segment.fd):
+            return cast("bytes", table)
         self.known_segments.discard(name)
         return None
 
-    def _put_for_readers(self, fd: int) -> bool:
+    def _send_to_reader(self, fd: int) -> bool:
         """Sends a descriptor for reading, also where that is one more than may be."""
         if self._fd_socket is None:
             return False
         with contextlib.suppress(OSError):
-            return _put_for_readers(self._fd_socket, fd)
+            return _send_read_only(self._fd_socket, fd)
         with self.memory.fd_reserve.freed(), contextlib.suppress(OSError):
-            return _put_for_readers(self._fd_socket, fd)
+            return _send_read_only(self._fd_socket, fd)
         return False
 
     def hand_over_link(self, name: int, fd: int) -> Frame | None:
         """Sends a worker its end of a link.
 
         Args:
-            name: What it is called; see ``links``.
+            name: Its key in ``links`` of the worker.
             fd: The end; the caller still closes it here.
 
         Returns:
-            What has to be sent next on the pipe; None if it could not go.
+            The frame that has to be sent next on the pipe; None if it could not go.
         """
         if self._fd_socket is None or not self._fd_socket.send(fd):
             return None
@@ -264,7 +268,9 @@ class SegmentSharing:
             ProtocolError: It is nowhere.
         """
         if table["segment"] not in self.known_segments:
-            raise ProtocolError(f"a payload in a segment that was not shown: {table!r}")
+            raise ProtocolError(
+                f"a payload in a segment that was not shared: {table!r}"
+            )
         return self.memory.payload_at(table)
 
     def take_table(self, table: dict[str, Any]) -> None:
@@ -274,38 +280,38 @@ class SegmentSharing:
             ProtocolError: It makes no sense.
         """
         match table:
-            case {"show": bytes(name), "size": int(size)} if self._may_show(name):
+            case {"share": bytes(name), "size": int(size)} if self._may_share(name):
                 self._take_segment(name, size)
                 self.known_segments.add(name)
-            case {"free": bytes(block)} if self._maker is None:
+            case {"free": bytes(block)} if self._prefix is None:
                 self.memory.free(block)
-            case {"gone": bytes(name)} if self._maker is None:
+            case {"gone": bytes(name)} if self._prefix is None:
                 self.known_segments.discard(name)
                 self.memory.forget_segment(name)
-            case {"link": int(link)} if self._maker is None:
+            case {"link": int(link)} if self._prefix is None:
                 self._drop_link(link)
-                fd = self._descriptor()
+                fd = self._receive_fd()
                 if fd is not None:  # else there is no link
                     self.links[link] = fd
             case {"slot": slot, "limit": limit, "settings": settings} if (
-                self._maker is None
+                self._prefix is None
             ):
                 self.memory.settings = SharingOptions(*settings)
-                fd = self._descriptor()
+                fd = self._receive_fd()
                 if fd is not None:  # else it shares nothing
                     self.memory.budget = MemoryBudget(limit, slot, fd)
             case _:
                 raise ProtocolError(f"a table that makes no sense: {table!r}")
 
-    def _may_show(self, name: bytes) -> bool:
+    def _may_share(self, name: bytes) -> bool:
         return (
             len(name) == SEGMENT_NAME_SIZE
             and kind_of(name) == BLOCK_KIND
-            and name.startswith(self._maker or b"")
+            and name.startswith(self._prefix or b"")
         )
 
     def close(self) -> None:
-        """Closes the side socket; from here on nothing more is shown."""
+        """Closes the side socket; from here on nothing more is shared."""
         for link in list(self.links):
             self._drop_link(link)
         side, self._fd_socket = self._fd_socket, None
@@ -320,7 +326,7 @@ class SegmentSharing:
 
     def _take_segment(self, name: bytes, size: int) -> None:
         """Takes a segment, also where no more descriptors can be kept open."""
-        side, memory = self._known_fd_socket(), self.memory
+        side, memory = self._require_fd_socket(), self.memory
         fd = side.receive()
         if fd is not None:
             memory.add_segment(name, fd, size)
@@ -328,27 +334,30 @@ class SegmentSharing:
         with memory.fd_reserve.freed():
             fd = side.receive()
             if fd is not None:
-                memory.add_segment(name, fd, size, is_kept=False)
+                memory.add_segment(name, fd, size, keeps_fd=False)
                 return
         side.skip()
         memory.add_missing_segment(name, size)
 
-    def _descriptor(self) -> int | None:
-        """The descriptor that came next; None if it cannot be opened here."""
-        side = self._known_fd_socket()
+    def _receive_fd(self) -> int | None:
+        """Receives the descriptor that came next; None if it cannot be opened here."""
+        side = self._require_fd_socket()
         fd = side.receive()
         if fd is None:
             side.skip()
         return fd
 
-    def _known_fd_socket(self) -> FdSocket:
+    def _require_fd_socket(self) -> FdSocket:
         if self._fd_socket is None:
-            raise ProtocolError("a segment was told of, and there is no side socket")
+            raise ProtocolError("a descriptor was announced without a side socket")
         return self._fd_socket
 
 
-def _put_for_readers(side: FdSocket, fd: int) -> bool:
-    """Sends it, if there is room for it on its way.
+def _send_read_only(side: FdSocket, fd: int) -> bool:
+    """Sends a descriptor of the same file that can only read it.
+
+    Returns:
+        False if there is no room for it on its way.
 
     Raises:
         OSError: This process may not open any more files.

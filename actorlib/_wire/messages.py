@@ -11,11 +11,11 @@ where.
 
 The last field of any other frame is no tuple, as a tuple there means sizes.
 
-``loans`` are the actors whose handles are inside the payload, or None: each frame that
-arrives makes its receiver a holder of them (see ``_owner/refcount.py``). The field
-before the payload says whether there may be any: it is the loans, or options that are
-not None. Whoever sends a frame looks there, and nowhere else, for what lies in shared
-memory.
+``loans`` are the ids of the actors, objects and blocks of memory that the payload
+refers to, or None: each frame that arrives makes its receiver a holder of them (see
+``_owner/refcount.py``). ``headers`` are those of ``call_headers``. The field before the
+payload says whether there may be loans: it is the loans, or headers that are not None.
+Whoever sends a frame looks there, and nowhere else, for what lies in shared memory.
 
 Owner to worker, worker to owner, or both:
 
@@ -28,13 +28,11 @@ STOP               down  finish what was sent before, then leave
 LEAVE              up    id: the actor ends by its own will; if id is not 0, that call
                          gets no answer
 CALL               down  id, method, loans, arguments
-CALL_WITH          down  id, method, loans, options of this call by name, arguments
-CALL_ACTOR         up    id, asking, actor, method, loans, arguments: a call to another
-                         actor; asking is the number of the call that makes it, or 0
-CALL_ACTOR_WITH    up    id, asking, actor, method, loans, options,
-
-Arguments:
-CALL_DEFERRED      up    id, asking, actor, deadline, method: a call that waits for its
+CALL_WITH          down  id, method, loans, headers, arguments
+CALL_ACTOR         up    id, parent, actor, method, loans, arguments: a call to another
+                         actor; parent is the number of the call that makes it, or 0
+CALL_ACTOR_WITH    up    id, parent, actor, method, loans, headers, arguments: likewise
+CALL_DEFERRED      up    id, parent, actor, deadline, method: a call that waits for its
                          arguments; its CALL_ACTOR follows, unless it is cancelled
 RESULT             both  id, loans, value
 FAILURE            both  id, kind of failure, text, traceback, where, loans, exception
@@ -50,11 +48,12 @@ BLOCKED            up    number, calls, how many: the function that runs waits, 
                          until so many of those calls are answered; others may have its
                          CPUs
 RESUMED            up    number: it has what it waited for, and waits for its CPUs
-GO_ON              down  number: it has them back
+RESUME             down  number: it has them back
 CREATE             up    id, actor, loans, class, options and interface: an actor is
                          made; if id is not 0, answer with nothing, or with the one that
                          has its name
-GIVE               up    actor, whether they are good, loans, its arguments or the error
+CREATE_ARGUMENTS   up    actor, whether they are good, loans, the arguments that it was
+                         made without, as they had to be waited for, or the error
 AWAIT              up    id, actor: answer when it is ready, or why it never will be
 END                up    id, actor, in which manner: answer when it is gone
 RELEASE_REFS       up    actor, how many loans of it are given back
@@ -76,11 +75,12 @@ STREAM_EXPIRE      down  the streams of which nothing was taken since the last
                          STREAM_EXPIRE end
 REGISTER_FUNCTION  up    a number for it, label, loans, a function: it is about to be
                          called
-RUN                up    id, whose call it is, a function's number, options, options of
-                         this call alone, loans, arguments
-FORCE              up    id, whether the calls that it made are not wanted either:
+RUN                up    id, parent, a function's number, its options, headers, loans,
+
+Arguments:
+FORCE_CANCEL       up    id, whether the calls that it made are not wanted either:
                          cancel that call of a function, and end the process it runs in
-PACE               up    function, how long it takes of late
+DURATION           up    function, seconds that it takes of late
 RETURN_UNSTARTED   down  give back the calls that have not begun
 LINK_OPEN          both  up: actor: this worker calls it often; may there be a link to
                          it? down: session of the caller: a link from it is here
@@ -89,7 +89,7 @@ LINK_BEGIN         both  session at the other end. What was sent on the link beh
                          LINK_PAUSE was sent after what came before this
 LINK_FENCE         both  session at the other end, number: so many messages on the link
                          were sent before what follows this
-LINK_CALL_SENT     up    id, asking, actor, method: a call that went over a link; about
+LINK_CALL_SENT     up    id, parent, actor, method: a call that went over a link; about
                          to be waited for
 LINK_CANCEL        both  up: session, call there, whether the link had no room to say
                          so: nobody wants what that call has asked for, nor that call;
@@ -100,7 +100,7 @@ LINK_LOST          down  session, text, error: it has ended, and answers nothing
                          more
 =================  ====  ===============================================================
 
-Between two workers, over a link (``link``):
+Between two workers, over a link (``peer_socket``):
 
 ===========  =============  ============================================================
 RESULT       to the caller  as above, without loans
@@ -108,7 +108,7 @@ FAILURE      to the caller  likewise
 CANCEL       to the callee  id: nobody wants the answer any more
 LINK_OPENED  to the caller  the callee has its end
 LINK_PAUSE   to the callee  what follows was sent behind a LINK_BEGIN that is on its way
-LINK_CALL    to the callee  id, asking, method, options of this call or None, arguments
+LINK_CALL    to the callee  id, parent, method, headers or None, arguments
 ===========  =============  ============================================================
 """
 
@@ -138,11 +138,11 @@ WAITS: Final = 13
 STUCK: Final = 14
 BLOCKED: Final = 15
 RESUMED: Final = 16
-GO_ON: Final = 17
+RESUME: Final = 17
 
 # Actors and their handles.
 CREATE: Final = 18
-GIVE: Final = 19
+CREATE_ARGUMENTS: Final = 19
 AWAIT: Final = 20
 END: Final = 21
 RELEASE_REFS: Final = 22
@@ -164,8 +164,8 @@ STREAM_EXPIRE: Final = 32
 # Functions.
 REGISTER_FUNCTION: Final = 33
 RUN: Final = 34
-FORCE: Final = 35
-PACE: Final = 36
+FORCE_CANCEL: Final = 35
+DURATION: Final = 36
 RETURN_UNSTARTED: Final = 37
 
 # Links.
@@ -203,7 +203,7 @@ DIED: Final = 1
 """A FAILURE because the actor that was asked is gone or never came."""
 CANCELLED: Final = 2
 """A FAILURE because the call was cancelled, or one that made it; perhaps why."""
-UNBEGUN: Final = 3
+UNSTARTED: Final = 3
 """A FAILURE of nobody: the worker gives the call back as it came."""
 
 Frame: TypeAlias = tuple[Any, ...]

@@ -38,14 +38,15 @@ import cloudpickle  # pyright: ignore[reportMissingTypeStubs]  # it ships none
 import msgpack  # pyright: ignore[reportMissingTypeStubs]  # likewise
 
 from actorlib._core.serializers import REDUCERS
-from actorlib._shm.payload import SharedPayload
+from actorlib._shm.memory import SharedPayload
 from actorlib._shm.views import private_writable, writable_memory
 from actorlib.exceptions import SerializationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from actorlib._shm.payload import Buffer, Payload
+    from actorlib._shm.layout import Buffer
+    from actorlib._shm.memory import Payload
 
 
 LARGE = 64 * 1024

@@ -3,7 +3,7 @@
 A worker runs the user's code, so what it sends is checked before anything is done with
 it, once, where its session takes it in. This table is the whole of what passes: a frame
 of another kind or length, or a field that is not of its type, is a ProtocolError and
-ends that session alone. What a frame is for is said in ``frames``; here is what it
+ends that session alone. What a frame is for is said in ``messages``; here is what it
 looks like. A field that is added there is added here.
 
 Types are exact: a subclass of what msgpack makes cannot arrive, and neither can a bool
@@ -30,7 +30,8 @@ from actorlib._core.ids import (
     kind_of,
 )
 from actorlib._core.labels import LONGEST_NAME
-from actorlib._shm.payload import BLOCK_ID_STRUCT, SharedPayload
+from actorlib._shm.layout import BLOCK_ID_STRUCT
+from actorlib._shm.memory import SharedPayload
 from actorlib._wire.messages import (
     AT_ONCE,
     AWAIT,
@@ -42,12 +43,13 @@ from actorlib._wire.messages import (
     CANCEL,
     CANCELLED,
     CREATE,
+    CREATE_ARGUMENTS,
     DIED,
+    DURATION,
     END,
     FAILURE,
     FIND,
-    FORCE,
-    GIVE,
+    FORCE_CANCEL,
     GROUP,
     ITEM,
     LEAVE,
@@ -65,7 +67,6 @@ from actorlib._wire.messages import (
     OBJECT_CANCEL,
     OBJECT_GET,
     OBJECT_PUT,
-    PACE,
     RAISED,
     READY,
     REGISTER_FUNCTION,
@@ -76,7 +77,7 @@ from actorlib._wire.messages import (
     STREAM_ACK,
     STUCK,
     TO_RESTART,
-    UNBEGUN,
+    UNSTARTED,
     WAITS,
     Frame,
     name_of,
@@ -91,7 +92,7 @@ _SIZES: Final = {
     OBJECT_KIND: ID_SIZE,
     BLOCK_KIND: BLOCK_ID_STRUCT.size,
 }
-"""The bytes of the ids that may be lent, by kind."""
+"""The bytes of the ids that may be among loans, by kind."""
 
 _MOST = 1 << 63
 _SESSIONS = 1 << 32
@@ -114,7 +115,7 @@ class FieldType(NamedTuple):
 
 
 def check_frame(frame: Frame, prefix: bytes) -> tuple[bytes, ...]:
-    """What a frame lends, if it is one that a worker sends.
+    """Gives the loans of a frame, if it is one that a worker sends.
 
     Args:
         frame: What came.
@@ -152,9 +153,9 @@ def _refusal(frame: Frame, prefix: bytes) -> ProtocolError:
 
 
 class _FrameTests(dict[int, "Callable[..., tuple[bytes, ...] | None]"]):
-    """What says what a frame of a kind lends, or None if it is none of that kind.
+    """Compiles the tests of frames, each when the first of its kind comes.
 
-    Each is compiled when it is needed.
+    A test gives the loans of a frame, or None if it is none of that kind.
     """
 
     def __missing__(self, kind: int) -> Callable[..., tuple[bytes, ...] | None]:
@@ -166,8 +167,8 @@ class _FrameTests(dict[int, "Callable[..., tuple[bytes, ...] | None]"]):
         ]
         given = ", ".join(["prefix", "kind", *(f"_{n}" for n in range(len(fields)))])
         test = " and ".join(["type(kind) is int", *tests])
-        lent = f"_{[*fields].index('loans')} or ()" if "loans" in fields else "()"
-        self[kind] = _compiled(f"lambda {given}: ({lent}) if {test} else None")
+        loans = f"_{[*fields].index('loans')} or ()" if "loans" in fields else "()"
+        self[kind] = _compiled(f"lambda {given}: ({loans}) if {test} else None")
         return self[kind]
 
 
@@ -271,12 +272,12 @@ def _are_retries(value: Any) -> bool:
 
 def _are_variables(value: Any) -> bool:
     return type(value) is dict and all(
-        type(name) is str and type(held) is bytes
-        for name, held in cast("dict[object, object]", value).items()
+        type(name) is str and type(payload) is bytes
+        for name, payload in cast("dict[object, object]", value).items()
     )
 
 
-_HEADERS: Final[dict[str, Callable[[Any], bool]]] = {
+_HEADER_TESTS: Final[dict[str, Callable[[Any], bool]]] = {
     "batch": _is_batch,
     "deadline": _is_deadline,
     "detach": lambda value: value is True,
@@ -292,9 +293,9 @@ _HEADERS: Final[dict[str, Callable[[Any], bool]]] = {
 def _are_headers(value: Any) -> bool:
     if type(value) is not dict:
         return False
-    said = cast("dict[Any, object]", value)
-    return said.keys() <= _HEADERS.keys() and all(
-        _HEADERS[name](given) for name, given in said.items()
+    headers = cast("dict[Any, object]", value)
+    return headers.keys() <= _HEADER_TESTS.keys() and all(
+        _HEADER_TESTS[name](given) for name, given in headers.items()
     )
 
 
@@ -312,15 +313,17 @@ _NAME = FieldType(
 _FLAG = _exactly("true or false", bool)
 _BYTES = _exactly("bytes", bytes)
 _PAYLOAD = FieldType("a payload", "type(value) is bytes or type(value) in _PAYLOADS")
-_LENT = FieldType(
-    "what is lent: None, or the ids of actors, objects and blocks",
+_LOANS = FieldType(
+    "None, or the ids of actors, objects and blocks",
     "value is None or _are_loans(value)",
 )
 _ACTOR = _identity(ACTOR_KIND, "an actor")
 _OBJECT = _identity(OBJECT_KIND, "an object")
 _OWN_ACTOR = _own(ACTOR_KIND, "an actor")
 _OWN_OBJECT = _own(OBJECT_KIND, "an object")
-_SAYS = FieldType("what may be said of a call", "value is None or _are_headers(value)")
+_HEADERS = FieldType(
+    "headers of a call, or None", "value is None or _are_headers(value)"
+)
 
 _NAMES: Final[dict[str, Any]] = {
     "_PAYLOADS": _PAYLOADS,
@@ -332,41 +335,41 @@ _NAMES: Final[dict[str, Any]] = {
     "_is_real": _is_real,
     "_are_headers": _are_headers,
 }
-"""What tests speak of."""
+"""The names that tests use."""
 
 FRAMES: Final[dict[int, dict[str, FieldType]]] = {
     READY: {"name": _NAME, "pid": _number(1, _PIDS)},
-    RESULT: {"call": _RUNS, "loans": _LENT, "value": _PAYLOAD},
+    RESULT: {"call": _RUNS, "loans": _LOANS, "value": _PAYLOAD},
     FAILURE: {
         "call": _RUNS_IF_ANY,
-        "kind": _one_of("a kind of failure", RAISED, DIED, CANCELLED, UNBEGUN),
+        "kind": _one_of("a kind of failure", RAISED, DIED, CANCELLED, UNSTARTED),
         "summary": _TEXT,
         "traceback": _TEXT,
         "where": _TEXT,
-        "loans": _LENT,
+        "loans": _LOANS,
         "exception": _PAYLOAD,
     },
-    ITEM: {"call": _RUNS, "index": _COUNT, "loans": _LENT, "value": _PAYLOAD},
+    ITEM: {"call": _RUNS, "index": _COUNT, "loans": _LOANS, "value": _PAYLOAD},
     CALL_ACTOR: {
         "call": _CALL,
-        "asking": _RUNS_IF_ANY,
+        "parent": _RUNS_IF_ANY,
         "actor": _ACTOR,
         "method": _TEXT,
-        "loans": _LENT,
+        "loans": _LOANS,
         "arguments": _PAYLOAD,
     },
     CALL_ACTOR_WITH: {
         "call": _CALL,
-        "asking": _RUNS_IF_ANY,
+        "parent": _RUNS_IF_ANY,
         "actor": _ACTOR,
         "method": _TEXT,
-        "loans": _LENT,
-        "said": _SAYS,
+        "loans": _LOANS,
+        "headers": _HEADERS,
         "arguments": _PAYLOAD,
     },
     CALL_DEFERRED: {
         "call": _CALL,
-        "asking": _RUNS_IF_ANY,
+        "parent": _RUNS_IF_ANY,
         "actor": FieldType(
             "the id of an actor, or empty for a function",
             f"(type(value) is bytes and not value) or ({_ACTOR.test})",
@@ -390,14 +393,14 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
     CREATE: {
         "call": _CALL_IF_ANY,
         "actor": _OWN_ACTOR,
-        "loans": _LENT,
+        "loans": _LOANS,
         "class": _BYTES,
-        "face": _BYTES,
+        "options": _BYTES,
     },
-    GIVE: {
+    CREATE_ARGUMENTS: {
         "actor": _OWN_ACTOR,
         "is_good": _FLAG,
-        "loans": _LENT,
+        "loans": _LOANS,
         "arguments": _PAYLOAD,
     },
     AWAIT: {"call": _CALL, "actor": _ACTOR},
@@ -407,7 +410,7 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
         "manner": _one_of("a manner of ending", BEHIND_CALLS, AT_ONCE, TO_RESTART),
     },
     RELEASE_REFS: {
-        "loan": FieldType("the id of what was lent", "_is_id(value)"),
+        "loan": FieldType("the id of a loan", "_is_id(value)"),
         "count": _number(1, _MOST),
     },
     FIND: {
@@ -426,7 +429,7 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
     OBJECT_PUT: {
         "object": _OWN_OBJECT,
         "is_good": _FLAG,
-        "loans": _LENT,
+        "loans": _LOANS,
         "value": _PAYLOAD,
     },
     OBJECT_GET: {"call": _CALL, "object": _OBJECT},
@@ -441,20 +444,20 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
     REGISTER_FUNCTION: {
         "function": _COUNT,
         "label": _TEXT,
-        "loans": _LENT,
+        "loans": _LOANS,
         "source": _BYTES,
     },
     RUN: {
         "call": _CALL,
-        "asking": _RUNS_IF_ANY,
+        "parent": _RUNS_IF_ANY,
         "function": _COUNT,
-        "face": _BYTES,
-        "said": _SAYS,
-        "loans": _LENT,
+        "options": _BYTES,
+        "headers": _HEADERS,
+        "loans": _LOANS,
         "arguments": _PAYLOAD,
     },
-    FORCE: {"call": _CALL, "recursive": _FLAG},
-    PACE: {
+    FORCE_CANCEL: {"call": _CALL, "recursive": _FLAG},
+    DURATION: {
         "function": _TEXT,
         "seconds": FieldType("seconds", "_is_real(value, 0)"),
     },
@@ -471,7 +474,7 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
     LINK_CANCEL: {"session": _SESSION, "call": _RUNS_IF_ANY, "is_unread": _FLAG},
     LINK_CALL_SENT: {
         "call": _CALL,
-        "asking": _RUNS_IF_ANY,
+        "parent": _RUNS_IF_ANY,
         "actor": _ACTOR,
         "method": _TEXT,
     },

@@ -29,8 +29,8 @@ class WarmWorker:
     """What every worker begins with; the template makes it once, for all its forks."""
 
     def __init__(self) -> None:
-        self.showing = SegmentSharing(SharedMemory())
-        self.decoder = FrameDecoder(self.showing)
+        self.sharing = SegmentSharing(SharedMemory())
+        self.decoder = FrameDecoder(self.sharing)
 
 
 def live(sock: socket.socket, cradle: WarmWorker) -> NoReturn:
@@ -83,9 +83,9 @@ def serve(sock: socket.socket, cradle: WarmWorker) -> None:
         BaseException: What ended it; EOFError if that was the owner's end.
     """
     try:
-        _live_on(BlockingChannel(sock, cradle.showing, cradle.decoder))
+        _live_on(BlockingChannel(sock, cradle.sharing, cradle.decoder))
     finally:
-        cradle.showing.close()
+        cradle.sharing.close()
 
 
 def _live_on(pipe: BlockingChannel) -> None:

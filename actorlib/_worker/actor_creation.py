@@ -10,7 +10,7 @@ from actorlib._core.runtime_env import inherited, refuse_own
 from actorlib._wire.arguments import Arguments, SendingEngine
 from actorlib._wire.errors import dump_exception
 from actorlib._wire.function_code import ClassDefinitions
-from actorlib._wire.messages import CREATE, GIVE, Frame
+from actorlib._wire.messages import CREATE, CREATE_ARGUMENTS, Frame
 from actorlib._wire.serialization import dump
 
 if TYPE_CHECKING:
@@ -71,8 +71,8 @@ class ActorCreation:
             try:
                 payload, loans = arguments.payload()
             except Exception as error:  # noqa: BLE001  # a ref that failed: so does the actor
-                return (GIVE, actor, False, None, dump_exception(error))
-            return (GIVE, actor, True, loans, payload)
+                return (CREATE_ARGUMENTS, actor, False, None, dump_exception(error))
+            return (CREATE_ARGUMENTS, actor, True, loans, payload)
 
         # At once, as whoever gets its handle may speak of it; the arguments may follow.
         if options.name is None:

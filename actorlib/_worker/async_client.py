@@ -267,12 +267,12 @@ class AsyncOwnerClient(OwnerClient):
                 self._loop.call_soon_threadsafe(self.left)
         super().leave()
 
-    def forsake(self) -> None:
+    def close_in_fork(self) -> None:
         """Refuses everything from now on; see OwnerClient.
 
         A fork of the loop's own thread comes back to the loop when its code waits.
         """
-        super().forsake()
+        super().close_in_fork()
         if self._bell is not None:
             self._bell.close()
         part_loop(self._loop)
@@ -282,7 +282,7 @@ class AsyncOwnerClient(OwnerClient):
 
     def leave_if_fork(self, error: BaseException | None) -> None:
         """Does not come back in a fork of the worker, whose code has raised this."""
-        if self._is_forsaken:
+        if self._is_in_fork:
             exit_fork(error)
 
     def wait_here(self, ref: ObjectRef[Any]) -> None:
@@ -298,7 +298,7 @@ class AsyncOwnerClient(OwnerClient):
         The note goes the way of the frames. Another one's look at the notes could
         otherwise give a loan back before the frame has left that carries it on.
         """
-        if not self._is_forsaken:
+        if not self._is_in_fork:
             self.later(partial(self._release, actor))
 
     def _release(self, actor: LoanId) -> None:

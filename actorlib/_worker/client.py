@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from actorlib._core.object_ref import ObjectRef
     from actorlib._core.snapshot import ActorInfo
     from actorlib._core.stream_reader import StreamReader
-    from actorlib._shm.payload import Payload
+    from actorlib._shm.memory import Payload
     from actorlib._wire.blocking_channel import BlockingChannel
     from actorlib._worker.incoming_links import LinkHost
     from actorlib._worker.startup import Start
@@ -106,10 +106,10 @@ class OwnerClient(ABC):
         self._refs = PendingResults(loop, self)
         self.outbox = OrderedSender(self)
         self.loans = LocalRefCount()
-        session, showing = int.from_bytes(start.config.prefix[4:]), pipe.sharing
-        showing = None if start.config.runs_functions else showing
-        self.peers = OutgoingLinks(self, host, session, showing)
-        self.guests = IncomingLinks(self, host, session, showing)
+        session, sharing = int.from_bytes(start.config.prefix[4:]), pipe.sharing
+        sharing = None if start.config.runs_functions else sharing
+        self.peers = OutgoingLinks(self, host, session, sharing)
+        self.guests = IncomingLinks(self, host, session, sharing)
         self._actor_calls = ActorCalls(self, self._refs, self.peers, loop)
         self._lasting = Lasting(self, self.stop)
         self._objects = Objects(self, start.config.prefix, self._refs.unasked)
@@ -117,7 +117,7 @@ class OwnerClient(ABC):
         self._task_calls = TaskCalls(
             self, self._refs, loop, self.check_parent, is_inline=start.config.is_inline
         )
-        self._is_forsaken = False
+        self._is_in_fork = False
         self.is_over = False
         self._left: set[int] = set()
         self._pipe = pipe
@@ -282,7 +282,7 @@ class OwnerClient(ABC):
 
     def over(self, call: int, error: BaseException | None = None) -> None:
         """Ends what must not be answered; see Answering."""
-        if self._is_forsaken:
+        if self._is_in_fork:
             exit_fork(error)
         if call in self._left:
             raise ActorExit
@@ -361,7 +361,7 @@ class OwnerClient(ABC):
 
     def cancel(self, call: int, *, recursive: bool = True) -> None:
         """Stops a call; see Replier."""
-        if self._is_forsaken or not self._refs.drop(call):
+        if self._is_in_fork or not self._refs.drop(call):
             return
         if not self.peers.cancel(call, recursive=recursive):
             self.post((CANCEL, call, recursive))
@@ -392,7 +392,7 @@ class OwnerClient(ABC):
 
     def release(self, actor: LoanId) -> None:
         """Counts a holder less; the loans go back with the last one; see Engine."""
-        if not self._is_forsaken:  # what a fork holds, its parent holds
+        if not self._is_in_fork:  # what a fork holds, its parent holds
             self.loans.release(actor)
             self.return_loans_soon()
 
@@ -431,13 +431,13 @@ class OwnerClient(ABC):
                 error.add_note(f"while the arguments of {asked[1]} were loaded")
             raise
 
-    def forsake(self) -> None:
+    def close_in_fork(self) -> None:
         """Refuses everything from now on; see Engine.
 
         What is open here is the worker's: a fork closes its copies, lest it ever reads
         what its parent is sent, and takes no lock that a thread may hold there.
         """
-        self._is_forsaken = self.is_over = True
+        self._is_in_fork = self.is_over = True
         self._pipe.close_in_fork()
         self.peers.close_in_fork()
         self.guests.close_in_fork()
@@ -468,7 +468,7 @@ class OwnerClient(ABC):
 
     def taken(self, number: int, count: int) -> None:
         """Tells how many items of a stream were taken; see Feed."""
-        if not self._is_forsaken:
+        if not self._is_in_fork:
             self.post((STREAM_ACK, number, count))
 
     def fail_all(self, error: Exception) -> None:
@@ -494,7 +494,7 @@ class OwnerClient(ABC):
         Raises:
             RuntimeError: This process is a fork of it.
         """
-        if self._is_forsaken:
+        if self._is_in_fork:
             raise RuntimeError(
                 "this process is a fork of an actor's and cannot call actors: the pipe "
                 "is its parent's"

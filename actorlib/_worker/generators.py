@@ -12,7 +12,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from actorlib._core.flow_control import SendWindow, bounds_of
-from actorlib._shm.payload import SharedPayload
+from actorlib._shm.memory import SharedPayload
 from actorlib._wire.messages import STREAM_ACK, Frame
 
 if TYPE_CHECKING:

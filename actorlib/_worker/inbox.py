@@ -93,7 +93,7 @@ class Inbox:
         Raises:
             EOFError: The owner is gone.
         """
-        self._pipe.wake_after(seconds)
+        self._pipe.set_read_timeout(seconds)
         end = time.monotonic() + seconds
         while not until():
             if not self._read_once(until, settle, None) or time.monotonic() > end:
@@ -127,7 +127,7 @@ class Inbox:
                 self._poll(deadline)
             self._sort_each(self._pipe.receive_some(), settle)
         except BlockingIOError:
-            self._pipe.wake_after(0)
+            self._pipe.set_read_timeout(0)
             return False
         finally:
             if not reader:
@@ -242,13 +242,13 @@ class Inbox:
         self, settle: Callable[[Frame], None], deadline: float | None
     ) -> bool:
         """Reads what comes next over the pipe or a link; see _read_once."""
-        limit = self._pipe.wakes_after or None
+        limit = self._pipe.read_timeout or None
         seconds = limit if deadline is None else _left(deadline)
         if self._receive(seconds, settle):
             return True
         if deadline is not None:
             raise GetTimeoutError(TOO_LATE)
-        self._pipe.wake_after(0)
+        self._pipe.set_read_timeout(0)
         return False
 
     def _receive(self, seconds: float | None, settle: Callable[[Frame], None]) -> bool:

@@ -86,7 +86,7 @@ class IncomingLinks:
         engine: That of this worker.
         host: Reads the links.
         session: The number of this worker's session.
-        showing: Where the ends of links come; None for no links at all.
+        sharing: Where the ends of links come; None for no links at all.
 
     Attributes:
         gathered: The links with answers that wait for ``flush``.
@@ -98,13 +98,13 @@ class IncomingLinks:
         engine: LinkEngine,
         host: LinkHost,
         session: int,
-        showing: SegmentSharing | None,
+        sharing: SegmentSharing | None,
     ) -> None:
         self.runs_one = False
         self._post = engine.post
         self._host = host
         self._session = session
-        self._showing = showing
+        self._sharing = sharing
         self._marker: memoryview | list[int] = [0]
         self._guests: dict[int, IncomingLink] = {}
         self._open: dict[int, tuple[int, str]] = {}
@@ -264,11 +264,11 @@ class IncomingLinks:
 
     def _take_link(self, session: int) -> None:
         """Takes the end of a link, and says over it that it is there."""
-        fd = self._showing.links.pop(session, None) if self._showing else None
-        if fd is None or self._showing is None:  # this process may open no more files
+        fd = self._sharing.links.pop(session, None) if self._sharing else None
+        if fd is None or self._sharing is None:  # this process may open no more files
             return
         if isinstance(self._marker, list):
-            self._marker = self._showing.memory.running_call_cell()
+            self._marker = self._sharing.memory.running_call_cell()
         former = self._guests.get(session)
         if former is not None:  # its other end is closed, or nobody speaks there
             self._lose(former)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     )
 
     from actorlib._core.ids import LoanId
-    from actorlib._shm.payload import Payload
+    from actorlib._shm.memory import Payload
     from actorlib._wire.arguments import SendingEngine
 
     class Answering(SendingEngine, Protocol):

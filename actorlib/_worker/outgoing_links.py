@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from actorlib._core.ids import ActorId, LoanId
-    from actorlib._shm.payload import Payload
+    from actorlib._shm.memory import Payload
     from actorlib._wire.fd_passing import SegmentSharing
     from actorlib._worker.incoming_links import LinkEngine, LinkHost
 
@@ -219,7 +219,7 @@ class OutgoingLinks:
         engine: That of this worker.
         host: Reads the links.
         session: The number of this worker's session.
-        showing: Where the ends of links come; None for no links at all.
+        sharing: Where the ends of links come; None for no links at all.
     """
 
     def __init__(
@@ -227,13 +227,13 @@ class OutgoingLinks:
         engine: LinkEngine,
         host: LinkHost,
         session: int,
-        showing: SegmentSharing | None,
+        sharing: SegmentSharing | None,
     ) -> None:
         self._engine = engine
         self._post = engine.post
         self._host = host
         self._base = session * LINKED
-        self._showing = showing
+        self._sharing = sharing
         self._peers: dict[LoanId, OutgoingLink] = {}
         self._open: dict[int, LinkCall] = {}
         engine.loans.owes = self.owes
@@ -250,7 +250,7 @@ class OutgoingLinks:
         payload: Payload,
     ) -> bool:
         """Sends a call without loans; False if the owner has to get it, next."""
-        if self._showing is None:
+        if self._sharing is None:
             return False
         peer = self._peers.get(actor)
         if peer is None:
@@ -418,7 +418,7 @@ class OutgoingLinks:
 
     def _link_opened(self, actor: ActorId, session: int) -> None:
         peer = self._peers.get(actor)
-        fd = self._showing.links.pop(-session, None) if self._showing else None
+        fd = self._sharing.links.pop(-session, None) if self._sharing else None
         if fd is None:
             if peer is not None:
                 peer.policy.link_refused(for_ever=session < 0)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from actorlib._core.ids import ActorId, LoanId
     from actorlib._core.object_ref import ResultOwner
-    from actorlib._shm.payload import Payload
+    from actorlib._shm.memory import Payload
     from actorlib._wire.call import Call
 
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from actorlib._core.ids import ActorId
     from actorlib._core.interface import Interface
     from actorlib._core.runtime_env import RuntimeEnv
-    from actorlib._shm.payload import Payload
+    from actorlib._shm.memory import Payload
 
 
 SHUTDOWN = "__ray_shutdown__"

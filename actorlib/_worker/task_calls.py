@@ -15,7 +15,7 @@ from actorlib._wire.arguments import Arguments, SendingEngine
 from actorlib._wire.call import Call
 from actorlib._wire.call_headers import headers_of
 from actorlib._wire.function_code import pickle_function
-from actorlib._wire.messages import CANCEL, FORCE, REGISTER_FUNCTION, RUN, Frame
+from actorlib._wire.messages import CANCEL, FORCE_CANCEL, REGISTER_FUNCTION, RUN, Frame
 from actorlib._wire.serialization import dump
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class TaskCalls:
 
     def force(self, call: int, *, recursive: bool = True) -> None:
         """Stops a call, and ends the process that runs it."""
-        self._link.post((FORCE, call, recursive))
+        self._link.post((FORCE_CANCEL, call, recursive))
         self._link.cancel(call, recursive=recursive)
 
     def call(

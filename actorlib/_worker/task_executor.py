@@ -32,14 +32,14 @@ from actorlib._wire.messages import (
     CALL,
     CALL_WITH,
     CANCEL,
+    DURATION,
     FAILURE,
-    GO_ON,
-    PACE,
     READY,
+    RESUME,
     RESUMED,
     RETURN_UNSTARTED,
     STOP,
-    UNBEGUN,
+    UNSTARTED,
     Frame,
 )
 from actorlib._worker import invoke
@@ -282,7 +282,7 @@ class TaskInbox(Inbox):
         kind = frame[0]
         if kind == RETURN_UNSTARTED:
             self.must_return = True
-        elif kind == GO_ON:
+        elif kind == RESUME:
             self.resumed_wait = frame[1]
         elif self.is_waiting and kind in (CALL, CALL_WITH) and frame[2] != ADD_FUNCTION:
             self.return_one(frame)
@@ -513,7 +513,7 @@ class TaskExecutor:
         if name != ADD_FUNCTION:
             duration = self._function_timing.ran(name, took)
             if duration is not None:
-                pipe.gather((PACE, name, duration))
+                pipe.gather((DURATION, name, duration))
         # What it gave or raised is still held here: a handle in it is given back after
         # it was sent.
         pipe.gather(answer)
@@ -576,7 +576,7 @@ class TaskExecutor:
     def _return_one(self, frame: Frame) -> None:
         call = frame[1]
         self._inbox.cancelled.discard(call)
-        unbegun = (FAILURE, call, UNBEGUN, "", "", "", None, b"")
+        unbegun = (FAILURE, call, UNSTARTED, "", "", "", None, b"")
         self._answer_unstarted(frame, unbegun)
         self._pipe.flush()
 

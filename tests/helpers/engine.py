@@ -231,7 +231,7 @@ class FakeEngine:
         """Calls back from the loop."""
         self._loop.call_soon_threadsafe(callback)
 
-    def forsake(self) -> None:
+    def close_in_fork(self) -> None:
         """Does nothing: no test forks it."""
 
     # Replier.

@@ -231,7 +231,7 @@ _RESTING: tuple[tuple[str, str, Callable[[FrameType], bool]], ...] = (
     (
         "_wire/blocking_channel.py",
         "receive_some",
-        lambda frame: not frame.f_locals["self"].wakes_after,
+        lambda frame: not frame.f_locals["self"].read_timeout,
     ),
     ("_worker/inbox.py", "_receive", lambda frame: frame.f_locals["seconds"] is None),
     ("_worker/startup.py", "_work", _always),

@@ -29,7 +29,7 @@ def in_blocks() -> int:
     """The bytes in blocks of the owner that are not free."""
     store = stores().memory._store
     with store._lock:
-        store._apply_notes()
+        store._apply_deferred()
     return sum(segment.blocks.used for segment in store._segments.values())
 
 

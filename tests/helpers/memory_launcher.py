@@ -122,7 +122,7 @@ class MemoryWorker:
         """Closes its end of the pipe."""
         self._theirs.close()
 
-    def forsake(self) -> None:
+    def close_in_fork(self) -> None:
         """In a fork: closes its copies of the pipe."""
         self._theirs.close()
         self.sock.close()
@@ -194,10 +194,10 @@ class MemoryLauncher:
         self.workers.append(worker)
         return worker
 
-    def forsake(self) -> None:
+    def close_in_fork(self) -> None:
         """In a fork, which has none of the threads; see Launcher."""
         for worker in self.workers:
-            worker.forsake()
+            worker.close_in_fork()
 
     def abandon(self) -> Callable[[], None]:
         """Ends them all; see Launcher."""

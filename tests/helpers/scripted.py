@@ -60,7 +60,7 @@ class ScriptedWorker:
         name: The same.
         frames: What has come, in order.
         config: What START has told it; there from then on.
-        showing: Shared memory as the owner has told it of.
+        sharing: Shared memory as the owner has told it of.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class ScriptedWorker:
         self.sock, self._theirs = socket.socketpair()
         self.frames: list[Frame] = []
         self.config: ActorConfig
-        self.showing = SegmentSharing(SharedMemory())
+        self.sharing = SegmentSharing(SharedMemory())
         self.error: Exception | None = None
         self._behave = behave
         self._loop = loop
@@ -126,17 +126,17 @@ class ScriptedWorker:
 
     def _first(self) -> None:
         try:
-            data = self.showing.read_first(self._theirs, 64 * 1024)
+            data = self.sharing.read_first(self._theirs, 64 * 1024)
         except OSError:
             data = b""
         self._loop.remove_reader(self._theirs.fileno())
-        decoder = FrameDecoder(self.showing)
+        decoder = FrameDecoder(self.sharing)
         self._channel = AsyncChannel(
             self._loop,
             self._theirs,
             self._receive,
             self._lost,
-            sharing=self.showing,
+            sharing=self.sharing,
             decoder=decoder,
         )
         if data:
@@ -188,7 +188,7 @@ class ScriptedLauncher:
         self.workers.append(worker)
         return worker
 
-    def forsake(self) -> None:
+    def close_in_fork(self) -> None:
         """Nothing: it is in no process of its own; see Launcher."""
 
     async def aclose(self) -> None:
@@ -196,8 +196,8 @@ class ScriptedLauncher:
         for worker in self.workers:
             worker.leave(ProcessExit(signal=KILLED))
         for worker in self.workers:
-            if worker.showing.memory.budget is not None:
-                worker.showing.memory.close()
+            if worker.sharing.memory.budget is not None:
+                worker.sharing.memory.close()
 
 
 def be_polite(worker: ScriptedWorker, frame: Frame) -> None:

@@ -15,8 +15,8 @@ from actorlib._owner.exit_reason import (
     unavailable,
     under_way,
 )
-from actorlib._processes.last_words import last_words
 from actorlib._processes.launcher import ProcessExit
+from actorlib._processes.log_tail import log_tail
 from actorlib.exceptions import ActorDiedError, ActorUnschedulableError, Exit
 
 LEFT = ProcessExit(code=0)
@@ -41,9 +41,9 @@ RAN = ExitEvidence(
         (ExitEvidence(process=KILLED, asked="it was killed"), "asked"),
         (ExitEvidence(process=KILLED, interrupted="to be restarted"), "restarted"),
         (ExitEvidence(process=KILLED, asked="killed", interrupted="before"), "asked"),
-        (ExitEvidence(process=ProcessExit(trouble="fork failed")), "failed to start"),
-        (ExitEvidence(process=ProcessExit(trouble="gone"), was_ready=True), "lost"),
-        (ExitEvidence(process=ProcessExit(trouble="gone"), pid=123), "failed to start"),
+        (ExitEvidence(process=ProcessExit(error="fork failed")), "failed to start"),
+        (ExitEvidence(process=ProcessExit(error="gone"), was_ready=True), "lost"),
+        (ExitEvidence(process=ProcessExit(error="gone"), pid=123), "failed to start"),
         (ExitEvidence(process=FAILED, constructor="ValueError: no"), "failed to start"),
         (ExitEvidence(process=KILLED, protocol="no frame"), "crashed"),
     ],
@@ -58,14 +58,14 @@ def test_exit_of_when_something_is_known_then_the_cause(
     ("weaker", "stronger", "cause"),
     [
         ({"constructor": "ValueError: no"}, {"asked": "it was killed"}, "asked"),
-        ({"process": ProcessExit(trouble="gone")}, {"asked": "killed"}, "asked"),
+        ({"process": ProcessExit(error="gone")}, {"asked": "killed"}, "asked"),
         ({"is_memory_short": True}, {"asked": "it was killed"}, "asked"),
         (
             {"is_memory_short": True, "process": KILLED},
             {"constructor": "ValueError: no"},
             "failed to start",
         ),
-        ({"protocol": "no frame"}, {"process": ProcessExit(trouble="gone")}, "lost"),
+        ({"protocol": "no frame"}, {"process": ProcessExit(error="gone")}, "lost"),
         ({"is_memory_short": True}, {"protocol": "no frame"}, "crashed"),
     ],
 )
@@ -82,7 +82,7 @@ def test_exit_of_when_two_things_are_known_then_the_stronger_one_is_the_cause(
     [
         (ExitEvidence(process=KILLED, asked="it was killed"), "it was killed"),
         (ExitEvidence(process=FAILED, constructor="ValueError: no"), "ValueError: no"),
-        (ExitEvidence(process=ProcessExit(trouble="fork failed")), "fork failed"),
+        (ExitEvidence(process=ProcessExit(error="fork failed")), "fork failed"),
         (ExitEvidence(process=KILLED, protocol="no frame"), "no frame"),
         (ExitEvidence(process=KILLED, is_memory_short=True), "5 MiB at its peak"),
         (ExitEvidence(process=FAILED), "its own code ended its process"),
@@ -285,8 +285,8 @@ Current thread 0x00007f02 (most recent call first):
 Extension modules: msgpack._cmsgpack (total: 1)""".splitlines()
 
 
-def test_last_words_when_python_tells_of_a_fault_then_the_user_s_frames_alone() -> None:
-    assert last_words(FAULT, "/ours/").splitlines() == [
+def test_log_tail_when_python_tells_of_a_fault_then_the_user_s_frames_alone() -> None:
+    assert log_tail(FAULT, "/ours/").splitlines() == [
         "terminate called",
         "Fatal Python error: Segmentation fault",
         "Current thread 0x00007f02 (most recent call first):",
@@ -295,17 +295,17 @@ def test_last_words_when_python_tells_of_a_fault_then_the_user_s_frames_alone() 
     ]
 
 
-def test_last_words_when_it_was_not_in_the_user_s_code_then_the_error_alone() -> None:
+def test_log_tail_when_it_was_not_in_the_user_s_code_then_the_error_alone() -> None:
     idle = [line for line in FAULT if "ctypes" not in line and "model.py" not in line]
-    assert last_words(idle, "/ours/").splitlines() == FAULT[:2]
+    assert log_tail(idle, "/ours/").splitlines() == FAULT[:2]
 
 
-def test_last_words_when_the_thread_is_not_known_then_frames_of_all() -> None:
+def test_log_tail_when_the_thread_is_not_known_then_frames_of_all() -> None:
     told = [line.replace("Current thread", "Thread") for line in FAULT]
-    assert len(last_words(told, "/ours/").splitlines()) == 5
+    assert len(log_tail(told, "/ours/").splitlines()) == 5
 
 
-def test_last_words_when_a_traceback_has_our_frames_then_they_are_left_out() -> None:
+def test_log_tail_when_a_traceback_has_our_frames_then_they_are_left_out() -> None:
     told = [
         "Traceback (most recent call last):",
         '  File "/ours/_worker/serial.py", line 218, in _serve_call',
@@ -315,17 +315,17 @@ def test_last_words_when_a_traceback_has_our_frames_then_they_are_left_out() -> 
         "    raise SystemExit",
         "SystemExit: 3",
     ]
-    assert last_words(told, "/ours/").splitlines() == [told[0], *told[4:]]
+    assert log_tail(told, "/ours/").splitlines() == [told[0], *told[4:]]
 
 
-def test_last_words_when_there_are_many_then_the_last() -> None:
-    assert last_words([f"line {n}" for n in range(50)]).splitlines() == [
+def test_log_tail_when_there_are_many_then_the_last() -> None:
+    assert log_tail([f"line {n}" for n in range(50)]).splitlines() == [
         f"line {n}" for n in range(30, 50)
     ]
 
 
 def test_exit_of_when_python_says_where_it_was_then_that_method_is_named() -> None:
-    tail = last_words(FAULT, "/ours/")
+    tail = log_tail(FAULT, "/ours/")
     remains = ExitEvidence(
         process=SEGFAULT, was_ready=True, under_way=("ping", "crash"), log_tail=tail
     )

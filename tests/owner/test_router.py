@@ -34,7 +34,7 @@ class Sent:
     def __init__(self) -> None:
         self.frames: list[Any] = []
         self.is_open = True
-        self.is_noted = False
+        self.is_turn_timed = False
         self.refused = 0
 
     def write(self, data: bytes) -> None:

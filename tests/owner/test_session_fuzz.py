@@ -35,7 +35,7 @@ from actorlib._core.ids import (
     new_id,
 )
 from actorlib._core.interface import face_of
-from actorlib._shm.payload import BLOCK_ID_STRUCT, SEGMENT_NAME_SIZE
+from actorlib._shm.layout import BLOCK_ID_STRUCT, SEGMENT_NAME_SIZE
 from actorlib._wire import worker_messages
 from actorlib._wire.actor_config import ActorConfig
 from actorlib._wire.codec import encode
@@ -166,17 +166,17 @@ _VALUES: dict[FieldType, st.SearchStrategy[Any]] = {
     worker_messages._TEXT: _TEXTS,
     worker_messages._FLAG: st.booleans(),
     worker_messages._PAYLOAD: _PAYLOADS,
-    worker_messages._LENT: _LOANS,
+    worker_messages._LOANS: _LOANS,
     worker_messages._ACTOR: _ACTORS,
     worker_messages._OBJECT: _OBJECTS,
     worker_messages._OWN_ACTOR: _ids("own actor", "own actor", "neighbour"),
     worker_messages._OWN_OBJECT: _ids("own object", "own object", "neighbour's object"),
-    worker_messages._SAYS: _SAID,
+    worker_messages._HEADERS: _SAID,
 }
 _BY_NAME: dict[tuple[int, str], st.SearchStrategy[Any]] = {
     (CREATE, "class"): st.just(dump(Neighbour.__wrapped__)),
-    (CREATE, "face"): _ids("face", "named face", "bad face"),
-    (RUN, "face"): _ids("function", "bad function"),
+    (CREATE, "options"): _ids("options", "named options", "bad options"),
+    (RUN, "options"): _ids("function", "bad function"),
     (RUN, "function"): st.just(1),
     (REGISTER_FUNCTION, "function"): st.just(1),
     (REGISTER_FUNCTION, "source"): st.just(dump(abs)),
@@ -202,7 +202,7 @@ _BY_TEXT: dict[str, st.SearchStrategy[Any]] = {
     "about": _PAYLOADS,
     "class": _PAYLOADS,
     "source": _PAYLOADS,
-    "face": _PAYLOADS,
+    "options": _PAYLOADS,
 }
 
 
@@ -235,8 +235,8 @@ def _bad(draw: Any) -> Any:
 
 _TABLES = st.sampled_from(
     [
-        ({"show": Is("own segment"), "size": 4096},),
-        ({"show": Is("neighbour's segment"), "size": 4096},),
+        ({"share": Is("own segment"), "size": 4096},),
+        ({"share": Is("neighbour's segment"), "size": 4096},),
         ({"free": Is("own block")},),
         ({"gone": Is("own segment")},),
         ({"link": 1},),
@@ -411,9 +411,9 @@ class Street:
             "link call": lambda n: self.beside.session * LINKED + n,
             "session": lambda _: worker.session,
             "neighbour's session": lambda _: self.beside.session,
-            "face": lambda _: _face(),
-            "named face": lambda _: _face(name="taken", get_if_exists=True),
-            "bad face": lambda _: dump((1, 2, 3)),
+            "options": lambda _: _face(),
+            "named options": lambda _: _face(name="taken", get_if_exists=True),
+            "bad options": lambda _: dump((1, 2, 3)),
             "function": lambda _: dump(
                 ("f", FunctionOptions(), dump(None), False)  # no stream
             ),

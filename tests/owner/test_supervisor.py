@@ -153,7 +153,7 @@ async def test_start_when_it_fails_by_a_bug_then_the_process_is_gone_before_the_
         assert _engine().available()["GPU"] == 1
 
 
-LOST = ProcessExit(trouble="the template process died, and it with it", is_lost=True)
+LOST = ProcessExit(error="the template process died, and it with it", is_lost=True)
 
 
 def lost_before_it_is_ready(times: int) -> Behaviour:

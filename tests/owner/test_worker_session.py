@@ -20,7 +20,7 @@ from actorlib._core.engine import find_engine
 from actorlib._core.ids import ACTOR_KIND, BLOCK_KIND, OBJECT_KIND, new_id
 from actorlib._core.interface import face_of
 from actorlib._processes.launcher import ProcessExit
-from actorlib._shm.payload import BLOCK_ID_STRUCT
+from actorlib._shm.layout import BLOCK_ID_STRUCT
 from actorlib._wire.codec import pack
 from actorlib._wire.messages import (
     CALL,
@@ -28,9 +28,9 @@ from actorlib._wire.messages import (
     CALL_ACTOR_WITH,
     CALL_DEFERRED,
     CREATE,
+    CREATE_ARGUMENTS,
     DIED,
     FAILURE,
-    GIVE,
     GROUP,
     ITEM,
     LINK_BEGIN,
@@ -218,7 +218,7 @@ async def test_said_of_a_call_when_it_makes_no_sense_then_its_target_lives(
     street: Street, said: dict[str, Any]
 ) -> None:
     ask = (CALL_ACTOR_WITH, 1, 0, street.target, "work", None, said, NOTHING)
-    assert "'said' in CALL_ACTOR_WITH" in await street.refuses(ask)
+    assert "'headers' in CALL_ACTOR_WITH" in await street.refuses(ask)
 
 
 async def test_block_when_it_is_anothers_and_was_not_lent_then_its_maker_keeps_it(
@@ -319,7 +319,7 @@ async def test_made_actor_when_its_arguments_fail_with_anything_then_it_is_dead(
     await street.round()
     life = street.engine.lives.by_id[cast("Any", mine)]
     ended = asyncio.shield(life.ended)
-    street.worker.send((GIVE, mine, False, None, dump(error)))
+    street.worker.send((CREATE_ARGUMENTS, mine, False, None, dump(error)))
     await asyncio.wait_for(ended, LIMIT)
     assert isinstance(life.died(), ActorDiedError)
     assert not street.worker.exited.done()

@@ -44,20 +44,22 @@ def test_log_004_a_variable_does_not_show_what_the_program_silences() -> None:
 
 
 def test_line_when_told_then_with_its_prefix_and_how_often() -> None:
-    assert LogStyle().told(LINE) == "(A pid=7) grüße\n"
-    assert LogStyle().told(LINE, 1) == "(A pid=7) grüße\n"
-    assert LogStyle().told(LINE, 3) == ("(A pid=7) grüße [repeated 3x across actors]\n")
+    assert LogStyle().format(LINE) == "(A pid=7) grüße\n"
+    assert LogStyle().format(LINE, 1) == "(A pid=7) grüße\n"
+    assert LogStyle().format(LINE, 3) == (
+        "(A pid=7) grüße [repeated 3x across actors]\n"
+    )
 
 
 def test_log_010_without_a_prefix_the_line_alone() -> None:
-    assert LogStyle(is_prefixed=False).told(LINE) == "grüße\n"
+    assert LogStyle(is_prefixed=False).format(LINE) == "grüße\n"
 
 
 def test_log_005_each_process_has_a_colour() -> None:
     style = LogStyle(is_coloured=True)
     other = LINE._replace(pid=8)
 
-    first, second = style.told(LINE), style.told(other)
+    first, second = style.format(LINE), style.format(other)
 
     assert first.startswith("\033[")
     assert first.endswith("m(A pid=7)\033[0m grüße\n")

@@ -10,7 +10,7 @@ from actorlib._processes.worker_output import OutputPipe
 
 
 class Shown:
-    """Keeps what a terminal would show."""
+    """Keeps what a printer would show."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[str, bytes]] = []
@@ -25,7 +25,7 @@ async def test_rename_when_something_was_printed_before_then_it_has_the_old_name
 ):
     shown = Shown()
     pipe = OutputPipe("stdout", cast("Any", shown))
-    pipe.begin(asyncio.get_running_loop(), "Worker 'w1'", 1)
+    pipe.start(asyncio.get_running_loop(), "Worker 'w1'", 1)
     os.write(pipe.write_end, b"made\n")
     pipe.rename("Worker(7) 'w1'")
     os.write(pipe.write_end, b"there\n")

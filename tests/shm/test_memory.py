@@ -9,8 +9,13 @@ import numpy as np
 import pytest
 
 from actorlib._shm.allocator import PAGE
-from actorlib._shm.memory import SharedMemory, SharingOptions, share_payload
-from actorlib._shm.payload import BLOCK_ID_STRUCT, SharedPayload
+from actorlib._shm.layout import BLOCK_ID_STRUCT
+from actorlib._shm.memory import (
+    SharedMemory,
+    SharedPayload,
+    SharingOptions,
+    share_payload,
+)
 from actorlib._shm.segments import MemoryBudget
 from actorlib._wire.serialization import decode, encode
 from actorlib.exceptions import ObjectStoreFullError, ProtocolError
@@ -64,7 +69,7 @@ class One:
         store = self.memory._store
         assert store is not None
         with store._lock:
-            store._apply_notes()
+            store._apply_deferred()
         return sum(segment.blocks.used for segment in store._segments.values())
 
 

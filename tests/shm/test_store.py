@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actorlib._shm.allocator import PAGE, whole_pages
-from actorlib._shm.payload import BLOCK_ID_STRUCT, SEGMENT_NAME_SIZE
+from actorlib._shm.layout import BLOCK_ID_STRUCT, SEGMENT_NAME_SIZE
 from actorlib._shm.segments import MemoryBudget
 from actorlib._shm.store import SegmentStore
 from actorlib.exceptions import ProtocolError
@@ -203,5 +203,5 @@ def test_store_when_used_at_will_then_no_block_is_given_twice(
                 store.add_view(views[-1])
             elif what == "unview" and views:
                 store.remove_view(views.pop(number % len(views)))
-        store._apply_notes()
+        store._apply_deferred()
         assert used(store) == sum(sizes[block] for block in {*held, *views})

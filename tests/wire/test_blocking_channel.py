@@ -324,7 +324,7 @@ def test_send_when_the_other_side_closes_while_it_waits_then_os_error(
 def test_wake_after_when_nothing_comes_then_the_read_says_so(
     right: BlockingChannel,
 ) -> None:
-    right.wake_after(0.01)
+    right.set_read_timeout(0.01)
 
     with pytest.raises(BlockingIOError):
         right.receive_some()
@@ -333,8 +333,8 @@ def test_wake_after_when_nothing_comes_then_the_read_says_so(
 def test_wake_after_when_it_is_0_again_then_the_read_waits(
     left: BlockingChannel, right: BlockingChannel
 ) -> None:
-    right.wake_after(0.01)
-    right.wake_after(0)
+    right.set_read_timeout(0.01)
+    right.set_read_timeout(0)
     with ThreadPoolExecutor(1) as pool:
         frames = pool.submit(right.receive)
         left.send((READY,))
@@ -346,7 +346,7 @@ def test_wake_after_when_it_is_cut_off_in_a_frame_then_the_rest_is_read(
     left: BlockingChannel, right: BlockingChannel
 ) -> None:
     data = written((CALL, 1, "ping", None, [b"x" * MIB]))
-    right.wake_after(0.01)
+    right.set_read_timeout(0.01)
     left.sock.sendall(data[:100_000])
     right.receive_some()
     right.receive_some()

@@ -38,7 +38,7 @@ from actorlib._wire.serialization import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from actorlib._shm.payload import Payload
+    from actorlib._shm.memory import Payload
 
 
 class Colour(enum.Enum):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actorlib._core.ids import ACTOR_KIND, BLOCK_KIND, GROUP_KIND, OBJECT_KIND, new_id
-from actorlib._shm.payload import BLOCK_ID_STRUCT
+from actorlib._shm.layout import BLOCK_ID_STRUCT
 from actorlib._wire import messages
 from actorlib._wire.messages import (
     BLOCKED,
@@ -106,7 +106,7 @@ def test_check_when_a_frame_is_one_that_workers_send_then_it_passes(frame: Any) 
         ((RESULT, True, None, b""), "not True .bool."),
         ((RESULT, 1 << 63, None, b""), "'call'"),
         ((RESULT, 1, None, "text"), "'value' .* is a payload, not 'text' .str."),
-        ((RESULT, 1, (b"short",), b""), "'loans' .* is what is lent"),
+        ((RESULT, 1, (b"short",), b""), "'loans' .* is None, or the ids"),
         ((RESULT, 1, b"not a tuple.", b""), "'loans'"),
         ((FAILURE, 1, 9, "", "", "", None, b""), "'kind'"),
         ((FAILURE, 1, 0, b"", "", "", None, b""), "'summary'"),
@@ -115,7 +115,7 @@ def test_check_when_a_frame_is_one_that_workers_send_then_it_passes(frame: Any) 
             "'method' .* is a text, not b'work'",
         ),
         ((CALL_ACTOR, LINKED, 0, ACTOR, "work", None, b""), "'call'"),
-        ((CALL_ACTOR, 1, -1, ACTOR, "work", None, b""), "'asking'"),
+        ((CALL_ACTOR, 1, -1, ACTOR, "work", None, b""), "'parent'"),
         (
             (CALL_ACTOR, 1, 0, OBJECT, "work", None, b""),
             r"the id of an actor \(16 bytes\)",
@@ -132,8 +132,8 @@ def test_check_when_a_frame_is_one_that_workers_send_then_it_passes(frame: Any) 
         ),
         ((OBJECT_ANNOUNCE, OWN, 0), "'object'"),
         ((OBJECT_ANNOUNCE, 5, 0), "'object'"),
-        ((RELEASE_REFS, OBJECT + bytes(8), 1), "'loan' .* the id of what was lent"),
-        ((RELEASE_REFS, BLOCK[:16], 1), "'loan' .* the id of what was lent"),
+        ((RELEASE_REFS, OBJECT + bytes(8), 1), "'loan' .* the id of a loan"),
+        ((RELEASE_REFS, BLOCK[:16], 1), "'loan' .* the id of a loan"),
         ((RELEASE_REFS, new_id(PREFIX, GROUP_KIND, 1), 1), "'loan'"),
         ((RELEASE_REFS, b"", 1), "'loan'"),
         ((OBJECT_PUT, OBJECT, 1, None, b""), "'is_good'"),
@@ -179,7 +179,7 @@ def test_check_when_a_field_is_not_of_its_type_then_it_says_which(
 def test_check_when_what_is_said_of_a_call_makes_no_sense_then_it_is_refused(
     said: Any,
 ) -> None:
-    with pytest.raises(ProtocolError, match="'said'"):
+    with pytest.raises(ProtocolError, match="'headers'"):
         check_frame((CALL_ACTOR_WITH, 1, 0, ACTOR, "work", None, said, b""), PREFIX)
 
 

@@ -105,14 +105,14 @@ class Two:
     """A caller and whom it calls, with an owner between them."""
 
     def __init__(self) -> None:
-        self.showings = SegmentSharing(SharedMemory()), SegmentSharing(SharedMemory())
+        self.sharings = SegmentSharing(SharedMemory()), SegmentSharing(SharedMemory())
         self.engines: Any = (Engine(), Engine())
         self.readers = Reading(), Reading()
         self.peers = OutgoingLinks(
-            self.engines[0], self.readers[0], CALLER, self.showings[0]
+            self.engines[0], self.readers[0], CALLER, self.sharings[0]
         )
         self.guests = IncomingLinks(
-            self.engines[1], self.readers[1], CALLEE, self.showings[1]
+            self.engines[1], self.readers[1], CALLEE, self.sharings[1]
         )
         self.received: list[Frame] = []
         self.answers: list[Frame] = []
@@ -127,8 +127,8 @@ class Two:
         for reader in self.readers:
             for source in [*reader.sources]:
                 source.read()
-        for showing in self.showings:
-            showing.close()
+        for sharing in self.sharings:
+            sharing.close()
 
     def call(self, number: int, payload: bytes = b"") -> None:
         if not self.peers.send(number, 0, ACTOR, "m", None, payload):
@@ -161,8 +161,8 @@ class Two:
 
     def introduce(self) -> None:
         ours, theirs = socket_pair()
-        self.showings[0].links[-CALLEE] = ours.detach()
-        self.showings[1].links[CALLER] = theirs.detach()
+        self.sharings[0].links[-CALLEE] = ours.detach()
+        self.sharings[1].links[CALLER] = theirs.detach()
         self.peers.take((LINK_OPENED, ACTOR, CALLEE))
         self.guests.take((LINK_OPEN, CALLER))
         self.read_answers()
@@ -449,10 +449,10 @@ def test_loans_when_an_actor_has_to_answer_then_they_are_given_back_later() -> N
 
 def test_descriptors_when_nobody_takes_an_end_then_it_is_closed() -> None:
     ours, theirs = socket_pair()
-    showing = SegmentSharing(SharedMemory())
-    showing.links[CALLER] = theirs.detach()
+    sharing = SegmentSharing(SharedMemory())
+    sharing.links[CALLER] = theirs.detach()
 
-    showing.close()
+    sharing.close()
 
     with ours:
         assert ours.recv(1) == b""
@@ -461,7 +461,7 @@ def test_descriptors_when_nobody_takes_an_end_then_it_is_closed() -> None:
 def test_link_when_the_callee_never_had_its_end_then_calls_go_by_the_owner() -> None:
     with Two() as two:
         ours, theirs = socket_pair()
-        two.showings[0].links[-CALLEE] = ours.detach()
+        two.sharings[0].links[-CALLEE] = ours.detach()
         two.peers.take((LINK_OPENED, ACTOR, CALLEE))
         theirs.close()
         two.read_answers()

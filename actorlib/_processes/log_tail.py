@@ -1,4 +1,4 @@
-"""The last that a process said on its standard error, as far as it tells a user."""
+"""Cuts the last lines of a worker's standard error down to what helps a user."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _OURS = __file__.rpartition("_processes")[0]
-"""Where the frames are of which a user learns nothing."""
-_LAST = 20
-"""Lines that are kept of what a process said last."""
-_BEFORE = 5
+"""How the paths of our own files begin, whose frames tell a user nothing."""
+_LINES = 20
+"""Lines of a tail at the most."""
+_LINES_BEFORE = 5
 """How many of them are what stands before the report of a fatal error."""
 FATAL = "Fatal Python error"
+"""How faulthandler begins the report of a fatal error."""
 
 
-def last_words(lines: Sequence[str], ours: str = _OURS) -> str:
-    """The last that a process said on its standard error, as far as it tells a user.
+def log_tail(lines: Sequence[str], ours: str = _OURS) -> str:
+    """Gives the last lines of a process's standard error that tell a user something.
 
     Of a fatal error that is the error and the innermost frames of the user's code, with
     what stood before it. Our own frames, and threads without others, tell nothing.
@@ -28,15 +29,15 @@ def last_words(lines: Sequence[str], ours: str = _OURS) -> str:
     """
     begins = [place for place, line in enumerate(lines) if line.startswith(FATAL)]
     if not begins:
-        return "\n".join(list(_without_ours(lines, ours))[-_LAST:])
+        return "\n".join(list(_without_ours(lines, ours))[-_LINES:])
     begin = begins[-1]
     report = [lines[begin], *_threads(lines[begin + 1 :], ours)]
-    before = _without_ours(lines[max(0, begin - _BEFORE) : begin], ours)
-    return "\n".join([*before, *report][:_LAST])
+    before = _without_ours(lines[max(0, begin - _LINES_BEFORE) : begin], ours)
+    return "\n".join([*before, *report][:_LINES])
 
 
 def _threads(lines: Sequence[str], ours: str) -> Iterator[str]:
-    """The frames that faulthandler tells of the thread that failed, or else of all."""
+    """Gives the frames of the thread that failed, or of all if none is marked."""
     blocks: list[list[str]] = []
     for line in lines:
         if line.endswith("(most recent call first):"):

@@ -32,7 +32,7 @@ class Told(ViewToken):
 
     said: list[bytes] = []  # noqa: RUF012  # emptied by each test
 
-    def gone(self) -> None:
+    def on_release(self) -> None:
         """Takes note."""
         self.said.append(bytes(self))
 

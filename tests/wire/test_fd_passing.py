@@ -13,8 +13,13 @@ import pytest
 from helpers.turns import in_time
 
 from actorlib._core.ids import ACTOR_KIND, BLOCK_KIND, new_id, prefix_of_kind
-from actorlib._shm.memory import SharedMemory, SharingOptions, share_payload
-from actorlib._shm.payload import BLOCK_ID_STRUCT, SharedPayload
+from actorlib._shm.layout import BLOCK_ID_STRUCT
+from actorlib._shm.memory import (
+    SharedMemory,
+    SharedPayload,
+    SharingOptions,
+    share_payload,
+)
 from actorlib._shm.segments import MemoryBudget, Segment
 from actorlib._wire.async_channel import AsyncChannel
 from actorlib._wire.blocking_channel import BlockingChannel
@@ -79,9 +84,9 @@ class Two:
     def close(self) -> None:
         self.channel.close()
         self.far.close()
-        for showing in (self.owner, self.worker):
-            showing.close()
-            showing.memory.close()
+        for sharing in (self.owner, self.worker):
+            sharing.close()
+            sharing.memory.close()
 
 
 @pytest.fixture
@@ -261,7 +266,7 @@ async def test_descriptor_when_the_side_socket_has_room_again_then_it_goes(
     two.channel.send(result(two.owner.memory, np.ones(20_000)))
     assert isinstance((await asyncio.to_thread(answer, two.pipe))[-1], list)
     for _ in range(sent):
-        os.close(two.worker._descriptor() or -1)
+        os.close(two.worker._receive_fd() or -1)
     two.channel.send(result(two.owner.memory, np.ones(20_000)))
     frame = await asyncio.to_thread(answer, two.pipe)
 
@@ -290,7 +295,7 @@ async def test_worker_when_its_side_socket_takes_none_then_its_pipe_takes_the_va
     del payload
     store = two.worker.memory._store
     assert store is not None
-    store._apply_notes()
+    store._apply_deferred()
     assert sum(segment.blocks.used for segment in store._segments.values()) == 0
 
 
@@ -302,7 +307,7 @@ async def test_frame_when_it_cannot_be_sent_then_no_descriptor_has_gone(
     with pytest.raises(TypeError):
         two.channel.send((RESULT, object(), *payload[2:]))
     with pytest.raises(ProtocolError, match="no descriptor came"):
-        two.worker._descriptor()
+        two.worker._receive_fd()
 
 
 async def test_allowance_when_the_worker_is_gone_then_nothing_is_left(two: Two) -> None:
@@ -353,8 +358,8 @@ async def test_pipe_when_it_closes_then_descriptors_that_nobody_asked_for_are_cl
 
 
 LIES: list[tuple[Any, ...]] = [
-    ({"show": THEIRS, "size": MIB},),  # without a descriptor
-    ({"show": 3, "size": MIB},),
+    ({"share": THEIRS, "size": MIB},),  # without a descriptor
+    ({"share": 3, "size": MIB},),
     ({"free": new_id(OWNER, BLOCK_KIND, 0) + bytes(8)},),
     ({"gone": THEIRS},),
     ({"slot": 0, "limit": 1 << 60, "settings": (1, True)},),
@@ -392,7 +397,7 @@ async def test_worker_when_it_shows_what_it_may_not_then_it_is_lost(
     kind = ACTOR_KIND if what == "actor" else BLOCK_KIND
     name = new_id(maker, kind, 1)
     segment = Segment(name, MIB)
-    table = {"show": name, "size": segment.size}
+    table = {"share": name, "size": segment.size}
     loose = os.memfd_create("loose", os.MFD_ALLOW_SEALING)
     os.ftruncate(loose, MIB)
     if what == "small":
@@ -432,7 +437,7 @@ async def test_worker_when_its_side_socket_is_not_as_told_then_it_is_lost(
             count = 2 if what == "several" else 50
             socket.send_fds(side._sock, [b"\0"], [segment.fd] * count)
         two.worker.close()
-    two.far.sendall(to_bytes(({"show": segment.name, "size": segment.size},)))
+    two.far.sendall(to_bytes(({"share": segment.name, "size": segment.size},)))
     async with in_time():
         error = await two.lost
     segment.close()
@@ -449,10 +454,10 @@ def test_decoder_when_memory_was_never_spoken_of_then_a_table_is_an_error() -> N
 def test_encoded_when_a_segment_was_never_shown_here_then_the_frame_goes_without() -> (
     None
 ):
-    showing = SegmentSharing(SharedMemory())
+    sharing = SegmentSharing(SharedMemory())
     block = BLOCK_ID_STRUCT.pack(new_id(bytes(8), BLOCK_KIND, 0), 0)
     frame = (CALL, 1, "work", (block,), b"\xc0")
 
-    sent = cast("bytes", showing.encode(frame))
+    sent = cast("bytes", sharing.encode(frame))
 
     assert FrameDecoder().feed(sent) == [frame]

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from actorlib._processes.worker_output import LogStyle, OutputPipe, Terminal
+from actorlib._processes.worker_output import LogPrinter, LogStyle, OutputPipe
 
 pytestmark = pytest.mark.usefixtures("on_both_loops")
 
@@ -46,9 +46,9 @@ async def test_line_when_it_is_read_then_in_no_context(
 ) -> None:
     screen = in_cell(monkeypatch)
     loop = asyncio.get_running_loop()
-    terminal = Terminal(loop, LogStyle(merges=False))
-    pipe = OutputPipe("stdout", terminal)
-    pipe.begin(loop, "A", 7)
+    printer = LogPrinter(loop, LogStyle(merges=False))
+    pipe = OutputPipe("stdout", printer)
+    pipe.start(loop, "A", 7)
 
     os.write(pipe.write_end, b"one\n")
     await screen.is_there.wait()
@@ -62,12 +62,12 @@ async def test_line_when_it_was_held_back_then_told_in_no_context(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     screen = in_cell(monkeypatch)
-    terminal = Terminal(asyncio.get_running_loop(), LogStyle())
-    terminal.show("stdout", "A", 7, [b"same"])
-    terminal.show("stdout", "A", 8, [b"same"])
-    terminal.show("stdout", "A", 9, [b"same"])
+    printer = LogPrinter(asyncio.get_running_loop(), LogStyle())
+    printer.show("stdout", "A", 7, [b"same"])
+    printer.show("stdout", "A", 8, [b"same"])
+    printer.show("stdout", "A", 9, [b"same"])
 
-    terminal.close()
+    printer.close()
 
     assert screen.shown == [
         ("(A pid=7) same\n", None),
