@@ -17,7 +17,7 @@ from actorlib._core.resources import request, totals
 from actorlib._owner.actor_record import ActorRecord, Registry
 from actorlib._owner.deadlines import Deadlines
 from actorlib._owner.mailbox import Mailbox
-from actorlib._owner.names import Names
+from actorlib._owner.names import NameTable
 from actorlib._owner.refcount import OWNER, RefCount
 from actorlib._scheduler.ledger import Ledger
 from actorlib._scheduler.wait_queue import WaitQueue
@@ -154,7 +154,7 @@ def waiting(count: int) -> Block:
 
 def records(count: int) -> Block:
     """Records, names and holders: an actor is made, named and found, and one goes."""
-    registry, names, holders = Registry(b"grow"), Names(), RefCount()
+    registry, names, holders = Registry(b"grow"), NameTable(), RefCount()
     interface, options = interface_of(_Actor), ActorOptions()
     known: list[ActorId] = []
     pick = random.Random(1).randrange

@@ -51,8 +51,8 @@ ENOUGH = 12
 def came_by_the_owner(actor: ActorHandle[Any]) -> int:
     """How many calls of an actor the owner has seen."""
     engine: Any = find_engine()
-    life = engine.lives.find(hold_of(actor).actor_id)
-    return int(life.dispatch._calls._next) - 1
+    life = engine.actor_table.find(hold_of(actor).actor_id)
+    return int(life.router._calls._next) - 1
 
 
 @actorlib.remote

@@ -115,8 +115,8 @@ async def settled(*actors: Any) -> tuple[int, int]:
     gc.collect()
     for _ in range(2):  # what one gives back may be another's
         await asyncio.gather(*(actor.ping.remote() for actor in actors))
-    lives = cast("LocalEngine", find_engine()).lives
-    return len(lives.objects), sum(lives.stores._held.values())
+    table = cast("LocalEngine", find_engine()).actor_table
+    return len(table.objects), sum(table.object_store._held.values())
 
 
 # put.

@@ -34,13 +34,13 @@ from actorlib._owner.calls_under_way import UnderWay, with_states
 from actorlib._owner.creation import ActorDefinition
 from actorlib._owner.deadlines import Clock
 from actorlib._owner.machine import WorkerStarter
-from actorlib._owner.names import Directory
-from actorlib._owner.objects import Objects
+from actorlib._owner.names import ActorNames
+from actorlib._owner.objects import ObjectTable
 from actorlib._owner.placement import ActorPlacer
 from actorlib._owner.refcount import OWNER, RUNTIME, RefCount
 from actorlib._owner.response_target import CancelledTarget
 from actorlib._owner.router import CallRouter
-from actorlib._owner.shared_memory import Stores, settings_of
+from actorlib._owner.shared_memory import ObjectStore, settings_of
 from actorlib._owner.streams import Reader
 from actorlib._owner.supervisor import ActorSupervisor
 from actorlib._owner.task_pool import TaskPool
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from actorlib._owner.creation import EncodedArguments
     from actorlib._owner.machine import LocalNode
     from actorlib._owner.refcount import BorrowedReferences
-    from actorlib._owner.worker_session import Session
+    from actorlib._owner.worker_session import WorkerSession
     from actorlib._scheduler.catalogue import Demand
 
 
@@ -76,13 +76,13 @@ class ActorTable:
         loans: Where handles in payloads are counted: here.
         registry: The actors and their states.
         references: Who has a handle of which.
-        stores: What large values are shared in.
+        object_store: What large values are shared in.
         by_id: Those that live, or that somebody holds.
         placer: Says what they ask for, and asks for it.
         groups: The placement groups that some of them are in.
         long_waits: Says who waits for long.
         workers_gone: Tells those who keep something for a worker that it is gone.
-        directory: Who answers to which name.
+        actor_names: Who answers to which name.
         objects: What refs inside of values stand for.
     """
 
@@ -92,16 +92,18 @@ class ActorTable:
         self.loans: BorrowedReferences = self
         self.registry = Registry(os.urandom(4))
         self.references = RefCount()
-        self.stores = Stores(machine.shareable(options), settings_of(options))
+        self.object_store = ObjectStore(
+            machine.shareable(options), settings_of(options)
+        )
         self._machine = machine
         self.by_id: dict[ActorId, ActorSupervisor] = {}
         self._history: deque[ActorInfo] = deque(
             maxlen=min(options.actor_history, sys.maxsize)
         )
-        self.directory = Directory(options.namespace, self.by_id.get)
+        self.actor_names = ActorNames(options.namespace, self.by_id.get)
         self._made_by: dict[int, set[ActorId]] = {}
         self.clock = Clock(self.loop)
-        self.objects = Objects(self.registry.prefix(0), self.loop, self)
+        self.objects = ObjectTable(self.registry.prefix(0), self.loop, self)
         self.workers_gone = WorkersGone()
         self._requests = WorkerRequests(self)
         self._starter = WorkerStarter(
@@ -112,7 +114,7 @@ class ActorTable:
             registry=self.registry,
             references=self.references,
             loans=self,
-            stores=self.stores,
+            object_store=self.object_store,
             gone=self.workers_gone,
             serve=self._requests.serve,
             entered=self._requests.links.enter,
@@ -125,7 +127,7 @@ class ActorTable:
             self,
             machine,
             may_wait=options.infeasible == "wait",
-            may_prefetch=self.stores.memory.budget is not None,
+            may_prefetch=self.object_store.memory.budget is not None,
         )
         subscribe = self.workers_gone.subscribe
         subscribe(Phase.ANSWERS, self.objects.on_worker_gone)
@@ -134,7 +136,7 @@ class ActorTable:
         )
         subscribe(Phase.REFERENCES, self._give_back_references)
         subscribe(Phase.EVIDENCE, self._note_what_ran)
-        subscribe(Phase.MEMORY, self.stores.on_worker_gone)
+        subscribe(Phase.MEMORY, self.object_store.on_worker_gone)
         subscribe(Phase.CHILDREN, self._end_made)
         subscribe(Phase.CHILDREN, lambda gone: self.groups.orphan(gone.number))
 
@@ -170,7 +172,7 @@ class ActorTable:
             is_nested=is_nested,
         )
         self.registry.add(record)
-        self.directory.enter(actor, definition.options)
+        self.actor_names.enter(actor, definition.options)
         if definition.options.is_detached:
             self.references.add(actor, RUNTIME)
         supervisor = self.by_id[actor] = ActorSupervisor(
@@ -282,10 +284,10 @@ class ActorTable:
             devices={share.device.id: share.units / UNITS for share in shares},
             mask=mask,
             restarts=supervisor.restarts.count,
-            pending_calls=supervisor.dispatch.pending,
+            pending_calls=supervisor.router.pending,
             death=str(record.exit or ""),
             name=options.name,
-            namespace=self.directory.namespace_of(options),
+            namespace=self.actor_names.namespace_of(options),
             is_detached=options.is_detached,
             placement_group=options.group.id.hex() if options.group else None,
             awaits_arguments=supervisor.waits_for_arguments,
@@ -299,13 +301,13 @@ class ActorTable:
         """The calls without an answer: those to one actor together, then functions'."""
         found: list[CallInfo] = []
         for supervisor in self._actors():
-            prefix = self.registry.prefix(supervisor.dispatch.session)
+            prefix = self.registry.prefix(supervisor.router.session)
             calls = with_states(
-                supervisor.dispatch.unanswered(),
+                supervisor.router.unanswered(),
                 supervisor.record.interface,
                 supervisor.record.options,
                 # What came over a link is known of by the mark that it leaves.
-                is_busy=bool(self.stores.mark(prefix)),
+                is_busy=bool(self.object_store.mark(prefix)),
             )
             found += [self._call_info(supervisor, prefix, call) for call in calls]
         return found + [self._function_info(call) for call in self.pool.unanswered()]
@@ -313,7 +315,7 @@ class ActorTable:
     def _function_info(self, call: UnderWay) -> CallInfo:
         task, task_id = self.pool.task(call.number), ""
         if task is not None and task.worker is not None:
-            prefix = self.registry.prefix(task.worker.supervisor.dispatch.session)
+            prefix = self.registry.prefix(task.worker.supervisor.router.session)
             task_id = f"{prefix.hex()}{task.sent_as:016x}"
         return CallInfo(
             actor_id="",
@@ -354,7 +356,7 @@ class ActorTable:
         supervisor = self.by_id.get(reply.session.actor)
         if supervisor is None:
             return "a call of an actor that is gone"
-        method = supervisor.dispatch.method_of(reply.asking)
+        method = supervisor.router.method_of(reply.asking)
         if not supervisor.record.is_actor:  # a function's worker is nobody
             return f"{method} (pid {supervisor.pid})"
         return supervisor.record.method(method) if method else supervisor.record.title
@@ -377,17 +379,20 @@ class ActorTable:
         """Finds the supervisor of an actor; see Actors."""
         return self.by_id.get(actor)
 
-    def _give_back_references(self, session: Session) -> None:
+    def _give_back_references(self, session: WorkerSession) -> None:
         unheld = self.references.forget(session.number)
         tear_down(session, *(partial(self._unheld, loan) for loan in unheld))
 
-    def _note_what_ran(self, session: Session) -> None:
-        mark, supervisor = self.stores.mark(session.prefix), self.by_id[session.actor]
-        supervisor.dispatch.callers.note(mark, supervisor.record.interface.methods)
+    def _note_what_ran(self, session: WorkerSession) -> None:
+        mark, supervisor = (
+            self.object_store.mark(session.prefix),
+            self.by_id[session.actor],
+        )
+        supervisor.router.callers.note(mark, supervisor.record.interface.methods)
         if not supervisor.record.is_actor:
             self.pool.workers.left(session.actor, mark)
 
-    def _end_made(self, session: Session) -> None:
+    def _end_made(self, session: WorkerSession) -> None:
         for actor in self._made_by.pop(session.number, ()):
             self.by_id[actor].stop("the actor that made it ended")
 
@@ -400,7 +405,7 @@ class ActorTable:
                 continue
             kind = kind_of(loan)
             if kind == BLOCK_KIND:
-                self.stores.held(loan)
+                self.object_store.held(loan)
             elif (
                 kind == ACTOR_KIND
                 and (supervisor := self.by_id.get(ActorId(loan))) is not None
@@ -424,7 +429,7 @@ class ActorTable:
     def _unheld(self, loan: LoanId) -> None:
         kind = kind_of(loan)
         if kind == BLOCK_KIND:
-            self.stores.unheld(loan)
+            self.object_store.unheld(loan)
         elif kind == OBJECT_KIND:
             self.objects.unheld(ObjectId(loan))
         elif kind == ACTOR_KIND:
@@ -442,7 +447,7 @@ class ActorTable:
         actor = supervisor.record.id
         self.placer.forget(supervisor.record)
         self.groups.part(supervisor.record.options, actor)
-        self.directory.leave(actor)
+        self.actor_names.leave(actor)
         self._made_by.get(maker_of(actor), set()).discard(actor)
         if supervisor.record.options.is_detached:
             self.references.remove(actor, RUNTIME)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from actorlib._owner.actor_record import ActorRecord
     from actorlib._owner.supervisor import ActorSupervisor
     from actorlib._owner.worker_calls import WorkerCall
-    from actorlib._owner.worker_session import Session
+    from actorlib._owner.worker_session import WorkerSession
 
 
 A = TypeVar("A", bound=Hashable)
@@ -157,7 +157,7 @@ class Deadlocks:
         self._supervisor_of = supervisor_of
         self._waits: Waits[ActorId, tuple[int, int, ActorId]] = Waits()
 
-    def wait(self, session: Session, call: int, thread: int, method: str) -> None:
+    def wait(self, session: WorkerSession, call: int, thread: int, method: str) -> None:
         """Takes the wait of a thread, which does nothing until a call is answered.
 
         Args:
@@ -183,7 +183,7 @@ class Deadlocks:
             asked.drop()  # first: whoever waited may be the one to run it
             asked.fail(DeadlockError(circle_in_words(circle)))
 
-    def on_worker_gone(self, session: Session) -> None:
+    def on_worker_gone(self, session: WorkerSession) -> None:
         """Forgets the waits of a worker's threads."""
         self._waits.forget(session.actor)
 

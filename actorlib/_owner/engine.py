@@ -58,32 +58,34 @@ R = TypeVar("R", ObjectRef[Any], StreamReader)
 _BEFORE = "Why it was restarted before, oldest first:"
 
 
-def explain(life: ActorSupervisor, placer: ActorPlacer, now: float) -> str:
+def explain(supervisor: ActorSupervisor, placer: ActorPlacer, now: float) -> str:
     """Why an actor is not placed yet, or where it is.
 
     Args:
-        life: The actor.
+        supervisor: The actor.
         placer: Says what it and the others ask for.
         now: The time by the owner's loop.
     """
-    record = life.record
-    if life.waits_for_arguments:
+    record = supervisor.record
+    if supervisor.waits_for_arguments:
         return f"{record.label} waits for a ref among its constructor's arguments"
-    if life.placement.waits_for_neighbours:
+    if supervisor.placement.waits_for_neighbours:
         return (
             f"{record.label} waits for a place for the actors that it is to be "
             "near to, or apart from"
         )
-    state = f"{record.called.at(life.pid)} is {record.state.value}"
+    state = f"{record.called.at(supervisor.pid)} is {record.state.value}"
     if record.state is ActorState.RESTARTING:
-        state = f"{state}, {life.restarts.in_words(now)}"
+        state = f"{state}, {supervisor.restarts.in_words(now)}"
     is_pending = record.state is ActorState.PENDING
-    if is_pending or (life.placement.pending is not None and life.placement.is_awaited):
-        told = placer.explain(life.placement)
+    if is_pending or (
+        supervisor.placement.pending is not None and supervisor.placement.is_awaited
+    ):
+        told = placer.explain(supervisor.placement)
         return told if is_pending else f"{state}: {told}"
     if record.exit is not None:
         dead = f"{record.title} is dead: {record.exit}"
-        earlier = life.restarts.earlier_deaths
+        earlier = supervisor.restarts.earlier_deaths
         return "\n  - ".join((f"{dead}\n{_BEFORE}", *earlier)) if earlier else dead
     if record.state is ActorState.RESTARTING:
         return state
@@ -110,8 +112,8 @@ class LocalEngine(ABC):
         self.loop = asyncio.get_running_loop()
         kinds = machine.inventory.devices
         self.machine = machine
-        self.lives = ActorTable(machine, options)
-        process = self.lives.registry.prefix(0)
+        self.actor_table = ActorTable(machine, options)
+        process = self.actor_table.registry.prefix(0)
         self.context = RuntimeContext(
             namespace=options.namespace,
             job_id=process[:4].hex(),
@@ -120,19 +122,19 @@ class LocalEngine(ABC):
             runtime_env=options.runtime_env or {},
             accelerator_ids={kind: [] for kind in kinds},
         )
-        self.memory = self.lives.stores.memory
+        self.memory = self.actor_table.object_store.memory
         segments = prefix_of_kind(process, BLOCK_KIND)
         self.memory.bind_to(segments, self, is_counted=True)
-        self.lives.objects.engine = self
-        self._living = self.lives.by_id  # at hand for every call
+        self.actor_table.objects.engine = self
+        self._supervisors = self.actor_table.by_id  # at hand for every call
         self._grace = options.grace
         self._thread = threading.get_ident()
         self._definitions = ClassDefinitions(self)
-        self._sending = Sending(self, self.lives, self.loop)
+        self._sending = Sending(self, self.actor_table, self.loop)
         self._lanes = self._sending.lanes  # at hand likewise
-        self._pool = self.lives.pool
+        self._pool = self.actor_table.pool
         self.groups = GroupVerbs(
-            self.lives.groups, self.loop, self._new_group, self._check_open
+            self.actor_table.groups, self.loop, self._new_group, self._check_open
         )
         self._wakeup = SignalWakeup(self.loop)
         self._is_closed = False
@@ -145,19 +147,19 @@ class LocalEngine(ABC):
     # The verbs.
 
     def create(self, spec: ActorSpec) -> ActorId:
-        """Starts the life of an actor; see Engine."""
+        """Creates an actor; see Engine."""
         self._check_thread()
         if self._heritage:
             spec = self._heritage.given_to(spec)
         if self.machine.is_shared:
             refuse_own(spec.options.runtime_env)
-        self.lives.directory.vacant(spec.options)
+        self.actor_table.actor_names.vacant(spec.options)
         name = spec.interface.class_name
         definition = self._definitions.of(name, spec.source, spec.sent)
         arguments = self._sending.arguments(name, spec.args, spec.kwargs)
-        actor = self.lives.registry.new_id()
+        actor = self.actor_table.registry.new_id()
         birth = ActorDefinition(definition, spec.interface, spec.options)
-        self.lives.create(actor, birth, self._sending.sealed(arguments))
+        self.actor_table.create(actor, birth, self._sending.sealed(arguments))
         return actor
 
     def call(
@@ -167,8 +169,12 @@ class LocalEngine(ABC):
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
         """Makes a call; see Engine."""
-        life = self._living.get(callee.actor)
-        if life is None or self._is_closed or threading.get_ident() != self._thread:
+        supervisor = self._supervisors.get(callee.actor)
+        if (
+            supervisor is None
+            or self._is_closed
+            or threading.get_ident() != self._thread
+        ):
             if threading.get_ident() != self._thread:
                 return self._call_from_afar(callee, args, kwargs)
             if isinstance(callee, BoundMethod):
@@ -180,9 +186,9 @@ class LocalEngine(ABC):
         ref: ObjectRef[Any] = ObjectRef(loop=self.loop)
         payload = None if kwargs or self._lanes else encode_plain_call(args)
         if payload is not None:  # the usual case: everything else is the long way
-            life.dispatch.call(ref, callee.name, payload, headers)
+            supervisor.router.call(ref, callee.name, payload, headers)
             return ref
-        self._sending.send(life, ref, callee, args, kwargs, headers)
+        self._sending.send(supervisor, ref, callee, args, kwargs, headers)
         return ref
 
     @abstractmethod
@@ -229,11 +235,11 @@ class LocalEngine(ABC):
     ) -> StreamReader:
         """Calls a generator; see Engine."""
         if isinstance(callee, BoundMethod):
-            life = self._life(callee.actor)
-            feed = OwnerFeed(self.loop, life.dispatch, life.dispatch.streams)
+            supervisor = self._supervisor_of(callee.actor)
+            feed = OwnerFeed(self.loop, supervisor.router, supervisor.router.streams)
             reading = StreamReader.of(callee, self.loop, feed)
             headers = headers_of(callee)
-            self._sending.send(life, reading, callee, args, kwargs, headers)
+            self._sending.send(supervisor, reading, callee, args, kwargs, headers)
             return reading
         self._check_thread()
         pool = self._pool
@@ -244,37 +250,37 @@ class LocalEngine(ABC):
     def put(self, value: object) -> ObjectRef[Any]:
         """Keeps a value as it is now; see Engine."""
         self._check_thread()
-        return self.lives.objects.put(value)
+        return self.actor_table.objects.put(value)
 
     def borrow(self, object_id: ObjectId) -> ObjectRef[Any]:
         """The ref of an object that was sent here; see Engine."""
-        return self.lives.objects.borrow(object_id)
+        return self.actor_table.objects.borrow(object_id)
 
     def obtain(self, spec: ActorSpec) -> HandlePin:
         """The actor that has a name, or a new one; see Engine."""
         self._check_thread()
-        life = self.lives.directory.holder(spec.options)
-        if life is None:
+        supervisor = self.actor_table.actor_names.holder(spec.options)
+        if supervisor is None:
             return HandlePin(self, self.create(spec), spec.interface, spec.options.name)
-        return self._hold(life)
+        return self._hold(supervisor)
 
     def find(self, name: str, namespace: str | None) -> HandlePin:
         """The actor of a name; see Engine."""
         self._check_thread()
-        return self._hold(self.lives.directory.find(name, namespace))
+        return self._hold(self.actor_table.actor_names.find(name, namespace))
 
-    def _hold(self, life: ActorSupervisor) -> HandlePin:
-        life.revive()
-        record = life.record
+    def _hold(self, supervisor: ActorSupervisor) -> HandlePin:
+        supervisor.revive()
+        record = supervisor.record
         return HandlePin(self, record.id, record.interface, record.options.name)
 
     def names(self) -> list[tuple[str, str]]:
         """Who answers to a name; see Engine."""
-        return self.lives.directory.names()
+        return self.actor_table.actor_names.names()
 
     def actors(self) -> list[ActorInfo]:
         """What is known of each actor; see Engine."""
-        return self.lives.infos()
+        return self.actor_table.infos()
 
     def interface(self) -> Interface:
         """Refuses: this is no actor; see Engine."""
@@ -286,26 +292,29 @@ class LocalEngine(ABC):
 
     def ready(self, actor: ActorId) -> asyncio.Future[None]:
         """Done when the actor is ready; see Engine."""
-        return self._life(actor).ready()
+        return self._supervisor_of(actor).ready()
 
     def end(self, actor: ActorId) -> asyncio.Future[None]:
         """Ends the actor behind what it was sent; see Engine."""
-        life = self._life(actor)
-        life.end("it was ended")
-        return asyncio.shield(life.ended)
+        supervisor = self._supervisor_of(actor)
+        supervisor.end("it was ended")
+        return asyncio.shield(supervisor.ended)
 
     def kill(self, actor: ActorId, *, restart: bool = False) -> asyncio.Future[None]:
         """Ends the actor at once; see Engine."""
-        life = self._life(actor)
+        supervisor = self._supervisor_of(actor)
         if restart:
-            return life.interrupt("it was killed, to be restarted")
-        life.kill("it was killed")
-        return asyncio.shield(life.ended)
+            return supervisor.interrupt("it was killed, to be restarted")
+        supervisor.kill("it was killed")
+        return asyncio.shield(supervisor.ended)
 
     def retain(self, actor: LoanId) -> None:
         """Counts a holder in this process; see Engine."""
-        if self.lives.references.add(actor, OWNER) and kind_of(actor) == BLOCK_KIND:
-            self.lives.stores.held(actor)
+        if (
+            self.actor_table.references.add(actor, OWNER)
+            and kind_of(actor) == BLOCK_KIND
+        ):
+            self.actor_table.object_store.held(actor)
 
     def release(self, actor: LoanId) -> None:
         """Counts a holder less, soon: a destructor may run anywhere; see Engine."""
@@ -313,9 +322,9 @@ class LocalEngine(ABC):
             return
         with suppress(RuntimeError):  # the loop is closed, and every actor gone with it
             if threading.get_ident() == self._thread:
-                self.loop.call_soon(self.lives.drop, actor, OWNER, 1)
+                self.loop.call_soon(self.actor_table.drop, actor, OWNER, 1)
             else:
-                self.loop.call_soon_threadsafe(self.lives.drop, actor, OWNER, 1)
+                self.loop.call_soon_threadsafe(self.actor_table.drop, actor, OWNER, 1)
 
     def later(self, callback: Callable[[], None]) -> None:
         """Calls back from the loop; see Engine."""
@@ -331,8 +340,8 @@ class LocalEngine(ABC):
         """Refuses everything from now on; see Engine."""
         self._is_in_fork = self._is_closed = True
         part_loop(self.loop)
-        for life in self.lives:
-            life.close_in_fork()
+        for supervisor in self.actor_table:
+            supervisor.close_in_fork()
         self.machine.close_in_fork()
 
     async def aclose(self) -> None:
@@ -343,7 +352,7 @@ class LocalEngine(ABC):
         try:
             await self._end_all()
         finally:
-            self.lives.stores.close()
+            self.actor_table.object_store.close()
             self._wakeup.close()
 
     def abandon(self) -> Callable[[], None]:
@@ -355,37 +364,41 @@ class LocalEngine(ABC):
         if self._is_in_fork or self._is_ended:
             return lambda: None
         self._is_closed = self._is_ended = True
-        for life in self.lives:
-            life.close_in_fork()
-        self.lives.stores.close()
+        for supervisor in self.actor_table:
+            supervisor.close_in_fork()
+        self.actor_table.object_store.close()
         self._wakeup.close()
         return self.machine.abandon()
 
     async def _end_all(self) -> None:
-        self.lives.groups.close()
-        self.lives.long_waits.close()
-        self.lives.pool.close("the runtime was shut down")
-        ended = {life.ended for life in self.lives if not life.ended.done()}
+        self.actor_table.groups.close()
+        self.actor_table.long_waits.close()
+        self.actor_table.pool.close("the runtime was shut down")
+        ended = {
+            supervisor.ended
+            for supervisor in self.actor_table
+            if not supervisor.ended.done()
+        }
         try:
-            for life in self.lives:
-                life.stop("the runtime was shut down")
+            for supervisor in self.actor_table:
+                supervisor.stop("the runtime was shut down")
             if ended:
                 await asyncio.wait(ended, timeout=self._grace + _PATIENCE)
         finally:
-            for life in self.lives:
-                life.kill("the runtime was shut down")
+            for supervisor in self.actor_table:
+                supervisor.kill("the runtime was shut down")
             await _insisted(self.machine.aclose())
         if ended:
             await asyncio.wait(ended, timeout=_PATIENCE)
 
     # Sending.
 
-    def _life(self, actor: ActorId) -> ActorSupervisor:
-        life = self.lives.find(actor)
-        if life is None or self._is_closed:
+    def _supervisor_of(self, actor: ActorId) -> ActorSupervisor:
+        supervisor = self.actor_table.find(actor)
+        if supervisor is None or self._is_closed:
             raise self._gone(actor)
         self._check_thread()
-        return life
+        return supervisor
 
     def _gone(self, actor: ActorId) -> ActorHandleNotFoundError:
         """Why an actor cannot be called by anybody here."""
@@ -403,7 +416,7 @@ class LocalEngine(ABC):
         self._check_thread()
 
     def _new_group(self) -> GroupId:
-        return self.lives.registry.new_group_id()
+        return self.actor_table.registry.new_group_id()
 
     def _check_thread(self) -> None:
         if threading.get_ident() != self._thread:
@@ -421,24 +434,24 @@ class LocalEngine(ABC):
                 f"{label}: {request}"
                 for label, request in scheduler.admission.waiting()
             ),
-            actors=tuple(self.lives.infos()),
-            object_store=self.lives.stores.told(),
+            actors=tuple(self.actor_table.infos()),
+            object_store=self.actor_table.object_store.info(),
             groups=tuple(self.groups.infos()),
             demands=tuple(scheduler.demands()),
-            worker_groups=self.lives.pool.workers.info(),
+            worker_groups=self.actor_table.pool.workers.info(),
         )
 
     def calls(self) -> list[CallInfo]:
         """The calls that have no answer yet; see Owner."""
-        return self.lives.unanswered()
+        return self.actor_table.unanswered()
 
     def available(self) -> dict[str, float]:
         """What nobody holds; see Engine."""
-        return self.lives.available()
+        return self.actor_table.available()
 
     def total(self) -> dict[str, float]:
         """Everything that may be granted; see Engine."""
-        return self.lives.total()
+        return self.actor_table.total()
 
     def explain_group(self, group: GroupId) -> str:
         """Why a placement group waits, or where its bundles are; see Owner."""
@@ -446,14 +459,16 @@ class LocalEngine(ABC):
 
     def explain(self, actor: ActorId) -> str:
         """Why an actor is not placed yet, or where it is."""
-        return explain(self._life(actor), self.lives.placer, self.loop.time())
+        return explain(
+            self._supervisor_of(actor), self.actor_table.placer, self.loop.time()
+        )
 
     def survey(self, label: str, options: ActorOptions | FunctionOptions) -> str:
         """Where an actor, or a call, would go now, or what stands in its way."""
         self._check_thread()
         if isinstance(options, FunctionOptions):
-            options = self.lives.pool.functions.settled(options).worker
-        return self.lives.placer.survey(label, options)
+            options = self.actor_table.pool.functions.settled(options).worker
+        return self.actor_table.placer.survey(label, options)
 
 
 async def _insisted(work: Coroutine[Any, Any, None]) -> None:

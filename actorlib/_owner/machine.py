@@ -17,7 +17,7 @@ from actorlib._core.resources import CPU, MEMORY, Resources, counted
 from actorlib._core.runtime_env import variables_of
 from actorlib._core.stdio import fill_standard_streams
 from actorlib._enforcement.caps import thread_caps
-from actorlib._owner.worker_session import Session
+from actorlib._owner.worker_session import WorkerSession
 from actorlib._processes.forkserver_launcher import SpawnLauncher, TemplateLauncher
 from actorlib._processes.worker_output import style_of
 from actorlib._scheduler.catalogue import type_names
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from actorlib._owner.creation import ActorDefinition, EncodedArguments
     from actorlib._owner.refcount import BorrowedReferences, RefCount
     from actorlib._owner.router import CallRouter
-    from actorlib._owner.shared_memory import Stores
+    from actorlib._owner.shared_memory import ObjectStore
     from actorlib._owner.teardown import WorkersGone
     from actorlib._processes.launcher import Launcher, WorkerProcess
     from actorlib.accelerators import Detection
@@ -239,7 +239,7 @@ class WorkerStarter:
         registry: Gives the prefixes of ids.
         references: Who holds what.
         loans: Counts what the first frame lends.
-        stores: Shared memory.
+        object_store: Shared memory.
         gone: Tells those who keep something for a worker that it is gone.
         serve: Serves what rises from a worker.
         entered: Told of each worker that is there.
@@ -259,10 +259,10 @@ class WorkerStarter:
         registry: Registry,
         references: RefCount,
         loans: BorrowedReferences,
-        stores: Stores,
+        object_store: ObjectStore,
         gone: WorkersGone,
-        serve: Callable[[Session, Frame], None],
-        entered: Callable[[Session], None],
+        serve: Callable[[WorkerSession, Frame], None],
+        entered: Callable[[WorkerSession], None],
     ) -> None:
         self.loop = loop
         self.grace = grace
@@ -271,7 +271,7 @@ class WorkerStarter:
         self._registry = registry
         self._references = references
         self._loans = loans
-        self._stores = stores
+        self._object_store = object_store
         self._gone = gone
         self._serve = serve
         self._entered = entered
@@ -292,7 +292,7 @@ class WorkerStarter:
         process: WorkerProcess,
         router: CallRouter,
         ready: Callable[[str], None],
-    ) -> Session:
+    ) -> WorkerSession:
         """Opens the pipe to a worker.
 
         Args:
@@ -304,7 +304,7 @@ class WorkerStarter:
         number = next(self._session_numbers)
         prefix = self._registry.prefix(number)
         self._references.enter(number, record.id)
-        session = Session(
+        session = WorkerSession(
             self.loop,
             record.id,
             number,
@@ -312,16 +312,16 @@ class WorkerStarter:
             process,
             router.settle,
             router.streams.item,
-            self._stores.share_with(prefix),
+            self._object_store.share_with(prefix),
             self._references,
             self._serve,
             ready,
         )
         self._entered(session)
-        self._stores.enter(session, process.sock)
+        self._object_store.enter(session, process.sock)
         return session
 
-    def close_session(self, session: Session) -> None:
+    def close_session(self, session: WorkerSession) -> None:
         """Has everything let go that was kept for a worker."""
         self._gone.tell(session)
 
@@ -330,7 +330,7 @@ class WorkerStarter:
         record: ActorRecord,
         definition: ActorDefinition,
         arguments: EncodedArguments,
-        session: Session,
+        session: WorkerSession,
         lease: Lease,
         *,
         was_reconstructed: bool,

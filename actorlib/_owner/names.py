@@ -1,7 +1,7 @@
 """Names of actors: one actor for each name of a namespace, as long as it answers.
 
-A name keeps nobody alive. ``Names`` knows whose each is, ``Directory`` also whether its
-actor still answers to it: actors do that nobody has ended yet.
+A name keeps nobody alive. ``NameTable`` knows whose each is, ``ActorNames`` also
+whether its actor still answers to it: actors do that nobody has ended yet.
 
 A name is its actor's from ``.remote()`` on. One that is killed, or that leaves, has
 lost it at once, before its process is gone; one that merely lost its last handle and
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from actorlib._owner.supervisor import ActorSupervisor
 
 
-class Names:
+class NameTable:
     """Maps a namespace and a name to an actor, and back."""
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ def advice(name: str, namespace: str, answering: list[tuple[str, str]]) -> str:
     return "nobody has a name there"
 
 
-class Directory:
+class ActorNames:
     """Finds the actors of one runtime by their names.
 
     Args:
@@ -109,7 +109,7 @@ class Directory:
         self, namespace: str, supervisor_of: Callable[[ActorId], ActorSupervisor | None]
     ) -> None:
         self.namespace = namespace
-        self.entries = Names()
+        self.entries = NameTable()
         self._supervisor_of = supervisor_of
 
     def enter(self, actor: ActorId, options: ActorOptions) -> None:

@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Collection
 
-    from actorlib._owner.worker_session import Session
+    from actorlib._owner.worker_session import WorkerSession
     from actorlib._shm.memory import Payload
 
 
-class Kept:
+class WorkerObject:
     """Keeps what is known of an object of a worker's.
 
     Attributes:
@@ -60,7 +60,7 @@ class Kept:
         self.revoke = revoke
 
 
-class Objects:
+class ObjectTable:
     """Keeps the objects of a runtime.
 
     Args:
@@ -77,7 +77,7 @@ class Objects:
         self._loans = loans
         self._names = itertools.count(1)
         self._own: dict[ObjectId, ObjectRef[Any]] = {}
-        self._of_workers: dict[ObjectId, Kept] = {}
+        self._of_workers: dict[ObjectId, WorkerObject] = {}
         self._borrowed = BorrowedRefs(lambda: self.engine)
         self.engine: SendingEngine
 
@@ -159,7 +159,7 @@ class Objects:
             unsent: Counts what the worker has to pass on before it is idle.
         """
         if object_id not in self._of_workers:
-            self._of_workers[object_id] = Kept(revoke, unsent)
+            self._of_workers[object_id] = WorkerObject(revoke, unsent)
 
     def keep(
         self,
@@ -217,7 +217,7 @@ class Objects:
         elif entry.unsent is not None:
             entry.unsent.remove()
 
-    def on_worker_gone(self, session: Session) -> None:
+    def on_worker_gone(self, session: WorkerSession) -> None:
         """Fails the objects that a worker has not passed on."""
         lost = [
             entry
@@ -227,7 +227,7 @@ class Objects:
         failure = _failure(ObjectLostError(_LOST))
         tear_down(self, *(partial(self._fill, entry, failure) for entry in lost))
 
-    def _fill(self, entry: Kept, answer: Frame) -> None:
+    def _fill(self, entry: WorkerObject, answer: Frame) -> None:
         entry.answer = answer
         if entry.unsent is not None:
             entry.unsent.remove()
@@ -276,7 +276,7 @@ def _failure(error: BaseException) -> Frame:
 class Lender(BorrowedReferences, Protocol):
     """Counts what is in payloads, and keeps what refs stand for."""
 
-    objects: Objects
+    objects: ObjectTable
 
 
 class UnsentResults:

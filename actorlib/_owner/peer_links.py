@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from actorlib._core.ids import ActorId, LoanId
     from actorlib._owner.supervisor import ActorSupervisor
-    from actorlib._owner.worker_session import Session
+    from actorlib._owner.worker_session import WorkerSession
 
 OF_LINKS = frozenset(
     {LINK_OPEN, LINK_BEGIN, LINK_FENCE, LINK_CANCEL, LINK_CALL_SENT, LINK_CLOSED}
@@ -51,7 +51,7 @@ _SESSIONS = 1 << 23
 class Calls(Answered, Protocol):
     """Knows which calls of workers have no answer; WorkerRequests does."""
 
-    def note(self, session: Session, call: int, asker: WorkerCall) -> None:
+    def note(self, session: WorkerSession, call: int, asker: WorkerCall) -> None:
         """Takes a call that has no answer, and somebody waits for it."""
         ...
 
@@ -73,27 +73,27 @@ class LinkBroker:
     ) -> None:
         self._calls = calls
         self._find = find
-        self._here: dict[ActorId, Session] = {}
-        self._numbered: dict[int, Session] = {}
-        self._from: dict[int, dict[LoanId, Session]] = {}
+        self._here: dict[ActorId, WorkerSession] = {}
+        self._numbered: dict[int, WorkerSession] = {}
+        self._from: dict[int, dict[LoanId, WorkerSession]] = {}
 
-    def enter(self, session: Session) -> None:
+    def enter(self, session: WorkerSession) -> None:
         """Takes a worker that is there."""
         self._here[session.actor] = self._numbered[session.number] = session
 
-    def on_worker_gone(self, session: Session) -> None:
+    def on_worker_gone(self, session: WorkerSession) -> None:
         """Forgets a worker and its links."""
         self._here.pop(session.actor, None)
         self._numbered.pop(session.number, None)
         self._from.pop(session.number, None)
 
-    def returned(self, session: Session, actor: LoanId) -> None:
+    def returned(self, session: WorkerSession, actor: LoanId) -> None:
         """Forgets a link: its worker has no handle of the actor any more."""
         linked = self._from.get(session.number)
         if linked:
             linked.pop(actor, None)
 
-    def serve(self, session: Session, frame: Frame) -> None:
+    def serve(self, session: WorkerSession, frame: Frame) -> None:
         """Serves one of the frames OF_LINKS."""
         kind = frame[0]
         if kind == LINK_OPEN:
@@ -107,7 +107,7 @@ class LinkBroker:
         elif kind == LINK_CALL_SENT:
             self._note_sent(session, *frame[1:])
         elif (supervisor := self._find(session.actor)) is not None:
-            supervisor.dispatch.callers.parted()
+            supervisor.router.callers.parted()
 
     def cancel_made(self, session: int, asking: int) -> None:
         """Tells those who know which calls a call has made over links.
@@ -125,10 +125,10 @@ class LinkBroker:
         for there in linked.values():
             there.channel.send((CANCEL_MADE, session, asking))
 
-    def _open(self, session: Session, actor: ActorId) -> None:
+    def _open(self, session: WorkerSession, actor: ActorId) -> None:
         session.channel.send((LINK_OPENED, actor, self._connect(session, actor)))
 
-    def _connect(self, session: Session, actor: ActorId) -> int:
+    def _connect(self, session: WorkerSession, actor: ActorId) -> int:
         """Makes a link to an actor; gives the session it goes to, or why none."""
         supervisor, there = self._find(actor), self._here.get(actor)
         if (
@@ -142,19 +142,19 @@ class LinkBroker:
         if (
             there is None
             or supervisor.record.state is not ActorState.ALIVE
-            or supervisor.dispatch.is_closed
+            or supervisor.router.is_closed
             or len(linked) >= _TO
             or sum(actor in others for others in self._from.values()) >= _FROM
             or not _is_connected(session, there)
         ):
             return _NOT_NOW
         self._from[session.number] = {**linked, actor: there}
-        supervisor.dispatch.callers.add(session, there.number)
+        supervisor.router.callers.add(session, there.number)
         return there.number
 
     def _cancel(
         self,
-        session: Session,
+        session: WorkerSession,
         number: int,
         call: int,
         is_unread: bool,  # noqa: FBT001  # a field of the frame
@@ -168,7 +168,7 @@ class LinkBroker:
             self._tell(number, (LINK_CANCEL, call))
         self._calls.cancel_made(number, call)
 
-    def _has_link(self, session: Session, number: int) -> bool:
+    def _has_link(self, session: WorkerSession, number: int) -> bool:
         """Whether a worker calls another over a link; else nobody is told anything."""
         linked = self._from.get(session.number, {}).values()
         return any(there.number == number for there in linked)
@@ -179,7 +179,12 @@ class LinkBroker:
             session.channel.send(frame)
 
     def _note_sent(
-        self, session: Session, call: int, asking: int, actor: ActorId, method: str
+        self,
+        session: WorkerSession,
+        call: int,
+        asking: int,
+        actor: ActorId,
+        method: str,
     ) -> None:
         supervisor = self._find(actor)
         asker = WorkerCall(self._calls, session, call, supervisor, method, asking)
@@ -187,11 +192,11 @@ class LinkBroker:
         self._calls.note(session, call, asker)
 
 
-def _open_ones(linked: dict[LoanId, Session]) -> dict[LoanId, Session]:
+def _open_ones(linked: dict[LoanId, WorkerSession]) -> dict[LoanId, WorkerSession]:
     return {actor: there for actor, there in linked.items() if there.channel.is_open}
 
 
-def _is_connected(caller: Session, callee: Session) -> bool:
+def _is_connected(caller: WorkerSession, callee: WorkerSession) -> bool:
     """Gives each of two workers its end of a new link; False if there can be none."""
     try:
         ours, theirs = socket_pair()

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._core.ids import ActorId, LoanId
-    from actorlib._owner.names import Directory
-    from actorlib._owner.objects import Objects
+    from actorlib._owner.names import ActorNames
+    from actorlib._owner.objects import ObjectTable
     from actorlib._owner.refcount import BorrowedReferences
     from actorlib._owner.worker_calls import WorkerCall
-    from actorlib._owner.worker_session import Session
+    from actorlib._owner.worker_session import WorkerSession
     from actorlib._shm.memory import Payload
 
 
@@ -39,7 +39,7 @@ class PendingCreations:
 
     Args:
         create: Creates an actor of a worker's; gives what takes its arguments.
-        directory: Knows which names are taken.
+        names: Knows which names are taken.
         objects: Knows the engine that loads what classes capture.
         loans: Counts what is in arguments.
     """
@@ -49,12 +49,12 @@ class PendingCreations:
         create: Callable[
             [ActorId, ActorDefinition, int], asyncio.Future[EncodedArguments]
         ],
-        directory: Directory,
-        objects: Objects,
+        names: ActorNames,
+        objects: ObjectTable,
         loans: BorrowedReferences,
     ) -> None:
         self._create = create
-        self._directory = directory
+        self._names = names
         self._objects = objects
         self._loans = loans
         self._awaited: dict[ActorId, asyncio.Future[EncodedArguments]] = {}
@@ -87,13 +87,13 @@ class PendingCreations:
         except Exception as error:  # noqa: BLE001  # the user's classes: it is never born
             trouble = error
         if namer is not None:
-            directory = self._directory
-            taken = directory.holder(options)
+            names = self._names
+            taken = names.holder(options)
             if taken is not None and options.get_if_exists:
                 namer.lend(taken)
                 return
             try:
-                directory.vacant(options)
+                names.vacant(options)
             except ActorAlreadyExistsError as error:
                 namer.fail(error)
                 return
@@ -128,7 +128,7 @@ class PendingCreations:
         else:
             given.set_exception(exception_of(DIED, "", "", "", payload))
 
-    def on_worker_gone(self, session: Session) -> None:
+    def on_worker_gone(self, session: WorkerSession) -> None:
         """Fails the creations whose arguments a worker has not given."""
         for actor, given in list(self._awaited.items()):
             if actor.startswith(session.prefix) and not given.done():

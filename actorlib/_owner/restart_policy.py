@@ -44,7 +44,7 @@ class Fault(Enum):
     """There could be no process."""
 
 
-class History(NamedTuple):
+class RestartHistory(NamedTuple):
     """Counts the restarts that there were.
 
     Attributes:
@@ -75,7 +75,7 @@ class Restart(NamedTuple):
     """
 
     after: float
-    history: History
+    history: RestartHistory
 
 
 class GiveUp(NamedTuple):
@@ -90,7 +90,7 @@ class GiveUp(NamedTuple):
 
 def decide(  # noqa: PLR0911  # one per rule
     policy: RestartPolicy,
-    history: History,
+    history: RestartHistory,
     how: Exit,
     now: float,
     fault: Fault = Fault.OWN,
@@ -136,7 +136,7 @@ def decide(  # noqa: PLR0911  # one per rule
     return Restart(after, made)
 
 
-def _try_again(history: History, now: float) -> Restart | GiveUp:
+def _try_again(history: RestartHistory, now: float) -> Restart | GiveUp:
     if history.tries >= TRIES:
         return GiveUp(f" after {TRIES} tries")
     after = min(_wait(_PAUSE, history.tries), _LONGEST_PAUSE)
@@ -144,14 +144,16 @@ def _try_again(history: History, now: float) -> Restart | GiveUp:
     return Restart(after, history._replace(tries=tries, last=now + after, is_free=True))
 
 
-def _spared(policy: RestartPolicy, history: History, now: float) -> Restart | GiveUp:
+def _spared(
+    policy: RestartPolicy, history: RestartHistory, now: float
+) -> Restart | GiveUp:
     streak = _streak(history, now)
     after = _wait(policy.backoff, streak)
     made = history._replace(streak=streak + 1, last=now + after, is_free=True)
     return Restart(after, made)
 
 
-def _streak(history: History, now: float) -> int:
+def _streak(history: RestartHistory, now: float) -> int:
     return 0 if now - history.last >= QUIET else history.streak
 
 
@@ -172,7 +174,7 @@ class Restarts:
         self.earlier_deaths: tuple[str, ...] = ()
         self.given_up = ""
         self._policy = policy
-        self._history = History()
+        self._history = RestartHistory()
 
     def __repr__(self) -> str:
         return f"<Restarts {self._history.total} of {self._policy.max_restarts}>"
@@ -251,7 +253,7 @@ def _counts_recent(policy: RestartPolicy) -> bool:
     return policy.window is not None and policy.max_restarts > 0
 
 
-def _used_up(policy: RestartPolicy, history: History) -> str:
+def _used_up(policy: RestartPolicy, history: RestartHistory) -> str:
     if not history.total:
         return ""
     restarts = f"{history.total} restart{'s' if history.total > 1 else ''}"

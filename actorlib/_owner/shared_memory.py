@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     import socket
 
     from actorlib._core.runtime_options import RuntimeOptions
-    from actorlib._owner.worker_session import Session
+    from actorlib._owner.worker_session import WorkerSession
 
 _log = logging.getLogger("actorlib")
 
 
-class Stores:
+class ObjectStore:
     """Knows who made which shared memory, and who was shown it.
 
     Args:
@@ -47,7 +47,7 @@ class Stores:
         self._live: dict[bytes, int] = {}
         if limit:
             self.memory.budget = MemoryBudget(limit)
-        self._makers: dict[bytes, Session] = {}
+        self._makers: dict[bytes, WorkerSession] = {}
         self._slots: dict[bytes, int] = {}
         self._free_slots: list[int] = []
         self._next_slot = 1
@@ -55,7 +55,7 @@ class Stores:
         self._orphaned: set[bytes] = set()
         self._is_closed = False
 
-    def told(self) -> ObjectStoreInfo:
+    def info(self) -> ObjectStoreInfo:
         """Sums up the bytes that are held, kept warm, and allowed."""
         budget = self.memory.budget
         if budget is None:
@@ -70,7 +70,7 @@ class Stores:
         live = min(sum(self._live.values()), used)
         return ObjectStoreInfo(live=live, warm=used - live, limit=budget.limit)
 
-    def enter(self, session: Session, sock: socket.socket) -> None:
+    def enter(self, session: WorkerSession, sock: socket.socket) -> None:
         """Takes a worker, and tells it how much it may touch.
 
         Args:
@@ -92,7 +92,7 @@ class Stores:
         session.sharing.send_setup(sock, slot)
 
     def share_with(self, prefix: bytes) -> SegmentSharing:
-        """Makes what the pipe to a new worker speaks of shared memory through.
+        """Makes what names segments on the pipe to a new worker.
 
         Args:
             prefix: How the ids of what the worker makes begin.
@@ -126,7 +126,7 @@ class Stores:
         elif name not in self._held:
             self._forget(name)
 
-    def on_worker_gone(self, session: Session) -> None:
+    def on_worker_gone(self, session: WorkerSession) -> None:
         """Forgets what a worker made, now or when nobody holds any of it."""
         prefix = session.prefix
         del self._makers[prefix]

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from actorlib._owner.task import FunctionEntry, TaskWorker
     from actorlib._owner.task_pool import TaskPool
     from actorlib._owner.worker_calls import WorkerCall
-    from actorlib._owner.worker_session import Session
+    from actorlib._owner.worker_session import WorkerSession
     from actorlib._shm.memory import Payload
     from actorlib._wire.arguments import SendingEngine
 
@@ -87,7 +87,7 @@ class Sending:
 
     def send(
         self,
-        life: ActorSupervisor,
+        supervisor: ActorSupervisor,
         ref: ObjectRef[Any] | StreamReader,
         callee: Callee,
         args: tuple[object, ...],
@@ -97,7 +97,7 @@ class Sending:
         """Sends a call, now or behind those to the actor that wait.
 
         Args:
-            life: The actor.
+            supervisor: The actor.
             ref: Gets the answer.
             callee: What is called.
             args: The positional arguments.
@@ -107,25 +107,25 @@ class Sending:
         Raises:
             SerializationError: An argument cannot be sent.
         """
-        where = life.record.called.method(callee.name)
+        where = supervisor.record.called.method(callee.name)
         arguments = self.arguments(where, args, kwargs)
         if arguments.refs or self.lanes:
-            number = life.dispatch.defer(ref, callee.name, headers)
-            bind(ref, life.dispatch, number)
-            self._send_in_order(life, Call(number, callee, arguments, headers))
+            number = supervisor.router.defer(ref, callee.name, headers)
+            bind(ref, supervisor.router, number)
+            self._send_in_order(supervisor, Call(number, callee, arguments, headers))
         else:
             sealed, loans = arguments.payload()
-            sent = life.dispatch.send(ref, callee.name, loans, sealed, headers)
-            bind(ref, life.dispatch, sent)
+            sent = supervisor.router.send(ref, callee.name, loans, sealed, headers)
+            bind(ref, supervisor.router, sent)
 
-    def _send_in_order(self, life: ActorSupervisor, call: Call) -> None:
+    def _send_in_order(self, supervisor: ActorSupervisor, call: Call) -> None:
         """Sends a call when its arguments are there and those before it have gone."""
-        lane, place = life.record.id, next(self._places)
+        lane, place = supervisor.record.id, next(self._places)
         ready, passes = call.arguments.are_ready, not call.callee.keeps_order
         if self.lanes.add(lane, place, ready=ready, passes=passes):
-            self._send_held(life, call)
+            self._send_held(supervisor, call)
             return
-        self._held_back[place] = partial(self._send_held, life, call)
+        self._held_back[place] = partial(self._send_held, supervisor, call)
 
         def settled() -> None:
             for free in self.lanes.resolve(lane, place, goes=True):
@@ -133,16 +133,16 @@ class Sending:
 
         call_when_done(call.arguments.refs, settled)
 
-    def _send_held(self, life: ActorSupervisor, call: Call) -> None:
-        dispatch = life.dispatch
-        waiting = dispatch.take_deferred(call.number)
+    def _send_held(self, supervisor: ActorSupervisor, call: Call) -> None:
+        router = supervisor.router
+        waiting = router.take_deferred(call.number)
         encoded = self.encoded_for(waiting, call.arguments)
         if waiting is not None and encoded is not None:
             payload, loans = encoded
             name = call.callee.name
-            sent = dispatch.send(waiting, name, loans, payload, call.headers)
-            bind(waiting, dispatch, sent)
-        life.idle()
+            sent = router.send(waiting, name, loans, payload, call.headers)
+            bind(waiting, router, sent)
+        supervisor.idle()
 
     def post(
         self, pool: TaskPool, entry: FunctionEntry, ref: Answered, call: Call
@@ -216,7 +216,7 @@ OF_FUNCTIONS = frozenset({REGISTER_FUNCTION, DURATION, BLOCKED, RESUMED})
 """The kinds of frames that are served here."""
 
 
-def serve(pool: TaskPool, session: Session, kind: int, *fields: Any) -> None:
+def serve(pool: TaskPool, session: WorkerSession, kind: int, *fields: Any) -> None:
     """Serves a frame that has no answer."""
     if kind == REGISTER_FUNCTION:
         pool.functions.register(session.number, *fields)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from actorlib._owner.placement import ActorPlacement
     from actorlib._owner.refcount import BorrowedReferences
     from actorlib._owner.router import CallRouter
-    from actorlib._owner.worker_session import Session
+    from actorlib._owner.worker_session import WorkerSession
     from actorlib._processes.launcher import ProcessExit, WorkerProcess
     from actorlib.accelerators.base import Lease
 
@@ -64,7 +64,7 @@ class ActorSupervisor:
 
     Attributes:
         record: What is known of the actor.
-        dispatch: Its calls.
+        router: Routes its calls.
         placement: Its share of the machine.
         restarts: How often it was started anew, and may still be.
         unsent: The constructor's arguments, while they may have to be sent.
@@ -84,7 +84,7 @@ class ActorSupervisor:
         loop = self._loop = starter.loop
         self.record = record
         self.ended: asyncio.Future[None] = loop.create_future()
-        self.dispatch = make_router(self)
+        self.router = make_router(self)
         self.placement = placement
         self.restarts = Restarts(record.options.restart_policy)
         self.unsent: EncodedArguments | None = None
@@ -101,7 +101,7 @@ class ActorSupervisor:
         self._session_over = Notifier(loop)
         self._cause: BaseException | None = None
         self._process: WorkerProcess | None = None
-        self._session: Session | None = None
+        self._session: WorkerSession | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_waiting = False
         self._due_arguments: asyncio.Future[EncodedArguments] | None = None
@@ -158,7 +158,7 @@ class ActorSupervisor:
     @property
     def answers(self) -> bool:
         """Whether it may still be found by its name: nobody has ended it."""
-        return not (self._end_reason or self.dispatch.is_closed)
+        return not (self._end_reason or self.router.is_closed)
 
     @property
     def waits_for_arguments(self) -> bool:
@@ -178,7 +178,7 @@ class ActorSupervisor:
     def kill(self, reason: str) -> None:
         """Ends the actor at once, whatever it does."""
         self._end_reason = self._end_reason or reason
-        self.dispatch.close()  # what comes from here on could still be answered
+        self.router.close()  # what comes from here on could still be answered
         if self._process is not None:
             self._process.kill()
         elif self._is_waiting and self._task is not None:
@@ -229,17 +229,17 @@ class ActorSupervisor:
         if state is ActorState.ALIVE and self._session is not None:
             self.record.move(ActorState.DRAINING)
             self._session.stop(self._starter.grace * graces)
-            self.dispatch.drain()
+            self.router.drain()
         elif state not in (ActorState.DRAINING, ActorState.DEAD):
             self.kill(reason)
 
     def end(self, reason: str) -> None:
         """Refuses new calls and ends the actor behind those it was sent."""
-        if not self.dispatch.is_closed:
+        if not self.router.is_closed:
             loop, patience = self._loop, self._starter.grace
-            dispatch = self.dispatch
-            dispatch.streams.cut_off(loop, patience, lambda: dispatch.is_idle)
-        self.dispatch.close()
+            router = self.router
+            router.streams.cut_off(loop, patience, lambda: router.is_idle)
+        self.router.close()
         self.end_when_idle(reason)
 
     def end_when_idle(self, reason: str) -> None:
@@ -254,7 +254,7 @@ class ActorSupervisor:
 
     def idle(self) -> None:
         """Ends it if it is to end when nothing is left to be done; see CallRouter."""
-        if self._ends_for and not self._end_reason and self.dispatch.is_over():
+        if self._ends_for and not self._end_reason and self.router.is_over():
             self.stop(self._ends_for)
 
     def close_in_fork(self) -> None:
@@ -275,7 +275,7 @@ class ActorSupervisor:
             while True:
                 lease = await self._waited(self.placement.granted())
                 how = await self._run_worker(lease, encoded)
-                if self._ends_for and not self.dispatch.outlives:
+                if self._ends_for and not self.router.outlives:
                     break  # there is nothing left to be restarted for
                 follows = self.restarts.follows(how, self._now(), self._fault)
                 if isinstance(follows, GiveUp):
@@ -343,7 +343,7 @@ class ActorSupervisor:
         assert definition is not None  # it is released at the end alone
         restarts = self.restarts
         session = self._session = starter.open_session(
-            record, process, self.dispatch, self.is_ready
+            record, process, self.router, self.is_ready
         )
         try:
             start = starter.start_frame(
@@ -371,7 +371,7 @@ class ActorSupervisor:
         self.record.move(ActorState.RESTARTING)
         self._report(f"restarts ({self.restarts.in_words(self._now())})", how)
         if self.restarts.has_lived:  # else no call has left: they wait as before
-            self.dispatch.interrupted()
+            self.router.interrupted()
         self._session_over.happens()
         if after:
             self.placement.give_back()
@@ -394,7 +394,7 @@ class ActorSupervisor:
         if own and process is not None:
             process.rename(record.label)
         record.started_at = record.started_at or time.time()
-        self.dispatch.opened(self._session.channel, self._session.number)
+        self.router.opened(self._session.channel, self._session.number)
         self._was_ready = True
         self.restarts.is_ready()
         if self.restarts.are_over and self.unsent is not None:
@@ -403,7 +403,7 @@ class ActorSupervisor:
         self.idle()
 
     def _explain(
-        self, session: Session, process: WorkerProcess, ended: ProcessExit
+        self, session: WorkerSession, process: WorkerProcess, ended: ProcessExit
     ) -> Exit:
         error = session.constructor_error
         self._cause = error or session.protocol_error
@@ -415,7 +415,7 @@ class ActorSupervisor:
             constructor=session.constructor_summary,
             traceback=session.constructor_traceback,
             protocol=str(session.protocol_error or ""),
-            under_way=self.dispatch.under_way(self.record),
+            under_way=self.router.under_way(self.record),
             log_tail=process.log_tail(),
             pid=process.pid,
             is_memory_short=self._starter.is_memory_short(),
@@ -429,7 +429,7 @@ class ActorSupervisor:
             self._take_due_arguments,
             lambda: self._record_end(how),
             self.placement.give_up,
-            self.dispatch.over,
+            self.router.over,
             lambda: self._ready.happens(self.died),
             self.placement.give_back,
             self._session_over.happens,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from actorlib._core.ids import LoanId
     from actorlib._owner.creation import EncodedArguments
     from actorlib._owner.deadlines import Clock
-    from actorlib._owner.objects import Objects
+    from actorlib._owner.objects import ObjectTable
     from actorlib._owner.refcount import BorrowedReferences
     from actorlib._owner.supervisor import ActorSupervisor
     from actorlib._scheduler.catalogue import Demand
@@ -148,7 +148,7 @@ class WorkerHost(Protocol):
     groups: GroupTable
     loans: BorrowedReferences
     long_waits: LongWaits
-    objects: Objects
+    objects: ObjectTable
 
     def create_worker(
         self,
@@ -362,7 +362,7 @@ class TaskWorker:
     @property
     def is_there(self) -> bool:
         """Whether its process is ready for calls."""
-        return self.supervisor.dispatch.streams.channel is not None
+        return self.supervisor.router.streams.channel is not None
 
     def look(self) -> None:
         """Has the worker look at what was sent, though a function runs there."""
@@ -375,7 +375,7 @@ class TaskWorker:
         self.is_looking = False
         if not self.tasks:
             return
-        channel = self.supervisor.dispatch.streams.channel
+        channel = self.supervisor.router.streams.channel
         pid = self.supervisor.pid
         if pid and pid != os.getpid() and channel is not None:
             try:

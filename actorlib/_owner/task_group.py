@@ -494,7 +494,7 @@ class WorkerGroup:
             self._slots.occupy(lease)
         if not self.is_on_device:
             self._put_in_slot(worker)
-        worker.supervisor.dispatch.tell((RESUME, worker.wait))
+        worker.supervisor.router.tell((RESUME, worker.wait))
 
     def _end_wait(self, worker: TaskWorker) -> None:
         """The call of a worker does not wait any more."""

@@ -248,7 +248,7 @@ class TaskPool:
         """Tells the worker of a stream how many items of it were taken; see Source."""
         task = self.task(number)
         if task is not None and task.worker is not None:
-            task.worker.supervisor.dispatch.streams.taken(task.sent_as, count)
+            task.worker.supervisor.router.streams.taken(task.sent_as, count)
 
     # Deadlines.
 
@@ -307,17 +307,17 @@ class TaskPool:
         if by_force and next(iter(worker.tasks)) is task:
             task.was_forced = worker.is_leaving = True
             if recursive:
-                worker.supervisor.dispatch.cancel_made(task.sent_as, by_force=True)
+                worker.supervisor.router.cancel_made(task.sent_as, by_force=True)
             worker.supervisor.kill("the call that it ran was cancelled")
             return
-        worker.supervisor.dispatch.tell((CANCEL, task.sent_as))
+        worker.supervisor.router.tell((CANCEL, task.sent_as))
         if recursive:
-            worker.supervisor.dispatch.cancel_made(task.sent_as)
+            worker.supervisor.router.cancel_made(task.sent_as)
         worker.look()
 
     def _withdraw(self, task: Task, worker: TaskWorker) -> None:
         """A call is over whose worker is being started: it has not gone there yet."""
-        worker.supervisor.dispatch.cancel(task.sent_as)
+        worker.supervisor.router.cancel(task.sent_as)
         task.worker = None
         worker.tasks.pop(task)
         worker.is_stuck = False
@@ -358,7 +358,7 @@ class TaskPool:
             task.worker = None
             if task is ran:
                 # Nobody can be given the answers of what it has called.
-                worker.supervisor.dispatch.cancel_made(task.sent_as)
+                worker.supervisor.router.cancel_made(task.sent_as)
                 if self._is_made_again(task, worker):
                     again.append(task)
             elif self._calls.target(task.number) is None or self._closed_for:

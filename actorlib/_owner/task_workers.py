@@ -84,7 +84,7 @@ class IdleWorkers:
 
     def end(self, worker: TaskWorker, why: str) -> None:
         """Ends a worker when all it has to pass on is passed on."""
-        if worker.supervisor.dispatch.unsent:
+        if worker.supervisor.router.unsent:
             self._leaving[worker] = why
             self._begin()
         else:
@@ -154,7 +154,7 @@ class StuckCallMonitor:
             is_ahead = True
             if worker.answers == worker.looked_at and not worker.is_stuck:
                 worker.is_stuck = True
-                worker.supervisor.dispatch.tell((RETURN_UNSTARTED,))
+                worker.supervisor.router.tell((RETURN_UNSTARTED,))
                 worker.look()
             worker.looked_at = worker.answers
         if is_ahead:
@@ -279,7 +279,7 @@ class TaskWorkers:
         if loans:  # once more: it may have to be sent again
             self._loans.arrived(loans, OWNER)
         method = task.entry.code.method
-        task.sent_as = worker.supervisor.dispatch.send(
+        task.sent_as = worker.supervisor.router.send(
             task, method, loans, task.payload, task.headers
         )
         if len(worker.tasks) > 1:
@@ -289,7 +289,7 @@ class TaskWorkers:
         """Sends a function to a worker."""
         self._loans.arrived(code.loans, OWNER)
         payload = encode_call((code.method, PickledFunction(code.source)), {})
-        worker.supervisor.dispatch.send(
+        worker.supervisor.router.send(
             self._no_reply, _LEARN, code.loans or None, payload
         )
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actorlib._owner.worker_session import Session
+    from actorlib._owner.worker_session import WorkerSession
 
 _log = logging.getLogger("actorlib")
 
@@ -70,10 +70,10 @@ class WorkersGone:
     """Tells everybody who keeps something for a worker that the worker is gone."""
 
     def __init__(self) -> None:
-        self._subscribed: list[tuple[Phase, Callable[[Session], object]]] = []
+        self._subscribed: list[tuple[Phase, Callable[[WorkerSession], object]]] = []
 
     def subscribe(
-        self, phase: Phase, on_worker_gone: Callable[[Session], object]
+        self, phase: Phase, on_worker_gone: Callable[[WorkerSession], object]
     ) -> None:
         """Has somebody told of each worker that is gone, from now on.
 
@@ -83,7 +83,7 @@ class WorkersGone:
         """
         insort(self._subscribed, (phase, on_worker_gone), key=itemgetter(0))
 
-    def tell(self, session: Session) -> None:
+    def tell(self, session: WorkerSession) -> None:
         """Tells all of them, whatever some raise; see ``tear_down``."""
         steps = (partial(forget, session) for _, forget in self._subscribed)
         tear_down(session, *steps)

@@ -54,7 +54,7 @@ class CrossingEngine(LocalEngine):
         self._home = self._owner.crossing  # at hand for every call
         self._unheld: set[ActorId] = set()
         self.groups = _CrossingGroups(
-            self.lives.groups, self.loop, self._new_group, self._check_open
+            self.actor_table.groups, self.loop, self._new_group, self._check_open
         )
         self.groups.owner = self._owner
 
@@ -70,21 +70,21 @@ class CrossingEngine(LocalEngine):
         if not isinstance(callee, BoundMethod):
             return self._call_function_from_afar(callee, args, kwargs)
         call = super().call
-        life = self._living.get(callee.actor)
+        supervisor = self._supervisors.get(callee.actor)
         payload = None if kwargs else encode_plain_call(args)
-        if payload is None or life is None or self._is_closed:
+        if payload is None or supervisor is None or self._is_closed:
             return self._about(callee.actor, partial(call, callee, args, kwargs))
         headers = callee.headers
         if headers is not None or MARKED:
             headers = headers_of(callee)
         ref = self._new_ref()
         ref.asked = callee  # until it has crossed
-        self._home.post(self._send, life, ref, callee, payload, headers)
+        self._home.post(self._send, supervisor, ref, callee, payload, headers)
         return ref
 
     def _send(
         self,
-        life: ActorSupervisor,
+        supervisor: ActorSupervisor,
         ref: ObjectRef[Any],
         callee: BoundMethod,
         payload: bytes,
@@ -92,9 +92,9 @@ class CrossingEngine(LocalEngine):
     ) -> None:
         if self._lanes:  # others wait for their arguments, perhaps to the same actor
             args, kwargs = decode_call(payload)
-            self._sending.send(life, ref, callee, tuple(args), kwargs, headers)
+            self._sending.send(supervisor, ref, callee, tuple(args), kwargs, headers)
         else:
-            life.dispatch.call(ref, callee.name, payload, headers)
+            supervisor.router.call(ref, callee.name, payload, headers)
 
     def _call_function_from_afar(
         self,
@@ -105,7 +105,7 @@ class CrossingEngine(LocalEngine):
         """Calls a function, from another thread."""
         if self._heritage:
             spec = self._heritage.of(spec)
-        entry = None if self._is_closed else self.lives.pool.functions.known(spec)
+        entry = None if self._is_closed else self.actor_table.pool.functions.known(spec)
         payload = None if kwargs else encode_plain_call(args)
         if payload is None or entry is None:
             return self._across(partial(super().call, spec, args, kwargs))
@@ -124,14 +124,14 @@ class CrossingEngine(LocalEngine):
         payload: Payload,
         headers: dict[str, object] | None,
     ) -> None:
-        pool = self.lives.pool
+        pool = self.actor_table.pool
         bind(ref, pool, pool.post(ref, entry, None, payload, headers))
 
     def _new_ref(self) -> ObjectRef[Any]:
         """A ref that nobody fills yet; until it is sent it is that of any object."""
         self._owner.meet()  # another loop may gather it
         ref: ObjectRef[Any] = ObjectRef(loop=self.loop)
-        bind(ref, self.lives.objects, 0)
+        bind(ref, self.actor_table.objects, 0)
         return ref
 
     def retain(self, actor: LoanId) -> None:
@@ -146,7 +146,7 @@ class CrossingEngine(LocalEngine):
     # What is waited for.
 
     def create(self, spec: ActorSpec) -> ActorId:
-        """Starts the life of an actor; see Engine."""
+        """Creates an actor; see Engine."""
         create, retain = super().create, super().retain
         if threading.get_ident() == self._thread:
             return create(spec)
@@ -253,7 +253,7 @@ class CrossingEngine(LocalEngine):
     def _about(self, actor: ActorId, work: Callable[[], T]) -> T:
         """Does something with an actor, or says why there is none any more."""
         if self._is_closed:
-            self._life(actor)
+            self._supervisor_of(actor)
         return self._owner.across(work)
 
     def _ref_of(

@@ -73,7 +73,7 @@ class Timeline:
         self.dropped = 0
         self._spans: deque[Span] = deque(maxlen=limit)
         self._labels: dict[bytes, str] = {}
-        self._living: dict[bytes, tuple[float, str]] = {}
+        self._supervisors: dict[bytes, tuple[float, str]] = {}
 
     def __len__(self) -> int:
         """How many spans are kept."""
@@ -85,17 +85,17 @@ class Timeline:
             self.dropped += 1
         self._spans.append(span)
 
-    def begin_life(self, actor: bytes, label: str, now: float) -> None:
+    def begin_supervisor_of(self, actor: bytes, label: str, now: float) -> None:
         """An actor was made."""
         self._labels[actor] = label
-        self._living[actor] = now, label
+        self._supervisors[actor] = now, label
 
-    def end_life(self, actor: bytes, outcome: str, now: float) -> None:
+    def end_supervisor_of(self, actor: bytes, outcome: str, now: float) -> None:
         """An actor is gone."""
-        begun, label = self._living.pop(actor)
+        begun, label = self._supervisors.pop(actor)
         self.add(Span(LIFE, begun, now, actor, label, outcome))
         if len(self._labels) > 2 * (self._spans.maxlen or 0):
-            kept = {span.track for span in self._spans} | self._living.keys()
+            kept = {span.track for span in self._spans} | self._supervisors.keys()
             self._labels = {a: name for a, name in self._labels.items() if a in kept}
 
     def events(self, now: float, epoch: float) -> list[dict[str, Any]]:
@@ -107,7 +107,7 @@ class Timeline:
         """
         living = (
             Span(LIFE, begun, now, actor, label, "alive")
-            for actor, (begun, label) in self._living.items()
+            for actor, (begun, label) in self._supervisors.items()
         )
         drawn = list(_drawn([*self._spans, *living], self._labels, epoch))
         if self.dropped:
@@ -186,7 +186,7 @@ class RecordingEngine(CrossingEngine):
         return self._across(partial(self._timeline.events, now, epoch))
 
     def create(self, spec: ActorSpec) -> ActorId:
-        """Starts the life of an actor; see Engine."""
+        """Creates an actor; see Engine."""
         actor = super().create(spec)
         begin = partial(self._begin, actor, spec.interface.class_name, _clock())
         if threading.get_ident() == self._thread:
@@ -223,14 +223,14 @@ class RecordingEngine(CrossingEngine):
     # On the loop.
 
     def _begin(self, actor: ActorId, label: str, begun: float) -> None:
-        life = self.lives.find(actor)
-        if life is not None:
-            self._timeline.begin_life(actor, label, begun)
-            life.ended.add_done_callback(partial(self._ended, life))
+        supervisor = self.actor_table.find(actor)
+        if supervisor is not None:
+            self._timeline.begin_supervisor_of(actor, label, begun)
+            supervisor.ended.add_done_callback(partial(self._ended, supervisor))
 
-    def _ended(self, life: ActorSupervisor, _: object) -> None:
-        how = str(life.record.exit or "ended")
-        self._timeline.end_life(life.record.id, how, _clock())
+    def _ended(self, supervisor: ActorSupervisor, _: object) -> None:
+        how = str(supervisor.record.exit or "ended")
+        self._timeline.end_supervisor_of(supervisor.record.id, how, _clock())
 
     def _done(
         self, begun: float, track: bytes, name: str, ref: asyncio.Future[Any]

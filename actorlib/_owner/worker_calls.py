@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from actorlib._owner.response_target import RemoteTarget
     from actorlib._owner.supervisor import ActorSupervisor
     from actorlib._owner.task_pool import TaskPool
-    from actorlib._owner.worker_session import Session
+    from actorlib._owner.worker_session import WorkerSession
     from actorlib._wire.messages import Frame
 
 
 class Answered(Protocol):
     """Knows which calls of workers have no answer; WorkerRequests does."""
 
-    def answered(self, session: Session, call: int) -> WorkerCall | None:
+    def answered(self, session: WorkerSession, call: int) -> WorkerCall | None:
         """Forgets a call of a worker, which needs no cancelling any more."""
         ...
 
-    def lend_to(self, loans: tuple[LoanId, ...], session: Session) -> None:
+    def lend_to(self, loans: tuple[LoanId, ...], session: WorkerSession) -> None:
         """Counts handles that are about to be sent to a worker."""
         ...
 
@@ -81,7 +81,7 @@ class WorkerCall:
     def __init__(
         self,
         requests: Answered,
-        session: Session,
+        session: WorkerSession,
         call: int,
         supervisor: ActorSupervisor | None = None,
         method: str = "",
@@ -114,7 +114,7 @@ class WorkerCall:
         if not self.number:
             return False
         if self.supervisor is not None:
-            return self.supervisor.dispatch.cancel(self.number, recursive=recursive)
+            return self.supervisor.router.cancel(self.number, recursive=recursive)
         if self.pool is not None:
             stop = self.pool.force if by_force else self.pool.cancel
             stop(self.number, recursive=recursive)

@@ -70,12 +70,12 @@ if TYPE_CHECKING:
     from actorlib._core.ids import ActorId, LoanId, ObjectId
     from actorlib._core.snapshot import ActorInfo
     from actorlib._owner.creation import ActorDefinition, EncodedArguments
-    from actorlib._owner.names import Directory
-    from actorlib._owner.objects import Objects
+    from actorlib._owner.names import ActorNames
+    from actorlib._owner.objects import ObjectTable
     from actorlib._owner.refcount import BorrowedReferences
     from actorlib._owner.supervisor import ActorSupervisor
     from actorlib._owner.task_pool import TaskPool
-    from actorlib._owner.worker_session import Session
+    from actorlib._owner.worker_session import WorkerSession
     from actorlib._scheduler.placement_group import GroupTable
     from actorlib._shm.memory import Payload
 
@@ -84,8 +84,8 @@ class Actors(Protocol):
     """Answers what workers ask about actors; the table of actors does."""
 
     loans: BorrowedReferences
-    directory: Directory
-    objects: Objects
+    actor_names: ActorNames
+    objects: ObjectTable
     groups: GroupTable
     loop: asyncio.AbstractEventLoop
     clock: Clock
@@ -143,7 +143,7 @@ class WorkerRequests:
         )
         self._deadlocks = Deadlocks(self._calls.get, actors.find)
         self._creations = PendingCreations(
-            actors.create_for, actors.directory, actors.objects, actors.loans
+            actors.create_for, actors.actor_names, actors.objects, actors.loans
         )
         self.links = LinkBroker(self, actors.find)
         self._others: dict[int, Callable[..., None]] = {
@@ -172,7 +172,7 @@ class WorkerRequests:
         subscribe(Phase.ANSWERS, self._leave_streams)
         subscribe(Phase.ANSWERS, self._forget_calls)
 
-    def serve(self, session: Session, frame: Frame) -> None:
+    def serve(self, session: WorkerSession, frame: Frame) -> None:
         """Serves one frame of a worker.
 
         Raises:
@@ -207,28 +207,30 @@ class WorkerRequests:
         else:
             raise ProtocolError(f"no worker sends {name_of(kind)}")
 
-    def _list(self, session: Session, call: int, what: str) -> None:
+    def _list(self, session: WorkerSession, call: int, what: str) -> None:
         actors = self._actors
         lists: dict[str, Callable[[], object]] = {
             "actors": actors.infos,
             "available": actors.available,
-            "names": actors.directory.names,
+            "names": actors.actor_names.names,
             "total": actors.total,
         }
         listed = dump(lists[what]())
         WorkerCall(self, session, call).answer((RESULT, call, None, listed))
 
-    def _acknowledge(self, session: Session, call: int, count: int) -> None:
+    def _acknowledge(self, session: WorkerSession, call: int, count: int) -> None:
         self._readers.took(session.number, call, count)
 
-    def _group(self, session: Session, call: int, verb: str, about: Payload) -> None:
+    def _group(
+        self, session: WorkerSession, call: int, verb: str, about: Payload
+    ) -> None:
         groups, loop = self._actors.groups, self._actors.loop
         asker = WorkerCall(self, session, call)
         serve_group(groups, asker, session.number, verb, about, loop)
 
     def _call_actor(
         self,
-        session: Session,
+        session: WorkerSession,
         call: int,
         asking: int,
         actor: ActorId,
@@ -257,7 +259,7 @@ class WorkerRequests:
         reply: WorkerCall | Reader = asker
         if headers is not None and "stream" in headers:
             is_capped = supervisor.record.interface.max_unread > 0
-            streams = supervisor.dispatch.streams
+            streams = supervisor.router.streams
             reply = Reader(
                 asker,
                 self.lend_to,
@@ -267,13 +269,13 @@ class WorkerRequests:
                 is_detached="detach" in headers,
             )
             self._readers.add(reply, is_capped=is_capped)
-        number = supervisor.dispatch.send(reply, method, loans, payload, headers)
+        number = supervisor.router.send(reply, method, loans, payload, headers)
         if number:
             asker.number = number
             asker.has_end = headers is not None and "deadline" in headers
             self._calls.put(session.number, call, asker)
 
-    def _run(self, session: Session, call: int, asking: int, *given: Any) -> None:
+    def _run(self, session: WorkerSession, call: int, asking: int, *given: Any) -> None:
         pool = self._actors.pool
         if self._deferred.calls:
             self._deferred.discard((session.number, call))
@@ -291,13 +293,13 @@ class WorkerRequests:
         if asker.number:
             self._calls.put(session.number, call, asker)
 
-    def _force(self, session: Session, call: int, recursive: bool) -> None:  # noqa: FBT001  # a field of the frame
+    def _force(self, session: WorkerSession, call: int, recursive: bool) -> None:  # noqa: FBT001  # a field of the frame
         asked = self.answered(session, call)
         if asked is not None and asked.pool is not None:
             asked.pool.force(asked.number, recursive=recursive)
 
     def _warn_stuck(
-        self, session: Session, call: int, waiting: tuple[str, ...], method: str
+        self, session: WorkerSession, call: int, waiting: tuple[str, ...], method: str
     ) -> None:
         """Warns of a call that awaits another one, which may wait for its place."""
         asked = self._calls.get(session.number, call)
@@ -315,7 +317,7 @@ class WorkerRequests:
 
     def _defer(
         self,
-        session: Session,
+        session: WorkerSession,
         call: int,
         asking: int,
         actor: ActorId,
@@ -337,31 +339,33 @@ class WorkerRequests:
         if asked is not None:
             asked.fail(late_error(asked.where, timed.deadline))
 
-    def _announce_object(self, session: Session, name: ObjectId, call: int) -> None:
+    def _announce_object(
+        self, session: WorkerSession, name: ObjectId, call: int
+    ) -> None:
         self._actors.loans.arrived((name,), session.number)
         revoke = partial(self._cancelled, session, call)
         supervisor = self._actors.find(session.actor)
-        unsent = supervisor.dispatch.unsent if supervisor is not None else None
+        unsent = supervisor.router.unsent if supervisor is not None else None
         self._actors.objects.expect(name, revoke, unsent)
 
-    def _put_object(self, session: Session, name: ObjectId, *value: Any) -> None:
+    def _put_object(self, session: WorkerSession, name: ObjectId, *value: Any) -> None:
         del session
         self._actors.objects.keep(name, *value)
 
-    def _get_object(self, session: Session, call: int, name: ObjectId) -> None:
+    def _get_object(self, session: WorkerSession, call: int, name: ObjectId) -> None:
         self._actors.objects.fetch(name, WorkerCall(self, session, call).answer)
 
-    def _cancel_object(self, session: Session, name: ObjectId) -> None:
+    def _cancel_object(self, session: WorkerSession, name: ObjectId) -> None:
         del session
         self._actors.objects.revoke(name)
 
-    def _cancelled(self, session: Session, call: int) -> None:
+    def _cancelled(self, session: WorkerSession, call: int) -> None:
         """Cancels a worker's call, as somebody else who has its ref wants."""
         asked = self._calls.get(session.number, call)
         if asked is not None and not asked.drop():
             asked.answer(IS_CANCELLED)
 
-    def _cancel(self, session: Session, call: int, recursive: bool) -> None:  # noqa: FBT001  # a field of the frame
+    def _cancel(self, session: WorkerSession, call: int, recursive: bool) -> None:  # noqa: FBT001  # a field of the frame
         self._readers.end(session.number, call)
         asked = self._calls.get(session.number, call)
         if asked is None or asked.drop(recursive=recursive):
@@ -387,17 +391,17 @@ class WorkerRequests:
                 asked.answer(IS_CANCELLED)
         self.links.cancel_made(session, asking)
 
-    def note(self, session: Session, call: int, asker: WorkerCall) -> None:
+    def note(self, session: WorkerSession, call: int, asker: WorkerCall) -> None:
         """Takes a call that has no answer, and somebody waits for it."""
         self._calls.put(session.number, call, asker)
 
-    def answered(self, session: Session, call: int) -> WorkerCall | None:
+    def answered(self, session: WorkerSession, call: int) -> WorkerCall | None:
         """Forgets a call of a worker, which needs no cancelling any more; gives it."""
         if self._deferred.calls:
             self._deferred.discard((session.number, call))
         return self._calls.pop(session.number, call)
 
-    def lend_to(self, loans: tuple[LoanId, ...], session: Session) -> None:
+    def lend_to(self, loans: tuple[LoanId, ...], session: WorkerSession) -> None:
         """Counts handles that are about to be sent to a worker."""
         self._actors.loans.arrived(loans, session.number)
 
@@ -408,7 +412,7 @@ class WorkerRequests:
             self._actors.loans.returned(loans, OWNER)
 
     def _await_actor(
-        self, session: Session, call: int, actor: ActorId, *manner: int
+        self, session: WorkerSession, call: int, actor: ActorId, *manner: int
     ) -> None:
         asker = WorkerCall(self, session, call)
         if (supervisor := self._actors.find(actor)) is None:
@@ -417,27 +421,27 @@ class WorkerRequests:
             answer_when(asker, supervisor, *manner)
 
     def _find(
-        self, session: Session, call: int, name: str, namespace: str | None
+        self, session: WorkerSession, call: int, name: str, namespace: str | None
     ) -> None:
         asker = WorkerCall(self, session, call)
         try:
-            supervisor = self._actors.directory.find(name, namespace)
+            supervisor = self._actors.actor_names.find(name, namespace)
         except ActorNotFoundError as error:
             asker.fail(error)
         else:
             asker.lend(supervisor)
 
-    def _leave(self, session: Session, call: int) -> None:
+    def _leave(self, session: WorkerSession, call: int) -> None:
         supervisor = self._actors.find(session.actor)
         if supervisor is not None:
             supervisor.leave("it left by exit_actor()")
-            supervisor.dispatch.fail(call)
+            supervisor.router.fail(call)
 
-    def _leave_streams(self, session: Session) -> None:
+    def _leave_streams(self, session: WorkerSession) -> None:
         readers = self._readers.forget(session.number)
         tear_down(session, *(partial(self._leave_stream, session, r) for r in readers))
 
-    def _forget_calls(self, session: Session) -> None:
+    def _forget_calls(self, session: WorkerSession) -> None:
         """Forgets the calls that no answer comes for by way of the owner.
 
         Those are the ones that waited for their arguments or went over a link; all
@@ -448,7 +452,7 @@ class WorkerRequests:
             if asked is not None and not 0 < asked.number < LINKED:
                 self.answered(session, call)
 
-    def _leave_stream(self, session: Session, reader: Reader) -> None:
+    def _leave_stream(self, session: WorkerSession, reader: Reader) -> None:
         self.answered(session, reader.call)
         reader.leave()
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _LAST_FRAMES = 1.0
 
 
-class Session:
+class WorkerSession:
     """Serves the pipe to one worker, and sees its end.
 
     Args:
@@ -40,9 +40,9 @@ class Session:
         process: The worker.
         settle: Gets the answers of calls.
         item: Gets the items of streams.
-        sharing: Shared memory as it is spoken of with it.
+        sharing: The segments of shared memory that it and the owner know.
         references: Who holds what: a worker lends only what it holds or has made.
-        rises: Gets the frames with which the worker asks for something.
+        serve: Gets the frames with which the worker asks for something.
         ready: Called when the actor is there, with what it calls itself.
 
     Attributes:
@@ -50,7 +50,7 @@ class Session:
         channel: The pipe.
         number: Its number.
         prefix: How the ids of actors that it makes begin.
-        sharing: What was shown of shared memory.
+        sharing: The segments of shared memory that it and the owner know.
         constructor_error: What the constructor raised, if it did.
         constructor_summary: The last line of its traceback.
         constructor_traceback: All of it.
@@ -69,7 +69,7 @@ class Session:
         item: Callable[[Frame], None],
         sharing: SegmentSharing,
         references: RefCount,
-        rises: Callable[[Session, Frame], None],
+        serve: Callable[[WorkerSession, Frame], None],
         ready: Callable[[str], None],
     ) -> None:
         self.actor = actor
@@ -85,7 +85,7 @@ class Session:
         self._settle = settle
         self._item = item
         self._references = references
-        self._rises = rises
+        self._serve = serve
         self._ready = ready
         self._patience: asyncio.TimerHandle | None = None
         self._ended: asyncio.Future[None] = loop.create_future()
@@ -160,7 +160,7 @@ class Session:
                     self._process.identify(frame[2])
                     self._ready(frame[1])
                 else:
-                    self._rises(self, frame)
+                    self._serve(self, frame)
         except ProtocolError as error:
             self._break(error)
         except Exception as error:  # noqa: BLE001  # around a life: nothing may hang

@@ -44,4 +44,4 @@ def ray(crossing: CrossingEngine) -> Iterator[Any]:
 
 def _kill_all(crossing: CrossingEngine) -> list[Any]:
     """In one turn of the loop, in which none of them can end by itself."""
-    return [crossing.kill(life.record.id) for life in crossing.lives]
+    return [crossing.kill(life.record.id) for life in crossing.actor_table]

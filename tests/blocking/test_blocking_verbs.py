@@ -283,7 +283,7 @@ def test_lif_001_actor_when_its_last_handle_is_gone_then_it_ends(ray: Any) -> No
     ids = {row["actor_id"] for row in ray.util.state.list_actors(filters=alive)}
     assert len(ids) == 3
     engine = actorlib._core.engine.find_engine()
-    ended = [life.ended for life in engine.lives]  # type: ignore[union-attr]
+    ended = [life.ended for life in engine.actor_table]  # type: ignore[union-attr]
     handles.clear()
     for future in ended:
         done = threading.Event()

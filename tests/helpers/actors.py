@@ -84,7 +84,7 @@ async def shared(
                 try:
                     yield runtime
                 finally:
-                    living = [life.record.id for life in engine.lives]
+                    living = [life.record.id for life in engine.actor_table]
                     await asyncio.gather(*map(engine.kill, living))
                     # One that had just ended by itself is told to others a turn later.
                     await asyncio.sleep(0)
@@ -96,7 +96,7 @@ async def shared(
         try:
             yield lend
         finally:
-            memory: Any = engine.lives.stores.memory
+            memory: Any = engine.actor_table.object_store.memory
             shown = memory._foreign
             LENT.remove(engine)
             assert not shown, f"segments of workers that are gone are left: {shown}"
@@ -484,11 +484,11 @@ def end_of(actor: ActorHandle[Any] | str) -> asyncio.Future[None]:
     """
     engine = cast("LocalEngine", find_engine())
     number = bytes.fromhex(actor) if isinstance(actor, str) else hold_of(actor).actor_id
-    if not hasattr(engine, "lives"):  # it is on a cluster
+    if not hasattr(engine, "actor_table"):  # it is on a cluster
         return asyncio.ensure_future(
             _end_on_cluster(engine, engine.ready(cast("ActorId", number)), number.hex())
         )
-    life = engine.lives.find(ActorId(number))
+    life = engine.actor_table.find(ActorId(number))
     assert life is not None
     return asyncio.shield(life.ended)
 

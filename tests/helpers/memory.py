@@ -22,7 +22,7 @@ def numbers(nbytes: int) -> np.ndarray[Any, Any]:
 
 def stores() -> Any:
     """The shared memory of the runtime that runs here."""
-    return cast("LocalEngine", find_engine()).lives.stores
+    return cast("LocalEngine", find_engine()).actor_table.object_store
 
 
 def in_blocks() -> int:

@@ -5,17 +5,17 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from actorlib._core.ids import ActorId
-from actorlib._owner.names import Names, advice
+from actorlib._owner.names import NameTable, advice
 
 ONE, TWO = ActorId(b"1"), ActorId(b"2")
 
 
 @pytest.fixture
-def names() -> Names:
-    return Names()
+def names() -> NameTable:
+    return NameTable()
 
 
-def test_claim_when_free_then_it_is_found(names: Names) -> None:
+def test_claim_when_free_then_it_is_found(names: NameTable) -> None:
     names.claim("here", "a", ONE)
 
     assert names.find("here", "a") == ONE
@@ -23,7 +23,7 @@ def test_claim_when_free_then_it_is_found(names: Names) -> None:
 
 
 def test_nam_006_claim_when_taken_in_another_namespace_then_both_are_found(
-    names: Names,
+    names: NameTable,
 ) -> None:
     names.claim("here", "a", ONE)
     names.claim("there", "a", TWO)
@@ -33,7 +33,7 @@ def test_nam_006_claim_when_taken_in_another_namespace_then_both_are_found(
 
 @pytest.mark.parametrize(("name", "actor"), [("a", TWO), ("b", ONE)])
 def test_claim_when_the_name_or_the_actor_is_taken_then_refused(
-    names: Names, name: str, actor: ActorId
+    names: NameTable, name: str, actor: ActorId
 ) -> None:
     names.claim("here", "a", ONE)
 
@@ -42,7 +42,7 @@ def test_claim_when_the_name_or_the_actor_is_taken_then_refused(
     names.check()
 
 
-def test_free_when_it_has_no_name_then_nothing_happens(names: Names) -> None:
+def test_free_when_it_has_no_name_then_nothing_happens(names: NameTable) -> None:
     names.claim("here", "a", ONE)
 
     names.free(TWO)
@@ -50,7 +50,7 @@ def test_free_when_it_has_no_name_then_nothing_happens(names: Names) -> None:
     assert list(names) == [("here", "a", ONE)]
 
 
-def test_free_when_it_has_a_name_then_another_may_have_it(names: Names) -> None:
+def test_free_when_it_has_a_name_then_another_may_have_it(names: NameTable) -> None:
     names.claim("here", "a", ONE)
 
     names.free(ONE)
@@ -82,7 +82,7 @@ class Claims(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.names = Names()
+        self.names = NameTable()
         self.model: dict[tuple[str, str], ActorId] = {}
 
     @rule(

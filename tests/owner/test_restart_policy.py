@@ -14,8 +14,8 @@ from actorlib._owner.restart_policy import (
     TRIES,
     Fault,
     GiveUp,
-    History,
     Restart,
+    RestartHistory,
     Restarts,
     decide,
 )
@@ -33,7 +33,7 @@ def policy(
 
 def course(allowed: RestartPolicy, *gaps: float, how: Exit = CRASH) -> list[float]:
     """The waits of a course of deaths, each so long after the restart before it."""
-    history, now, waits = History(), 1000.0, []
+    history, now, waits = RestartHistory(), 1000.0, []
     for gap in gaps:
         now += gap
         verdict = decide(allowed, history, how, now)
@@ -52,18 +52,20 @@ def course(allowed: RestartPolicy, *gaps: float, how: Exit = CRASH) -> list[floa
     "cause", ["crashed", "exited", "out of memory", "lost", "restarted"]
 )
 def test_decide_when_nobody_asked_for_the_end_then_it_is_restarted(cause: str) -> None:
-    assert isinstance(decide(policy(), History(), Exit(cause=cause), 0.0), Restart)
+    assert isinstance(
+        decide(policy(), RestartHistory(), Exit(cause=cause), 0.0), Restart
+    )
 
 
 @pytest.mark.parametrize("max_restarts", [-1, 0, 3])
 def test_decide_when_the_end_was_asked_for_then_it_is_final(max_restarts: int) -> None:
-    verdict = decide(policy(max_restarts), History(), Exit(cause="asked"), 0.0)
+    verdict = decide(policy(max_restarts), RestartHistory(), Exit(cause="asked"), 0.0)
 
     assert verdict == GiveUp("")
 
 
 def test_decide_when_there_are_no_restarts_then_nothing_is_said_of_them() -> None:
-    assert decide(policy(0), History(), CRASH, 0.0) == GiveUp("")
+    assert decide(policy(0), RestartHistory(), CRASH, 0.0) == GiveUp("")
 
 
 @pytest.mark.parametrize("allowed", [1, 2, 5])
@@ -76,24 +78,24 @@ def test_lif_021_minus_one_is_for_ever() -> None:
 
 
 def test_decide_when_restarts_are_used_up_then_the_reason_counts_them() -> None:
-    assert decide(policy(1), History(1), CRASH, 0.0) == GiveUp(
+    assert decide(policy(1), RestartHistory(1), CRASH, 0.0) == GiveUp(
         " after 1 restart (max_restarts=1)"
     )
 
 
 def test_lif_018_what_never_came_to_life_is_not_restarted() -> None:
-    assert decide(policy(-1), History(), FAILED, 0.0) == GiveUp("")
+    assert decide(policy(-1), RestartHistory(), FAILED, 0.0) == GiveUp("")
 
 
 def test_lif_018_what_fails_during_a_restart_is_tried_until_they_are_used_up() -> None:
-    assert isinstance(decide(policy(2), History(1), FAILED, 0.0), Restart)
-    assert isinstance(decide(policy(2), History(2), FAILED, 0.0), GiveUp)
+    assert isinstance(decide(policy(2), RestartHistory(1), FAILED, 0.0), Restart)
+    assert isinstance(decide(policy(2), RestartHistory(2), FAILED, 0.0), GiveUp)
 
 
 # What is nobody's fault in the actor.
 
 LOST = Exit(cause="lost")
-LIVED = History(has_lived=True)
+LIVED = RestartHistory(has_lived=True)
 
 
 def test_decide_when_it_is_lost_then_that_counts_against_nothing() -> None:
@@ -124,9 +126,11 @@ def test_decide_when_it_may_not_be_restarted_then_its_loss_is_final() -> None:
 
 
 @pytest.mark.parametrize("allowed", [0, 1, -1])
-@pytest.mark.parametrize("history", [History(), LIVED, History(3, has_lived=True)])
+@pytest.mark.parametrize(
+    "history", [RestartHistory(), LIVED, RestartHistory(3, has_lived=True)]
+)
 def test_decide_when_it_is_lost_before_it_is_ready_then_it_is_tried_anew(
-    allowed: int, history: History
+    allowed: int, history: RestartHistory
 ) -> None:
     made, now = history, 0.0
     for _ in range(TRIES):
@@ -143,9 +147,11 @@ def test_decide_when_it_is_lost_before_it_is_ready_then_it_is_tried_anew(
 def test_decide_when_there_can_be_no_process_then_only_what_has_lived_waits() -> None:
     unlaunched = Fault.UNLAUNCHED
 
-    assert decide(policy(-1), History(), FAILED, 0.0, unlaunched) == GiveUp("")
+    assert decide(policy(-1), RestartHistory(), FAILED, 0.0, unlaunched) == GiveUp("")
     assert isinstance(decide(policy(1), LIVED, FAILED, 0.0, unlaunched), Restart)
-    assert isinstance(decide(policy(1), History(1), FAILED, 0.0, unlaunched), Restart)
+    assert isinstance(
+        decide(policy(1), RestartHistory(1), FAILED, 0.0, unlaunched), Restart
+    )
 
 
 @pytest.mark.parametrize("fault", Fault)
@@ -185,7 +191,7 @@ def test_decide_when_deaths_are_frequent_then_a_window_counts_them() -> None:
 
 
 def test_decide_when_the_window_is_used_up_then_the_reason_names_it() -> None:
-    history = History(7, 1, 5.0, (4.0, 5.0))
+    history = RestartHistory(7, 1, 5.0, (4.0, 5.0))
 
     assert decide(policy(2, window=10.0), history, CRASH, 6.0) == GiveUp(
         " after 7 restarts (max_restarts=2 within 10 s)"
@@ -196,7 +202,7 @@ def test_decide_when_the_window_is_used_up_then_the_reason_names_it() -> None:
 def test_decide_when_there_is_a_window_then_never_more_in_it_nor_remembered(
     gaps: list[float], allowed: int
 ) -> None:
-    history, now, decided = History(), 0.0, list[float]()
+    history, now, decided = RestartHistory(), 0.0, list[float]()
     for gap in gaps:
         now += gap
         verdict = decide(policy(allowed, window=10.0, backoff=0.0), history, CRASH, now)

@@ -74,7 +74,7 @@ class Called:
         self.loans: Any = Strict()
         clock = Clock(loop)
         self.idle: list[bool] = []
-        self.dispatch = CallRouter(
+        self.router = CallRouter(
             self.loans,
             died,
             died,
@@ -82,9 +82,9 @@ class Called:
             CallPolicy(clock, "A", ActorOptions(), lambda _: False, lambda *_: None),
         )
         channel: Any = Sent()
-        self.dispatch.opened(channel, 1)
+        self.router.opened(channel, 1)
         self.ref: ObjectRef[Any] = ObjectRef(loop=loop)
-        self.dispatch.call(self.ref, "ping", encode(()), None)  # type: ignore[arg-type]  # it is small
+        self.router.call(self.ref, "ping", encode(()), None)  # type: ignore[arg-type]  # it is small
 
 
 @pytest.fixture
@@ -109,9 +109,9 @@ async def test_settle_when_the_answer_has_loans_nobody_knows_then_its_end_answer
     answer = (RESULT, called.ref.call, (b"unknown",), encode(1))
 
     with pytest.raises(ProtocolError):
-        called.dispatch.settle(answer)
+        called.router.settle(answer)
     assert not called.ref.done()
-    called.dispatch.over()
+    called.router.over()
 
     with pytest.raises(ActorDiedError):
         await called.ref
@@ -121,12 +121,12 @@ async def test_settle_when_the_answer_has_loans_nobody_knows_then_its_end_answer
 async def test_settle_when_the_value_cannot_be_loaded_then_the_call_says_so(
     called: Called, loans: tuple[bytes, ...] | None
 ) -> None:
-    called.dispatch.settle((RESULT, called.ref.call, loans, dump(Explosive())))
+    called.router.settle((RESULT, called.ref.call, loans, dump(Explosive())))
 
     with pytest.raises(SerializationError, match="CancelledError: not yours"):
         await called.ref
     assert called.loans.held == 0
-    assert called.dispatch.is_idle
+    assert called.router.is_idle
     assert called.idle == [True]
 
 
@@ -138,7 +138,7 @@ async def test_settle_when_a_failure_brings_no_exception_then_the_call_fails(
     called: Called, kind: int, value: object
 ) -> None:
     payload = dump(value)
-    called.dispatch.settle(
+    called.router.settle(
         (FAILURE, called.ref.call, kind, "E: text", "Trace", "A.ping", None, payload)
     )
 
@@ -150,7 +150,7 @@ async def test_settle_when_a_failure_brings_no_exception_then_the_call_fails(
 async def test_settle_when_a_call_that_is_kept_still_waits_then_it_keeps_what_it_has(
     called: Called,
 ) -> None:
-    dispatch, loop = called.dispatch, asyncio.get_running_loop()
+    dispatch, loop = called.router, asyncio.get_running_loop()
     dispatch.interrupted()
     called.loans.arrived([b"known"], 0)  # as whoever makes the call does
     ref: ObjectRef[Any] = ObjectRef(loop=loop)

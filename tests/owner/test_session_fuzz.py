@@ -269,7 +269,7 @@ class Street:
     def __init__(self, launcher: ScriptedLauncher) -> None:
         self.launcher = launcher
         self.engine = cast("LocalEngine", find_engine())
-        self.lives: Any = self.engine.lives
+        self.actor_table: Any = self.engine.actor_table
         self.neighbour = Neighbour.options(num_gpus=0.5).remote()
         self.refs: list[Any] = []
         self.failed: list[dict[str, Any]] = []
@@ -300,7 +300,7 @@ class Street:
         stream = actor.count.remote()
         self.refs.append(stream.completed())
         await self.neighbour.work.remote()
-        life = self.lives.by_id[hold_of(actor).actor_id]
+        life = self.actor_table.by_id[hold_of(actor).actor_id]
         await self.act(case, worker, life, actor)
         del stream, actor
         await self.clear(life)
@@ -315,7 +315,7 @@ class Street:
         ):
             await self.neighbour.work.remote()
         worker = self.launcher.workers[-1]
-        life = self.lives.by_id[worker.config.actor_id]
+        life = self.actor_table.by_id[worker.config.actor_id]
         await self.act(case, worker, life, None)
         actorlib.cancel(self.refs[0], force=True)
         await self.clear(life)
@@ -428,7 +428,7 @@ class Street:
         """Ends what a case has begun; nothing of it may be left."""
         ended = asyncio.shield(life.ended)
         life.kill("the case is over")
-        made = [other for other in self.lives if other.record.id != self.target]
+        made = [other for other in self.actor_table if other.record.id != self.target]
         for other in made:
             other.kill("the case is over")
         await asyncio.wait_for(ended, LIMIT)
@@ -448,31 +448,31 @@ class Street:
 
     async def is_as_before(self) -> None:
         """Asserts that nobody is hurt and nothing is left."""
-        lives, session = self.lives, self.beside.session
+        table, session = self.actor_table, self.beside.session
         for _ in range(3):
             await self.neighbour.work.remote()
         assert not self.beside.exited.done(), self.beside.error
         _check_served(self.beside.frames)
         self.beside.frames[1:] = []
         self.engine.machine.scheduler.ledger.check()
-        lives.registry.check()
+        table.registry.check()
         assert self.engine.available() == self.free
         assert self.engine.snapshot().waiting == ()
-        assert not list(lives.groups)
-        requests = lives._requests
-        if set(lives.by_id) != {self.target}:
+        assert not list(table.groups)
+        requests = table._requests
+        if set(table.by_id) != {self.target}:
             gc.collect()
             await self.neighbour.work.remote()
-        assert set(lives.by_id) == {self.target}
+        assert set(table.by_id) == {self.target}
         assert {key[0] for key in requests._calls._asked} <= {session}
         assert not requests._readers
         assert set(requests.links._numbered) == {session}
-        assert set(lives.stores._makers) == {self.beside.prefix}
+        assert set(table.object_store._makers) == {self.beside.prefix}
         counted = {
-            holder for counts in lives.references._counts.values() for holder in counts
+            holder for counts in table.references._counts.values() for holder in counts
         }
-        assert counted <= {0, session}, lives.references._counts
-        theirs = lives.objects._of_workers
+        assert counted <= {0, session}, table.references._counts
+        theirs = table.objects._of_workers
         assert {name[:8] for name in theirs} == {self.beside.prefix}
         assert all(kept.answer is None for kept in theirs.values())
         assert not self.failed, self.failed
@@ -543,11 +543,11 @@ class Streets:
         self._runner = runner
         self._street: list[Street] = []
         self._done = asyncio.Event()
-        self._living: asyncio.Task[None] | None = None
+        self._supervisors: asyncio.Task[None] | None = None
 
     def attempt(self, name: str, case: list[Any]) -> None:
         """Tries one case."""
-        if self._living is None:
+        if self._supervisors is None:
             self._runner.run(self._open())
         try:
             self._runner.run(getattr(self._street[0], name)(case))
@@ -557,14 +557,14 @@ class Streets:
 
     async def _open(self) -> None:
         self._done = asyncio.Event()
-        self._living = asyncio.ensure_future(_street(self._street, self._done))
+        self._supervisors = asyncio.ensure_future(_street(self._street, self._done))
         while not self._street:
             await asyncio.sleep(0)
-            assert not self._living.done(), self._living.result()
+            assert not self._supervisors.done(), self._supervisors.result()
 
     def close(self) -> None:
         """Ends the runtime, which takes it no longer than ever."""
-        living, self._living = self._living, None
+        living, self._supervisors = self._supervisors, None
         self._street.clear()
         if living is not None:
             self._done.set()

@@ -54,11 +54,11 @@ def _raise(*_: object, **__: object) -> NoReturn:
 _STEPS = [
     "_requests._readers.forget",
     "references.forget",
-    "stores.mark",
+    "object_store.mark",
     "groups.orphan",
     "groups.part",
     "placer.forget",
-    "directory.leave",
+    "actor_names.leave",
 ]
 
 
@@ -67,16 +67,16 @@ async def test_kill_when_a_step_of_the_end_fails_then_share_and_answers_are_back
     step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with scripted({"Doomed": be_silent}, num_cpus=2, num_gpus=1) as launcher:
-        lives: Any = _engine().lives
+        table: Any = _engine().actor_table
         doomed, neighbour = Doomed.options(num_gpus=0.5).remote(), Neighbour.remote()
         await doomed
         called = doomed.work.remote()
         await neighbour.work.remote()
         *path, name = step.split(".")
         for part in path:
-            lives = getattr(lives, part)
+            table = getattr(table, part)
         with monkeypatch.context() as patch:
-            patch.setattr(lives, name, _raise)
+            patch.setattr(table, name, _raise)
             await asyncio.wait_for(actorlib.kill(doomed), LIMIT)
         with pytest.raises(ActorDiedError, match="was killed"):
             await called
@@ -94,7 +94,7 @@ async def test_kill_when_a_subscriber_fails_then_share_and_answers_are_back(
         await doomed
         called = doomed.work.remote()
         await neighbour.work.remote()
-        _engine().lives.workers_gone.subscribe(phase, _raise)
+        _engine().actor_table.workers_gone.subscribe(phase, _raise)
         await asyncio.wait_for(actorlib.kill(doomed), LIMIT)
         with pytest.raises(ActorDiedError, match="was killed"):
             await called
@@ -122,7 +122,7 @@ async def test_restart_when_the_end_of_a_session_fails_then_the_actor_restarts()
     async with scripted({"Doomed": be_silent}, num_cpus=2) as launcher:
         doomed = Doomed.options(max_restarts=-1).remote()
         await doomed
-        _engine().lives.workers_gone.subscribe(Phase.ANSWERS, _raise)
+        _engine().actor_table.workers_gone.subscribe(Phase.ANSWERS, _raise)
         called = doomed.work.remote()
         launcher.workers[0].kill()
         with pytest.raises(ActorUnavailableError):
@@ -136,7 +136,7 @@ async def test_start_when_it_fails_by_a_bug_then_the_process_is_gone_before_the_
     step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with scripted({"Doomed": be_silent}, num_cpus=2, num_gpus=1) as launcher:
-        scheduler, starter = _engine().machine.scheduler, _engine().lives._starter
+        scheduler, starter = _engine().machine.scheduler, _engine().actor_table._starter
         released: list[bool] = []
         release = scheduler.release
 
@@ -170,7 +170,7 @@ def lost_before_it_is_ready(times: int) -> Behaviour:
 
 
 async def _state(actor: Any, state: str) -> None:
-    life = _engine().lives.by_id[hold_of(actor).actor_id]
+    life = _engine().actor_table.by_id[hold_of(actor).actor_id]
     while life.record.state.value != state:
         await next_turn()
 

@@ -9,7 +9,7 @@ import pytest
 from actorlib._owner.teardown import Phase, WorkersGone, tear_down
 
 if TYPE_CHECKING:
-    from actorlib._owner.worker_session import Session
+    from actorlib._owner.worker_session import WorkerSession
 
 
 def _fail() -> NoReturn:
@@ -38,7 +38,7 @@ def test_steps_when_the_user_interrupts_one_then_it_is_raised_behind_the_last() 
     assert taken == [1]
 
 
-GONE = cast("Session", "a worker")
+GONE = cast("WorkerSession", "a worker")
 
 
 def test_subscribers_when_a_worker_is_gone_then_told_in_the_order_of_their_phases() -> (

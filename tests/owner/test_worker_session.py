@@ -264,7 +264,7 @@ async def test_object_when_its_error_is_none_that_loads_then_who_waits_is_told(
     mine = new_id(street.worker.prefix, OBJECT_KIND, 1)
     street.worker.send((OBJECT_ANNOUNCE, mine, 0))
     await street.round()
-    wanted = street.engine.lives.objects.borrow(cast("Any", mine))
+    wanted = street.engine.actor_table.objects.borrow(cast("Any", mine))
     waiting = asyncio.ensure_future(_awaited(wanted))
     told = dump(_UnloadableError() if error == "unloadable" else error)
     street.worker.send((OBJECT_PUT, mine, False, None, told))
@@ -299,7 +299,7 @@ async def test_made_actor_when_its_options_make_no_sense_then_it_is_never_born(
     mine = new_id(street.worker.prefix, ACTOR_KIND, 1)
     told = await street.refuses((CREATE, 0, mine, None, b"", _face(num_gpus="all")))
     assert "options that make no sense" in told
-    assert len(street.engine.lives.by_id) == 2
+    assert len(street.engine.actor_table.by_id) == 2
 
 
 async def test_made_actor_when_it_is_made_twice_then_it_is_refused(
@@ -317,7 +317,7 @@ async def test_made_actor_when_its_arguments_fail_with_anything_then_it_is_dead(
     mine = new_id(street.worker.prefix, ACTOR_KIND, 1)
     street.worker.send((CREATE, 0, mine, None, b"", _face()))
     await street.round()
-    life = street.engine.lives.by_id[cast("Any", mine)]
+    life = street.engine.actor_table.by_id[cast("Any", mine)]
     ended = asyncio.shield(life.ended)
     street.worker.send((CREATE_ARGUMENTS, mine, False, None, dump(error)))
     await asyncio.wait_for(ended, LIMIT)
