@@ -51,7 +51,7 @@ ENOUGH = 12
 def came_by_the_owner(actor: ActorHandle[Any]) -> int:
     """How many calls of an actor the owner has seen."""
     engine: Any = find_engine()
-    life = engine.actor_table.find(hold_of(actor).actor_id)
+    life = engine.actor_table.by_id.get(hold_of(actor).actor_id)
     return int(life.router._calls._next) - 1
 
 

@@ -37,7 +37,7 @@ from actorlib._owner.machine import WorkerStarter
 from actorlib._owner.names import ActorNames
 from actorlib._owner.objects import ObjectTable
 from actorlib._owner.placement import ActorPlacer
-from actorlib._owner.refcount import OWNER, RUNTIME, RefCount
+from actorlib._owner.refcount import OWNER, RUNTIME, BorrowedReferences, RefCount
 from actorlib._owner.response_target import CancelledTarget
 from actorlib._owner.router import CallRouter
 from actorlib._owner.shared_memory import ObjectStore, settings_of
@@ -47,51 +47,56 @@ from actorlib._owner.task_pool import TaskPool
 from actorlib._owner.teardown import Phase, WorkersGone, tear_down
 from actorlib._owner.worker_calls import WorkerCall
 from actorlib._owner.worker_requests import WorkerRequests
+from actorlib._scheduler.scheduler import Scheduler
 from actorlib._wire.call_headers import variables_in
 from actorlib.exceptions import ActorUnschedulableError, ProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator
 
     from actorlib._core.actor_options import ActorOptions
     from actorlib._core.runtime_options import RuntimeOptions
     from actorlib._owner.creation import EncodedArguments
     from actorlib._owner.machine import LocalNode
-    from actorlib._owner.refcount import BorrowedReferences
     from actorlib._owner.worker_session import WorkerSession
     from actorlib._scheduler.catalogue import Demand
+    from actorlib._wire.arguments import SendingEngine
 
 
 class ActorTable:
-    """Keeps the actors of one runtime; see Actors, Workshop and BorrowedReferences.
+    """Keeps the actors of one runtime, and what they share; see WorkerHost.
 
     Args:
-        machine: Where they live.
+        engine: Whose they are; handles and refs are pickled for it.
+        machine: Where they run.
         options: How the runtime behaves.
 
     Attributes:
         loop: The owner's loop.
         grace: Seconds a busy actor is given to end.
         clock: Says which calls' time is over.
-        loans: Where handles in payloads are counted: here.
         registry: The actors and their states.
-        references: Who has a handle of which.
+        refcount: Who has a handle of which.
+        references: Counts what travels in payloads, and ends what nobody holds.
         object_store: What large values are shared in.
         by_id: Those that live, or that somebody holds.
         placer: Says what they ask for, and asks for it.
+        scheduler: Who gets what of the machine, and who waits for it.
         groups: The placement groups that some of them are in.
-        long_waits: Says who waits for long.
+        pool: Takes the calls of functions.
         workers_gone: Tells those who keep something for a worker that it is gone.
         actor_names: Who answers to which name.
         objects: What refs inside of values stand for.
     """
 
-    def __init__(self, machine: LocalNode, options: RuntimeOptions) -> None:
+    def __init__(
+        self, engine: SendingEngine, machine: LocalNode, options: RuntimeOptions
+    ) -> None:
         self.loop = asyncio.get_running_loop()
         self.grace = options.grace
-        self.loans: BorrowedReferences = self
         self.registry = Registry(os.urandom(4))
-        self.references = RefCount()
+        self.refcount = RefCount()
+        self.references = BorrowedReferences(self.refcount, self._held, self._unheld)
         self.object_store = ObjectStore(
             machine.shareable(options), settings_of(options)
         )
@@ -103,31 +108,56 @@ class ActorTable:
         self.actor_names = ActorNames(options.namespace, self.by_id.get)
         self._made_by: dict[int, set[ActorId]] = {}
         self.clock = Clock(self.loop)
-        self.objects = ObjectTable(self.registry.prefix(0), self.loop, self)
+        self.objects = ObjectTable(engine, self.registry.prefix(0), self.references)
         self.workers_gone = WorkersGone()
-        self._requests = WorkerRequests(self)
+        self.scheduler = Scheduler(
+            machine.capacity,
+            machine.inventory.devices,
+            machine.inventory.kinds,
+            options.capacity.amounts,
+            self.loop,
+            titles=self._titles,
+            on_wait=self._make_room,
+            may_wait=options.infeasible == "wait",
+        )
+        self.groups = self.scheduler.groups
+        self.placer = ActorPlacer(self.scheduler)
+        self.pool = TaskPool(
+            self,
+            machine,
+            may_wait=options.infeasible == "wait",
+            may_prefetch=self.object_store.memory.budget is not None,
+        )
+        self._requests = WorkerRequests(
+            find=self.by_id.get,
+            create=self._create_for,
+            lists={
+                "actors": self.infos,
+                "available": self.scheduler.ledger.available,
+                "names": self.actor_names.names,
+                "total": self.scheduler.ledger.total,
+            },
+            engine=engine,
+            names=self.actor_names,
+            objects=self.objects,
+            references=self.references,
+            groups=self.groups,
+            pool=self.pool,
+            clock=self.clock,
+            gone=self.workers_gone,
+        )
         self._starter = WorkerStarter(
             self.loop,
             machine,
             grace=options.grace,
             namespace=options.namespace,
             registry=self.registry,
+            refcount=self.refcount,
             references=self.references,
-            loans=self,
             object_store=self.object_store,
             gone=self.workers_gone,
             serve=self._requests.serve,
             entered=self._requests.links.enter,
-        )
-        self.placer = ActorPlacer(machine.scheduler)
-        self.groups = machine.scheduler.groups
-        self.long_waits = machine.scheduler.long_waits
-        machine.scheduler.admission.titles = self._titles
-        self.pool = TaskPool(
-            self,
-            machine,
-            may_wait=options.infeasible == "wait",
-            may_prefetch=self.object_store.memory.budget is not None,
         )
         subscribe = self.workers_gone.subscribe
         subscribe(Phase.ANSWERS, self.objects.on_worker_gone)
@@ -174,13 +204,13 @@ class ActorTable:
         self.registry.add(record)
         self.actor_names.enter(actor, definition.options)
         if definition.options.is_detached:
-            self.references.add(actor, RUNTIME)
+            self.refcount.add(actor, RUNTIME)
         supervisor = self.by_id[actor] = ActorSupervisor(
             record,
             definition,
             self.placer.open(record),
             self._starter,
-            self,
+            self.references,
             self._router_of,
             self._on_dead,
         )
@@ -192,8 +222,8 @@ class ActorTable:
             never = self.placer.refusal(record)
         if never is not None:
             # Whoever creates it has no handle yet, and it must not be forgotten before.
-            self.references.add(actor, OWNER)
-            self.loop.call_soon(self.drop, actor, OWNER, 1)
+            self.refcount.add(actor, OWNER)
+            self.loop.call_soon(self.references.release, actor, OWNER)
             error = ActorUnschedulableError(never, actor_id=actor.hex())
             record.was_evicted = bool(removed)
             supervisor.refuse(error, arguments)
@@ -223,20 +253,25 @@ class ActorTable:
         ends_later = record.interface.awaits
         policy = CallPolicy(self.clock, record.method, options, ends_later, cancel_made)
         return CallRouter(
-            self, supervisor.died, supervisor.unavailable, supervisor.idle, policy
+            self.references,
+            self.objects,
+            supervisor.died,
+            supervisor.unavailable,
+            supervisor.idle,
+            policy,
         )
 
-    def create_for(
+    def _create_for(
         self, actor: ActorId, definition: ActorDefinition, maker: int
     ) -> asyncio.Future[EncodedArguments]:
-        """Creates an actor that a worker makes; see Actors.
+        """Creates an actor that a worker makes; gives what takes its arguments.
 
         Raises:
             ProtocolError: There is one by that id.
         """
         if self.registry.find(actor) is not None:
             raise ProtocolError(f"actor {actor.hex()} is made a second time")
-        self.references.add(actor, maker)
+        self.refcount.add(actor, maker)
         if not (definition.options.is_detached or self._is_of_functions(maker)):
             self._made_by.setdefault(maker, set()).add(actor)
         given: asyncio.Future[EncodedArguments] = self.loop.create_future()
@@ -245,19 +280,11 @@ class ActorTable:
 
     def _is_of_functions(self, session: int) -> bool:
         """Whether a worker runs functions: actors that those make outlive it."""
-        return self.references.who(session) in self.pool.workers.by_id
+        return self.refcount.who(session) in self.pool.workers.by_id
 
     def infos(self) -> list[ActorInfo]:
-        """Lists what is known of each actor, the forgotten last; see Actors."""
+        """Lists what is known of each actor, the forgotten last."""
         return [*map(self._info, self._actors()), *reversed(self._history)]
-
-    def available(self) -> dict[str, float]:
-        """Sums up what nobody holds; see Actors."""
-        return self._machine.scheduler.ledger.available()
-
-    def total(self) -> dict[str, float]:
-        """Sums up everything that may be granted; see Actors."""
-        return self._machine.scheduler.ledger.total()
 
     def _actors(self) -> Iterator[ActorSupervisor]:
         """Walks over all but workers of functions."""
@@ -375,12 +402,12 @@ class ActorTable:
             found[id(group.lease)] = group.spec.label
         return found
 
-    def find(self, actor: ActorId) -> ActorSupervisor | None:
-        """Finds the supervisor of an actor; see Actors."""
-        return self.by_id.get(actor)
+    def _make_room(self) -> None:
+        """Ends workers of functions that do nothing, as somebody waits for a place."""
+        self.pool.workers.make_room()
 
     def _give_back_references(self, session: WorkerSession) -> None:
-        unheld = self.references.forget(session.number)
+        unheld = self.refcount.forget(session.number)
         tear_down(session, *(partial(self._unheld, loan) for loan in unheld))
 
     def _note_what_ran(self, session: WorkerSession) -> None:
@@ -396,35 +423,16 @@ class ActorTable:
         for actor in self._made_by.pop(session.number, ()):
             self.by_id[actor].stop("the actor that made it ended")
 
-    # Who holds what; see Loans and Actors.
+    # What becomes of what is held, or not any more.
 
-    def arrived(self, loans: Collection[LoanId], holder: int) -> None:
-        """Counts what a frame brought to a holder."""
-        for loan in loans:
-            if not self.references.add(loan, holder):
-                continue
-            kind = kind_of(loan)
-            if kind == BLOCK_KIND:
-                self.object_store.held(loan)
-            elif (
-                kind == ACTOR_KIND
-                and (supervisor := self.by_id.get(ActorId(loan))) is not None
-            ):
+    def _held(self, loan: LoanId) -> None:
+        kind = kind_of(loan)
+        if kind == BLOCK_KIND:
+            self.object_store.held(loan)
+        elif kind == ACTOR_KIND:
+            supervisor = self.by_id.get(ActorId(loan))
+            if supervisor is not None:
                 supervisor.revive()
-
-    def returned(self, loans: Collection[LoanId], holder: int) -> None:
-        """Counts what a holder does not hold any more."""
-        for actor in loans:
-            self.drop(actor, holder, 1)
-
-    def lent(self, loans: Collection[LoanId], holder: int) -> None:
-        """Hands over to a worker what this process kept for it."""
-        self.references.move(loans, holder)
-
-    def drop(self, loan: LoanId, holder: int, count: int) -> None:
-        """Counts what a holder gives back; the last holder of an actor ends it."""
-        if self.references.remove(loan, holder, count):
-            self._unheld(loan)
 
     def _unheld(self, loan: LoanId) -> None:
         kind = kind_of(loan)
@@ -450,12 +458,12 @@ class ActorTable:
         self.actor_names.leave(actor)
         self._made_by.get(maker_of(actor), set()).discard(actor)
         if supervisor.record.options.is_detached:
-            self.references.remove(actor, RUNTIME)
+            self.refcount.remove(actor, RUNTIME)
         self._forget_if_over(supervisor)
 
     def _forget_if_over(self, supervisor: ActorSupervisor) -> None:
         actor = supervisor.record.id
-        if supervisor.record.state is not ActorState.DEAD or self.references.is_held(
+        if supervisor.record.state is not ActorState.DEAD or self.refcount.is_held(
             actor
         ):
             return

@@ -16,7 +16,7 @@ from actorlib._core.callee import BoundMethod
 from actorlib._core.engine import ActorSpec, HandlePin, PendingCalls
 from actorlib._core.forking import part_loop
 from actorlib._core.function_options import FunctionOptions
-from actorlib._core.ids import BLOCK_KIND, kind_of, prefix_of_kind
+from actorlib._core.ids import BLOCK_KIND, prefix_of_kind
 from actorlib._core.object_ref import ObjectRef, bind
 from actorlib._core.propagation import MARKED
 from actorlib._core.resources import format_amount
@@ -112,7 +112,7 @@ class LocalEngine(ABC):
         self.loop = asyncio.get_running_loop()
         kinds = machine.inventory.devices
         self.machine = machine
-        self.actor_table = ActorTable(machine, options)
+        self.actor_table = ActorTable(self, machine, options)
         process = self.actor_table.registry.prefix(0)
         self.context = RuntimeContext(
             namespace=options.namespace,
@@ -125,12 +125,12 @@ class LocalEngine(ABC):
         self.memory = self.actor_table.object_store.memory
         segments = prefix_of_kind(process, BLOCK_KIND)
         self.memory.bind_to(segments, self, is_counted=True)
-        self.actor_table.objects.engine = self
         self._supervisors = self.actor_table.by_id  # at hand for every call
+        self._references = self.actor_table.references
         self._grace = options.grace
         self._thread = threading.get_ident()
         self._definitions = ClassDefinitions(self)
-        self._sending = Sending(self, self.actor_table, self.loop)
+        self._sending = Sending(self, self._references, self.loop)
         self._lanes = self._sending.lanes  # at hand likewise
         self._pool = self.actor_table.pool
         self.groups = GroupVerbs(
@@ -310,11 +310,7 @@ class LocalEngine(ABC):
 
     def retain(self, actor: LoanId) -> None:
         """Counts a holder in this process; see Engine."""
-        if (
-            self.actor_table.references.add(actor, OWNER)
-            and kind_of(actor) == BLOCK_KIND
-        ):
-            self.actor_table.object_store.held(actor)
+        self._references.retain(actor, OWNER)
 
     def release(self, actor: LoanId) -> None:
         """Counts a holder less, soon: a destructor may run anywhere; see Engine."""
@@ -322,9 +318,9 @@ class LocalEngine(ABC):
             return
         with suppress(RuntimeError):  # the loop is closed, and every actor gone with it
             if threading.get_ident() == self._thread:
-                self.loop.call_soon(self.actor_table.drop, actor, OWNER, 1)
+                self.loop.call_soon(self._references.release, actor, OWNER)
             else:
-                self.loop.call_soon_threadsafe(self.actor_table.drop, actor, OWNER, 1)
+                self.loop.call_soon_threadsafe(self._references.release, actor, OWNER)
 
     def later(self, callback: Callable[[], None]) -> None:
         """Calls back from the loop; see Engine."""
@@ -372,7 +368,7 @@ class LocalEngine(ABC):
 
     async def _end_all(self) -> None:
         self.actor_table.groups.close()
-        self.actor_table.long_waits.close()
+        self.actor_table.scheduler.long_waits.close()
         self.actor_table.pool.close("the runtime was shut down")
         ended = {
             supervisor.ended
@@ -394,7 +390,7 @@ class LocalEngine(ABC):
     # Sending.
 
     def _supervisor_of(self, actor: ActorId) -> ActorSupervisor:
-        supervisor = self.actor_table.find(actor)
+        supervisor = self._supervisors.get(actor)
         if supervisor is None or self._is_closed:
             raise self._gone(actor)
         self._check_thread()
@@ -426,7 +422,7 @@ class LocalEngine(ABC):
 
     def snapshot(self) -> Snapshot:
         """The state of the runtime now."""
-        scheduler = self.machine.scheduler
+        scheduler = self.actor_table.scheduler
         return Snapshot(
             total=scheduler.ledger.total(),
             available=scheduler.ledger.available(),
@@ -447,11 +443,11 @@ class LocalEngine(ABC):
 
     def available(self) -> dict[str, float]:
         """What nobody holds; see Engine."""
-        return self.actor_table.available()
+        return self.actor_table.scheduler.ledger.available()
 
     def total(self) -> dict[str, float]:
         """Everything that may be granted; see Engine."""
-        return self.actor_table.total()
+        return self.actor_table.scheduler.ledger.total()
 
     def explain_group(self, group: GroupId) -> str:
         """Why a placement group waits, or where its bundles are; see Owner."""

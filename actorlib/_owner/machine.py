@@ -21,7 +21,6 @@ from actorlib._owner.worker_session import WorkerSession
 from actorlib._processes.forkserver_launcher import SpawnLauncher, TemplateLauncher
 from actorlib._processes.worker_output import style_of
 from actorlib._scheduler.catalogue import type_names
-from actorlib._scheduler.scheduler import Scheduler
 from actorlib._wire.actor_config import ActorConfig
 from actorlib._wire.messages import START, Frame
 from actorlib._wire.serialization import dump
@@ -37,7 +36,7 @@ from actorlib.accelerators import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Mapping
 
     from actorlib._core.actor_options import ActorOptions
     from actorlib._core.runtime_options import RuntimeOptions
@@ -54,19 +53,17 @@ HIDE_SWITCH = "ACTORLIB_HIDE_DEVICES"
 
 
 class LocalNode:
-    """Knows what a machine has, grants it, and launches processes there.
+    """Knows what a machine has, and launches processes there.
 
     Args:
         host: The window on it.
         found: The devices that may be granted.
         capacity: Everything that may be granted, devices included.
         launcher: Starts workers.
-        declared: The names of what the user says there is.
-        may_wait: Whether what can never be granted waits for ever.
 
     Attributes:
-        scheduler: Who gets what of it, and who waits for it.
         inventory: The devices that may be granted, and why not more.
+        capacity: As given.
         id: Its own, in hex.
     """
 
@@ -76,15 +73,9 @@ class LocalNode:
         found: Inventory,
         capacity: Resources,
         launcher: Launcher,
-        declared: Collection[str] = (),
-        *,
-        may_wait: bool = False,
     ) -> None:
         self.inventory = found
-        loop = asyncio.get_running_loop()
-        self.scheduler = Scheduler(
-            capacity, found.devices, found.kinds, declared, loop, may_wait=may_wait
-        )
+        self.capacity = capacity
         self.id = hashlib.blake2b(platform.node().encode(), digest_size=16).hexdigest()
         self._host = host
         self._launcher = launcher
@@ -126,14 +117,7 @@ class LocalNode:
             await asyncio.gather(starting, return_exceptions=True)
             await launcher.aclose()
             raise
-        return cls(
-            host,
-            found,
-            capacity,
-            launcher,
-            options.capacity.amounts,
-            may_wait=options.infeasible == "wait",
-        )
+        return cls(host, found, capacity, launcher)
 
     @property
     def is_shared(self) -> bool:
@@ -194,7 +178,7 @@ class LocalNode:
     @property
     def parallel(self) -> int:
         """Says how many workers without a slot are worth their memory."""
-        return max(2, self.scheduler.ledger.capacity.amounts.get(CPU, 0) // UNITS)
+        return max(2, self.capacity.amounts.get(CPU, 0) // UNITS)
 
     def has_little_memory(self) -> bool:
         """Whether less than a twentieth of the memory is available."""
@@ -237,8 +221,8 @@ class WorkerStarter:
         grace: Seconds a busy actor is given to end.
         namespace: Where a worker looks for names if nothing else is said.
         registry: Gives the prefixes of ids.
-        references: Who holds what.
-        loans: Counts what the first frame lends.
+        refcount: Who holds what.
+        references: Counts what the first frame lends.
         object_store: Shared memory.
         gone: Tells those who keep something for a worker that it is gone.
         serve: Serves what rises from a worker.
@@ -257,8 +241,8 @@ class WorkerStarter:
         grace: float,
         namespace: str,
         registry: Registry,
-        references: RefCount,
-        loans: BorrowedReferences,
+        refcount: RefCount,
+        references: BorrowedReferences,
         object_store: ObjectStore,
         gone: WorkersGone,
         serve: Callable[[WorkerSession, Frame], None],
@@ -269,8 +253,8 @@ class WorkerStarter:
         self._node = node
         self._namespace = namespace
         self._registry = registry
+        self._refcount = refcount
         self._references = references
-        self._loans = loans
         self._object_store = object_store
         self._gone = gone
         self._serve = serve
@@ -303,7 +287,7 @@ class WorkerStarter:
         """
         number = next(self._session_numbers)
         prefix = self._registry.prefix(number)
-        self._references.enter(number, record.id)
+        self._refcount.enter(number, record.id)
         session = WorkerSession(
             self.loop,
             record.id,
@@ -313,7 +297,7 @@ class WorkerStarter:
             router.settle,
             router.streams.item,
             self._object_store.share_with(prefix),
-            self._references,
+            self._refcount,
             self._serve,
             ready,
         )
@@ -347,7 +331,7 @@ class WorkerStarter:
         """
         payload, loans = arguments
         if loans:
-            self._loans.arrived(loans, session.number)  # it may be needed again
+            self._references.arrived(loans, session.number)  # it may be needed again
         config = self._config(
             record, definition, session.prefix, lease, was_reconstructed
         )
@@ -355,7 +339,7 @@ class WorkerStarter:
         if made_of is None:
             return (START, vars(config), b"", loans, payload)
         captured = made_of.loans
-        self._loans.arrived(captured, session.number)
+        self._references.arrived(captured, session.number)
         both = (*(loans or ()), *captured) or None
         return (START, vars(config), made_of.source, both, payload)
 

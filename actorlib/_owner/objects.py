@@ -7,15 +7,16 @@ before it has passed on what it has promised.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import weakref
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from actorlib._core.ids import OBJECT_KIND, LoanId, ObjectId, new_id
 from actorlib._core.loop_thread import block, notify
 from actorlib._core.object_ref import BorrowedRef, ObjectRef, bind, object_id_of
-from actorlib._owner.refcount import OWNER, BorrowedReferences
+from actorlib._owner.refcount import OWNER
 from actorlib._owner.teardown import tear_down
 from actorlib._wire.arguments import (
     BorrowedRefs,
@@ -32,9 +33,9 @@ from actorlib._wire.serialization import one_line
 from actorlib.exceptions import ObjectLostError
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Collection
 
+    from actorlib._owner.refcount import BorrowedReferences
     from actorlib._owner.worker_session import WorkerSession
     from actorlib._shm.memory import Payload
 
@@ -64,22 +65,22 @@ class ObjectTable:
     """Keeps the objects of a runtime.
 
     Args:
+        engine: Sends their values.
         prefix: How the ids of the owner's begin.
-        loop: The owner's loop.
-        loans: Counts what is in payloads.
+        references: Counts what is in payloads.
     """
 
     def __init__(
-        self, prefix: bytes, loop: asyncio.AbstractEventLoop, loans: BorrowedReferences
+        self, engine: SendingEngine, prefix: bytes, references: BorrowedReferences
     ) -> None:
         self._prefix = prefix
-        self._loop = loop
-        self._loans = loans
+        self._engine = engine
+        self._loop = asyncio.get_running_loop()
+        self._references = references
         self._names = itertools.count(1)
         self._own: dict[ObjectId, ObjectRef[Any]] = {}
         self._of_workers: dict[ObjectId, WorkerObject] = {}
-        self._borrowed = BorrowedRefs(lambda: self.engine)
-        self.engine: SendingEngine
+        self._borrowed = BorrowedRefs(lambda: engine)
 
     def __len__(self) -> int:
         """Counts those that are kept."""
@@ -101,12 +102,12 @@ class ObjectTable:
 
     def put(self, value: object) -> ObjectRef[Any]:
         """Keeps a value as it is now; see Engine."""
-        payload, loans = encode_shared(self.engine, value)
-        self._loans.arrived(loans, OWNER)
+        payload, loans = encode_shared(self._engine, value)
+        self._references.arrived(loans, OWNER)
         ref: ObjectRef[Any] = ObjectRef(loop=self._loop)
         bind(ref, self, 0)
         fill_encoded(ref, payload, loans)
-        self._loans.returned(loans, OWNER)
+        self._references.returned(loans, OWNER)
         return ref
 
     # Refs that come to the owner.
@@ -169,10 +170,10 @@ class ObjectTable:
         payload: Payload,
     ) -> None:
         """Takes what a worker's ref was filled with."""
-        self._loans.arrived(loans or (), OWNER)
+        self._references.arrived(loans or (), OWNER)
         entry = self._of_workers.get(object_id)
         if entry is None or entry.answer is not None:  # nobody holds it any more
-            self._loans.returned(loans or (), OWNER)
+            self._references.returned(loans or (), OWNER)
             return
         if is_good:
             self._fill(entry, (RESULT, 0, loans, payload))
@@ -213,7 +214,7 @@ class ObjectTable:
         if entry is None:
             return
         if entry.answer is not None:
-            self._loans.returned(entry.answer[-2] or (), OWNER)
+            self._references.returned(entry.answer[-2] or (), OWNER)
         elif entry.unsent is not None:
             entry.unsent.remove()
 
@@ -239,11 +240,11 @@ class ObjectTable:
         if ref.cancelled():
             then((FAILURE, 0, CANCELLED, "", "", "", None, b""))
             return
-        answer = _answer_of(self.engine, ref)
+        answer = _answer_of(self._engine, ref)
         loans = answer[-2] or ()
-        self._loans.arrived(loans, OWNER)
+        self._references.arrived(loans, OWNER)
         then(answer)
-        self._loans.returned(loans, OWNER)
+        self._references.returned(loans, OWNER)
 
 
 _LOST = (
@@ -271,12 +272,6 @@ def _answer_of(engine: SendingEngine, ref: ObjectRef[Any]) -> Frame:
 
 def _failure(error: BaseException) -> Frame:
     return (FAILURE, 0, DIED, one_line(error), "", "", None, dump_exception(error))
-
-
-class Lender(BorrowedReferences, Protocol):
-    """Counts what is in payloads, and keeps what refs stand for."""
-
-    objects: ObjectTable
 
 
 class UnsentResults:

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
     from actorlib._core.ids import ActorId, LoanId
     from actorlib._owner.names import ActorNames
-    from actorlib._owner.objects import ObjectTable
     from actorlib._owner.refcount import BorrowedReferences
     from actorlib._owner.worker_calls import WorkerCall
     from actorlib._owner.worker_session import WorkerSession
     from actorlib._shm.memory import Payload
+    from actorlib._wire.arguments import SendingEngine
 
 
 class PendingCreations:
@@ -40,8 +40,8 @@ class PendingCreations:
     Args:
         create: Creates an actor of a worker's; gives what takes its arguments.
         names: Knows which names are taken.
-        objects: Knows the engine that loads what classes capture.
-        loans: Counts what is in arguments.
+        engine: Holds what classes capture.
+        references: Counts what is in arguments.
     """
 
     def __init__(
@@ -50,13 +50,13 @@ class PendingCreations:
             [ActorId, ActorDefinition, int], asyncio.Future[EncodedArguments]
         ],
         names: ActorNames,
-        objects: ObjectTable,
-        loans: BorrowedReferences,
+        engine: SendingEngine,
+        references: BorrowedReferences,
     ) -> None:
         self._create = create
         self._names = names
-        self._objects = objects
-        self._loans = loans
+        self._engine = engine
+        self._references = references
         self._awaited: dict[ActorId, asyncio.Future[EncodedArguments]] = {}
 
     def create(
@@ -98,8 +98,7 @@ class PendingCreations:
                 namer.fail(error)
                 return
             namer.answer((RESULT, 0, None, encode(None)))
-        engine = self._objects.engine
-        definition = ClassDefinition(engine, source, loans or ())
+        definition = ClassDefinition(self._engine, source, loans or ())
         made = ActorDefinition(definition, interface, options)
         given = self._create(actor, made, maker)
         if trouble is not None:
@@ -119,9 +118,9 @@ class PendingCreations:
         given = self._awaited.get(actor)
         if not is_good:
             loans = None  # an error lends nothing
-        self._loans.arrived(loans or (), OWNER)
+        self._references.arrived(loans or (), OWNER)
         if given is None or given.done():  # it was killed before
-            self._loans.returned(loans or (), OWNER)
+            self._references.returned(loans or (), OWNER)
             return
         if is_good:
             given.set_result(EncodedArguments(payload, loans))

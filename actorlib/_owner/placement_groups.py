@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import weakref
 from dataclasses import replace
@@ -18,7 +19,6 @@ from actorlib._wire.serialization import dump
 from actorlib.exceptions import PlacementGroupRemovedError, ProtocolError
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable
 
     from actorlib._core.snapshot import GroupInfo
@@ -144,7 +144,6 @@ def serve(
     maker: int,
     verb: str,
     payload: Payload,
-    loop: asyncio.AbstractEventLoop,
 ) -> None:
     """Serves a question of a worker about groups.
 
@@ -154,7 +153,6 @@ def serve(
         maker: The number of the worker's session.
         verb: What is asked; the name of a verb.
         payload: About what: pickled, with what is to be the answer of ``ready``.
-        loop: The owner's loop.
     """
 
     def answer(value: object = None) -> None:
@@ -171,7 +169,7 @@ def serve(
         elif verb == "remove":
             reason = "an actor called remove_placement_group()"
             group = GroupId(opened_one(payload, bytes))
-            gone = removed(groups, group, reason, loop)
+            gone = removed(groups, group, reason, asyncio.get_running_loop())
             gone.add_done_callback(lambda _: answer())
         else:
             group, value = opened_as(payload, bytes, bytes)

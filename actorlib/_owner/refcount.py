@@ -11,10 +11,10 @@ What an actor holds of itself counts for nothing, or it would never end.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Iterable
+    from collections.abc import Callable, Collection, Generator, Iterable
 
     from actorlib._core.ids import LoanId
 
@@ -97,38 +97,72 @@ class RefCount:
         ]
 
 
-class BorrowedReferences(Protocol):
-    """Counts what is in payloads: handles, refs inside of values, blocks of memory."""
+class BorrowedReferences:
+    """Counts what travels in payloads: handles, refs inside of values, blocks.
+
+    Args:
+        counts: Who holds what.
+        on_held: Called with what somebody holds now, and nobody held before.
+        on_unheld: Called with what nobody holds any more.
+    """
+
+    def __init__(
+        self,
+        counts: RefCount,
+        on_held: Callable[[LoanId], None],
+        on_unheld: Callable[[LoanId], None],
+    ) -> None:
+        self._counts = counts
+        self._on_held = on_held
+        self._on_unheld = on_unheld
+
+    def retain(self, loan: LoanId, holder: int) -> None:
+        """Counts what a holder has once more."""
+        if self._counts.add(loan, holder):
+            self._on_held(loan)
+
+    def release(self, loan: LoanId, holder: int, count: int = 1) -> None:
+        """Counts what a holder gives back, so many times at once.
+
+        Raises:
+            LookupError: More is given back than was lent.
+        """
+        if self._counts.remove(loan, holder, count):
+            self._on_unheld(loan)
 
     def arrived(self, loans: Collection[LoanId], holder: int) -> None:
         """Counts what a frame brought to a holder."""
-        ...
+        for loan in loans:
+            if self._counts.add(loan, holder):
+                self._on_held(loan)
 
     def returned(self, loans: Collection[LoanId], holder: int) -> None:
         """Counts what a holder does not hold any more."""
-        ...
+        for loan in loans:
+            if self._counts.remove(loan, holder):
+                self._on_unheld(loan)
 
     def lent(self, loans: Collection[LoanId], holder: int) -> None:
         """Hands over to a worker what this process kept for it."""
-        ...
+        self._counts.move(loans, holder)
 
 
 @contextmanager
 def passing(
-    counted: BorrowedReferences, loans: Collection[LoanId] | None, holder: int
+    references: BorrowedReferences, loans: Collection[LoanId] | None, holder: int
 ) -> Generator[None]:
     """Lends a holder what a frame has brought, while something is done with it.
 
     Args:
-        counted: Where that is counted.
+        references: Counts it.
         loans: What the frame brought.
         holder: Who has it.
     """
     if not loans:
         yield
         return
-    counted.arrived(loans, holder)
+    references.arrived(loans, holder)
     try:
         yield
     finally:
-        counted.returned(loans, holder)
+        references.returned(loans, holder)

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from actorlib._owner.actor_record import ActorRecord
     from actorlib._owner.call_policy import CallPolicy
     from actorlib._owner.calls_under_way import UnderWay
-    from actorlib._owner.objects import Lender
+    from actorlib._owner.objects import ObjectTable
     from actorlib._owner.refcount import BorrowedReferences
     from actorlib._owner.streams import Worker
     from actorlib._shm.memory import Payload
@@ -171,7 +171,8 @@ class CallRouter:
     """Routes the calls of one actor; the replier of the owner's refs.
 
     Args:
-        loans: Counts the handles in arguments and results.
+        references: Counts the handles in arguments and results.
+        objects: Names what refs stand for that are sent inside of values.
         died: Gives the error of a call that will have no answer.
         unavailable: Gives it for a call that is lost while the actor restarts.
         idle: Called when the last call without an answer has got one.
@@ -185,18 +186,20 @@ class CallRouter:
 
     def __init__(
         self,
-        loans: Lender,
+        references: BorrowedReferences,
+        objects: ObjectTable,
         died: Callable[[], BaseException],
         unavailable: Callable[[], BaseException],
         idle: Callable[[], None],
         policy: CallPolicy,
     ) -> None:
-        self._loans = loans
+        self._loans = references
+        self._objects = objects
         self._died = died
         self._unavailable = unavailable
         self._idle = idle
         self.unsent = UnsentResults(self._tell_idle)
-        self.callers = Callers(loans, self.unsent, self.tell)
+        self.callers = Callers(references, self.unsent, self.tell)
         self._policy = policy
         self._retries = policy.usual
         self._timekeeper: Timekeeper[int] = Timekeeper(policy.clock, self._late)
@@ -204,7 +207,7 @@ class CallRouter:
         self._mailbox: Mailbox[ResponseTarget] = Mailbox()
         self._calls = self._mailbox.calls
         self._now = policy.clock.now
-        self.streams = Streams(self._mailbox, loans)
+        self.streams = Streams(self._mailbox, references)
         self._channel: AsyncChannel | None = None
         self._session = OWNER
         self._is_closed = False
@@ -591,11 +594,11 @@ class CallRouter:
 
     def name(self) -> bytes:
         """An id for what a ref stands for; see Replier."""
-        return self._loans.objects.name()
+        return self._objects.name()
 
     def travel(self, ref: ObjectRef[Any]) -> tuple[object, ...]:
         """How a ref is pickled into a value that is being sent; see Replier."""
-        return self._loans.objects.travel(ref)
+        return self._objects.travel(ref)
 
 
 def _fail(reply: ResponseTarget, why: Callable[[], BaseException]) -> None:

@@ -58,7 +58,7 @@ class ActorSupervisor:
         definition: What it is made from.
         placement: Its share of the machine, not in line yet.
         starter: Starts its workers.
-        loans: Counts the handles among the constructor's arguments.
+        references: Counts the handles among the constructor's arguments.
         make_router: Makes the owner's end of its calls, once this is there.
         on_dead: Told when it is dead and everything that it had is back.
 
@@ -77,7 +77,7 @@ class ActorSupervisor:
         definition: ActorDefinition,
         placement: ActorPlacement,
         starter: WorkerStarter,
-        loans: BorrowedReferences,
+        references: BorrowedReferences,
         make_router: Callable[[ActorSupervisor], CallRouter],
         on_dead: Callable[[ActorSupervisor], None],
     ) -> None:
@@ -90,7 +90,7 @@ class ActorSupervisor:
         self.unsent: EncodedArguments | None = None
         self._definition: ActorDefinition | None = definition
         self._starter = starter
-        self._loans = loans
+        self._references = references
         self._on_dead = on_dead
         self._end_reason = ""
         self._interrupted = ""
@@ -449,7 +449,7 @@ class ActorSupervisor:
         """Gives back what the constructor's arguments lend: they are not sent again."""
         unsent, self.unsent = self.unsent, None
         if unsent is not None:
-            self._loans.returned(unsent.loans or (), OWNER)
+            self._references.returned(unsent.loans or (), OWNER)
 
     def _release_definition(self) -> None:
         self._definition = None

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from actorlib._owner.refcount import BorrowedReferences
     from actorlib._owner.supervisor import ActorSupervisor
     from actorlib._scheduler.catalogue import Demand
-    from actorlib._scheduler.long_waits import LongWaits
-    from actorlib._scheduler.placement_group import GroupTable
+    from actorlib._scheduler.scheduler import Scheduler
     from actorlib._shm.memory import Payload
     from actorlib._wire.messages import Frame
     from actorlib.accelerators.base import Lease
@@ -145,9 +144,8 @@ class WorkerHost(Protocol):
 
     loop: asyncio.AbstractEventLoop
     clock: Clock
-    groups: GroupTable
-    loans: BorrowedReferences
-    long_waits: LongWaits
+    scheduler: Scheduler
+    references: BorrowedReferences
     objects: ObjectTable
 
     def create_worker(

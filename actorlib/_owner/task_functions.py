@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from actorlib._owner.refcount import BorrowedReferences
     from actorlib._owner.task_slots import Slots
     from actorlib._owner.task_workers import TaskWorkers
-    from actorlib._scheduler.placement_group import GroupTable
+    from actorlib._scheduler.scheduler import Scheduler
     from actorlib._wire.arguments import SendingEngine
 
 
@@ -45,8 +45,8 @@ class FunctionTable:
     Args:
         workers: Starts those that run them.
         loans: Where what is in them is counted.
-        machine: What they ask of.
-        groups: The placement groups that some of them run in.
+        machine: Where they run.
+        scheduler: Grants what they ask for.
         may_wait: Whether what can never be given waits for ever.
     """
 
@@ -55,12 +55,12 @@ class FunctionTable:
         workers: TaskWorkers,
         loans: BorrowedReferences,
         machine: LocalNode,
-        groups: GroupTable,
+        scheduler: Scheduler,
         *,
         may_wait: bool,
     ) -> None:
         self._workers = workers
-        self._groups = groups
+        self._scheduler = scheduler
         self._loans = loans
         self._loop = asyncio.get_running_loop()
         self._machine = machine
@@ -181,7 +181,7 @@ class FunctionTable:
         asked = options.request.amounts
         if options.num_cpus is not None or CPU not in asked:
             return options
-        if self._machine.scheduler.ledger.pools.keys().isdisjoint(asked):
+        if self._scheduler.ledger.pools.keys().isdisjoint(asked):
             return options
         return options.updated({"num_cpus": 0})
 
@@ -194,7 +194,7 @@ class FunctionTable:
         group = self._worker_groups.get(options.shape)
         if group is not None:
             return group
-        scheduler, shape = self._machine.scheduler, options.shape
+        scheduler, shape = self._scheduler, options.shape
         options = self.settled(options)
         demand = scheduler.catalogue.demand(label, options.worker)
         slots: Slots
@@ -202,7 +202,7 @@ class FunctionTable:
             demand = Demand(scheduler.catalogue.untyped(demand.request), demand.where)
             index = options.placement_group_bundle_index
             spec = options.worker.group
-            slots = GroupSlots(self._groups, spec, label, demand, index)
+            slots = GroupSlots(scheduler.groups, spec, label, demand, index)
         elif self._may_wait or scheduler.ledger.feasible(*demand):
             slots = MachineSlots(scheduler, demand)
         else:

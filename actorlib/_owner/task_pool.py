@@ -70,10 +70,10 @@ class TaskPool:
     ) -> None:
         self._may_prefetch = may_prefetch
         self.loop = host.loop
-        self.loans = host.loans
+        self.loans = host.references
         self.workers = TaskWorkers(host, machine, self._lost, self._refuse)
         self.functions = FunctionTable(
-            self.workers, host.loans, machine, host.groups, may_wait=may_wait
+            self.workers, host.references, machine, host.scheduler, may_wait=may_wait
         )
         self._timekeeper: Timekeeper[int] = Timekeeper(host.clock, self._late)
         self._timed = self._timekeeper.calls  # at hand for every answer

@@ -177,6 +177,7 @@ class TaskWorkers:
     Attributes:
         by_id: The workers.
         end: Ends a worker when all it has to pass on is passed on.
+        make_room: Ends workers that have nothing to do, as somebody waits for a place.
     """
 
     def __init__(
@@ -190,7 +191,7 @@ class TaskWorkers:
         self._refuse = refuse
         self._host = host
         self._machine = machine
-        self._loans = host.loans
+        self._loans = host.references
         self._lost = lost
         self._idle = IdleWorkers(host.loop, machine)
         self.end = self._idle.end
@@ -198,8 +199,7 @@ class TaskWorkers:
         self._starting = 0
         self._watch = StuckCallMonitor(host.loop, self.by_id.values())
         self._no_reply = NoReply()
-        machine.scheduler.admission.when_joined = self._idle.make_room
-        host.groups.when_joined = self._idle.make_room
+        self.make_room = self._idle.make_room
 
     def start(
         self,
@@ -258,7 +258,7 @@ class TaskWorkers:
         tell: Callable[[], str | None],
     ) -> None:
         """A function waits for a slot."""
-        self._host.long_waits.add(promise, label, tell)
+        self._host.scheduler.long_waits.add(promise, label, tell)
 
     def is_idle(self, worker: TaskWorker) -> None:
         """A worker has nothing to do."""

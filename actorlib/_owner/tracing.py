@@ -223,7 +223,7 @@ class RecordingEngine(CrossingEngine):
     # On the loop.
 
     def _begin(self, actor: ActorId, label: str, begun: float) -> None:
-        supervisor = self.actor_table.find(actor)
+        supervisor = self._supervisors.get(actor)
         if supervisor is not None:
             self._timeline.begin_supervisor_of(actor, label, begun)
             supervisor.ended.add_done_callback(partial(self._ended, supervisor))

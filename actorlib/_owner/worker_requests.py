@@ -8,7 +8,7 @@ an error, as would be the owner's own code.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from actorlib._core.log import warn
 from actorlib._owner import submission
@@ -64,11 +64,10 @@ from actorlib.exceptions import (
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from actorlib._core.current_call import Deadline
     from actorlib._core.ids import ActorId, LoanId, ObjectId
-    from actorlib._core.snapshot import ActorInfo
     from actorlib._owner.creation import ActorDefinition, EncodedArguments
     from actorlib._owner.names import ActorNames
     from actorlib._owner.objects import ObjectTable
@@ -78,74 +77,59 @@ if TYPE_CHECKING:
     from actorlib._owner.worker_session import WorkerSession
     from actorlib._scheduler.placement_group import GroupTable
     from actorlib._shm.memory import Payload
-
-
-class Actors(Protocol):
-    """Answers what workers ask about actors; the table of actors does."""
-
-    loans: BorrowedReferences
-    actor_names: ActorNames
-    objects: ObjectTable
-    groups: GroupTable
-    loop: asyncio.AbstractEventLoop
-    clock: Clock
-    pool: TaskPool
-    workers_gone: WorkersGone
-
-    def infos(self) -> list[ActorInfo]:
-        """Lists what is known of each actor."""
-        ...
-
-    def available(self) -> dict[str, float]:
-        """Sums up what nobody holds, by resource name."""
-        ...
-
-    def total(self) -> dict[str, float]:
-        """Sums up everything that may be granted, by resource name."""
-        ...
-
-    def find(self, actor: ActorId) -> ActorSupervisor | None:
-        """Finds the supervisor of an actor; None if there is none by that id."""
-        ...
-
-    def create_for(
-        self, actor: ActorId, definition: ActorDefinition, maker: int
-    ) -> asyncio.Future[EncodedArguments]:
-        """Creates an actor that a worker makes.
-
-        Args:
-            actor: Its id, given by the worker.
-            definition: Its class and options.
-            maker: The number of the worker's session.
-
-        Returns:
-            Takes the constructor's arguments, or why there are none.
-        """
-        ...
-
-    def drop(self, loan: LoanId, holder: int, count: int) -> None:
-        """Counts loans that a holder gives back."""
-        ...
+    from actorlib._wire.arguments import SendingEngine
 
 
 class WorkerRequests:
-    """Serves what rises from the workers of one runtime.
+    """Serves the requests of the workers of one runtime.
+
+    Args:
+        find: Finds the supervisor of an actor; None if there is none by that id.
+        create: Creates an actor with the id that a worker gives it, by the number of
+            the worker's session; gives what takes the constructor's arguments.
+        lists: What a worker may have listed, by the name that it gives that.
+        engine: The owner's.
+        names: Who answers to which name.
+        objects: What refs inside of values stand for.
+        references: Counts what frames bring and take.
+        groups: The placement groups.
+        pool: Takes the calls of functions.
+        clock: Says which calls' time is over.
+        gone: Tells which workers are gone.
 
     Attributes:
         links: The links between workers.
     """
 
-    def __init__(self, actors: Actors) -> None:
-        self._actors = actors
+    def __init__(
+        self,
+        *,
+        find: Callable[[ActorId], ActorSupervisor | None],
+        create: Callable[
+            [ActorId, ActorDefinition, int], asyncio.Future[EncodedArguments]
+        ],
+        lists: Mapping[str, Callable[[], object]],
+        engine: SendingEngine,
+        names: ActorNames,
+        objects: ObjectTable,
+        references: BorrowedReferences,
+        groups: GroupTable,
+        pool: TaskPool,
+        clock: Clock,
+        gone: WorkersGone,
+    ) -> None:
+        self._find_actor = find
+        self._lists = lists
+        self._names = names
+        self._objects = objects
+        self._references = references
+        self._groups = groups
+        self._pool = pool
         self._calls: CallTree[WorkerCall] = CallTree()
-        self._deferred: Timekeeper[tuple[int, int]] = Timekeeper(
-            actors.clock, self._is_late
-        )
-        self._deadlocks = Deadlocks(self._calls.get, actors.find)
-        self._creations = PendingCreations(
-            actors.create_for, actors.actor_names, actors.objects, actors.loans
-        )
-        self.links = LinkBroker(self, actors.find)
+        self._deferred: Timekeeper[tuple[int, int]] = Timekeeper(clock, self._is_late)
+        self._deadlocks = Deadlocks(self._calls.get, find)
+        self._creations = PendingCreations(create, names, engine, references)
+        self.links = LinkBroker(self, find)
         self._others: dict[int, Callable[..., None]] = {
             AWAIT: self._await_actor,
             END: self._await_actor,
@@ -165,7 +149,7 @@ class WorkerRequests:
             STUCK: self._warn_stuck,
         }
         self._readers = Readers()
-        subscribe = actors.workers_gone.subscribe
+        subscribe = gone.subscribe
         subscribe(Phase.ROUTES, self.links.on_worker_gone)
         subscribe(Phase.ROUTES, self._deadlocks.on_worker_gone)
         subscribe(Phase.ANSWERS, self._creations.on_worker_gone)
@@ -189,7 +173,7 @@ class WorkerRequests:
         elif kind == RELEASE_REFS:
             _, actor, count = frame
             self.links.returned(session, actor)
-            self._actors.drop(actor, session.number, count)
+            self._references.release(actor, session.number, count)
         elif kind == CREATE:
             _, call, *creation = frame
             asker = WorkerCall(self, session, call) if call else None
@@ -203,19 +187,12 @@ class WorkerRequests:
         elif kind in OF_LINKS:
             self.links.serve(session, frame)
         elif kind in submission.OF_FUNCTIONS:
-            submission.serve(self._actors.pool, session, *frame)
+            submission.serve(self._pool, session, *frame)
         else:
             raise ProtocolError(f"no worker sends {name_of(kind)}")
 
     def _list(self, session: WorkerSession, call: int, what: str) -> None:
-        actors = self._actors
-        lists: dict[str, Callable[[], object]] = {
-            "actors": actors.infos,
-            "available": actors.available,
-            "names": actors.actor_names.names,
-            "total": actors.total,
-        }
-        listed = dump(lists[what]())
+        listed = dump(self._lists[what]())
         WorkerCall(self, session, call).answer((RESULT, call, None, listed))
 
     def _acknowledge(self, session: WorkerSession, call: int, count: int) -> None:
@@ -224,9 +201,8 @@ class WorkerRequests:
     def _group(
         self, session: WorkerSession, call: int, verb: str, about: Payload
     ) -> None:
-        groups, loop = self._actors.groups, self._actors.loop
         asker = WorkerCall(self, session, call)
-        serve_group(groups, asker, session.number, verb, about, loop)
+        serve_group(self._groups, asker, session.number, verb, about)
 
     def _call_actor(
         self,
@@ -239,7 +215,7 @@ class WorkerRequests:
         payload: Payload,
         headers: dict[str, Any] | None = None,
     ) -> None:
-        supervisor = self._actors.find(actor)
+        supervisor = self._find_actor(actor)
         asker = WorkerCall(self, session, call, supervisor, method, asking)
         if supervisor is None:
             self.give_up(loans)
@@ -255,7 +231,7 @@ class WorkerRequests:
                 return
         if loans:
             # The worker still holds them; this process does too, until they are sent.
-            self._actors.loans.arrived(loans, OWNER)
+            self._references.arrived(loans, OWNER)
         reply: WorkerCall | Reader = asker
         if headers is not None and "stream" in headers:
             is_capped = supervisor.record.interface.max_unread > 0
@@ -276,7 +252,7 @@ class WorkerRequests:
             self._calls.put(session.number, call, asker)
 
     def _run(self, session: WorkerSession, call: int, asking: int, *given: Any) -> None:
-        pool = self._actors.pool
+        pool = self._pool
         if self._deferred.calls:
             self._deferred.discard((session.number, call))
         asker = WorkerCall(self, session, call, asking=asking)
@@ -325,7 +301,7 @@ class WorkerRequests:
         method: str,
     ) -> None:
         """Takes a call that waits for its arguments: it may end before they come."""
-        supervisor = self._actors.find(actor)
+        supervisor = self._find_actor(actor)
         if supervisor is None and actor:  # told when it is asked for
             return
         asker = WorkerCall(self, session, call, supervisor, method, asking)
@@ -342,22 +318,22 @@ class WorkerRequests:
     def _announce_object(
         self, session: WorkerSession, name: ObjectId, call: int
     ) -> None:
-        self._actors.loans.arrived((name,), session.number)
+        self._references.arrived((name,), session.number)
         revoke = partial(self._cancelled, session, call)
-        supervisor = self._actors.find(session.actor)
+        supervisor = self._find_actor(session.actor)
         unsent = supervisor.router.unsent if supervisor is not None else None
-        self._actors.objects.expect(name, revoke, unsent)
+        self._objects.expect(name, revoke, unsent)
 
     def _put_object(self, session: WorkerSession, name: ObjectId, *value: Any) -> None:
         del session
-        self._actors.objects.keep(name, *value)
+        self._objects.keep(name, *value)
 
     def _get_object(self, session: WorkerSession, call: int, name: ObjectId) -> None:
-        self._actors.objects.fetch(name, WorkerCall(self, session, call).answer)
+        self._objects.fetch(name, WorkerCall(self, session, call).answer)
 
     def _cancel_object(self, session: WorkerSession, name: ObjectId) -> None:
         del session
-        self._actors.objects.revoke(name)
+        self._objects.revoke(name)
 
     def _cancelled(self, session: WorkerSession, call: int) -> None:
         """Cancels a worker's call, as somebody else who has its ref wants."""
@@ -403,19 +379,19 @@ class WorkerRequests:
 
     def lend_to(self, loans: tuple[LoanId, ...], session: WorkerSession) -> None:
         """Counts handles that are about to be sent to a worker."""
-        self._actors.loans.arrived(loans, session.number)
+        self._references.arrived(loans, session.number)
 
     def give_up(self, loans: tuple[LoanId, ...] | None) -> None:
         """Gives back what a frame brought and nobody gets."""
         if loans:
-            self._actors.loans.arrived(loans, OWNER)
-            self._actors.loans.returned(loans, OWNER)
+            self._references.arrived(loans, OWNER)
+            self._references.returned(loans, OWNER)
 
     def _await_actor(
         self, session: WorkerSession, call: int, actor: ActorId, *manner: int
     ) -> None:
         asker = WorkerCall(self, session, call)
-        if (supervisor := self._actors.find(actor)) is None:
+        if (supervisor := self._find_actor(actor)) is None:
             asker.fail(_unknown(actor))
         else:
             answer_when(asker, supervisor, *manner)
@@ -425,14 +401,14 @@ class WorkerRequests:
     ) -> None:
         asker = WorkerCall(self, session, call)
         try:
-            supervisor = self._actors.actor_names.find(name, namespace)
+            supervisor = self._names.find(name, namespace)
         except ActorNotFoundError as error:
             asker.fail(error)
         else:
             asker.lend(supervisor)
 
     def _leave(self, session: WorkerSession, call: int) -> None:
-        supervisor = self._actors.find(session.actor)
+        supervisor = self._find_actor(session.actor)
         if supervisor is not None:
             supervisor.leave("it left by exit_actor()")
             supervisor.router.fail(call)

@@ -41,7 +41,7 @@ class WorkerSession:
         settle: Gets the answers of calls.
         item: Gets the items of streams.
         sharing: The segments of shared memory that it and the owner know.
-        references: Who holds what: a worker lends only what it holds or has made.
+        refcount: Who holds what: a worker lends only what it holds or has made.
         serve: Gets the frames with which the worker asks for something.
         ready: Called when the actor is there, with what it calls itself.
 
@@ -68,7 +68,7 @@ class WorkerSession:
         settle: Callable[[Frame], None],
         item: Callable[[Frame], None],
         sharing: SegmentSharing,
-        references: RefCount,
+        refcount: RefCount,
         serve: Callable[[WorkerSession, Frame], None],
         ready: Callable[[str], None],
     ) -> None:
@@ -84,7 +84,7 @@ class WorkerSession:
         self._process = process
         self._settle = settle
         self._item = item
-        self._references = references
+        self._refcount = refcount
         self._serve = serve
         self._ready = ready
         self._patience: asyncio.TimerHandle | None = None
@@ -181,7 +181,7 @@ class WorkerSession:
             if (
                 kind_of(loan) == BLOCK_KIND
                 and not loan.startswith(self.prefix)
-                and not self._references.has(loan, self.number)
+                and not self._refcount.has(loan, self.number)
             ):
                 raise ProtocolError(
                     f"it lends block {loan.hex()}, which it has not got"

@@ -29,33 +29,38 @@ class Admission:
     Args:
         ledger: What is granted.
         loop: Where leases are waited for; None for the one that runs then.
+        titles: Says what the holders of leases are called, by the ids of these objects.
+        on_wait: Called when somebody has to wait.
 
     Attributes:
         ledger: As given.
-        when_joined: Called when somebody has to wait.
-        titles: Says what the holders of leases are called, by the ids of these objects.
+        titles: As given.
     """
 
     __slots__ = (
         "_loop",
+        "_on_wait",
         "_pending",
         "_queue",
         "_waiters",
         "ledger",
         "titles",
-        "when_joined",
     )
 
     def __init__(
-        self, ledger: Ledger, loop: asyncio.AbstractEventLoop | None = None
+        self,
+        ledger: Ledger,
+        loop: asyncio.AbstractEventLoop | None = None,
+        titles: Callable[[], Mapping[int, str]] = dict,
+        on_wait: Callable[[], None] = lambda: None,
     ) -> None:
         self.ledger = ledger
         self._loop = loop
         self._queue = WaitQueue(ledger)
         self._pending: dict[Waiter, asyncio.Future[Lease]] = {}
         self._waiters: dict[asyncio.Future[Lease], Waiter] = {}
-        self.when_joined: Callable[[], None] | None = None
-        self.titles: Callable[[], Mapping[int, str]] = dict
+        self.titles = titles
+        self._on_wait = on_wait
 
     def __len__(self) -> int:
         """Counts those who wait."""
@@ -91,8 +96,7 @@ class Admission:
             waiter = self._queue.enqueue(label, request, where, priority)
             self._pending[waiter] = pending
             self._waiters[pending] = waiter
-            if self.when_joined is not None:
-                self.when_joined()
+            self._on_wait()
         return pending
 
     def leave(self, pending: asyncio.Future[Lease]) -> None:

@@ -10,7 +10,7 @@ Every placement group of a runtime, and which lease is of which.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol, final
+from typing import TYPE_CHECKING, final
 
 from actorlib._core.ids import ActorId, maker_of
 from actorlib._core.kinds import UNITS
@@ -47,26 +47,6 @@ if TYPE_CHECKING:
     from actorlib.accelerators.base import Lease
 
 
-class GroupOwner(Protocol):
-    """All groups of a runtime."""
-
-    def joined(self) -> None:
-        """Somebody waits for a place in a group."""
-        ...
-
-    def waits(self, promise: asyncio.Future[Lease], group: Group) -> None:
-        """A group stands in line."""
-        ...
-
-    def lent(self, lease: Lease, group: Group) -> None:
-        """A group has let somebody in."""
-        ...
-
-    def forget(self, group: Group) -> None:
-        """A group is removed, and everything it had is back."""
-        ...
-
-
 @final
 class Group:
     """One placement group, from the moment it is asked for until it is forgotten.
@@ -76,7 +56,7 @@ class Group:
         catalogue: What types and devices are called.
         admission: Grants what it reserves.
         loop: The owner's loop.
-        home: Where it is one of.
+        table: Every group of the runtime, this one too.
         may_wait: Whether what can never be reserved waits for ever.
 
     Attributes:
@@ -91,7 +71,7 @@ class Group:
         catalogue: Catalogue,
         admission: Admission,
         loop: asyncio.AbstractEventLoop,
-        home: GroupOwner,
+        table: GroupTable,
         *,
         may_wait: bool,
     ) -> None:
@@ -101,7 +81,7 @@ class Group:
         self._catalogue = catalogue
         self._admission = admission
         self._loop = loop
-        self._home = home
+        self._table = table
         self._ready = Notifier(loop)
         self._gone = Notifier(loop)
         self._seekers: dict[asyncio.Future[Lease], GroupWaiter] = {}
@@ -132,7 +112,7 @@ class Group:
             self._created(promise)
         else:
             promise.add_done_callback(self._created)
-            self._home.waits(promise, self)
+            self._table.waits(promise, self)
 
     def _created(self, promise: asyncio.Future[Lease]) -> None:
         if self.removed or promise.cancelled() or self._demand.where.gang is None:
@@ -195,7 +175,7 @@ class Group:
             self._refuse(promise)
             self._serve(self._bundles)
             if not promise.done():
-                self._home.joined()
+                self._table.on_wait()
         return promise
 
     @property
@@ -305,7 +285,7 @@ class Group:
         for seeker, lease in bundles.serve(waiting):
             promise = waiting[seeker]
             del self._seekers[promise]
-            self._home.lent(lease, self)
+            self._table.lent(lease, self)
             promise.set_result(lease)
 
     # Its end.
@@ -335,7 +315,7 @@ class Group:
             self._admission.leave(promise)
         if self.members:
             return  # they waited, and are about to end
-        self._home.forget(self)
+        self._table.forget(self)
         self._gone.happens()
 
     # Inspection.
@@ -395,9 +375,10 @@ class GroupTable:
         loop: The owner's loop.
         may_wait: Whether what can never be reserved waits for ever.
         long_waits: Says who waits for long.
+        on_wait: Called when somebody has to wait for a place in a group.
 
     Attributes:
-        when_joined: Called when somebody has to wait for a place in one.
+        on_wait: As given.
     """
 
     def __init__(
@@ -406,6 +387,7 @@ class GroupTable:
         admission: Admission,
         loop: asyncio.AbstractEventLoop,
         long_waits: LongWaits,
+        on_wait: Callable[[], None],
         *,
         may_wait: bool,
     ) -> None:
@@ -414,7 +396,7 @@ class GroupTable:
         self._loop = loop
         self._long_waits = long_waits
         self._may_wait = may_wait
-        self.when_joined: Callable[[], None] | None = None
+        self.on_wait = on_wait
         self._by_id: dict[GroupId, Group] = {}
         self._names: dict[str, Group] = {}
         self._made_by: dict[int, set[GroupId]] = {}
@@ -498,11 +480,6 @@ class GroupTable:
         self._by_id.pop(number, None)
         maker = maker_of(number)
         self._made_by.get(maker, set()).discard(number)
-
-    def joined(self) -> None:
-        """Somebody waits for a place in a group."""
-        if self.when_joined is not None:
-            self.when_joined()
 
     def waits(self, promise: asyncio.Future[Lease], group: Group) -> None:
         """A group stands in line."""

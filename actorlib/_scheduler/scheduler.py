@@ -24,7 +24,7 @@ from actorlib._scheduler.wait_queue import Priority
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from actorlib._core.group_spec import GroupSpec
     from actorlib._core.kinds import Kind
@@ -76,6 +76,8 @@ class Scheduler:
         kinds: Those kinds, by name.
         declared: The names of what the user says there is.
         loop: The owner's loop.
+        titles: Says what the holders of leases are called, by the ids of these objects.
+        on_wait: Called when somebody has to wait.
         may_wait: Whether what can never be granted waits for ever.
 
     Attributes:
@@ -95,15 +97,22 @@ class Scheduler:
         declared: Collection[str],
         loop: asyncio.AbstractEventLoop,
         *,
+        titles: Callable[[], Mapping[int, str]] = dict,
+        on_wait: Callable[[], None] = lambda: None,
         may_wait: bool = False,
     ) -> None:
         self.loop = loop
         self.catalogue = Catalogue(devices, declared)
         self.ledger = Ledger(capacity, devices, kinds)
-        self.admission = Admission(self.ledger, loop)
+        self.admission = Admission(self.ledger, loop, titles, on_wait)
         self.long_waits = LongWaits(loop)
         self.groups = GroupTable(
-            self.catalogue, self.admission, loop, self.long_waits, may_wait=may_wait
+            self.catalogue,
+            self.admission,
+            loop,
+            self.long_waits,
+            on_wait,
+            may_wait=may_wait,
         )
         self._may_wait = may_wait
 

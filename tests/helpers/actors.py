@@ -488,7 +488,7 @@ def end_of(actor: ActorHandle[Any] | str) -> asyncio.Future[None]:
         return asyncio.ensure_future(
             _end_on_cluster(engine, engine.ready(cast("ActorId", number)), number.hex())
         )
-    life = engine.actor_table.find(ActorId(number))
+    life = engine.actor_table.by_id.get(ActorId(number))
     assert life is not None
     return asyncio.shield(life.ended)
 

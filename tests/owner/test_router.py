@@ -72,10 +72,12 @@ class Called:
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
         self.loans: Any = Strict()
+        objects: Any = None  # nothing is sent inside of a value here
         clock = Clock(loop)
         self.idle: list[bool] = []
         self.router = CallRouter(
             self.loans,
+            objects,
             died,
             died,
             lambda: self.idle.append(True),

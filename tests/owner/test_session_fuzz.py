@@ -454,7 +454,7 @@ class Street:
         assert not self.beside.exited.done(), self.beside.error
         _check_served(self.beside.frames)
         self.beside.frames[1:] = []
-        self.engine.machine.scheduler.ledger.check()
+        self.engine.actor_table.scheduler.ledger.check()
         table.registry.check()
         assert self.engine.available() == self.free
         assert self.engine.snapshot().waiting == ()
@@ -469,9 +469,9 @@ class Street:
         assert set(requests.links._numbered) == {session}
         assert set(table.object_store._makers) == {self.beside.prefix}
         counted = {
-            holder for counts in table.references._counts.values() for holder in counts
+            holder for counts in table.refcount._counts.values() for holder in counts
         }
-        assert counted <= {0, session}, table.references._counts
+        assert counted <= {0, session}, table.refcount._counts
         theirs = table.objects._of_workers
         assert {name[:8] for name in theirs} == {self.beside.prefix}
         assert all(kept.answer is None for kept in theirs.values())

@@ -53,7 +53,7 @@ def _raise(*_: object, **__: object) -> NoReturn:
 
 _STEPS = [
     "_requests._readers.forget",
-    "references.forget",
+    "refcount.forget",
     "object_store.mark",
     "groups.orphan",
     "groups.part",
@@ -136,7 +136,8 @@ async def test_start_when_it_fails_by_a_bug_then_the_process_is_gone_before_the_
     step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with scripted({"Doomed": be_silent}, num_cpus=2, num_gpus=1) as launcher:
-        scheduler, starter = _engine().machine.scheduler, _engine().actor_table._starter
+        table = _engine().actor_table
+        scheduler, starter = table.scheduler, table._starter
         released: list[bool] = []
         release = scheduler.release
 

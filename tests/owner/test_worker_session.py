@@ -129,7 +129,7 @@ class Street:
         assert not self.beside.exited.done()
         assert self.beside.error is None
         assert self.engine.available()["GPU"] == 0.5
-        self.engine.machine.scheduler.ledger.check()
+        self.engine.actor_table.scheduler.ledger.check()
 
 
 @pytest.fixture
