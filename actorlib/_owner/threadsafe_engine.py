@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from actorlib._owner.machine import LocalNode
     from actorlib._owner.supervisor import ActorSupervisor
     from actorlib._owner.task import FunctionEntry
+    from actorlib._scheduler.placement_group import GroupTable
     from actorlib._shm.memory import Payload
 
 T = TypeVar("T")
@@ -53,10 +54,10 @@ class CrossingEngine(LocalEngine):
         self._owner = OwnerThread(self.loop)
         self._home = self._owner.crossing  # at hand for every call
         self._unheld: set[ActorId] = set()
+        groups = self.actor_table.groups
         self.groups = _CrossingGroups(
-            self.actor_table.groups, self.loop, self._new_group, self._check_open
+            self._owner, groups, self.loop, self._new_group, self._check_open
         )
-        self.groups.owner = self._owner
 
     # What is posted.
 
@@ -276,13 +277,26 @@ class CrossingEngine(LocalEngine):
 
 
 class _CrossingGroups(GroupVerbs):
-    """The placement groups, as any thread of the owner speaks of them.
+    """Serves any thread of the owner what it asks of placement groups.
 
-    Attributes:
-        owner: The thread that they cross to.
+    Args:
+        owner: The thread that it crosses to.
+        groups: All of them.
+        loop: The owner's loop.
+        new_id: Gives a new group its id.
+        check: Raises if the caller may not ask now.
     """
 
-    owner: OwnerThread
+    def __init__(
+        self,
+        owner: OwnerThread,
+        groups: GroupTable,
+        loop: asyncio.AbstractEventLoop,
+        new_id: Callable[[], GroupId],
+        check: Callable[[], None],
+    ) -> None:
+        super().__init__(groups, loop, new_id, check)
+        self._owner = owner
 
     def reserve(self, spec: GroupSpec) -> GroupSpec:
         """Starts to reserve a group; see Reservations."""
@@ -309,4 +323,4 @@ class _CrossingGroups(GroupVerbs):
         return self._across(partial(super().explain, group))
 
     def _across(self, work: Callable[[], T]) -> T:
-        return self.owner.across(work)
+        return self._owner.across(work)
