@@ -9,6 +9,7 @@ In reading order:
 * ``machine``: the machine a runtime works on: what there is, and how workers start
   there: process, pipe, first frame.
 * ``actor_table``: a runtime's actors: their supervisors, and who holds which.
+* ``inspection``: what is known of actors and calls, for who asks.
 * ``actor_record``: the actors of one runtime and the states they may be in.
 * ``placement``: what each actor asks for, its wait in line, its lease, given back.
 * ``supervisor``: keeps one actor from its creation until it is dead for good.

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
-from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,30 +23,23 @@ from actorlib._core.ids import (
     maker_of,
 )
 from actorlib._core.interface import Interface, method_of
-from actorlib._core.kinds import UNITS
-from actorlib._core.resources import counted
-from actorlib._core.snapshot import ActorInfo, CallInfo
 from actorlib._owner.actor_record import ActorRecord, ActorState, Registry
 from actorlib._owner.call_policy import CallPolicy
-from actorlib._owner.calls_under_way import UnderWay, with_states
 from actorlib._owner.creation import ActorDefinition
 from actorlib._owner.deadlines import Clock
+from actorlib._owner.inspection import Inspector
 from actorlib._owner.machine import WorkerStarter
 from actorlib._owner.names import ActorNames
 from actorlib._owner.objects import ObjectTable
 from actorlib._owner.placement import ActorPlacer
 from actorlib._owner.refcount import OWNER, RUNTIME, BorrowedReferences, RefCount
-from actorlib._owner.response_target import CancelledTarget
 from actorlib._owner.router import CallRouter
 from actorlib._owner.shared_memory import ObjectStore, settings_of
-from actorlib._owner.streams import Reader
 from actorlib._owner.supervisor import ActorSupervisor
 from actorlib._owner.task_pool import TaskPool
 from actorlib._owner.teardown import Phase, WorkersGone, tear_down
-from actorlib._owner.worker_calls import WorkerCall
 from actorlib._owner.worker_requests import WorkerRequests
 from actorlib._scheduler.scheduler import Scheduler
-from actorlib._wire.call_headers import variables_in
 from actorlib.exceptions import ActorUnschedulableError, ProtocolError
 
 if TYPE_CHECKING:
@@ -84,6 +75,7 @@ class ActorTable:
         scheduler: Who gets what of the machine, and who waits for it.
         groups: The placement groups that some of them are in.
         pool: Takes the calls of functions.
+        inspector: Describes actors and calls to who asks.
         workers_gone: Tells those who keep something for a worker that it is gone.
         actor_names: Who answers to which name.
         objects: What refs inside of values stand for.
@@ -100,11 +92,7 @@ class ActorTable:
         self.object_store = ObjectStore(
             machine.shareable(options), settings_of(options)
         )
-        self._machine = machine
         self.by_id: dict[ActorId, ActorSupervisor] = {}
-        self._history: deque[ActorInfo] = deque(
-            maxlen=min(options.actor_history, sys.maxsize)
-        )
         self.actor_names = ActorNames(options.namespace, self.by_id.get)
         self._made_by: dict[int, set[ActorId]] = {}
         self.clock = Clock(self.loop)
@@ -128,11 +116,22 @@ class ActorTable:
             may_wait=options.infeasible == "wait",
             may_prefetch=self.object_store.memory.budget is not None,
         )
+        self.inspector = Inspector(
+            self.by_id,
+            registry=self.registry,
+            names=self.actor_names,
+            placer=self.placer,
+            pool=self.pool,
+            node=machine,
+            object_store=self.object_store,
+            clock=self.clock,
+            history=options.actor_history,
+        )
         self._requests = WorkerRequests(
             find=self.by_id.get,
             create=self._create_for,
             lists={
-                "actors": self.infos,
+                "actors": self.inspector.actors,
                 "available": self.scheduler.ledger.available,
                 "names": self.actor_names.names,
                 "total": self.scheduler.ledger.total,
@@ -282,112 +281,6 @@ class ActorTable:
         """Whether a worker runs functions: actors that those make outlive it."""
         return self.refcount.who(session) in self.pool.workers.by_id
 
-    def infos(self) -> list[ActorInfo]:
-        """Lists what is known of each actor, the forgotten last."""
-        return [*map(self._info, self._actors()), *reversed(self._history)]
-
-    def _actors(self) -> Iterator[ActorSupervisor]:
-        """Walks over all but workers of functions."""
-        return (
-            supervisor
-            for supervisor in self.by_id.values()
-            if supervisor.record.is_actor
-        )
-
-    def _info(self, supervisor: ActorSupervisor) -> ActorInfo:
-        record, lease, options = (
-            supervisor.record,
-            supervisor.record.lease,
-            supervisor.record.options,
-        )
-        shares = lease.shares if lease is not None else ()
-        mask = self._machine.mask(lease, options) if shares and lease else None
-        return ActorInfo(
-            actor_id=record.id.hex(),
-            class_name=record.called.class_name,
-            state=record.state.value,
-            pid=supervisor.pid,
-            resources=counted(options.request.amounts),
-            devices={share.device.id: share.units / UNITS for share in shares},
-            mask=mask,
-            restarts=supervisor.restarts.count,
-            pending_calls=supervisor.router.pending,
-            death=str(record.exit or ""),
-            name=options.name,
-            namespace=self.actor_names.namespace_of(options),
-            is_detached=options.is_detached,
-            placement_group=options.group.id.hex() if options.group else None,
-            awaits_arguments=supervisor.waits_for_arguments,
-            started_at=record.started_at,
-            ended_at=record.ended_at,
-            repr_name=record.called.own,
-            earlier_deaths=supervisor.restarts.earlier_deaths,
-        )
-
-    def unanswered(self) -> list[CallInfo]:
-        """The calls without an answer: those to one actor together, then functions'."""
-        found: list[CallInfo] = []
-        for supervisor in self._actors():
-            prefix = self.registry.prefix(supervisor.router.session)
-            calls = with_states(
-                supervisor.router.unanswered(),
-                supervisor.record.interface,
-                supervisor.record.options,
-                # What came over a link is known of by the mark that it leaves.
-                is_busy=bool(self.object_store.mark(prefix)),
-            )
-            found += [self._call_info(supervisor, prefix, call) for call in calls]
-        return found + [self._function_info(call) for call in self.pool.unanswered()]
-
-    def _function_info(self, call: UnderWay) -> CallInfo:
-        task, task_id = self.pool.task(call.number), ""
-        if task is not None and task.worker is not None:
-            prefix = self.registry.prefix(task.worker.supervisor.router.session)
-            task_id = f"{prefix.hex()}{task.sent_as:016x}"
-        return CallInfo(
-            actor_id="",
-            class_name="",
-            method=call.method,
-            state=call.state,
-            name=call.method,
-            task_id=task_id,
-            age=None if call.since is None else self.clock.now() - call.since,
-            caller=self._caller(call.reply),
-            variables=variables_in(call.told or {}),
-        )
-
-    def _call_info(
-        self, supervisor: ActorSupervisor, prefix: bytes, call: UnderWay
-    ) -> CallInfo:
-        record, told = supervisor.record, call.told or {}
-        is_there = call.state in ("queued", "running")
-        return CallInfo(
-            actor_id=record.id.hex(),
-            class_name=record.called.class_name,
-            method=call.method,
-            state=call.state,
-            actor_name=record.options.name,
-            name=told.get("name") or f"{record.called.class_name}.{call.method}",
-            task_id=f"{prefix.hex()}{call.number:016x}" if is_there else "",
-            age=None if call.since is None else self.clock.now() - call.since,
-            caller=self._caller(call.reply),
-            variables=variables_in(told),
-        )
-
-    def _caller(self, reply: object) -> str:
-        """Names the call that waits for an answer; empty for the owner's own code."""
-        while isinstance(reply, CancelledTarget):
-            reply = reply.target
-        if not isinstance(reply, WorkerCall | Reader):
-            return ""
-        supervisor = self.by_id.get(reply.session.actor)
-        if supervisor is None:
-            return "a call of an actor that is gone"
-        method = supervisor.router.method_of(reply.asking)
-        if not supervisor.record.is_actor:  # a function's worker is nobody
-            return f"{method} (pid {supervisor.pid})"
-        return supervisor.record.method(method) if method else supervisor.record.title
-
     def _titles(self) -> dict[int, str]:
         """Names the holders of leases, by the ids of these objects."""
         found = {
@@ -469,8 +362,8 @@ class ActorTable:
             return
         is_known = self.by_id.pop(actor, None) is not None
         self.registry.forget(actor)
-        if is_known and supervisor.record.is_actor and self._history.maxlen:
-            self._history.append(self._info(supervisor))
+        if is_known:
+            self.inspector.remember(supervisor)
 
 
 def _nothing() -> None:

@@ -19,12 +19,10 @@ from actorlib._core.function_options import FunctionOptions
 from actorlib._core.ids import BLOCK_KIND, prefix_of_kind
 from actorlib._core.object_ref import ObjectRef, bind
 from actorlib._core.propagation import MARKED
-from actorlib._core.resources import format_amount
 from actorlib._core.runtime_context import RuntimeContext
 from actorlib._core.runtime_env import Heritage, refuse_own
 from actorlib._core.snapshot import Snapshot
 from actorlib._core.stream_reader import StreamReader
-from actorlib._owner.actor_record import ActorState
 from actorlib._owner.actor_table import ActorTable
 from actorlib._owner.creation import ActorDefinition
 from actorlib._owner.placement_groups import GroupVerbs
@@ -50,52 +48,9 @@ if TYPE_CHECKING:
     from actorlib._core.runtime_options import RuntimeOptions
     from actorlib._core.snapshot import ActorInfo, CallInfo
     from actorlib._owner.machine import LocalNode
-    from actorlib._owner.placement import ActorPlacer
     from actorlib._owner.supervisor import ActorSupervisor
 
 R = TypeVar("R", ObjectRef[Any], StreamReader)
-
-_BEFORE = "Why it was restarted before, oldest first:"
-
-
-def explain(supervisor: ActorSupervisor, placer: ActorPlacer, now: float) -> str:
-    """Why an actor is not placed yet, or where it is.
-
-    Args:
-        supervisor: The actor.
-        placer: Says what it and the others ask for.
-        now: The time by the owner's loop.
-    """
-    record = supervisor.record
-    if supervisor.waits_for_arguments:
-        return f"{record.label} waits for a ref among its constructor's arguments"
-    if supervisor.placement.waits_for_neighbours:
-        return (
-            f"{record.label} waits for a place for the actors that it is to be "
-            "near to, or apart from"
-        )
-    state = f"{record.called.at(supervisor.pid)} is {record.state.value}"
-    if record.state is ActorState.RESTARTING:
-        state = f"{state}, {supervisor.restarts.in_words(now)}"
-    is_pending = record.state is ActorState.PENDING
-    if is_pending or (
-        supervisor.placement.pending is not None and supervisor.placement.is_awaited
-    ):
-        told = placer.explain(supervisor.placement)
-        return told if is_pending else f"{state}: {told}"
-    if record.exit is not None:
-        dead = f"{record.title} is dead: {record.exit}"
-        earlier = supervisor.restarts.earlier_deaths
-        return "\n  - ".join((f"{dead}\n{_BEFORE}", *earlier)) if earlier else dead
-    if record.state is ActorState.RESTARTING:
-        return state
-    held = ", ".join(
-        f"{format_amount(share.device.kind, share.units)} of "
-        f"{share.device.kind} {share.device.id}"
-        for share in (record.lease.shares if record.lease else ())
-    )
-    return f"{state} on {held or 'no device'}"
-
 
 _PATIENCE = 5.0
 """Seconds beyond the grace after which an end is forced, whatever the template does."""
@@ -280,7 +235,7 @@ class LocalEngine(ABC):
 
     def actors(self) -> list[ActorInfo]:
         """What is known of each actor; see Engine."""
-        return self.actor_table.infos()
+        return self.actor_table.inspector.actors()
 
     def interface(self) -> Interface:
         """Refuses: this is no actor; see Engine."""
@@ -430,7 +385,7 @@ class LocalEngine(ABC):
                 f"{label}: {request}"
                 for label, request in scheduler.admission.waiting()
             ),
-            actors=tuple(self.actor_table.infos()),
+            actors=tuple(self.actor_table.inspector.actors()),
             object_store=self.actor_table.object_store.info(),
             groups=tuple(self.groups.infos()),
             demands=tuple(scheduler.demands()),
@@ -439,7 +394,7 @@ class LocalEngine(ABC):
 
     def calls(self) -> list[CallInfo]:
         """The calls that have no answer yet; see Owner."""
-        return self.actor_table.unanswered()
+        return self.actor_table.inspector.calls()
 
     def available(self) -> dict[str, float]:
         """What nobody holds; see Engine."""
@@ -455,9 +410,7 @@ class LocalEngine(ABC):
 
     def explain(self, actor: ActorId) -> str:
         """Why an actor is not placed yet, or where it is."""
-        return explain(
-            self._supervisor_of(actor), self.actor_table.placer, self.loop.time()
-        )
+        return self.actor_table.inspector.explain(self._supervisor_of(actor))
 
     def survey(self, label: str, options: ActorOptions | FunctionOptions) -> str:
         """Where an actor, or a call, would go now, or what stands in its way."""

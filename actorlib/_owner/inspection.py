@@ -1,0 +1,215 @@
+"""Inspection of a runtime: what is known of its actors and calls, for who asks."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from typing import TYPE_CHECKING, final
+
+from actorlib._core.kinds import UNITS
+from actorlib._core.resources import counted, format_amount
+from actorlib._core.snapshot import ActorInfo, CallInfo
+from actorlib._owner.actor_record import ActorState
+from actorlib._owner.calls_under_way import UnderWay, with_states
+from actorlib._owner.response_target import CancelledTarget
+from actorlib._owner.streams import Reader
+from actorlib._owner.worker_calls import WorkerCall
+from actorlib._wire.call_headers import variables_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from actorlib._core.ids import ActorId
+    from actorlib._owner.actor_record import Registry
+    from actorlib._owner.deadlines import Clock
+    from actorlib._owner.machine import LocalNode
+    from actorlib._owner.names import ActorNames
+    from actorlib._owner.placement import ActorPlacer
+    from actorlib._owner.shared_memory import ObjectStore
+    from actorlib._owner.supervisor import ActorSupervisor
+    from actorlib._owner.task_pool import TaskPool
+
+_EARLIER = "Why it was restarted before, oldest first:"
+
+
+@final
+class Inspector:
+    """Describes the actors and the calls of one runtime.
+
+    Args:
+        supervisors: The actors that live, or that somebody holds.
+        registry: Gives the prefixes of the ids of calls.
+        names: Knows where names are looked for.
+        placer: Says why actors wait.
+        pool: Has the calls of functions.
+        node: Says how devices are named there.
+        object_store: Has what workers write of the calls that they run.
+        clock: Says how long ago a call was made.
+        history: How many actors are listed that are dead and forgotten.
+    """
+
+    def __init__(
+        self,
+        supervisors: Mapping[ActorId, ActorSupervisor],
+        *,
+        registry: Registry,
+        names: ActorNames,
+        placer: ActorPlacer,
+        pool: TaskPool,
+        node: LocalNode,
+        object_store: ObjectStore,
+        clock: Clock,
+        history: int,
+    ) -> None:
+        self._supervisors = supervisors
+        self._registry = registry
+        self._names = names
+        self._placer = placer
+        self._pool = pool
+        self._node = node
+        self._object_store = object_store
+        self._clock = clock
+        self._history: deque[ActorInfo] = deque(maxlen=min(history, sys.maxsize))
+
+    def actors(self) -> list[ActorInfo]:
+        """Lists what is known of each actor, the forgotten last."""
+        return [*map(self._info, self._actors()), *reversed(self._history)]
+
+    def remember(self, supervisor: ActorSupervisor) -> None:
+        """Keeps what is known of an actor that is dead, and about to be forgotten."""
+        if supervisor.record.is_actor and self._history.maxlen:
+            self._history.append(self._info(supervisor))
+
+    def calls(self) -> list[CallInfo]:
+        """Lists the calls without an answer: actor by actor, then functions."""
+        found: list[CallInfo] = []
+        for supervisor in self._actors():
+            prefix = self._registry.prefix(supervisor.router.session)
+            calls = with_states(
+                supervisor.router.unanswered(),
+                supervisor.record.interface,
+                supervisor.record.options,
+                # What came over a link is known of by the mark that it leaves.
+                is_busy=bool(self._object_store.mark(prefix)),
+            )
+            found += [self._call_info(supervisor, prefix, call) for call in calls]
+        return found + [self._function_info(call) for call in self._pool.unanswered()]
+
+    def explain(self, supervisor: ActorSupervisor) -> str:
+        """Says why an actor is not placed yet, or where it is."""
+        record = supervisor.record
+        if supervisor.waits_for_arguments:
+            return f"{record.label} waits for a ref among its constructor's arguments"
+        if supervisor.placement.waits_for_neighbours:
+            return (
+                f"{record.label} waits for a place for the actors that it is to be "
+                "near to, or apart from"
+            )
+        state = f"{record.called.at(supervisor.pid)} is {record.state.value}"
+        if record.state is ActorState.RESTARTING:
+            state = f"{state}, {supervisor.restarts.in_words(self._clock.now())}"
+        is_pending = record.state is ActorState.PENDING
+        if is_pending or (
+            supervisor.placement.pending is not None and supervisor.placement.is_awaited
+        ):
+            reason = self._placer.explain(supervisor.placement)
+            return reason if is_pending else f"{state}: {reason}"
+        if record.exit is not None:
+            dead = f"{record.title} is dead: {record.exit}"
+            earlier = supervisor.restarts.earlier_deaths
+            return "\n  - ".join((f"{dead}\n{_EARLIER}", *earlier)) if earlier else dead
+        if record.state is ActorState.RESTARTING:
+            return state
+        held = ", ".join(
+            f"{format_amount(share.device.kind, share.units)} of "
+            f"{share.device.kind} {share.device.id}"
+            for share in (record.lease.shares if record.lease else ())
+        )
+        return f"{state} on {held or 'no device'}"
+
+    def _actors(self) -> Iterator[ActorSupervisor]:
+        """Walks over all but workers of functions."""
+        return (
+            supervisor
+            for supervisor in self._supervisors.values()
+            if supervisor.record.is_actor
+        )
+
+    def _info(self, supervisor: ActorSupervisor) -> ActorInfo:
+        record, lease, options = (
+            supervisor.record,
+            supervisor.record.lease,
+            supervisor.record.options,
+        )
+        shares = lease.shares if lease is not None else ()
+        mask = self._node.mask(lease, options) if shares and lease else None
+        return ActorInfo(
+            actor_id=record.id.hex(),
+            class_name=record.called.class_name,
+            state=record.state.value,
+            pid=supervisor.pid,
+            resources=counted(options.request.amounts),
+            devices={share.device.id: share.units / UNITS for share in shares},
+            mask=mask,
+            restarts=supervisor.restarts.count,
+            pending_calls=supervisor.router.pending,
+            death=str(record.exit or ""),
+            name=options.name,
+            namespace=self._names.namespace_of(options),
+            is_detached=options.is_detached,
+            placement_group=options.group.id.hex() if options.group else None,
+            awaits_arguments=supervisor.waits_for_arguments,
+            started_at=record.started_at,
+            ended_at=record.ended_at,
+            repr_name=record.called.own,
+            earlier_deaths=supervisor.restarts.earlier_deaths,
+        )
+
+    def _function_info(self, call: UnderWay) -> CallInfo:
+        task, task_id = self._pool.task(call.number), ""
+        if task is not None and task.worker is not None:
+            prefix = self._registry.prefix(task.worker.supervisor.router.session)
+            task_id = f"{prefix.hex()}{task.sent_as:016x}"
+        return CallInfo(
+            actor_id="",
+            class_name="",
+            method=call.method,
+            state=call.state,
+            name=call.method,
+            task_id=task_id,
+            age=None if call.since is None else self._clock.now() - call.since,
+            caller=self._caller(call.reply),
+            variables=variables_in(call.told or {}),
+        )
+
+    def _call_info(
+        self, supervisor: ActorSupervisor, prefix: bytes, call: UnderWay
+    ) -> CallInfo:
+        record, told = supervisor.record, call.told or {}
+        is_there = call.state in ("queued", "running")
+        return CallInfo(
+            actor_id=record.id.hex(),
+            class_name=record.called.class_name,
+            method=call.method,
+            state=call.state,
+            actor_name=record.options.name,
+            name=told.get("name") or f"{record.called.class_name}.{call.method}",
+            task_id=f"{prefix.hex()}{call.number:016x}" if is_there else "",
+            age=None if call.since is None else self._clock.now() - call.since,
+            caller=self._caller(call.reply),
+            variables=variables_in(told),
+        )
+
+    def _caller(self, reply: object) -> str:
+        """Names the call that waits for an answer; empty for the owner's own code."""
+        while isinstance(reply, CancelledTarget):
+            reply = reply.target
+        if not isinstance(reply, WorkerCall | Reader):
+            return ""
+        supervisor = self._supervisors.get(reply.session.actor)
+        if supervisor is None:
+            return "a call of an actor that is gone"
+        method = supervisor.router.method_of(reply.asking)
+        if not supervisor.record.is_actor:  # a function's worker is nobody
+            return f"{method} (pid {supervisor.pid})"
+        return supervisor.record.method(method) if method else supervisor.record.title
