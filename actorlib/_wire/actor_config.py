@@ -1,4 +1,4 @@
-"""What a worker is told of its actor before anything else.
+"""Configures a worker for its actor, before anything else reaches it.
 
 It crosses the pipe in the START frame as a dict of its fields: ``vars(config)`` on one
 side, ``ActorConfig(**values)`` on the other. A tuple would be shorter, and be taken for
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, kw_only=True)  # no slots: vars() is what crosses
 class ActorConfig:
-    """How a worker is to be set up, and what its actor may ask about itself.
+    """Says how a worker is set up, and what its actor may ask about itself.
 
     Attributes:
-        actor_id: Whose worker it is.
+        actor_id: The actor that the worker is for.
         class_name: The name of the actor's class.
         name: The actor's own name, or None.
-        namespace: Where names are looked for that say nothing else.
+        namespace: Where names are looked up by default.
         prefix: The first eight bytes of the ids of what it makes.
         node_id: The machine, in hex.
         runs_functions: Whether it runs functions, and is no actor's.
@@ -39,7 +39,7 @@ class ActorConfig:
         path: ``sys.path``.
         directory: Where the actor works, or None for where the template is.
         threads: CPU threads for libraries that are imported already, or None.
-        runtime_env: What was said of the process, with what it inherited.
+        runtime_env: The runtime environment that was asked for, with what it inherited.
         resources: What it holds, by resource name, as the user wrote it.
         accelerator_ids: Ids of the devices it was given, by kind.
         was_reconstructed: Whether the actor was restarted after a death.

@@ -30,14 +30,19 @@ from actorlib._shm.memory import SharedPayload, share_payload
 from actorlib._wire.errors import (
     argument_label,
     blame_argument,
-    encode_arguments,
     encode_exception,
-    encode_value,
     fill_future,
+    unsendable_error,
     with_note,
 )
 from actorlib._wire.messages import DIED, FAILURE, RESULT
-from actorlib._wire.serialization import decode, encode, one_line, with_own_buffers
+from actorlib._wire.serialization import (
+    decode,
+    encode,
+    encode_call,
+    one_line,
+    with_own_buffers,
+)
 from actorlib.exceptions import SerializationError, TaskCancelledError
 
 if TYPE_CHECKING:
@@ -51,7 +56,7 @@ if TYPE_CHECKING:
 
 
 class PickledHandle(NamedTuple):
-    """A handle in a payload, which arrives as a HandlePin and counts as a loan."""
+    """Pickles a handle, which arrives as a HandlePin and counts as a loan."""
 
     actor_id: ActorId
     interface: Interface
@@ -68,20 +73,18 @@ def _load_handle(
 
 
 class SendingEngine(Engine, Protocol):
-    """An engine that sends values to other processes."""
+    """Sends values to other processes, as engines with shared memory do."""
 
     memory: SharedMemory
 
 
 class EncodedValue:
-    """An encoded value inside of another one that is being pickled.
-
-    It arrives as the value.
+    """Puts an encoded value inside of another one; it arrives as the value.
 
     Args:
-        engine: Whose process it is pickled in.
+        engine: That of the process that pickles it.
         payload: The value.
-        loans: What is in it.
+        loans: Its loans.
     """
 
     def __init__(
@@ -106,7 +109,7 @@ class EncodedValue:
 
 
 class FilledArguments:
-    """The arguments of a call, encoded before the values of its refs were there.
+    """Puts the values of refs into arguments that were encoded before they were there.
 
     Args:
         arguments: All others, with holes.
@@ -127,10 +130,10 @@ class FilledArguments:
 
 
 def value_to_send(engine: SendingEngine, ref: ObjectRef[Any]) -> object:
-    """The value of a ref as it is pickled: encoded already, if it came that way.
+    """Gives the value of a ref to be pickled: encoded already, if it came that way.
 
     Args:
-        engine: Whose process it is.
+        engine: That of this process.
         ref: A ref that has its value.
     """
     value = ref.result()  # it raises what there is to raise
@@ -171,7 +174,7 @@ def encode_shared(engine: SendingEngine, value: object) -> tuple[Payload, list[L
 def payload_of(
     engine: SendingEngine, ref: ObjectRef[Any]
 ) -> tuple[Payload, Collection[LoanId] | None]:
-    """The value of a ref that has it, to be sent: as it came, if it was kept.
+    """Encodes the value of a ref that has it: as it came, if that was kept.
 
     Raises:
         SerializationError: It came, and cannot be sent on.
@@ -197,7 +200,7 @@ def encode_error(
 
 
 def failure_frame(engine: SendingEngine, error: BaseException) -> Frame:
-    """The FAILURE frame of an error, whatever the error is."""
+    """Makes the FAILURE frame of an error, whatever the error is."""
     payload, loans = encode_error(engine, error)
     text = "" if payload else "".join(traceback.format_exception(error))
     return (FAILURE, 0, DIED, one_line(error), text, "", loans, payload)
@@ -321,6 +324,46 @@ def with_values(
     return tuple(given), named
 
 
+def encode_arguments(
+    where: str,
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
+    memory: SharedMemory,
+    loans: list[Any],
+) -> Payload:
+    """The payload of a call's arguments, as they are now.
+
+    Args:
+        where: What is called, for messages.
+        args: The positional arguments.
+        kwargs: The keyword arguments.
+        memory: Where large ones may go.
+        loans: Gets the id of their block, if they do.
+
+    Raises:
+        SerializationError: One cannot be sent; the message says which.
+        ObjectStoreFullError: They have no room, and may not go another way.
+    """
+    try:
+        payload = encode_call(args, kwargs)
+    except Exception as error:
+        named: list[tuple[int | str, object]] = [*enumerate(args), *kwargs.items()]
+        raise SerializationError(blame_argument(where, named, error)) from error
+    return with_own_buffers(share_payload(memory, payload, loans))
+
+
+def encode_value(value: object) -> Payload:
+    """The payload of one value; its buffers may be the value's own.
+
+    Raises:
+        SerializationError: It cannot be sent.
+    """
+    try:
+        return encode(value)
+    except Exception as error:
+        raise unsendable_error("the value", value, error) from error
+
+
 class Arguments:
     """Encodes the arguments of one call, and later the values of refs among them.
 
@@ -332,8 +375,8 @@ class Arguments:
 
     Attributes:
         refs: The refs given by themselves.
-        loans: What is among the arguments and counted (handles, refs inside of values,
-            blocks of shared memory), each as often as it is.
+        loans: The ids of what is counted among the arguments (handles, refs inside of
+            values, blocks of shared memory), each as often as it occurs.
 
     Raises:
         SerializationError: One cannot be sent; the message says which.
@@ -396,8 +439,8 @@ class Arguments:
             Exception: What the ref raises, with a note of which argument it was.
         """
         if ref.cancelled():
-            told = f"a ref given as {argument_label(place, self._where)} was cancelled"
-            raise TaskCancelledError(told)
+            label = argument_label(place, self._where)
+            raise TaskCancelledError(f"a ref given as {label} was cancelled")
         error = ref.exception()
         if error is not None:
             raise with_note(error, f"its ref was {argument_label(place, self._where)}")

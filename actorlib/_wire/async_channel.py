@@ -38,23 +38,23 @@ if TYPE_CHECKING:
 
 S = TypeVar("S")
 
-_READS = 16
+_MAX_READS = 16
 # Enough for a few hundred small frames: the other side works on the first of a burst
 # while this one still makes the rest.
 _BURST = 8 * 1024
 
 
 class AsyncChannel:
-    """One end of a pipe of frames.
+    """Sends and receives frames on a loop: one end of a pipe.
 
     Args:
         loop: The event loop it works on; every method is called from its thread.
         sock: Its end of a socket pair; non-blocking from now on, closed by ``close``.
         receive: Gets the frames of one read, in order.
-        lost: Called once when the other side is gone, with what was wrong, or None if
-            it simply closed. Not called after ``close``.
+        on_lost: Called once when the other side is gone, with what was wrong, or None
+            if it simply closed. Not called after ``close``.
         sharing: Shares segments over this pipe, if they are shared.
-        decoder: What has been read before the loop ran, if anything.
+        decoder: Holds what was read before the loop ran, if anything.
         pause_above: Bytes of answers that may wait here before reading is paused, or
             None for never.
 
@@ -69,7 +69,7 @@ class AsyncChannel:
         loop: asyncio.AbstractEventLoop,
         sock: socket.socket,
         receive: Callable[[list[Frame]], None],
-        lost: Callable[[Exception | None], None],
+        on_lost: Callable[[Exception | None], None],
         *,
         sharing: SegmentSharing | None = None,
         decoder: FrameDecoder | None = None,
@@ -80,16 +80,16 @@ class AsyncChannel:
         self._sock = sock
         self._fd = sock.fileno()
         self._receive = receive
-        self._lost = lost
+        self._on_lost = on_lost
         self._sharing = sharing
         self._decoder = decoder or FrameDecoder(sharing)
         self._pause_above = pause_above
         self._gathered: list[Buffer] = []
-        self._size = 0
-        self._gathering = False
+        self._gathered_size = 0
+        self._is_gathering = False
         self.is_turn_timed = False
         self._backlog: deque[memoryview] = deque()
-        self._waiting = 0
+        self._backlog_size = 0
         self._drained: asyncio.Future[None] | None = None
         self._is_open = True
         self._is_paused = False
@@ -104,7 +104,7 @@ class AsyncChannel:
     @property
     def unsent(self) -> int:
         """Bytes that the kernel has not taken yet."""
-        return self._waiting + self._size
+        return self._backlog_size + self._gathered_size
 
     def send(self, frame: Frame) -> None:
         """Sends a frame behind the earlier ones; one for a closed pipe is dropped.
@@ -127,14 +127,14 @@ class AsyncChannel:
 
     def write(self, data: Buffer) -> None:
         """Sends bytes of a frame, behind the earlier ones; see ``send``."""
-        if self._gathering:
+        if self._is_gathering:
             self._gathered.append(data)
-            self._size += len(data)
-            if self._size >= _BURST:
+            self._gathered_size += len(data)
+            if self._gathered_size >= _BURST:
                 self._write_gathered()
             return
         self._loop.call_soon(self._flush)
-        self._gathering = True
+        self._is_gathering = True
         self._write(data)
 
     def send_now(self, frame: Frame) -> None:
@@ -142,9 +142,9 @@ class AsyncChannel:
 
         For code that blocks the loop, and may do so for long.
         """
-        gathers, self._gathering = self._gathering, True
+        was_gathering, self._is_gathering = self._is_gathering, True
         self.send(frame)
-        self._gathering = gathers
+        self._is_gathering = was_gathering
         self._write_gathered()
 
     def push(self) -> None:
@@ -226,7 +226,7 @@ class AsyncChannel:
             self._loop.remove_writer(self._fd)
             self._backlog.clear()
             self._gathered.clear()
-            self._size = 0
+            self._gathered_size = 0
             # This end and its user hold one another, and the buffer, 64 KiB, is not to
             # wait with them for the garbage collector.
             del self._decoder
@@ -236,19 +236,19 @@ class AsyncChannel:
             self._sock.close()
             if self._sharing is not None:
                 self._sharing.close()
-            self._tell_drained()
+            self._wake_drainers()
 
     def _fail(self, error: Exception | None) -> None:
         if self._is_open:
             self._shut()
-            self._lost(error)
+            self._on_lost(error)
 
     def _flush(self) -> None:
-        self._gathering = self.is_turn_timed = False
+        self._is_gathering = self.is_turn_timed = False
         self._write_gathered()
 
     def _write_gathered(self) -> None:
-        gathered, self._gathered, self._size = self._gathered, [], 0
+        gathered, self._gathered, self._gathered_size = self._gathered, [], 0
         small: list[Buffer] = []
         for piece in gathered:
             if len(piece) < _BURST:
@@ -263,7 +263,7 @@ class AsyncChannel:
         if not self._is_open or not data:
             return
         if self._backlog:
-            self._keep(memoryview(data))
+            self._add_to_backlog(memoryview(data))
             return
         try:
             sent = self._sock.send(data)
@@ -276,12 +276,12 @@ class AsyncChannel:
             return
         if sent < len(data):
             self._loop.add_writer(self._fd, self._writable)
-            self._keep(memoryview(data)[sent:])
+            self._add_to_backlog(memoryview(data)[sent:])
 
-    def _keep(self, rest: memoryview) -> None:
+    def _add_to_backlog(self, rest: memoryview) -> None:
         self._backlog.append(rest)
-        self._waiting += len(rest)
-        if self._pause_above is not None and self._waiting > self._pause_above:
+        self._backlog_size += len(rest)
+        if self._pause_above is not None and self._backlog_size > self._pause_above:
             self._is_paused = True
             self._loop.remove_reader(self._fd)
 
@@ -295,30 +295,30 @@ class AsyncChannel:
             except OSError:
                 self._backlog.clear()
                 break
-            self._waiting -= sent
+            self._backlog_size -= sent
             if sent < len(rest):
                 self._backlog[0] = rest[sent:]
                 return
             self._backlog.popleft()
-        self._waiting = 0
+        self._backlog_size = 0
         self._loop.remove_writer(self._fd)
-        self._tell_drained()
+        self._wake_drainers()
         if self._is_paused:
             self._is_paused = False
             self._loop.add_reader(self._fd, self._readable)
 
-    def _tell_drained(self) -> None:
+    def _wake_drainers(self) -> None:
         if self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
         self._drained = None
 
     def _readable(self) -> None:
-        """Reads all there is: uvloop tells of a socket's error once and never again.
+        """Reads all there is: uvloop reports a socket's error once and never again.
 
         A read that brings less than it may was the last one, unless there is such an
         error; to look is cheaper than to read in vain.
         """
-        for _ in range(_READS):
+        for _ in range(_MAX_READS):
             try:
                 wanted = self._decoder.read_size
                 data = self._sock.recv(wanted)

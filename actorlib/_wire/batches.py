@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
 
 _CHECK_INTERVAL = 0.001
-"""Seconds after which a batch looks again whether it was cancelled."""
+"""Seconds between two checks of a batch whether it was cancelled."""
 
 
 def call_each(
@@ -21,11 +21,11 @@ def call_each(
     batch: Sequence[int],
     args: Sequence[Any],
 ) -> list[object]:
-    """The results of a plain method, called one after the other.
+    """Calls a plain method once for each item, one after the other.
 
     Args:
         method: The method.
-        batch: How many arguments each call has, and the number of the first one.
+        batch: How many arguments each call has, and the number of the first call.
         args: The arguments of all.
 
     Raises:
@@ -35,14 +35,14 @@ def call_each(
     width, first = batch
     results: list[object] = []
     add = results.append
-    is_wanted, now = _cancellation_check(), time.perf_counter
-    look = now() + _CHECK_INTERVAL
+    raise_if_cancelled, now = _cancellation_check(), time.perf_counter
+    next_check = now() + _CHECK_INTERVAL
     try:
         for values in args if width == 1 else _calls(args, width):
             add(method(values) if width == 1 else method(*values))
-            if now() > look:
-                is_wanted()
-                look = now() + _CHECK_INTERVAL
+            if now() > next_check:
+                raise_if_cancelled()
+                next_check = now() + _CHECK_INTERVAL
     except Exception as error:
         error.add_note(f"in call {first + len(results)} of a batch, counted from 0")
         raise
@@ -53,43 +53,43 @@ async def await_each(
     method: Callable[..., Coroutine[Any, Any, object]],
     batch: Sequence[int],
     args: Sequence[Any],
-    places: tuple[Callable[[], bool], Callable[[], None]],
+    slots: tuple[Callable[[], bool], Callable[[], None]],
 ) -> list[object]:
-    """The results of an ``async def`` method, beside one another where there is room.
+    """Calls an ``async def`` method once for each item, side by side in free slots.
 
-    The chunk has a place of its own, so it goes on where there is no other.
+    The batch has a slot of its own, so it goes on where there is no other.
 
     Args:
         method: The method.
-        batch: How many arguments each call has, and the number of the first one.
+        batch: How many arguments each call has, and the number of the first call.
         args: The arguments of all.
-        places: Takes one more place, if there is one that nobody waits for; gives it to
+        slots: Takes one more slot, if there is one that nobody waits for; gives it to
             whoever waits by then.
 
     Raises:
         Exception: What a call raised; the others are cancelled.
     """
-    take, give_back = places
+    take, give_back = slots
     width, first = batch
     results: list[object] = [None] * (len(args) // width)
 
-    async def call(place: int, values: Sequence[Any]) -> None:
+    async def call(index: int, values: Sequence[Any]) -> None:
         try:
-            results[place] = await method(*values)
+            results[index] = await method(*values)
         except Exception as error:
-            error.add_note(f"in call {first + place} of a batch, counted from 0")
+            error.add_note(f"in call {first + index} of a batch, counted from 0")
             raise
 
     last = len(results) - 1
     failed: BaseException | None = None
     try:
-        async with asyncio.TaskGroup() as beside:
-            for place, values in enumerate(_calls(args, width)):
-                if place < last and take():
-                    task = beside.create_task(call(place, values))
+        async with asyncio.TaskGroup() as group:
+            for index, values in enumerate(_calls(args, width)):
+                if index < last and take():
+                    task = group.create_task(call(index, values))
                     task.add_done_callback(lambda _: give_back())
                 else:
-                    await call(place, values)
+                    await call(index, values)
     except BaseExceptionGroup as errors:
         failed = errors.exceptions[0]
     if failed is not None:  # raised here, its cause and its context stay what they are
@@ -98,7 +98,7 @@ async def await_each(
 
 
 def _calls(args: Sequence[Any], width: int) -> Iterator[Sequence[Any]]:
-    """The arguments of each call."""
+    """Gives the arguments of each call."""
     for start in range(0, len(args), width):
         yield args[start : start + width]
 
@@ -107,8 +107,8 @@ def _cancellation_check() -> Callable[[], None]:
     """A check that raises when the running call was cancelled, or its time is over."""
     context = current_engine().context
 
-    def look() -> None:
+    def raise_if_cancelled() -> None:
         if context.is_canceled():
             raise TaskCancelledError("nobody wants the rest of a batch any more")
 
-    return look
+    return raise_if_cancelled

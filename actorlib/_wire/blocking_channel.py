@@ -28,18 +28,18 @@ _BURST = 4 * 1024
 
 
 class BlockingChannel:
-    """One end of a pipe of frames.
+    """Sends and receives frames on threads: one end of a pipe.
 
     One thread at a time reads; any thread writes.
 
     Args:
         sock: Its end of a socket pair; blocking from now on.
         sharing: Shares segments over this pipe, if they are shared.
-        decoder: What the bytes go through; None for a new one.
+        decoder: Decodes what is read; None for a new one.
 
     Attributes:
         sock: The same.
-        decoder: What the bytes go through.
+        decoder: The same.
         read_timeout: Seconds that a read waits at the most; 0 for as long as it takes.
     """
 
@@ -56,12 +56,12 @@ class BlockingChannel:
         self.decoder = decoder or FrameDecoder(sharing)
         self._read: Callable[[int], bytes] = sock.recv
         self._gathered: list[Buffer] = []
-        self._size = 0
-        self._writing = threading.Lock()
+        self._gathered_size = 0
+        self._write_lock = threading.Lock()
         self.read_timeout = 0.0
 
     def set_read_timeout(self, seconds: float) -> None:
-        """Has reads that wait so long raise BlockingIOError; 0 has none do so.
+        """Sets after how long reads that wait raise BlockingIOError; 0 for never.
 
         The kernel keeps the time: a read that does not wait pays nothing.
         """
@@ -126,17 +126,17 @@ class BlockingChannel:
         data: bytes | list[Buffer] = b""
         if sharing is None:
             data = encode_with_loans(frame) if has_loans else encode(frame)
-        with self._writing:
-            if sharing is not None:  # what is told first has to leave first
+        with self._write_lock:
+            if sharing is not None:  # its tables leave in the order they are made
                 data = sharing.encode(frame)
             if type(data) is bytes:
                 self._gathered.append(data)
-                self._size += len(data)
+                self._gathered_size += len(data)
             else:
                 for piece in cast("list[Buffer]", data):
                     self._gathered.append(piece)
-                    self._size += len(piece)
-            if self._size >= _BURST:
+                    self._gathered_size += len(piece)
+            if self._gathered_size >= _BURST:
                 self._write()
 
     def try_send(self, frames: Callable[[], Iterable[Frame]]) -> None:
@@ -147,23 +147,24 @@ class BlockingChannel:
         Raises:
             TypeError: A field of a frame is none that msgpack carries.
         """
-        if not self._writing.acquire(blocking=False):
+        if not self._write_lock.acquire(blocking=False):
             return
         try:
             for frame in frames():
                 self._gathered.append(cast("bytes", encode(frame)))
-                self._size += 1
-            if self._size:
+                self._gathered_size += 1
+            if self._gathered_size:
                 self._write()
         except OSError:  # the other side is gone: there is nobody to tell
             pass
         finally:
-            self._writing.release()
+            self._write_lock.release()
 
     def close_in_fork(self) -> None:
         """Closes a fork's copy of this end; what its parent has stays as it is."""
-        self._writing = threading.Lock()  # a thread that is not here may have held it
-        self._gathered, self._size = [], 0
+        # A thread that is not here may have held it.
+        self._write_lock = threading.Lock()
+        self._gathered, self._gathered_size = [], 0
         self.sock.close()
         if self.sharing is not None:
             self.sharing.close()
@@ -171,7 +172,7 @@ class BlockingChannel:
     @property
     def has_gathered(self) -> bool:
         """Whether a frame waits for ``flush``."""
-        return self._size > 0
+        return self._gathered_size > 0
 
     def flush(self) -> None:
         """Sends what was gathered; waits while the other side does not read.
@@ -179,8 +180,8 @@ class BlockingChannel:
         Raises:
             OSError: The other side is gone.
         """
-        if self._size:
-            with self._writing:
+        if self._gathered_size:
+            with self._write_lock:
                 self._write()
 
     def send(self, frame: Frame) -> None:
@@ -194,7 +195,7 @@ class BlockingChannel:
         self.flush()
 
     def _write(self) -> None:
-        gathered, self._gathered, self._size = self._gathered, [], 0
+        gathered, self._gathered, self._gathered_size = self._gathered, [], 0
         small: list[Buffer] = []
         for piece in gathered:
             if len(piece) < _BURST:

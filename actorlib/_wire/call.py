@@ -1,4 +1,4 @@
-"""A call that is not sent yet: it waits for its arguments, or behind one that does."""
+"""Holds a call that waits for its arguments, or behind one that does."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
 @final
 class Call:
-    """One call, as it was when it was made.
+    """Holds a call as it was when it was made, until it can be sent.
 
     It holds neither the ref of its answer, which may be abandoned meanwhile, nor the
     arguments as they were given. A plain call of the owner never is one: it goes out
     as it is made.
 
     Attributes:
-        number: By which it is known to whoever sends it.
-        callee: What is called.
-        arguments: With what.
-        headers: What is said of it besides; see ``call_headers``.
+        number: Its number where it is sent from.
+        callee: The method or function that is called.
+        arguments: Its arguments.
+        headers: Its headers; see ``call_headers``.
         parent: The number of the call that makes it; 0 outside of calls.
     """
 
@@ -44,7 +44,7 @@ class Call:
         self.parent = parent
 
     def deferred(self) -> Frame:
-        """What the owner is told of a worker's call while that has to wait."""
+        """Makes the frame that announces a worker's call while that waits."""
         deadline = self.headers and self.headers.get("deadline")
         callee = self.callee
         return (

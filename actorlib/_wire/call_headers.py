@@ -1,9 +1,9 @@
-"""Headers of calls: what goes with one besides its arguments.
+"""Makes and reads the headers of calls: what goes with one besides its arguments.
 
 Most calls have none, and then nothing of this runs. Headers travel as a dict:
 
 * ``batch``: that it is many calls: how many arguments each has, and the number of the
-  first one.
+  first.
 * ``group``: the concurrency group that the caller has named.
 * ``detach``: that a stream runs on when nobody reads it; for the owner alone.
 * ``deadline``: when its time is over; see ``Deadline``.
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 def headers_of(
     callee: Callee,
     parent_call: Running | None = None,
-    where: Callable[[str], str] = str,
+    label_of: Callable[[str], str] = str,
 ) -> dict[str, Any] | None:
-    """The headers of a call that is made now; None for none.
+    """Makes the headers of a call that is made now; None for none.
 
     Args:
         callee: What is called.
         parent_call: The call that makes it, if one does.
-        where: Names that call, for messages, from its method or function.
+        label_of: Names that call, for messages, by its method or function.
 
     Raises:
         SerializationError: A context variable holds what cannot be sent.
@@ -52,12 +52,12 @@ def headers_of(
     own = None if timeout is None else (time.monotonic() + timeout, timeout, "")
     if parent_call is not None and inherited is not None:
         when, seconds, giver = inherited
-        inherited = (when, seconds, giver or where(parent_call[1]))
+        inherited = (when, seconds, giver or label_of(parent_call[1]))
     sooner = min((given for given in (own, inherited) if given), default=None)
     if sooner is not None:
         headers["deadline"] = sooner
     if MARKED:
-        variables = {name: _packed(name, held) for name, held in values().items()}
+        variables = {name: _packed(name, value) for name, value in values().items()}
         if variables:
             headers["variables"] = variables
     return headers or None
@@ -74,7 +74,7 @@ def enter_variables(headers: Mapping[str, Any]) -> None:
 
 
 def variables_in(headers: Mapping[str, Any]) -> dict[str, object]:
-    """The context variables that travel with a call, to be looked at."""
+    """Loads the context variables that travel with a call, to show them."""
     arrived = cast("Mapping[str, bytes]", headers.get("variables", {}))
     found: dict[str, object] = {}
     for name, payload in arrived.items():
@@ -86,7 +86,7 @@ def variables_in(headers: Mapping[str, Any]) -> dict[str, object]:
 
 
 def late_error(where: str, deadline: Deadline) -> DeadlineExceededError:
-    """The error of a call whose time is over.
+    """Makes the error of a call whose time is over.
 
     Args:
         where: The call: class and method.

@@ -1,4 +1,4 @@
-"""Frames to bytes and back, without touching a socket.
+"""Encodes frames to bytes and decodes them, without touching a socket.
 
 Small frames are plain msgpack values one after another, so a decoder takes any number
 of them out of one read in C. A frame with a large payload ends in the sizes of its
@@ -8,8 +8,8 @@ a frame but about that memory, and is not given to the receiver.
 
 What a frame claims is believed as far as it has come: a few bytes must not have their
 receiver take gigabytes. So buffers grow as they fill, and as msgpack makes a tuple as
-soon as it has read how long it is, none may be long: what a frame lends, and the sizes
-of its buffers, travel in parts where they are many (``MAX_ITEMS``).
+soon as it has read how long it is, none may be long: the loans of a frame, and the
+sizes of its buffers, travel in parts where they are many (``MAX_ITEMS``).
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ _LARGEST_FRAME = 0xFFFF_FFFF
 MAX_ITEMS = 4096
 """The items of a tuple in a frame, at the most. Of the thousand that msgpack lets stand
 inside of one another that is 32 MiB, whoever sends them."""
-_READ = 64 * 1024
-_LARGE_READ = 256 * 1024
+_READ_SIZE = 64 * 1024
+_LARGE_READ_SIZE = 256 * 1024
 """As much as a socket holds; of a large payload it is copied once more, from memory
 that is warm, which costs no more than to clear a whole buffer before it is written."""
 # What it allocates at once; its own choice is a megabyte for each of our pipes.
@@ -62,12 +62,13 @@ _CHUNK = 64 * 1024
 
 
 def encode(frame: Frame) -> bytes | list[Buffer]:
-    """The bytes of one frame: one piece, or several if its payload is large."""
+    """Encodes a frame: one piece, or several if its payload is large."""
     payload = frame[-1]
     if type(payload) is not list:
         if type(payload) is SharedPayload:
-            where = payload.location()
-            return pack((*frame[:-1], {**where, "sizes": _split(where["sizes"])}))
+            location = payload.location()
+            sizes = _split(location["sizes"])
+            return pack((*frame[:-1], {**location, "sizes": sizes}))
         return pack(frame)
     buffers = [memoryview(buffer).cast("B") for buffer in cast("list[Buffer]", payload)]
     sizes = [buffer.nbytes for buffer in buffers]
@@ -75,13 +76,13 @@ def encode(frame: Frame) -> bytes | list[Buffer]:
 
 
 def encode_with_loans(frame: Frame) -> bytes | list[Buffer]:
-    """The bytes of a frame that may lend more than one tuple holds; see ``encode``."""
+    """Encodes a frame that may have more loans than a tuple holds; see ``encode``."""
     long = [n for n, field in enumerate(frame[:-1]) if _is_long(field)]
     if not long:
         return encode(frame)
     (at,) = long
     data = encode((*frame[:at], None, *frame[at + 1 :]))
-    loans = pack(({"lent": _split(frame[at]), "at": at},))
+    loans = pack(({"loans": _split(frame[at]), "at": at},))
     return loans + data if isinstance(data, bytes) else [loans, *data]
 
 
@@ -106,7 +107,7 @@ def _joined(parts: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def decode_message(data: bytes) -> list[Frame]:
-    """The frames of a message that has one or more of them, all whole and small.
+    """Decodes a message that has one or more frames, all whole and small.
 
     Raises:
         ProtocolError: They are no frames.
@@ -118,25 +119,25 @@ def decode_message(data: bytes) -> list[Frame]:
     except _msgpack.ExtraData:
         return FrameDecoder().feed(data)
     except (LookupError, TypeError, ValueError) as error:
-        raise _no_frame(error) from error
+        raise _decode_error(error) from error
     if type(frame) is not tuple or not frame:
-        raise _no_frame(ValueError(f"a message of {len(data)} bytes"))
+        raise _decode_error(ValueError(f"a message of {len(data)} bytes"))
     return [frame]
 
 
-def _no_frame(error: Exception) -> ProtocolError:
+def _decode_error(error: Exception) -> ProtocolError:
     return ProtocolError(f"the other side of the pipe sent what is no frame: {error!r}")
 
 
 class FrameDecoder:
-    """Takes bytes as they come and gives frames when they are whole.
+    """Decodes bytes as they come, and gives frames when they are whole.
 
     Args:
         memory: Reads tables about shared memory; None if there are none.
 
     Attributes:
         memory: The same.
-        wants: How many bytes are worth reading next.
+        read_size: How many bytes are worth reading next.
     """
 
     def __init__(self, memory: TableReader | None = None) -> None:
@@ -150,16 +151,16 @@ class FrameDecoder:
             max_bin_len=_LARGEST_FRAME,
             max_array_len=MAX_ITEMS,
         )
-        self._awaited: Frame | None = None
-        self.read_size = _READ
+        self._incomplete: Frame | None = None
+        self.read_size = _READ_SIZE
         self._sizes: list[int] = []
         self._buffers: list[bytearray] = []
-        self._lent: dict[str, Any] | None = None
+        self._long_loans: dict[str, Any] | None = None
 
     @property
     def is_between_frames(self) -> bool:
-        """Whether no large payload is half there."""
-        return self._awaited is None
+        """Whether no large payload is half received."""
+        return self._incomplete is None
 
     def feed(self, data: Buffer) -> list[Frame]:
         """Takes the next bytes; gives the frames they complete, in order.
@@ -168,7 +169,7 @@ class FrameDecoder:
             ProtocolError: They are no frames.
         """
         try:
-            if self._awaited is not None:
+            if self._incomplete is not None:
                 return self._feed_raw(memoryview(data))
             self._unpacker.feed(data)
             frames = self._drain()
@@ -179,13 +180,13 @@ class FrameDecoder:
             TypeError,
             ValueError,
         ) as error:
-            raise _no_frame(error) from error
+            raise _decode_error(error) from error
         return frames
 
     def _feed_raw(self, data: memoryview) -> list[Frame]:
         """Takes bytes that begin with some of a large payload."""
         frames: list[Frame] = []
-        while self._awaited is not None and data:
+        while self._incomplete is not None and data:
             buffer = self._buffers[-1]
             room = self._sizes[-1] - len(buffer)
             buffer += data[:room]
@@ -199,13 +200,13 @@ class FrameDecoder:
     def _drain(self) -> list[Frame]:
         frames: list[Frame] = []
         while True:
-            if self._awaited is not None and not self._take_raw(frames):
+            if self._incomplete is not None and not self._take_raw(frames):
                 return frames
-            if self._lent is not None:
-                behind = next(self._unpacker, None)
-                if behind is None:
+            if self._long_loans is not None:
+                following = next(self._unpacker, None)
+                if following is None:
                     return frames
-                self._take(self._with_lent(behind), frames)
+                self._take(self._with_long_loans(following), frames)
                 continue
             frame: Frame
             for frame in self._unpacker:
@@ -223,28 +224,28 @@ class FrameDecoder:
         """Takes a frame whose payload is elsewhere, or that is about such payloads."""
         last: object = frame[-1]
         if type(last) is tuple:
-            self._begin(frame)
+            self._begin_payload(frame)
         elif type(last) is dict:
             self._take_table(frame, frames)
         else:
             frames.append(frame)
 
-    def _with_lent(self, frame: Frame) -> Frame:
-        """A frame with what it lends, which came before it as it is long."""
-        told, self._lent = cast("dict[str, Any]", self._lent), None
-        place = told["at"]
+    def _with_long_loans(self, frame: Frame) -> Frame:
+        """Puts the long loans that came before a frame into it."""
+        table, self._long_loans = cast("dict[str, Any]", self._long_loans), None
+        place = table["at"]
         is_there = type(frame) is tuple and type(place) is int
         if not (is_there and 0 < place < len(frame) - 1):
-            raise ValueError("what is lent is in no frame")
-        return (*frame[:place], _joined(told["lent"]), *frame[place + 1 :])
+            raise ValueError("loans without a frame that has them")
+        return (*frame[:place], _joined(table["loans"]), *frame[place + 1 :])
 
     def _take_table(self, frame: Frame, frames: list[Frame]) -> None:
         table: dict[str, Any] = frame[-1]
-        if len(frame) == 1 and "lent" in table:
-            self._lent = table
+        if len(frame) == 1 and "loans" in table:
+            self._long_loans = table
             return
         if self.memory is None:
-            raise ValueError("shared memory was never spoken of")
+            raise ValueError("no memory is shared here")
         if len(frame) == 1:
             self.memory.take_table(table)
             return
@@ -254,19 +255,19 @@ class FrameDecoder:
             raise ValueError("a payload in shared memory is not among its loans")
         frames.append((*frame[:-1], payload))
 
-    def _begin(self, frame: Frame) -> None:
+    def _begin_payload(self, frame: Frame) -> None:
         sizes = _joined(frame[-1])
         if not sizes or {*map(type, sizes)} != {int} or min(sizes) < 0:
             raise ValueError(f"a payload of {sizes[:9]!r} bytes")
-        self._awaited = frame
+        self._incomplete = frame
         self._sizes = [*reversed(sizes)]
         self._buffers = [bytearray()]
-        self.read_size = _LARGE_READ
+        self.read_size = _LARGE_READ_SIZE
 
     def _take_raw(self, frames: list[Frame]) -> bool:
-        """Moves what the unpacker has of a large payload; False if there is more."""
+        """Takes what the unpacker has of a large payload; False if more must come."""
         self._advance(frames)
-        while self._awaited is not None:
+        while self._incomplete is not None:
             buffer = self._buffers[-1]
             piece = cast(
                 "bytes", self._unpacker.read_bytes(self._sizes[-1] - len(buffer))
@@ -282,8 +283,8 @@ class FrameDecoder:
         while len(self._buffers[-1]) == self._sizes[-1]:
             self._sizes.pop()
             if not self._sizes:
-                frames.append((*cast("Frame", self._awaited)[:-1], self._buffers))
-                self._awaited, self._buffers = None, []
-                self.read_size = _READ
+                frames.append((*cast("Frame", self._incomplete)[:-1], self._buffers))
+                self._incomplete, self._buffers = None, []
+                self.read_size = _READ_SIZE
                 return
             self._buffers.append(bytearray())

@@ -1,10 +1,16 @@
-"""Sends exceptions and answers across processes, and says what cannot be sent.
+"""Carries errors across processes: what a call raised, and why a value cannot be sent.
 
 The user's exception arrives as an instance of its own class and of ``TaskError``, by
 a class made for the two. Where that cannot be (the class forbids it, or its module is
-not here), a plain ``TaskError`` carries it.
+not here), a plain ``TaskError`` carries it. Exceptions often pickle and then do not
+load, as Python calls their constructor with ``args``: those are sent in parts.
 
-When sending has failed, the value is searched for what in it cannot be sent.
+An answer fills a future with its value or with such an error. Loading either runs the
+user's code, and whatever that does, the future is done: nobody waits for an answer that
+has come.
+
+A value that cannot be sent is searched for what in it prevents that, and the error
+names it.
 """
 
 from __future__ import annotations
@@ -22,15 +28,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard, cast
 from actorlib._core.object_ref import ObjectRef, keep
 from actorlib._core.public import public
 from actorlib._core.serializers import REDUCERS
-from actorlib._shm.memory import SharedPayload, share_payload
+from actorlib._shm.memory import SharedPayload
 from actorlib._wire.messages import CANCELLED, DIED, RESULT
 from actorlib._wire.serialization import (
     decode,
     dump,
     encode,
-    encode_call,
     one_line,
-    with_own_buffers,
 )
 from actorlib.exceptions import (
     RemoteTraceback,
@@ -50,23 +54,23 @@ if TYPE_CHECKING:
         Sequence,
     )
 
-    from actorlib._shm.memory import Payload, SharedMemory
+    from actorlib._shm.memory import Payload
     from actorlib._wire.messages import Frame
 
 
-_ENDINGS = (
+_CONTROL_FLOW = (
     StopIteration,  # of a coroutine; a future refuses it
     asyncio.CancelledError,  # of the task that waits
     GeneratorExit,
     KeyboardInterrupt,  # of the whole loop
     SystemExit,
 )
-_OURS = __file__.rpartition("_wire")[0]
+_PACKAGE = __file__.rpartition("_wire")[0]
 _args: Any = BaseException.args  # what a user's property of that name hides
 
 
 class SettableFuture(Protocol):
-    """A future, or what takes an answer as one does."""
+    """Takes an answer as a future does."""
 
     def set_result(self, result: Any, /) -> None:
         """Takes the value."""
@@ -81,7 +85,7 @@ class SettableFuture(Protocol):
         ...
 
 
-def fill_future(reply: SettableFuture, frame: Frame) -> None:
+def fill_future(future: SettableFuture, frame: Frame) -> None:
     """Fills a future with the value or the error of the frame that answers it.
 
     Whatever loading it does, the future is done afterwards.
@@ -90,25 +94,25 @@ def fill_future(reply: SettableFuture, frame: Frame) -> None:
         KeyboardInterrupt: See ``fail_to_load``.
     """
     if frame[0] == RESULT:
-        load_result(reply, frame[3], frame[2])
+        load_result(future, frame[3], frame[2])
         return
     _, _, kind, summary, text, where, _, payload = frame
     try:
         error = exception_of(kind, summary, text, where, payload)
     except KeyboardInterrupt as interrupt:
-        fail_to_load(reply, interrupt)
+        fail_to_load(future, interrupt)
     else:
-        if not reply.done():
-            reply.set_exception(error)
+        if not future.done():
+            future.set_exception(error)
 
 
 def load_result(
-    reply: SettableFuture, payload: Payload, loans: Collection[bytes] | None = None
+    future: SettableFuture, payload: Payload, loans: Collection[bytes] | None = None
 ) -> None:
     """Gives a future the value in a payload, or why it cannot be loaded.
 
     Args:
-        reply: The future; a ref keeps what lies in shared memory, for passing it on.
+        future: The future; a ref keeps what lies in shared memory, for passing it on.
         payload: The value.
         loans: What is in it and counted.
 
@@ -119,21 +123,21 @@ def load_result(
         value = decode(payload)
         if isinstance(payload, SharedPayload):
             payload.hold()
-            ref: object = reply
-            if isinstance(ref, ObjectRef):
-                keep(cast("ObjectRef[Any]", ref), payload, loans)
+            filled: object = future
+            if isinstance(filled, ObjectRef):
+                keep(cast("ObjectRef[Any]", filled), payload, loans)
     except BaseException as error:  # noqa: BLE001  # loading runs the user's code
-        fail_to_load(reply, error)
+        fail_to_load(future, error)
     else:
-        if not reply.done():
-            reply.set_result(value)
+        if not future.done():
+            future.set_result(value)
 
 
-def fail_to_load(reply: SettableFuture, error: BaseException) -> None:
+def fail_to_load(future: SettableFuture, error: BaseException) -> None:
     """Fills a future with the error that its value cannot be loaded here.
 
     Args:
-        reply: The future.
+        future: The future.
         error: What loading raised.
 
     Raises:
@@ -141,10 +145,10 @@ def fail_to_load(reply: SettableFuture, error: BaseException) -> None:
             raised by itself a turn later: others may have an answer behind this one.
     """
     why = str(error) if type(error) is SerializationError else one_line(error)
-    trouble = SerializationError(f"the result cannot be loaded here: {why}")
-    trouble.__cause__ = error
-    if not reply.done():
-        reply.set_exception(trouble)
+    failure = SerializationError(f"the result cannot be loaded here: {why}")
+    failure.__cause__ = error
+    if not future.done():
+        future.set_exception(failure)
     if isinstance(error, Exception):
         return
     try:
@@ -269,7 +273,7 @@ def _may_be_raised(error: BaseException | None) -> TypeGuard[Exception]:
     Others would end or cancel the task that waits, or its loop, and a future refuses
     StopIteration.
     """
-    return isinstance(error, Exception) and not isinstance(error, _ENDINGS)
+    return isinstance(error, Exception) and not isinstance(error, _CONTROL_FLOW)
 
 
 def encode_exception(
@@ -295,7 +299,7 @@ def encode_exception(
 
 
 def dump_exception(error: BaseException) -> bytes:
-    """An exception in one piece, or what tells of it; see ``encode_exception``.
+    """Pickles an exception, or its traceback if it cannot; see ``encode_exception``.
 
     For answers of the runtime itself: what is counted does not go with them.
     """
@@ -322,7 +326,7 @@ def traceback_of(error: BaseException) -> str:
     trace = error.__traceback__
     # The outermost frame is always ours, wherever the package was loaded from.
     first = inner = trace.tb_next if trace is not None else None
-    while inner is not None and inner.tb_frame.f_code.co_filename.startswith(_OURS):
+    while inner is not None and inner.tb_frame.f_code.co_filename.startswith(_PACKAGE):
         inner = inner.tb_next
     shown = traceback.format_exception(type(error), error, inner or first or trace)
     return "".join(shown)
@@ -331,7 +335,7 @@ def traceback_of(error: BaseException) -> str:
 def with_note(error: BaseException, note: str) -> BaseException:
     """Copies an exception with a note more; gives itself if it cannot be copied.
 
-    For an exception that others raise too: they are not to be told that.
+    For an exception that others raise too, for whom the note is not.
     """
     try:
         cls, arguments, state = exception_parts(error)
@@ -362,12 +366,12 @@ def task_error(
     error = _dual_error(cause)
     if error is None:
         error = TaskError(f"{where} raised {summary}" if where else summary)
-    told = RemoteTraceback(f"In {where}:\n{text}")
+    remote = RemoteTraceback(f"In {where}:\n{text}")
     for name, value in (
         ("cause", cause),
         ("traceback_str", text),
         ("where", where),
-        ("__cause__", told),
+        ("__cause__", remote),
     ):
         _set(error, name, value)
     return error
@@ -398,7 +402,7 @@ def _dual_error(cause: BaseException) -> TaskError | None:
 
 @functools.cache
 def _dual_class(cls: type[BaseException]) -> type[TaskError]:
-    if issubclass(cls, _ENDINGS):
+    if issubclass(cls, _CONTROL_FLOW):
         raise TypeError(f"{cls.__name__} would mean something else to whoever awaits")
 
     def reduce(self: TaskError) -> tuple[object, ...]:
@@ -431,51 +435,11 @@ def _builtin_constructor(cls: type[BaseException]) -> Any:
 
 
 _MAX_DEPTH = 5
-"""Steps into a value that are searched for an error's sake."""
+"""Steps into a value that an error searches."""
 _MAX_TRIES = 300
-"""Members that are tried for it: who has millions waits for no search of them all."""
+"""Members that it tries: a value of millions is not searched to its end."""
 _MAX_NAMED = 3
-"""As many an error names."""
-
-
-def encode_arguments(
-    where: str,
-    args: tuple[object, ...],
-    kwargs: Mapping[str, object],
-    memory: SharedMemory,
-    loans: list[Any],
-) -> Payload:
-    """The payload of a call's arguments, as they are now.
-
-    Args:
-        where: What is called, for messages.
-        args: The positional arguments.
-        kwargs: The keyword arguments.
-        memory: Where large ones may go.
-        loans: Gets the id of their block, if they do.
-
-    Raises:
-        SerializationError: One cannot be sent; the message says which.
-        ObjectStoreFullError: They have no room, and may not go another way.
-    """
-    try:
-        payload = encode_call(args, kwargs)
-    except Exception as error:
-        named: list[tuple[int | str, object]] = [*enumerate(args), *kwargs.items()]
-        raise SerializationError(blame_argument(where, named, error)) from error
-    return with_own_buffers(share_payload(memory, payload, loans))
-
-
-def encode_value(value: object) -> Payload:
-    """The payload of one value; its buffers may be the value's own.
-
-    Raises:
-        SerializationError: It cannot be sent.
-    """
-    try:
-        return encode(value)
-    except Exception as error:
-        raise unsendable_error("the value", value, error) from error
+"""How many of them an error names."""
 
 
 def blame_argument(
@@ -534,7 +498,7 @@ def unsendable_error(
 
 @public("actorlib")
 class Failure(NamedTuple):
-    """Something that cannot be sent, and nothing in it is to blame.
+    """Names something that cannot be sent, and nothing in it is to blame.
 
     Attributes:
         obj: What it is.
@@ -561,7 +525,7 @@ class Failure(NamedTuple):
 def sending_error(
     value: object, attempt: Callable[[object], object] = encode
 ) -> Exception | None:
-    """What prevents a value from being sent, if anything does."""
+    """Gives the error that sending a value raises, if it raises one."""
     try:
         attempt(value)
     except Exception as error:  # noqa: BLE001  # pickling runs the user's code
@@ -576,7 +540,7 @@ def failures_in(
     tries: int = sys.maxsize,
     attempt: Callable[[object], object] = encode,
 ) -> list[Failure]:
-    """The innermost things in a value that cannot be sent; itself if there are none.
+    """Finds the innermost things in a value that cannot be sent; itself if none are.
 
     Args:
         value: What cannot be sent.
@@ -614,7 +578,7 @@ def unsendable_reason(
     error: Exception,
     attempt: Callable[[object], object] = encode,
 ) -> str:
-    """Why a value cannot be sent: what in it prevents that, and what that says.
+    """Says why a value cannot be sent: what in it prevents that, and its error.
 
     Args:
         value: The value.
@@ -625,15 +589,15 @@ def unsendable_reason(
     found = failures_in(value, label, _MAX_DEPTH, _MAX_TRIES, attempt)
     if found[0].obj is value:
         return str(error)
-    told = [
+    named = [
         f"{each.name}, a {type(each.obj).__qualname__}" for each in found[:_MAX_NAMED]
     ]
     more = f" and {len(found) - _MAX_NAMED} more" if len(found) > _MAX_NAMED else ""
-    return f"{'; '.join(told)}{more}: {sending_error(found[0].obj, attempt) or error}"
+    return f"{'; '.join(named)}{more}: {sending_error(found[0].obj, attempt) or error}"
 
 
 def _members(value: object) -> Iterator[tuple[str, object]]:
-    """What a value is made of, each with the step to it."""
+    """Gives what a value is made of, each with the step to it."""
     if inspect.ismethod(value):
         yield ".__self__", value.__self__
         yield from _members(value.__func__)

@@ -11,26 +11,27 @@ import struct
 from typing import Final
 
 REQUEST: Final = struct.Struct("<BxxxiQ")
-"""Kind, signal, worker: what the owner asks, followed by descriptors for FORK."""
+"""A request: kind, signal, worker. A FORK brings the worker's descriptors with it."""
 FORK: Final = 0
 KILL: Final = 1
 
 PRELOADING: Final = 3
 """(PRELOADING, module): it is being imported now."""
 PRELOADED: Final = 0
-"""(HELLO, error, culprit): the preloads are imported, or why not."""
+"""(PRELOADED, error, device preload): the preloads are imported, or why not; and which
+of them initialised an accelerator, if one did."""
 FORKED: Final = 1
 """(FORKED, worker, pid); a pid of 0 and an error if it could not."""
 EXITED: Final = 2
 """(EXITED, worker, status, peak memory in KiB)."""
 MISSED: Final = 4
-"""(MISSED, worker): the spare that was to become it had ended."""
+"""(MISSED, worker): the process that was forked ahead to become it had ended."""
 
 MARK_VARIABLE = "ACTORLIB_WORKER"
 """The variable by which descendants of a worker are known after it is gone."""
 
 INTERRUPT_SIGNAL: Final = signal.SIGURG
-"""The signal that has a worker of functions look at its pipe, whatever it runs.
+"""The signal that has a worker of functions read its pipe, whatever it runs.
 
 It is ignored where nobody handles it: by the children that a function starts, and by
 whoever has its number next.
@@ -41,7 +42,7 @@ LEAVE_TIMEOUT = 1.0
 
 
 def worker_mark(runtime: str, worker: int) -> str:
-    """What the variable says in a worker, and in whatever descends from it.
+    """Gives the value of the variable in a worker, and in whatever descends from it.
 
     It is as long for every worker, so one can be written over another in place.
     """

@@ -1,7 +1,7 @@
 """Pickles functions and classes for the processes that run them, once each.
 
-What their globals and their closures hold of actors and objects is
-counted, as in arguments: whoever has the code holds them.
+What their globals and their closures hold of actors and objects is counted, as in
+arguments: whoever has the code holds them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ClassDefinition:
-    """The class of an actor as it is sent; it holds what the class captures.
+    """Holds the pickled class of an actor, and what the class captures.
 
     Args:
         engine: Counts what is captured, from now on and while this exists.
@@ -53,7 +53,7 @@ class ClassDefinition:
 
 
 class ClassDefinitions:
-    """The classes of actors, each pickled once for as long as it exists.
+    """Pickles classes of actors, each once for as long as it exists.
 
     Args:
         engine: Counts what they capture.
@@ -66,11 +66,11 @@ class ClassDefinitions:
         )
 
     def of(self, name: str, source: object, sent: object) -> ClassDefinition:
-        """The class of an actor as it is sent.
+        """Gives the pickled class of an actor.
 
         Args:
             name: What it is called, for messages.
-            source: What it is kept by.
+            source: The key that it is cached by.
             sent: What is pickled.
 
         Raises:
@@ -94,7 +94,7 @@ class ClassDefinitions:
 def pickle_function(
     engine: Engine, label: str, source: object
 ) -> tuple[bytes, list[LoanId]]:
-    """A function as bytes, and what is in it and counted.
+    """Pickles a function; gives its bytes and its loans.
 
     Raises:
         SerializationError: It cannot be sent, for example because it uses a global that
@@ -111,7 +111,7 @@ def pickle_function(
 
 
 class PickledFunction:
-    """A pickled function inside of a payload; it arrives as the function.
+    """Wraps a pickled function inside of a payload; it arrives as the function.
 
     Args:
         source: The pickled function.
@@ -133,7 +133,7 @@ def _load(source: bytes) -> Callable[..., Any]:
 
 
 class _BrokenFunction:
-    """A function that could not be loaded; calling it raises why."""
+    """Stands for a function that could not be loaded; calling it raises why."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error

@@ -17,7 +17,7 @@ C = TypeVar("C", bound=Hashable)
 
 
 class CallOrder(Generic[K, C]):
-    """Says which calls may go, lane by lane; a lane exists only while it is blocked."""
+    """Decides which calls may go, lane by lane; a lane is there while it is blocked."""
 
     def __init__(self) -> None:
         self._lanes: dict[K, deque[C]] = {}

@@ -20,9 +20,9 @@ from actorlib._wire.codec import decode_message, encode
 if TYPE_CHECKING:
     from actorlib._wire.messages import Frame
 
-_MOST = 64 * 1024
-"""Bytes of one message: a larger frame is one for the owner's pipe."""
-_ROOM = 1 << 20
+_MAX_MESSAGE = 64 * 1024
+"""Bytes of one message: a larger frame goes over the owner's pipe."""
+_SEND_BUFFER = 1 << 20
 """Bytes that may be on their way, with what the kernel adds; it may give less."""
 _BURST = 8 * 1024
 _NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)
@@ -37,17 +37,17 @@ def socket_pair() -> tuple[socket.socket, socket.socket]:
     """
     ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     for end in ends:
-        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _ROOM)
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
     return ends
 
 
 def method_number(method: str) -> int:
-    """A number for a method, where there is room for nothing else."""
+    """Numbers a method, where there is room for nothing else."""
     return zlib.crc32(method.encode()) + 1
 
 
 class PeerSocket:
-    """One end of a link between two workers.
+    """Sends and receives frames: one end of a link between two workers.
 
     One thread at a time reads and gathers; any thread sends.
 
@@ -87,13 +87,13 @@ class PeerSocket:
             if type(data) is not bytes:
                 return False
             message += data
-        return self._put(message)
+        return self._send_message(message)
 
     def gather(self, frame: Frame) -> list[Frame]:
         """Keeps a frame to leave with the next ``flush``, or now if many wait.
 
         Returns:
-            Those that have no way over this link.
+            The frames that have no room on this link.
         """
         data = encode(frame)
         if type(data) is not bytes or len(data) > _BURST:
@@ -104,9 +104,9 @@ class PeerSocket:
         return self.flush() if self._size >= _BURST else []
 
     def flush(self) -> list[Frame]:
-        """Sends what was gathered; gives what has no way over this link."""
+        """Sends what was gathered; gives the frames that have no room on this link."""
         gathered, self._gathered, self._size = self._gathered, [], 0
-        if not gathered or self._put(b"".join([data for _, data in gathered])):
+        if not gathered or self._send_message(b"".join([data for _, data in gathered])):
             return []
         return [frame for frame, _ in gathered]
 
@@ -119,10 +119,10 @@ class PeerSocket:
         """
         while True:
             try:
-                data = self._sock.recv(_MOST)
+                data = self._sock.recv(_MAX_MESSAGE)
             except BlockingIOError:
                 return []
-            except ConnectionError:  # it left something unread; told once
+            except ConnectionError:  # it left something unread; raised once
                 continue
             except OSError as error:  # closed here
                 raise EOFError from error
@@ -141,8 +141,8 @@ class PeerSocket:
         self.is_open = False
         self._sock.close()
 
-    def _put(self, message: bytes) -> bool:
-        if len(message) > _MOST:
+    def _send_message(self, message: bytes) -> bool:
+        if len(message) > _MAX_MESSAGE:
             return False
         try:
             self._sock.send(message, _NO_SIGNAL)

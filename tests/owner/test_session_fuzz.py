@@ -241,7 +241,7 @@ _TABLES = st.sampled_from(
         ({"gone": Is("own segment")},),
         ({"link": 1},),
         ({"slot": 1, "limit": 1, "settings": (1, True)},),
-        ({"lent": (Is("neighbour"),), "at": 2},),
+        ({"loans": (Is("neighbour"),), "at": 2},),
         (RESULT, Is("open call"), (Is("own block"),), {"segment": Is("own segment")}),
         (
             RESULT,

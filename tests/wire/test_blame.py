@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from actorlib._shm.memory import SharedMemory
-from actorlib._wire.errors import encode_arguments
+from actorlib._wire.arguments import encode_arguments
 from actorlib._wire.serialization import decode_call
 from actorlib.exceptions import SerializationError
 

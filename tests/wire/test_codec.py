@@ -255,7 +255,7 @@ def test_encode_when_there_are_many_buffers_then_they_arrive() -> None:
 
 @pytest.mark.parametrize("at", [-1, 0, 3, 9, "a", None, 1.5])
 def test_feed_when_what_is_lent_is_in_no_frame_then_protocol_error(at: Any) -> None:
-    lent = msgpack.packb(({"lent": (), "at": at},))
+    lent = msgpack.packb(({"loans": (), "at": at},))
 
     with pytest.raises(ProtocolError):
         FrameDecoder().feed(lent + written([(4, 1, None, b"")]))

@@ -447,7 +447,7 @@ async def test_worker_when_its_side_socket_is_not_as_told_then_it_is_lost(
 
 
 def test_decoder_when_memory_was_never_spoken_of_then_a_table_is_an_error() -> None:
-    with pytest.raises(ProtocolError, match="never spoken of"):
+    with pytest.raises(ProtocolError, match="no memory is shared"):
         FrameDecoder().feed(to_bytes((RESULT, 7, None, {"segment": b"x"})))
 
 
