@@ -297,7 +297,7 @@ class ActorTable:
 
     def _make_room(self) -> None:
         """Ends workers of functions that do nothing, as somebody waits for a place."""
-        self.pool.workers.make_room()
+        self.pool.workers.idle.make_room()
 
     def _give_back_references(self, session: WorkerSession) -> None:
         unheld = self.refcount.forget(session.number)

@@ -362,6 +362,13 @@ class TaskWorker:
         """Whether its process is ready for calls."""
         return self.supervisor.router.streams.channel is not None
 
+    def answered(self, task: Task) -> None:
+        """Takes note that it is done with a call."""
+        task.worker = None
+        self.tasks.pop(task, None)
+        self.answers += 1
+        self.is_stuck = False
+
     def look(self) -> None:
         """Has the worker look at what was sent, though a function runs there."""
         if not self.is_looking:

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 MOST_SLOTS = 512
 """How many calls that ask for nothing run at once."""
-MOST_FUNCTIONS = 256
-"""How many functions a worker is sent before it is replaced."""
 
 
 class _Backlog:
@@ -80,23 +78,20 @@ class WorkerGroup:
         is_on_device: bool,
     ) -> None:
         self._task_workers = task_workers
+        self._idle_workers = task_workers.idle
         self._slots = slots
         self.demand = demand
         self.is_on_device = is_on_device
         self.workers: dict[TaskWorker, None] = {}
         self.size = 0
         self._options = options
+        self._is_counted = bool(demand.request.amounts)
         self._cpus = demand.request.amounts.get(CPU, 0)
         self._usual = _Backlog(is_nested=False)
         self._nested = _Backlog(is_nested=True)
         self._in_slots: list[TaskWorker] = []
         self._idle: list[TaskWorker] = []
         task_workers.enter(self)
-
-    @property
-    def is_counted(self) -> bool:
-        """Whether a call asks for anything at all."""
-        return bool(self.demand.request.amounts)
 
     # Calls.
 
@@ -146,43 +141,39 @@ class WorkerGroup:
             nested_first: Whether the first of them is a nested one, if there is any,
                 rather than the one that came first.
         """
-        nested = self._nested
-        nested.found_nobody = self._usual.found_nobody = False
+        nested, usual = self._nested, self._usual
+        nested.found_nobody = usual.found_nobody = False
         if nested.waiting:
             self._feed_in_turn(nested_first=nested_first)
         else:
-            self._feed_others()
+            waiting = usual.waiting
+            while waiting:
+                task = waiting[0]
+                if task.is_dropped:
+                    waiting.popleft()
+                    continue
+                worker = self._next_worker(task, usual)
+                if worker is None:
+                    usual.found_nobody = not self._refuses_all()
+                    break
+                waiting.popleft()
+                self.size -= 1
+                self._task_workers.send(task, worker)
         if nested.promise is not None and not nested.waiting:
             # What has passed others is not for the rest of those who wait.
             promise, nested.promise = nested.promise, None
             self._slots.leave(promise)
 
-    def _feed_others(self) -> None:
-        """Sends the calls that may go where none is nested: the usual case."""
-        waiting = self._usual.waiting
-        while waiting:
-            task = waiting[0]
-            if task.is_dropped:
-                waiting.popleft()
-                continue
-            worker = self._next_worker(task)
-            if worker is None:
-                if not self._refuses_all():
-                    self._usual.found_nobody = True
-                return
-            waiting.popleft()
-            self.size -= 1
-            self._send(task, worker)
-
     def _feed_in_turn(self, *, nested_first: bool) -> None:
         while first := self._first(nested_first=nested_first):
             nested_first = False
             for task in first:
-                worker = self._next_worker(task)
+                backlog = self._backlog_of(task)
+                worker = self._next_worker(task, backlog)
                 if worker is not None:
-                    self._backlog_of(task).waiting.popleft()
+                    backlog.waiting.popleft()
                     self.size -= 1
-                    self._send(task, worker)
+                    self._task_workers.send(task, worker)
                     break
             else:
                 if not self._refuses_all():
@@ -213,24 +204,7 @@ class WorkerGroup:
                 self._task_workers.refuse(task, type(trouble)(str(trouble)))
         return trouble is not None
 
-    def _send(self, task: Task, worker: TaskWorker) -> None:
-        entry = task.entry
-        code = entry.code
-        if code.number not in worker.known:
-            worker.known.add(code.number)
-            self._task_workers.register(code, worker)
-            if len(worker.known) >= MOST_FUNCTIONS:
-                worker.is_leaving = True
-        if entry.max_calls:
-            worker.sent[code.number] += 1
-            if worker.sent[code.number] >= entry.max_calls:
-                worker.is_leaving = True
-        worker.is_stuck = not entry.may_prefetch
-        worker.depth = min(worker.depth, code.depth) if worker.tasks else code.depth
-        worker.tasks[task] = None
-        self._task_workers.send(task, worker)
-
-    def _next_worker(self, task: Task) -> TaskWorker | None:
+    def _next_worker(self, task: Task, backlog: _Backlog) -> TaskWorker | None:
         """Who runs a call: somebody free, somebody new, or somebody quick."""
         depth = task.entry.code.depth if task.entry.may_prefetch else AT_LEAST
         best, least = None, depth
@@ -244,16 +218,15 @@ class WorkerGroup:
                 best, least = worker, count
         if best is not None and not self._has_cpus(best):
             best = None
-        new = self._new_slot(task)
+        new = self._new_slot(task.entry.label, backlog)
         if new is not None or best is None:
             return new
         return None if self._others_wait() else best
 
     # Slots.
 
-    def _new_slot(self, task: Task) -> TaskWorker | None:
+    def _new_slot(self, label: str, backlog: _Backlog) -> TaskWorker | None:
         """Somebody more, if there is room for them now; else their place in line."""
-        label, backlog = task.entry.label, self._backlog_of(task)
         if self.is_on_device:
             return self._new_holder(label, backlog)
         if backlog.promise is not None or not self._may_fill_slot():
@@ -263,7 +236,9 @@ class WorkerGroup:
             return self._fill_slot(promise.result())
         backlog.promise = promise
         promise.add_done_callback(partial(self._granted, backlog))
-        self._task_workers.waits(promise, label, lambda: self._why(label, promise))
+        self._task_workers.log_long_wait(
+            promise, label, lambda: self._why(label, promise)
+        )
         return None
 
     def _why(self, label: str, promise: asyncio.Future[Lease]) -> str | None:
@@ -275,7 +250,7 @@ class WorkerGroup:
     def _may_fill_slot(self) -> bool:
         if not (self._idle or self._task_workers.may_start()):
             return False
-        is_full = not self.is_counted and len(self._in_slots) >= MOST_SLOTS
+        is_full = not self._is_counted and len(self._in_slots) >= MOST_SLOTS
         return not is_full and self._slots.trouble() is None
 
     def _granted(self, backlog: _Backlog, promise: asyncio.Future[Lease]) -> None:
@@ -295,7 +270,7 @@ class WorkerGroup:
     def _fill_slot(self, lease: Lease) -> TaskWorker:
         if self._idle:
             worker = self._idle.pop()
-            self._task_workers.is_busy(worker)
+            self._idle_workers.remove(worker)
         else:
             worker = self._task_workers.start(self, "function", self._options)
             self.workers[worker] = None
@@ -324,7 +299,9 @@ class WorkerGroup:
             return worker
         backlog.newcomer = worker
         if promise is not None:
-            self._task_workers.waits(promise, label, lambda: self._why(label, promise))
+            self._task_workers.log_long_wait(
+                promise, label, lambda: self._why(label, promise)
+            )
         worker.supervisor.placement.settled().add_done_callback(
             lambda _: self._placed(worker, backlog)
         )
@@ -357,14 +334,14 @@ class WorkerGroup:
             if worker.is_leaving or not self._has_cpus(worker) or self._others_wait():
                 self.dismiss(worker, "it has run what it was started for")
             else:
-                self._task_workers.is_idle(worker)
+                self._idle_workers.add(worker)
             return
         self._leave_slot(worker)
         if worker.is_leaving:
             self.dismiss(worker, "it has run what it was started for")
         else:
             self._idle.append(worker)
-            self._task_workers.is_idle(worker)
+            self._idle_workers.add(worker)
 
     def _leave_slot(self, worker: TaskWorker) -> None:
         if worker.has_slot:
@@ -382,7 +359,7 @@ class WorkerGroup:
         if worker.has_slot:
             worker.has_slot = False
             self._in_slots.remove(worker)
-        self._task_workers.end(worker, why)
+        self._idle_workers.end(worker, why)
 
     def _others_wait(self) -> bool:
         usual, nested = self._usual, self._nested
@@ -433,7 +410,7 @@ class WorkerGroup:
         self._end_wait(worker)
         worker.wait = number
         worker.is_waiting = True
-        self._task_workers.is_waiting(1)
+        self._idle_workers.count_blocked(1)
         if not self.is_on_device and worker.has_slot:
             worker.has_slot = False
             self._in_slots.remove(worker)
@@ -459,7 +436,7 @@ class WorkerGroup:
             return False
         task = waiting.pop()
         self.size -= 1
-        self._send(task, self._fill_slot(lease))
+        self._task_workers.send(task, self._fill_slot(lease))
         return True
 
     def resumed(self, worker: TaskWorker) -> None:
@@ -503,7 +480,7 @@ class WorkerGroup:
             self._slots.leave(promise)
         if worker.is_waiting:
             worker.is_waiting = False
-            self._task_workers.is_waiting(-1)
+            self._idle_workers.count_blocked(-1)
 
     def _held_by(self, worker: TaskWorker) -> Lease | None:
         return worker.supervisor.record.lease if self.is_on_device else worker.lease
@@ -531,5 +508,5 @@ class WorkerGroup:
             if backlog.newcomer is worker:
                 backlog.newcomer = None
         self._leave_slot(worker)
-        self._task_workers.is_busy(worker)
+        self._idle_workers.remove(worker)
         self._nested.found_nobody = self._usual.found_nobody = False

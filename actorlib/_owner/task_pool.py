@@ -168,55 +168,45 @@ class TaskPool:
         # As target() and drop() of the table, at hand for every answer.
         call = self._posted.get(task.number)
         target = None if call is None else call[0]
-        if frame[0] == FAILURE and target is not None:
-            if frame[2] == UNSTARTED:
-                self._part(task, worker)
-                self._came_back(task, worker)
-                return
-            if frame[2] == RAISED and self._is_made_anew(task, frame):
-                give_answer(None, frame, self.loans)
-                self._part(task, worker)
-                task.retries = task.retries.one_less
-                worker.group.post_again([task])
-                worker.group.freed(worker)
-                return
+        if (
+            frame[0] == FAILURE
+            and target is not None
+            and self._goes_again(task, worker, frame)
+        ):
+            return
         # It is the worker's until it is answered: should that fail, the worker's end
         # answers it.
         give_answer(target, frame, self.loans)
-        self._part(task, worker)
-        self._forget(task)
-        worker.group.freed(worker)
-
-    def _part(self, task: Task, worker: TaskWorker) -> None:
-        """A worker has answered a call."""
-        task.worker = None
-        worker.tasks.pop(task, None)
-        worker.answers += 1
-        worker.is_stuck = False
-
-    def _forget(self, task: Task) -> None:
-        """A call is over."""
+        worker.answered(task)
         self._posted.pop(task.number, None)
         if self._timed:
             self._timekeeper.discard(task.number)
         if task.loans:
             self.loans.returned(task.loans, OWNER)
+        worker.group.freed(worker)
 
-    def _is_made_anew(self, task: Task, frame: Frame) -> bool:
-        """Whether a call is made again after what its function raised."""
-        return not self._closed_for and is_answer_retried(
-            task.retries, frame, self.loans
-        )
-
-    def _came_back(self, task: Task, worker: TaskWorker) -> None:
-        """A worker gave a call back that it had not begun."""
-        if self._closed_for:
-            self._refuse(task, self._over(task.entry))
-            return
-        if task.entry.max_calls:
-            worker.sent[task.entry.code.number] -= 1
+    def _goes_again(self, task: Task, worker: TaskWorker, failure: Frame) -> bool:
+        """Whether a call is sent once more after a failure that its worker reports."""
+        if failure[2] == UNSTARTED:
+            worker.answered(task)
+            if self._closed_for:
+                self._refuse(task, self._over(task.entry))
+                return True
+            if task.entry.max_calls:
+                worker.sent[task.entry.code.number] -= 1
+        elif (
+            failure[2] == RAISED
+            and not self._closed_for
+            and is_answer_retried(task.retries, failure, self.loans)
+        ):
+            give_answer(None, failure, self.loans)
+            worker.answered(task)
+            task.retries = task.retries.one_less
+        else:
+            return False
         worker.group.post_again([task])
         worker.group.freed(worker)
+        return True
 
     def _refuse(self, task: Task, error: BaseException) -> None:
         """A call gets no value."""
@@ -321,7 +311,9 @@ class TaskPool:
         task.worker = None
         worker.tasks.pop(task)
         worker.is_stuck = False
-        self._forget(task)
+        self._calls.drop(task.number)
+        if task.loans:
+            self.loans.returned(task.loans, OWNER)
         worker.group.freed(worker)
 
     def called(self, call: int) -> str:

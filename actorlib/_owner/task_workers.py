@@ -49,26 +49,33 @@ class IdleWorkers:
         self._leaving: dict[TaskWorker, str] = {}
         self._loop = loop
         self._machine = machine
+        self._parallel = machine.parallel
         self._workers: dict[TaskWorker, None] = {}
         self._sweeping: asyncio.TimerHandle | None = None
-        self._waiting = 0
-        self._most_waiting = 0
+        self._blocked = 0
+        self._most_blocked = 0
 
-    def is_waiting(self, number: int) -> None:
-        """So many more workers wait for results; their CPUs want workers meanwhile."""
-        self._waiting += number
-        self._most_waiting = max(self._most_waiting, self._waiting)
+    def count_blocked(self, number: int) -> None:
+        """Counts workers that wait for results; their CPUs want workers meanwhile.
+
+        Args:
+            number: How many more than before, or fewer.
+        """
+        self._blocked += number
+        self._most_blocked = max(self._most_blocked, self._blocked)
 
     def add(self, worker: TaskWorker) -> None:
         """A worker has nothing to do."""
         worker.idle_since = self._loop.time()
         self._workers[worker] = None
-        self._keep(self._machine.parallel + self._most_waiting)
-        self._begin()
+        if len(self._workers) > self._parallel + self._most_blocked:
+            self._dismiss_surplus()
+        if self._sweeping is None:
+            self._begin()
 
-    def _keep(self, number: int) -> None:
+    def _dismiss_surplus(self) -> None:
         """Ends those too many that have had nothing to do for longest."""
-        while len(self._workers) > number:
+        while len(self._workers) > self._parallel + self._most_blocked:
             self._dismiss(next(iter(self._workers)))
 
     def remove(self, worker: TaskWorker) -> None:
@@ -112,8 +119,8 @@ class IdleWorkers:
         for worker in list(self._workers):
             if is_short or now - worker.idle_since >= LONGEST:
                 self._dismiss(worker)
-        self._keep(self._machine.parallel + self._most_waiting)
-        self._most_waiting = self._waiting
+        self._dismiss_surplus()
+        self._most_blocked = self._blocked
         leaving, self._leaving = self._leaving, {}
         for worker, why in leaving.items():
             self.end(worker, why)
@@ -126,6 +133,9 @@ class StuckCallMonitor:
     Args:
         loop: The owner's loop.
         workers: The workers, live.
+
+    Attributes:
+        is_watching: Whether it looks again soon.
     """
 
     def __init__(
@@ -134,11 +144,12 @@ class StuckCallMonitor:
         self._loop = loop
         self._workers = workers
         self._timer: asyncio.TimerHandle | None = None
+        self.is_watching = False
 
-    def begin(self) -> None:
-        """A worker has more than one call."""
-        if self._timer is None:
-            self._timer = self._loop.call_later(STUCK, self._look)
+    def watch(self) -> None:
+        """Looks again and again from now on, as a worker has more than one call."""
+        self.is_watching = True
+        self._timer = self._loop.call_later(STUCK, self._look)
 
     def close(self) -> None:
         """Looks after nobody any more."""
@@ -146,21 +157,22 @@ class StuckCallMonitor:
             self._timer.cancel()
 
     def _look(self) -> None:
-        self._timer = None
-        is_ahead = False
+        self.is_watching = False
         for worker in self._workers:
             if len(worker.tasks) < 2:
                 continue
-            is_ahead = True
+            self.is_watching = True
             if worker.answers == worker.looked_at and not worker.is_stuck:
                 worker.is_stuck = True
                 worker.supervisor.router.tell((RETURN_UNSTARTED,))
                 worker.look()
             worker.looked_at = worker.answers
-        if is_ahead:
-            self.begin()
+        if self.is_watching:
+            self.watch()
 
 
+MOST_FUNCTIONS = 256
+"""How many functions a worker is sent before it is replaced."""
 _NOTHING = encode_call((), {})
 _LEARN = "learn"
 
@@ -176,8 +188,7 @@ class TaskWorkers:
 
     Attributes:
         by_id: The workers.
-        end: Ends a worker when all it has to pass on is passed on.
-        make_room: Ends workers that have nothing to do, as somebody waits for a place.
+        idle: Those of them that have nothing to do.
     """
 
     def __init__(
@@ -190,16 +201,14 @@ class TaskWorkers:
         self.by_id: dict[ActorId, TaskWorker] = {}
         self._refuse = refuse
         self._host = host
-        self._machine = machine
+        self._parallel = machine.parallel
         self._loans = host.references
         self._lost = lost
-        self._idle = IdleWorkers(host.loop, machine)
-        self.end = self._idle.end
+        self.idle = IdleWorkers(host.loop, machine)
         self._worker_groups: weakref.WeakSet[TaskRunner] = weakref.WeakSet()
         self._starting = 0
-        self._watch = StuckCallMonitor(host.loop, self.by_id.values())
+        self._stuck_calls = StuckCallMonitor(host.loop, self.by_id.values())
         self._no_reply = NoReply()
-        self.make_room = self._idle.make_room
 
     def start(
         self,
@@ -249,44 +258,45 @@ class TaskWorkers:
 
     def may_start(self) -> bool:
         """Whether one more worker may be started now."""
-        return self._starting < self._machine.parallel
+        return self._starting < self._parallel
 
-    def waits(
+    def log_long_wait(
         self,
         promise: asyncio.Future[Lease],
         label: str,
-        tell: Callable[[], str | None],
+        explain: Callable[[], str | None],
     ) -> None:
-        """A function waits for a slot."""
-        self._host.scheduler.long_waits.add(promise, label, tell)
-
-    def is_idle(self, worker: TaskWorker) -> None:
-        """A worker has nothing to do."""
-        self._idle.add(worker)
-
-    def is_busy(self, worker: TaskWorker) -> None:
-        """It has something to do again, or is gone."""
-        self._idle.remove(worker)
-
-    def is_waiting(self, number: int) -> None:
-        """So many more workers wait, or fewer."""
-        self._idle.is_waiting(number)
+        """Has the log say why a function waits for a slot, if it does for long."""
+        self._host.scheduler.long_waits.add(promise, label, explain)
 
     def send(self, task: Task, worker: TaskWorker) -> None:
         """Sends a call to a worker."""
+        entry = task.entry
+        code = entry.code
+        if code.number not in worker.known:
+            self._register(code, worker)
+        if entry.max_calls:
+            worker.sent[code.number] += 1
+            if worker.sent[code.number] >= entry.max_calls:
+                worker.is_leaving = True
+        worker.is_stuck = not entry.may_prefetch
+        worker.depth = min(worker.depth, code.depth) if worker.tasks else code.depth
+        worker.tasks[task] = None
         task.worker = worker
         loans = task.loans
         if loans:  # once more: it may have to be sent again
             self._loans.arrived(loans, OWNER)
-        method = task.entry.code.method
         task.sent_as = worker.supervisor.router.send(
-            task, method, loans, task.payload, task.headers
+            task, code.method, loans, task.payload, task.headers
         )
-        if len(worker.tasks) > 1:
-            self._watch.begin()
+        if len(worker.tasks) > 1 and not self._stuck_calls.is_watching:
+            self._stuck_calls.watch()
 
-    def register(self, code: FunctionCode, worker: TaskWorker) -> None:
-        """Sends a function to a worker."""
+    def _register(self, code: FunctionCode, worker: TaskWorker) -> None:
+        """Sends a function to a worker, before its first call there."""
+        worker.known.add(code.number)
+        if len(worker.known) >= MOST_FUNCTIONS:
+            worker.is_leaving = True
         self._loans.arrived(code.loans, OWNER)
         payload = encode_call((code.method, PickledFunction(code.source)), {})
         worker.supervisor.router.send(
@@ -319,6 +329,6 @@ class TaskWorkers:
 
     def close(self) -> list[Task]:
         """Looks after nobody any more; gives the calls that wait."""
-        self._idle.close()
-        self._watch.close()
+        self.idle.close()
+        self._stuck_calls.close()
         return [task for group in list(self._worker_groups) for task in group.give_up()]
