@@ -73,7 +73,7 @@ class Timeline:
         self.dropped = 0
         self._spans: deque[Span] = deque(maxlen=limit)
         self._labels: dict[bytes, str] = {}
-        self._supervisors: dict[bytes, tuple[float, str]] = {}
+        self._alive: dict[bytes, tuple[float, str]] = {}
 
     def __len__(self) -> int:
         """How many spans are kept."""
@@ -85,17 +85,17 @@ class Timeline:
             self.dropped += 1
         self._spans.append(span)
 
-    def begin_supervisor_of(self, actor: bytes, label: str, now: float) -> None:
+    def begin_actor(self, actor: bytes, label: str, now: float) -> None:
         """An actor was made."""
         self._labels[actor] = label
-        self._supervisors[actor] = now, label
+        self._alive[actor] = now, label
 
-    def end_supervisor_of(self, actor: bytes, outcome: str, now: float) -> None:
+    def end_actor(self, actor: bytes, outcome: str, now: float) -> None:
         """An actor is gone."""
-        begun, label = self._supervisors.pop(actor)
+        begun, label = self._alive.pop(actor)
         self.add(Span(LIFE, begun, now, actor, label, outcome))
         if len(self._labels) > 2 * (self._spans.maxlen or 0):
-            kept = {span.track for span in self._spans} | self._supervisors.keys()
+            kept = {span.track for span in self._spans} | self._alive.keys()
             self._labels = {a: name for a, name in self._labels.items() if a in kept}
 
     def events(self, now: float, epoch: float) -> list[dict[str, Any]]:
@@ -107,7 +107,7 @@ class Timeline:
         """
         living = (
             Span(LIFE, begun, now, actor, label, "alive")
-            for actor, (begun, label) in self._supervisors.items()
+            for actor, (begun, label) in self._alive.items()
         )
         drawn = list(_drawn([*self._spans, *living], self._labels, epoch))
         if self.dropped:
@@ -225,12 +225,12 @@ class RecordingEngine(CrossingEngine):
     def _begin(self, actor: ActorId, label: str, begun: float) -> None:
         supervisor = self._supervisors.get(actor)
         if supervisor is not None:
-            self._timeline.begin_supervisor_of(actor, label, begun)
+            self._timeline.begin_actor(actor, label, begun)
             supervisor.ended.add_done_callback(partial(self._ended, supervisor))
 
     def _ended(self, supervisor: ActorSupervisor, _: object) -> None:
         how = str(supervisor.record.exit or "ended")
-        self._timeline.end_supervisor_of(supervisor.record.id, how, _clock())
+        self._timeline.end_actor(supervisor.record.id, how, _clock())
 
     def _done(
         self, begun: float, track: bytes, name: str, ref: asyncio.Future[Any]

@@ -19,7 +19,7 @@ def drawn(timeline: Timeline, now: float = 10.0) -> list[dict[str, Any]]:
 
 def test_call_when_it_ended_then_it_is_drawn_from_being_made_to_its_answer() -> None:
     timeline = Timeline(9)
-    timeline.begin_life(ACTOR, "Counter", 1.0)
+    timeline.begin_actor(ACTOR, "Counter", 1.0)
     timeline.add(call(2.0, 2.5))
 
     life, made = [event for event in drawn(timeline) if event["ph"] == "X"]
@@ -50,8 +50,8 @@ def test_time_when_the_clock_has_another_beginning_then_it_is_since_1970() -> No
 
 def test_life_when_it_ended_then_it_is_drawn_to_its_end() -> None:
     timeline = Timeline(9)
-    timeline.begin_life(ACTOR, "Counter", 1.0)
-    timeline.end_life(ACTOR, "killed by signal 9", 3.0)
+    timeline.begin_actor(ACTOR, "Counter", 1.0)
+    timeline.end_actor(ACTOR, "killed by signal 9", 3.0)
 
     _, life = drawn(timeline)
 
@@ -73,8 +73,8 @@ def test_spans_when_there_are_too_many_then_the_newest_are_kept() -> None:
 def test_labels_when_actors_come_and_go_then_few_are_kept() -> None:
     timeline = Timeline(4)
     for number in range(100):
-        timeline.begin_life(bytes([number]), "Counter", number)
-        timeline.end_life(bytes([number]), "ended", number)
+        timeline.begin_actor(bytes([number]), "Counter", number)
+        timeline.end_actor(bytes([number]), "ended", number)
 
     assert {e["name"] for e in drawn(timeline) if e["ph"] == "X"} == {"Counter"}
     assert len(timeline) == 4
