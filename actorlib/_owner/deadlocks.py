@@ -1,13 +1,14 @@
-"""Deadlocks: calls of workers that wait for one another, and will for ever.
+"""Finds deadlocks: calls of actors that wait for one another, and will for ever.
 
-A worker is told that what it waits for will never come, where that is certain.
-Certain means: each wait of the circle has no end of its own (no timeout, no deadline),
-and each call needs the one thread that waits. A wait that goes through an ``async def``
-which awaits, or through an actor with several threads, is never reported.
+All methods of an actor run on its one thread, plain ones and ``async def`` ones, unless
+it asked for more by ``max_concurrency`` or concurrency groups. While that thread blocks
+until a call is answered, it does nothing else. So if that call needs an actor whose
+thread blocks likewise, and so on until the first, none of them will ever end. Then the
+worker that closed the circle is told that its answer will never come.
 
-A thread that blocks until a call is answered does nothing else. So if that call needs
-a thread which blocks likewise, and so on until the first, none of them will ever end.
-Only what is certain is kept here: a wait that may end by itself is no edge.
+Only what is certain is kept here. A wait that may end by itself (by a timeout or a
+deadline), an ``await``, which does not block the thread, and a call of an actor with
+several threads are no edges.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from actorlib._owner.actor_record import ActorState
-from actorlib._wire.messages import MAIN
 from actorlib.exceptions import DeadlockError
 
 if TYPE_CHECKING:
@@ -33,10 +33,10 @@ C = TypeVar("C", bound=Hashable)
 
 
 class Wait(NamedTuple, Generic[C]):
-    """Names a thread that waits.
+    """Names the wait of an actor's one thread.
 
     Attributes:
-        who: The method that it runs, with its class.
+        who: The method that waits, with its class.
         call: What it waits for.
     """
 
@@ -49,11 +49,11 @@ class Need(NamedTuple, Generic[A]):
 
     Attributes:
         what: The method, with its class.
-        thread: The one thread that can run it, or None if it is not known.
+        actor: Whose one thread alone can run it; None if there are several.
     """
 
     what: str
-    thread: tuple[A, int] | None
+    actor: A | None
 
 
 class WaitEdge(NamedTuple):
@@ -69,35 +69,35 @@ class WaitEdge(NamedTuple):
 
 
 class Waits(Generic[A, C]):
-    """Knows who waits for what, by thread: an actor, and ``MAIN`` or ``LOOP``."""
+    """Knows which actors block their one thread, and for which call."""
 
     def __init__(self) -> None:
-        self._waits: dict[tuple[A, int], Wait[C]] = {}
+        self._waits: dict[A, Wait[C]] = {}
 
     def __len__(self) -> int:
-        """Counts the threads that wait, or have waited for what is answered by now."""
+        """Counts the actors that wait, or have waited for what is answered by now."""
         return len(self._waits)
 
     def begin(
         self,
-        thread: tuple[A, int],
+        actor: A,
         wait: Wait[C],
         need: Callable[[C], Need[A] | None],
     ) -> list[WaitEdge]:
-        """Takes a thread that begins to wait; finds the circle that this closes.
+        """Takes an actor that begins to wait; finds the circle that this closes.
 
         Args:
-            thread: Which one.
+            actor: Whose thread waits.
             wait: What for.
             need: What a call needs now; None if it has been answered.
 
         Returns:
             The circle that this closes, beginning here; empty if there is none.
         """
-        self._waits[thread] = wait
+        self._waits[actor] = wait
         links: list[WaitEdge] = []
-        seen: set[tuple[A, int]] = set()
-        following: tuple[A, int] | None = thread
+        seen: set[A] = set()
+        following: A | None = actor
         while following is not None and following not in seen:
             seen.add(following)
             waiting = self._waits.get(following)
@@ -105,20 +105,15 @@ class Waits(Generic[A, C]):
             if waiting is None or needed is None:
                 return []
             links.append(WaitEdge(waiting.who, needed.what))
-            following = needed.thread
-        if following != thread:
+            following = needed.actor
+        if following != actor:
             return []
-        del self._waits[thread]
+        del self._waits[actor]
         return links
 
-    def end(self, thread: tuple[A, int]) -> None:
-        """Forgets the wait of a thread."""
-        self._waits.pop(thread, None)
-
-    def forget(self, actor: A) -> None:
-        """Forgets the waits of an actor's threads."""
-        for thread in [thread for thread in self._waits if thread[0] == actor]:
-            del self._waits[thread]
+    def end(self, actor: A) -> None:
+        """Forgets the wait of an actor."""
+        self._waits.pop(actor, None)
 
 
 def circle_in_words(links: list[WaitEdge]) -> str:
@@ -157,17 +152,15 @@ class Deadlocks:
         self._supervisor_of = supervisor_of
         self._waits: Waits[ActorId, tuple[int, int, ActorId]] = Waits()
 
-    def wait(self, session: WorkerSession, call: int, thread: int, method: str) -> None:
-        """Takes the wait of a thread, which does nothing until a call is answered.
+    def wait(self, session: WorkerSession, call: int, method: str) -> None:
+        """Takes the wait of a worker, which runs nothing until a call is answered.
 
         Args:
             session: The worker.
             call: The call, by the worker's number; 0 if it does not wait any more.
-            thread: Which thread.
-            method: What it runs.
+            method: The method that waits.
         """
-        place = session.actor, thread
-        self._waits.end(place)
+        self._waits.end(session.actor)
         asked = self._find(session.number, call)
         if asked is None:  # answered meanwhile
             return
@@ -178,14 +171,14 @@ class Deadlocks:
             else _named(supervisor, method, asked.supervisor)
         )
         wait = Wait(who, (session.number, call, session.actor))
-        circle = self._waits.begin(place, wait, self._need)
+        circle = self._waits.begin(session.actor, wait, self._need)
         if circle:
             asked.drop()  # first: whoever waited may be the one to run it
             asked.fail(DeadlockError(circle_in_words(circle)))
 
     def on_worker_gone(self, session: WorkerSession) -> None:
-        """Forgets the waits of a worker's threads."""
-        self._waits.forget(session.actor)
+        """Forgets the wait of a worker."""
+        self._waits.end(session.actor)
 
     def _need(self, key: tuple[int, int, ActorId]) -> Need[ActorId] | None:
         session, call, waiting = key
@@ -198,10 +191,8 @@ class Deadlocks:
         ):
             return None
         record = asked.supervisor.record
-        thread = thread_of(record)
-        place = None if thread is None else (record.id, thread)
         what = _named(asked.supervisor, asked.method, self._supervisor_of(waiting))
-        return Need(what, place)
+        return Need(what, record.id if has_one_thread(record) else None)
 
 
 def _named(
@@ -214,12 +205,12 @@ def _named(
     )
 
 
-def thread_of(record: ActorRecord) -> int | None:
-    """Finds the one thread of an actor that runs its methods; None if unknown."""
+def has_one_thread(record: ActorRecord) -> bool:
+    """Tells whether one thread alone runs all methods of an actor, now."""
     if record.state is ActorState.STARTING:
-        return MAIN  # nothing runs before the constructor has ended
+        return True  # nothing runs before the constructor has ended
     if record.state not in _HAVE_PROCESS:
-        return None
+        return False
     if record.interface.is_async:  # one loop runs all, on the actor's own thread
-        return MAIN if not record.options.concurrency_groups else None
-    return None if record.options.limits(is_async=False) else MAIN
+        return not record.options.concurrency_groups
+    return not record.options.limits(is_async=False)

@@ -61,8 +61,6 @@ from actorlib._wire.messages import (
     LINK_OPEN,
     LINKED,
     LIST,
-    LOOP,
-    MAIN,
     OBJECT_ANNOUNCE,
     OBJECT_CANCEL,
     OBJECT_GET,
@@ -381,7 +379,6 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
     },
     WAITS: {
         "call": _CALL_IF_ANY,
-        "thread": _one_of("a thread", MAIN, LOOP),
         "method": _TEXT,
     },
     STUCK: {

@@ -20,7 +20,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from actorlib._core.forking import forget_callbacks, part_loop
-from actorlib._wire.messages import MAIN
 from actorlib._worker.client import MOMENT, TOO_LATE, OwnerClient
 from actorlib._worker.os_process import exit_fork
 from actorlib.exceptions import GetTimeoutError
@@ -358,7 +357,7 @@ class AsyncOwnerClient(OwnerClient):
         try:
             wait(ref, MOMENT)
         except GetTimeoutError:
-            with self.waiting(ref, MAIN):
+            with self.reporting_wait(ref):
                 wait(ref, None)
 
     def was_canceled(self, call: int) -> bool:

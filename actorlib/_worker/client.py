@@ -183,18 +183,18 @@ class OwnerClient(ABC):
         return f"{self.made.__module__}.{self.made.__qualname__}.{method}"
 
     @contextmanager
-    def waiting(self, ref: ObjectRef[Any], thread: int) -> Generator[None]:
-        """Around a wait that has lasted: the owner is told who waits for what."""
+    def reporting_wait(self, ref: ObjectRef[Any]) -> Generator[None]:
+        """Around a wait of the actor's one thread: the owner looks for deadlocks."""
         own_call, call = running.get(), ref.call
         method = "__init__" if own_call is None else own_call[1]
         went = self.peers.waited(call)
         if went is not None:
             self.post(went)
-        self.post((WAITS, call, thread, method))
+        self.post((WAITS, call, method))
         try:
             yield
         except BaseException:  # of a signal handler, for example
-            self.post((WAITS, 0, thread, ""))
+            self.post((WAITS, 0, ""))
             raise
         finally:
             if went is not None:

@@ -20,7 +20,6 @@ from actorlib._wire.messages import (
     CALL,
     CALL_WITH,
     LINKED,
-    MAIN,
     STOP,
     STREAM_ACK,
     Frame,
@@ -90,7 +89,7 @@ class SerialOwnerClient(OwnerClient):
             read(ref.done, self.settle, timeout)
             return
         if not self._inbox.wait(ref.done, self.settle, MOMENT):
-            with self.waiting(ref, MAIN):
+            with self.reporting_wait(ref):
                 read(ref.done, self.settle)
 
     def was_canceled(self, call: int) -> bool:

@@ -4,7 +4,7 @@ import pytest
 
 from actorlib._owner.deadlocks import Need, Wait, WaitEdge, Waits, circle_in_words
 
-A, B, C = ("A", 0), ("B", 0), ("C", 0)
+A, B, C = "A", "B", "C"
 NEEDS: dict[int, Need[str]] = {
     1: Need("A.g", A),
     2: Need("B.f", B),
@@ -13,15 +13,15 @@ NEEDS: dict[int, Need[str]] = {
 }
 
 
-def begun(*waits: tuple[tuple[str, int], str, int]) -> list[list[WaitEdge]]:
+def begun(*waits: tuple[str, str, int]) -> list[list[WaitEdge]]:
     """The circle that each wait closes."""
     known: Waits[str, int] = Waits()
     return [
-        known.begin(thread, Wait(who, call), NEEDS.get) for thread, who, call in waits
+        known.begin(actor, Wait(who, call), NEEDS.get) for actor, who, call in waits
     ]
 
 
-def test_begin_when_a_thread_waits_for_what_it_alone_can_run_then_a_circle() -> None:
+def test_begin_when_an_actor_waits_for_its_own_call_then_a_circle() -> None:
     assert begun((A, "A.f", 1)) == [[WaitEdge("A.f", "A.g")]]
 
 
@@ -53,7 +53,7 @@ def test_begin_when_it_leads_into_a_circle_of_others_then_none_of_its_own() -> N
     assert known.begin(A, Wait("A.f", 2), needs.get) == []
 
 
-def test_begin_when_the_circle_is_told_then_the_thread_waits_no_more() -> None:
+def test_begin_when_the_circle_is_told_then_the_actor_waits_no_more() -> None:
     known: Waits[str, int] = Waits()
     known.begin(A, Wait("A.f", 1), NEEDS.get)
 
@@ -66,17 +66,6 @@ def test_end_when_a_wait_was_given_up_then_it_closes_nothing() -> None:
     known.end(A)
 
     assert known.begin(B, Wait("B.f", 1), NEEDS.get) == []
-
-
-def test_forget_when_a_process_is_gone_then_its_threads_wait_no_more() -> None:
-    known: Waits[str, int] = Waits()
-    known.begin(("A", 0), Wait("A.f", 2), NEEDS.get)
-    known.begin(("A", 1), Wait("A.g", 2), NEEDS.get)
-    known.begin(B, Wait("B.f", 3), NEEDS.get)
-
-    known.forget("A")
-
-    assert len(known) == 1
 
 
 @pytest.mark.parametrize(
