@@ -24,7 +24,7 @@ from helpers.calls import raised
 import actorlib
 from actorlib._core.engine import current_engine, find_engine, set_engine, take_slot
 from actorlib._worker.async_executor import AsyncExecutor
-from actorlib._worker.startup import ExecutorThreads
+from actorlib._worker.executor_threads import ExecutorThreads
 from actorlib.exceptions import ActorDiedError, ActorlibError, UnsupportedOptionError
 
 if TYPE_CHECKING:
@@ -494,7 +494,7 @@ def actor_id_in_a_thread() -> list[Any]:
     return found
 
 
-# The slot and the crew.
+# The slot and the threads.
 
 
 def test_slot_when_taken_then_the_process_keeps_its_own() -> None:
@@ -540,12 +540,12 @@ def test_crew_when_it_starts_a_thread_then_with_the_context_of_who_starts_it() -
     variable = contextvars.ContextVar("variable", default=0)
     variable.set(5)
     found: list[object] = []
-    crew = ExecutorThreads()
-    thread = crew.start("named", lambda: found.append(variable.get()))
-    crew.join()
+    threads = ExecutorThreads()
+    thread = threads.start("named", lambda: found.append(variable.get()))
+    threads.join()
 
     assert found == [5]
-    assert (thread.name, thread.daemon, len(crew)) == ("named", True, 1)
+    assert (thread.name, thread.daemon, len(threads)) == ("named", True, 1)
 
 
 @actorlib.remote

@@ -591,13 +591,24 @@ def wake(waiter: asyncio.Future[None], _: object = None) -> None:
         waiter.set_result(None)
 
 
-def unlooped(error: Callable[[dict[str, Any]], None]) -> asyncio.AbstractEventLoop:
+def unlooped(
+    error: Callable[[dict[str, Any]], None] | None = None,
+) -> asyncio.AbstractEventLoop:
     """What a ref takes for its loop where none runs: callbacks run at once.
 
     Args:
-        error: Gets the report of a failure that nobody looked at.
+        error: Gets the report of a failure that nobody looked at; by default it is
+            logged.
     """
-    return cast("asyncio.AbstractEventLoop", _Unlooped(error))
+    return cast("asyncio.AbstractEventLoop", _Unlooped(error or _log_failure))
+
+
+def _log_failure(report: dict[str, Any]) -> None:
+    import logging  # noqa: PLC0415  # only this rare report needs it in a worker
+
+    logging.getLogger("actorlib").error(
+        "%s", report.get("message"), exc_info=report.get("exception")
+    )
 
 
 class _Unlooped:

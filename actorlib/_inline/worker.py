@@ -24,8 +24,9 @@ from actorlib._worker import (
     task_executor,
     threaded_executor,
 )
-from actorlib._worker.__main__ import ended
-from actorlib._worker.startup import ExecutorThreads, read_start
+from actorlib._worker.__main__ import exit_code_of
+from actorlib._worker.executor_threads import ExecutorThreads
+from actorlib._worker.startup import read_start
 
 if TYPE_CHECKING:
     import asyncio
@@ -117,7 +118,7 @@ class InlineWorker:
 
     def _run(self) -> None:
         take_slot()
-        code = ended(self._serve)
+        code = exit_code_of(self._serve)
         if self._grace_timer is None:
             self._code = code
         self._worker_sock.close()
@@ -128,7 +129,7 @@ class InlineWorker:
     def _serve(self) -> None:
         pipe = BlockingChannel(self._worker_sock)
         start = read_start(pipe.receive()[0])
-        self._executor_threads = start.crew
+        self._executor_threads = start.threads
         try:
             serve(start, pipe, async_client.new_loop)
         except OSError:

@@ -40,8 +40,8 @@ CANCEL             both  id: nobody wants the answer any more; up also whether t
                          that it made are not wanted either
 CANCEL_MADE        down  session, call: nobody wants what that call has asked for over
                          links; session is the caller's, or 0 if the call runs here
-WAITS              up    id, method: the actor's one thread runs that method, which waits
-                         for a call; the id is 0 if it does not any more
+WAITS              up    id, method: the actor's one thread runs that method, which
+                         waits for a call; the id is 0 if it does not any more
 STUCK              up    id, methods, method: that method awaits a call, and holds the
                          only place which calls of those methods wait for
 BLOCKED            up    number, calls, how many: the function that runs waits, usually

@@ -1,7 +1,7 @@
-"""How a worker begins, forked from the template or spawned.
+"""Runs a worker from its first frame to its exit code, forked or spawned.
 
 Spawned, it is ``python -m actorlib._worker FD`` with one end of the pipe as the
-inherited descriptor FD. Forked, the template calls ``live`` in the child.
+inherited descriptor FD. Forked, the template calls ``run_worker`` in the child.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ if TYPE_CHECKING:
 
 
 class WarmWorker:
-    """What every worker begins with; the template makes it once, for all its forks."""
+    """Holds what a worker begins with; the template makes one, for all its forks."""
 
     def __init__(self) -> None:
         self.sharing = SegmentSharing(SharedMemory())
         self.decoder = FrameDecoder(self.sharing)
 
 
-def live(sock: socket.socket, cradle: WarmWorker) -> NoReturn:
+def run_worker(sock: socket.socket, warm: WarmWorker) -> NoReturn:
     """Serves one actor to its end and leaves the process.
 
     Args:
         sock: The worker's end of the pipe.
-        cradle: What no other worker of this process has begun with.
+        warm: What no other worker of this process has begun with.
     """
-    exit_process(ended(lambda: serve(sock, cradle)))
+    exit_process(exit_code_of(lambda: serve(sock, warm)))
 
 
-def ended(serve: Callable[[], None]) -> int:
-    """Serves one actor to its end; gives the exit code that this stands for.
+def exit_code_of(serve: Callable[[], None]) -> int:
+    """Serves one actor to its end; gives the exit code of the worker.
 
     Args:
-        serve: Lives the actor's life.
+        serve: Serves it.
     """
     try:
         serve()
@@ -61,7 +61,7 @@ def ended(serve: Callable[[], None]) -> int:
     return 0
 
 
-def speak_in_lines() -> None:
+def flush_each_line() -> None:
     """Makes output appear line by line, and a segfault leave a Python traceback.
 
     Lines are what the owner shows, and what an actor's last words are made of.
@@ -72,23 +72,23 @@ def speak_in_lines() -> None:
         faulthandler.enable()
 
 
-def serve(sock: socket.socket, cradle: WarmWorker) -> None:
+def serve(sock: socket.socket, warm: WarmWorker) -> None:
     """Serves one actor to its end.
 
     Args:
         sock: The worker's end of the pipe.
-        cradle: What no other worker of this process has begun with.
+        warm: What no other worker of this process has begun with.
 
     Raises:
         BaseException: What ended it; EOFError if that was the owner's end.
     """
     try:
-        _live_on(BlockingChannel(sock, cradle.sharing, cradle.decoder))
+        _run_actor(BlockingChannel(sock, warm.sharing, warm.decoder))
     finally:
-        cradle.sharing.close()
+        warm.sharing.close()
 
 
-def _live_on(pipe: BlockingChannel) -> None:
+def _run_actor(pipe: BlockingChannel) -> None:
     start = read_start(pipe.receive_first()[0])
     prepare(start)
     if start.config.runs_functions:
@@ -110,6 +110,6 @@ def _live_on(pipe: BlockingChannel) -> None:
 
 
 if __name__ == "__main__":
-    speak_in_lines()
+    flush_each_line()
     os.set_inheritable(int(sys.argv[1]), False)  # noqa: FBT003  # the os API
-    live(socket.socket(fileno=int(sys.argv[1])), WarmWorker())
+    run_worker(socket.socket(fileno=int(sys.argv[1])), WarmWorker())

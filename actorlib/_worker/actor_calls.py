@@ -1,17 +1,17 @@
-"""Calls of other actors on their way out: with their arguments, and in order."""
+"""Sends calls to other actors, in order, each when its arguments are there."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from actorlib._core.current_call import running
 from actorlib._core.propagation import MARKED
-from actorlib._core.stream_reader import Feed, StreamReader
-from actorlib._wire.arguments import Arguments, SendingEngine
+from actorlib._core.stream_reader import StreamReader
+from actorlib._wire.arguments import Arguments
 from actorlib._wire.call import Call
 from actorlib._wire.call_headers import headers_of
 from actorlib._wire.messages import CALL_ACTOR, CALL_ACTOR_WITH, CANCEL, Frame
-from actorlib._worker.invoke import packed
+from actorlib._worker.invoke import pack_headers
 
 if TYPE_CHECKING:
     import asyncio
@@ -19,36 +19,20 @@ if TYPE_CHECKING:
 
     from actorlib._core.callee import BoundMethod
     from actorlib._core.current_call import Running
-    from actorlib._core.object_ref import ResultOwner
+    from actorlib._core.object_ref import ObjectRef, ResultOwner
+    from actorlib._worker.engine import WorkerEngine
     from actorlib._worker.outgoing_links import OutgoingLinks
-    from actorlib._worker.pending import OrderedSender, PendingResults
+    from actorlib._worker.pending import PendingResults
 
 
-class Numbered(Protocol):
-    """A ref, or a stream."""
-
-    call: int
-    asked: object
+N = TypeVar("N", "ObjectRef[Any]", StreamReader)
 
 
-N = TypeVar("N", bound=Numbered)
-
-
-class Asker(SendingEngine, Feed, Protocol):
-    """The engine of the worker."""
-
-    outbox: OrderedSender
-
-    def where(self, method: str) -> str:
-        """Names a method of the actor that asks, for messages."""
-        ...
-
-
-class Lasting:
-    """The replier of refs of ``async def`` methods, whose end a cancellation awaits.
+class AsyncResultOwner:
+    """Owns the refs of ``async def`` methods: a cancelled call is awaited to its end.
 
     Args:
-        engine: That of the worker, which does everything else that a replier does.
+        engine: The engine of the worker, which does all but that.
         stop: Cancels a call; True if it is answered when it has ended.
     """
 
@@ -66,37 +50,37 @@ class Lasting:
 
 
 class ActorCalls:
-    """Makes the frames of calls, and chooses which way they go.
+    """Makes the frames of calls, and sends them over a link or to the owner.
 
     Args:
-        engine: That of the worker.
-        refs: What it has asked and has no answer to.
-        peers: Whom it calls over links.
+        engine: The engine of the worker.
+        results: The calls without an answer.
+        links: The links to other actors.
         loop: What streams take for their loop.
 
     Attributes:
-        held: The calls that wait here for their arguments.
+        deferred: The calls that wait here for their arguments.
     """
 
     def __init__(
         self,
-        engine: Asker,
-        refs: PendingResults,
-        peers: OutgoingLinks,
+        engine: WorkerEngine,
+        results: PendingResults,
+        links: OutgoingLinks,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        self.held: set[int] = set()
+        self.deferred: set[int] = set()
         self._loop = loop
         self._engine = engine
-        self._refs = refs
-        self._peers = peers
+        self._results = results
+        self._links = links
 
     def call(
         self,
         callee: BoundMethod,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
-        new: Callable[[], N],
+        new_result: Callable[[], N],
     ) -> N:
         """Sends a call to an actor, when its arguments are there.
 
@@ -104,7 +88,7 @@ class ActorCalls:
             callee: What is called.
             args: The positional arguments.
             kwargs: The keyword arguments.
-            new: Makes what waits for the answer, with its number.
+            new_result: Makes what waits for the answer, with its number.
 
         Raises:
             SerializationError: It cannot be sent.
@@ -112,12 +96,12 @@ class ActorCalls:
         parent_call = running.get()
         headers = self._headers_of(callee, parent_call)
         arguments = Arguments(self._engine, callee.name, args, kwargs)
-        waiting = new()
-        waiting.asked = callee
+        result = new_result()
+        result.asked = callee
         parent = 0 if parent_call is None else parent_call[0]
-        call = Call(waiting.call, callee, arguments, headers, parent)
-        self._engine.outbox.send(call, self._frame, self._deferred)
-        return waiting
+        call = Call(result.call, callee, arguments, headers, parent)
+        self._engine.sender.send(call, self._frame, self._defer)
+        return result
 
     def stream(
         self,
@@ -127,12 +111,12 @@ class ActorCalls:
     ) -> StreamReader:
         """Sends a call of a generator; see Engine."""
 
-        def new() -> StreamReader:
-            reading = StreamReader.of(callee, self._loop, self._engine)
-            self._refs.add(reading)
-            return reading
+        def new_result() -> StreamReader:
+            reader = StreamReader.of(callee, self._loop, self._engine)
+            self._results.add(reader)
+            return reader
 
-        return self.call(callee, args, kwargs, new)
+        return self.call(callee, args, kwargs, new_result)
 
     def _headers_of(
         self, callee: BoundMethod, parent_call: Running | None
@@ -143,30 +127,30 @@ class ActorCalls:
             and (parent_call is None or not parent_call[2])
         ):
             return None
-        return packed(headers_of(callee, parent_call, self._engine.where))
+        return pack_headers(headers_of(callee, parent_call, self._engine.where))
 
-    def _deferred(self, call: Call) -> Frame:
-        self.held.add(call.number)
+    def _defer(self, call: Call) -> Frame:
+        self.deferred.add(call.number)
         return call.deferred()
 
     def _frame(self, call: Call) -> Frame | None:
-        """The frame of a call that may go by way of the owner, if it has to."""
+        """Sends a call over a link, or gives the frame that the owner is to get."""
         number, parent, headers = call.number, call.parent, call.headers
         actor, name = call.callee.actor, call.callee.name
-        was_deferred = number in self.held
+        was_deferred = number in self.deferred
         if was_deferred:
-            self.held.discard(number)
-        if number not in self._refs:  # cancelled while it waited
+            self.deferred.discard(number)
+        if number not in self._results:  # cancelled while it waited
             return None
-        encoded = self._refs.payload_of(call)
+        encoded = self._results.payload_of(call)
         if encoded is None:
             return (CANCEL, number, False)
-        payload, loans = encoded
-        if loans or was_deferred:
-            self._peers.fence(actor)
-        elif self._peers.send(number, parent, actor, name, headers, payload):
+        payload, lent = encoded
+        if lent or was_deferred:
+            self._links.fence(actor)
+        elif self._links.send(number, parent, actor, name, headers, payload):
             return None
         if headers:
-            target = (number, parent, actor, name, loans)
+            target = (number, parent, actor, name, lent)
             return (CALL_ACTOR_WITH, *target, headers, payload)
-        return (CALL_ACTOR, number, parent, actor, name, loans, payload)
+        return (CALL_ACTOR, number, parent, actor, name, lent, payload)

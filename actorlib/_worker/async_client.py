@@ -1,9 +1,9 @@
-"""The engine of a worker with an event loop: every frame goes by way of that loop.
+"""Speaks to the owner from a worker with an event loop, by way of that loop.
 
 Its refs belong to the loop that reads the pipe. Plain code that runs on it blocks it:
 what such code sends leaves at once, and where it waits it reads in the loop's place.
-Its own threads do likewise while it does something else, one at a time: whoever has
-the *turn* stands for the loop.
+The threads of such code do likewise, one at a time: whoever has the *turn* (a lock)
+does what the loop would do.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from actorlib._core.forking import forget_callbacks, part_loop
-from actorlib._worker.client import MOMENT, TOO_LATE, OwnerClient
+from actorlib._worker.client import TOO_LATE, WAIT_REPORT_DELAY, OwnerClient
 from actorlib._worker.os_process import exit_fork
 from actorlib.exceptions import GetTimeoutError
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from actorlib._wire.async_channel import AsyncChannel
     from actorlib._wire.blocking_channel import BlockingChannel
     from actorlib._wire.messages import Frame
-    from actorlib._worker.incoming_links import LinkSource
+    from actorlib._worker.engine import LinkSource
     from actorlib._worker.startup import Start
 
 
@@ -47,13 +47,13 @@ def new_loop() -> asyncio.AbstractEventLoop:
 
 
 class LoopReader:
-    """Reads the links of a worker with an event loop; see LinkHost.
+    """Reads the links of a worker with an event loop; see LinkReader.
 
     Args:
         loop: The loop.
 
     Attributes:
-        thread: That of the loop; all but ``soon`` is called from it.
+        thread: That of the loop; all but ``at_end_of_turn`` is called from it.
         is_blocked: Whether plain code runs on the loop, so that no turn of it ends.
         receive: Gets the frames that have come.
         sources: What is read, by descriptor.
@@ -67,19 +67,19 @@ class LoopReader:
         self._loop = loop
 
     def watch(self, source: LinkSource) -> None:
-        """Reads a link from now on; see LinkHost."""
+        """Reads a link from now on; see LinkReader."""
         fd = source.fileno()
         self.sources[fd] = source
         self._loop.add_reader(fd, self.read, source)
 
     def unwatch(self, source: LinkSource) -> None:
-        """Reads it no more; see LinkHost."""
+        """Reads it no more; see LinkReader."""
         fd = source.fileno()
         if self.sources.pop(fd, None) is not None:
             self._loop.remove_reader(fd)
 
-    def soon(self, callback: Callable[[], None]) -> bool:
-        """Calls back at the end of this turn of the loop; see LinkHost."""
+    def at_end_of_turn(self, callback: Callable[[], None]) -> bool:
+        """Calls back at the end of this turn of the loop; see LinkReader."""
         if self.is_blocked or threading.get_ident() != self.thread:
             return False
         self._loop.call_soon(callback)
@@ -90,7 +90,7 @@ class LoopReader:
         self.receive(source.read())
 
 
-class _Bell:
+class _Wakeup:
     """Wakes a thread that reads in the place of the loop."""
 
     def __init__(self) -> None:
@@ -101,7 +101,7 @@ class _Bell:
     def fileno(self) -> int:
         return self._here.fileno()
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         with contextlib.suppress(OSError):  # it rings already
             self._there.send(b"!")
 
@@ -119,7 +119,7 @@ _log = logging.getLogger("actorlib")
 
 
 class AsyncOwnerClient(OwnerClient):
-    """The engine of a worker with an event loop.
+    """Speaks to the owner from a worker with an event loop.
 
     Args:
         start: What the worker was told first.
@@ -130,13 +130,13 @@ class AsyncOwnerClient(OwnerClient):
         reader: Reads the links.
         channel: The pipe on the loop.
         is_leaving: Whether the actor ends by its own will.
-        left: Called on the loop when it begins to.
-        cancelled: Says whether a call that runs was cancelled.
+        on_leave: Called on the loop when it begins to.
+        is_call_cancelled: Says whether a call that runs was cancelled.
     """
 
     channel: AsyncChannel
-    left: Callable[[], None]
-    cancelled: Callable[[int], bool]
+    on_leave: Callable[[], None]
+    is_call_cancelled: Callable[[int], bool]
 
     def __init__(
         self, start: Start, loop: asyncio.AbstractEventLoop, pipe: BlockingChannel
@@ -144,18 +144,18 @@ class AsyncOwnerClient(OwnerClient):
         self.reader = LoopReader(loop)
         super().__init__(start, loop, pipe, self.reader)
         self.is_leaving = False
-        self._main = threading.get_ident()
+        self._method_thread = threading.get_ident()
         self._is_settling = False
         self._has_warned = False
         # Held by whoever stands for the loop: its thread, but for plain code.
         self._turn = threading.RLock()
         self._is_wanted = False
         self._is_reading = False
-        self._bell: _Bell | None = None
-        self._waiters: dict[threading.Event, ObjectRef[Any]] = {}
-        self._put_off: deque[Callable[[], object]] = deque()
-        self._is_woken = False
-        self._is_catching_up = False
+        self._wakeup: _Wakeup | None = None
+        self._waiting_threads: dict[threading.Event, ObjectRef[Any]] = {}
+        self._deferred: deque[Callable[[], object]] = deque()
+        self._is_scheduled = False
+        self._is_running_deferred = False
 
     def begin(self) -> None:
         """Takes this thread for that of the loop."""
@@ -165,45 +165,45 @@ class AsyncOwnerClient(OwnerClient):
     def finish(self) -> None:
         """The loop has ended."""
         self._turn.release()
-        if self._bell is not None:
+        if self._wakeup is not None:
             self.reader.sources.clear()
-            self._bell.close()
-            self._bell = None
+            self._wakeup.close()
+            self._wakeup = None
 
     # Plain code on the loop.
 
-    def block(self) -> None:
-        """Plain code is called next, on the loop's thread; see ``go_on``."""
+    def begin_blocking(self) -> None:
+        """Lets plain code run on the loop's thread until ``end_blocking``."""
         self.reader.is_blocked = True
         self._give_turn()
 
-    def go_on(self) -> None:
-        """It has ended: the loop goes on."""
+    def end_blocking(self) -> None:
+        """Lets the loop go on: the plain code has ended."""
         self._take_turn()
         self.reader.is_blocked = False
 
-    def push(self) -> None:
+    def flush(self) -> None:
         """Sends what waits for the end of this turn of the loop, which may be long."""
-        if self.guests.gathered:
-            self.guests.flush()
-        self.peers.flush()
+        if self.incoming_links.gathered:
+            self.incoming_links.flush()
+        self.outgoing_links.flush()
         self.channel.push()
 
-    def look(self) -> None:
+    def read_now(self) -> None:
         """Reads what has come, in the place of the loop."""
-        self._catch_up()
+        self._run_deferred()
         if self.channel.is_open:
             self.channel.pump(0, self.reader.sources, self.reader.read)
 
-    def look_soon(self) -> None:
-        """The same for plain code on the loop; nothing if another thread reads."""
-        if self._has_turn():
+    def try_read(self) -> None:
+        """Reads what has come for plain code, unless another thread reads."""
+        if self._try_turn():
             try:
-                self.look()
+                self.read_now()
             finally:
                 self._give_turn()
 
-    def _has_turn(self) -> bool:
+    def _try_turn(self) -> bool:
         """Takes the turn, if plain code blocks the loop and nobody else has it."""
         # It is not waited for: whoever has it may want what this thread holds.
         if threading.get_ident() != self.reader.thread and (
@@ -213,11 +213,11 @@ class AsyncOwnerClient(OwnerClient):
         return self._turn.acquire(blocking=False)
 
     def _take_turn(self) -> None:
-        """Takes the turn for the loop's own thread, from whoever reads meanwhile."""
+        """Takes the turn for the loop's own thread, from whoever reads now."""
         if not self._turn.acquire(blocking=False):
             self._is_wanted = True
-            if self._bell is not None:
-                self._bell.ring()
+            if self._wakeup is not None:
+                self._wakeup.wake()
             self._turn.acquire()
             self._is_wanted = False
 
@@ -226,16 +226,16 @@ class AsyncOwnerClient(OwnerClient):
         if not self.reader.is_blocked:
             return
         while (
-            self._put_off
-            and not self._is_catching_up
+            self._deferred
+            and not self._is_running_deferred
             and self._turn.acquire(blocking=False)
         ):
             try:
-                self._catch_up()
+                self._run_deferred()
             finally:
                 self._turn.release()
-        for waiter in [*self._waiters]:  # one of them reads from now on
-            waiter.set()
+        for waiting in [*self._waiting_threads]:  # one of them reads from now on
+            waiting.set()
 
     # The verbs.
 
@@ -243,9 +243,9 @@ class AsyncOwnerClient(OwnerClient):
         """Sends a frame, from the loop's thread or by way of it."""
         if not self.reader.is_blocked and threading.get_ident() == self.reader.thread:
             self.channel.send(frame)
-        elif self._has_turn():
+        elif self._try_turn():
             try:
-                self._catch_up()
+                self._run_deferred()
                 self.channel.send_now(frame)
             finally:
                 self._give_turn()
@@ -263,7 +263,7 @@ class AsyncOwnerClient(OwnerClient):
         if not self.is_leaving:
             self.is_leaving = True
             with contextlib.suppress(RuntimeError):  # the loop is closed
-                self._loop.call_soon_threadsafe(self.left)
+                self._loop.call_soon_threadsafe(self.on_leave)
         super().leave()
 
     def close_in_fork(self) -> None:
@@ -272,8 +272,8 @@ class AsyncOwnerClient(OwnerClient):
         A fork of the loop's own thread comes back to the loop when its code waits.
         """
         super().close_in_fork()
-        if self._bell is not None:
-            self._bell.close()
+        if self._wakeup is not None:
+            self._wakeup.close()
         part_loop(self._loop)
         if threading.get_ident() == self.reader.thread:
             forget_callbacks(self._loop)
@@ -294,80 +294,80 @@ class AsyncOwnerClient(OwnerClient):
     def release(self, actor: LoanId) -> None:
         """Counts a holder less, behind what its thread has posted; see Engine.
 
-        The note goes the way of the frames. Another one's look at the notes could
-        otherwise give a loan back before the frame has left that carries it on.
+        The note goes the way of the frames. Another thread that counts the notes could
+        otherwise give the reference back before a frame has left that lends it on.
         """
         if not self._is_in_fork:
             self.later(partial(self._release, actor))
 
     def _release(self, actor: LoanId) -> None:
-        self.loans.release(actor)
-        self._return_loans()
+        self.refcount.release(actor)
+        self._return_borrowed()
 
-    def return_loans_soon(self) -> None:
-        """Gives loans back from the loop's thread; see OwnerClient."""
-        self.later(self._return_loans)
+    def return_borrowed_soon(self) -> None:
+        """Gives references back from the loop's thread; see OwnerClient."""
+        self.later(self._return_borrowed)
 
     def later(self, callback: Callable[[], object]) -> None:
         """Calls back from the loop's thread, in the order of this; see OwnerClient."""
-        self._put_off.append(callback)
-        if not self._is_woken:
-            self._wake()
-        if self._is_reading and self._bell is not None:
-            self._bell.ring()
+        self._deferred.append(callback)
+        if not self._is_scheduled:
+            self._schedule()
+        if self._is_reading and self._wakeup is not None:
+            self._wakeup.wake()
 
-    def _wake(self) -> None:
-        self._is_woken = True
+    def _schedule(self) -> None:
+        self._is_scheduled = True
         with contextlib.suppress(RuntimeError):  # the loop is closed
-            self._loop.call_soon_threadsafe(self._catch_up)
+            self._loop.call_soon_threadsafe(self._run_deferred)
 
-    def _catch_up(self) -> None:
-        """Does what others have put off; by whoever stands for the loop."""
-        if self._is_catching_up:  # one of those has posted something
+    def _run_deferred(self) -> None:
+        """Runs what was deferred; called by whoever has the turn."""
+        if self._is_running_deferred:  # one of those has posted something
             return
-        self._is_catching_up, self._is_woken = True, False
+        self._is_running_deferred, self._is_scheduled = True, False
         try:
-            while self._put_off:
-                self._put_off.popleft()()
+            while self._deferred:
+                self._deferred.popleft()()
         finally:
-            self._is_catching_up = False
-            if self._put_off and not self._is_woken:  # one of them has failed
-                self._wake()
+            self._is_running_deferred = False
+            if self._deferred and not self._is_scheduled:  # one of them has failed
+                self._schedule()
 
-    def _return_loans(self) -> None:
+    def _return_borrowed(self) -> None:
         for frame in self.returns():
             self._send(frame)
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
-        """Blocks this thread until a ref is done; see Replier."""
+        """Blocks this thread until a ref is done; see ResultOwner."""
         if self.is_over:
             self.check_parent()
         me = threading.get_ident()
-        is_loops = me == self.reader.thread
+        is_loop_thread = me == self.reader.thread
         if not self._has_warned and _is_in_task():
             self._has_warned = True
             _log.warning(
                 "get() in an async method blocks the event loop: every other call that "
                 "this loop runs stands still meanwhile. Await the ref instead"
             )
-        wait = self._wait_on_the_loop if is_loops else self._wait_beside
-        if timeout is not None or me != self._main:
+        wait = self._wait_on_the_loop if is_loop_thread else self._wait_beside
+        if timeout is not None or me != self._method_thread:
             wait(ref, timeout)
             return
         try:
-            wait(ref, MOMENT)
+            wait(ref, WAIT_REPORT_DELAY)
         except GetTimeoutError:
             with self.reporting_wait(ref):
                 wait(ref, None)
 
     def was_canceled(self, call: int) -> bool:
         """Whether a call that runs was cancelled; see Process."""
-        if not self.cancelled(call):
-            self.look_soon()
-        return self.cancelled(call)
+        if not self.is_call_cancelled(call):
+            self.try_read()
+        return self.is_call_cancelled(call)
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
-        """Calls back once, from the loop's thread; see Replier."""
+        """Calls back once, from the loop's thread; see ResultOwner."""
         if threading.get_ident() == self.reader.thread:
             ref.add_done_callback(lambda _: then())
         else:
@@ -411,8 +411,8 @@ class AsyncOwnerClient(OwnerClient):
         deadline = None if timeout is None else time.monotonic() + timeout
         self._take_turn()
         try:
-            self.guests.flush()
-            self.peers.flush()
+            self.incoming_links.flush()
+            self.outgoing_links.flush()
             while not ref.done():
                 self._read_once(_left(deadline), ref)
         finally:
@@ -424,43 +424,43 @@ class AsyncOwnerClient(OwnerClient):
         Such code may wait for this very thread.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
-        told = threading.Event()
-        self._waiters[told] = ref
+        done = threading.Event()
+        self._waiting_threads[done] = ref
         try:
-            self.watch(ref, told.set)
+            self.watch(ref, done.set)
             while not ref.done():
-                if self._has_turn():
+                if self._try_turn():
                     try:
                         self._check_settling()
                         self._read_once(_left(deadline), ref)
                     finally:
                         self._give_turn()
-                elif not told.wait(_left(deadline)):
+                elif not done.wait(_left(deadline)):
                     raise GetTimeoutError(TOO_LATE)
-                told.clear()
+                done.clear()
         finally:
-            del self._waiters[told]
+            del self._waiting_threads[done]
             if self.reader.is_blocked:
-                for waiter in [*self._waiters]:
-                    waiter.set()
+                for waiting in [*self._waiting_threads]:
+                    waiting.set()
 
     def _read_once(self, timeout: float | None, ref: ObjectRef[Any]) -> None:
-        if self._bell is None:
-            self._bell = _Bell()
-            self.reader.sources[self._bell.fileno()] = self._bell
+        if self._wakeup is None:
+            self._wakeup = _Wakeup()
+            self.reader.sources[self._wakeup.fileno()] = self._wakeup
         self._is_reading = True
         try:
-            self.outbox.go_on()
-            self._catch_up()
+            self.sender.send_ready()
+            self._run_deferred()
             if ref.done() or self._is_wanted:
                 return
             if not self.channel.pump(timeout, self.reader.sources, self.reader.read):
                 raise GetTimeoutError(TOO_LATE)
         finally:
             self._is_reading = False
-            for waiter, other in [*self._waiters.items()]:
+            for waiting, other in [*self._waiting_threads.items()]:
                 if other.done():
-                    waiter.set()
+                    waiting.set()
 
 
 def _left(deadline: float | None) -> float | None:

@@ -1,4 +1,4 @@
-"""Actors with ``async def`` methods: one event loop, on the actor's own thread.
+"""Runs the calls of an actor with ``async def`` methods on one event loop.
 
 The constructor, the plain methods and the ``async def`` methods all run on it, in the
 order in which their calls came, so the state of an actor belongs to one thread. A plain
@@ -47,12 +47,13 @@ from actorlib._wire.messages import (
 from actorlib._worker import invoke
 from actorlib._worker.async_client import AsyncOwnerClient, new_loop
 from actorlib._worker.concurrency_groups import Gate, Gates
+from actorlib._worker.executor_threads import GroupThreads
 from actorlib._worker.generators import CUT_OFF, Streams, is_stream, size_of
-from actorlib._worker.invoke import begun_with
+from actorlib._worker.invoke import start_async
 from actorlib._worker.loop_watchdog import LoopWatch, WatchThread
 from actorlib._worker.method_timing import MethodTiming
 from actorlib._worker.plain_methods import PlainMethods
-from actorlib._worker.startup import GroupThreads, shutting_down
+from actorlib._worker.startup import shutting_down
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
@@ -67,26 +68,26 @@ _OFTEN = 0x3F
 
 
 class AsyncStreams:
-    """The async generators of an actor, each on the loop that its method runs on.
+    """Runs the async generators of an actor, each on the loop of its method.
 
     Args:
-        uplink: The engine.
-        streams: Where it is said how far each may go.
+        client: The engine of the worker.
+        streams: Says how far each may go.
         leave: Gives a place among the calls that run at once to the next.
-        give_up: Gives up the place that a call would have got, or is about to.
+        return_place: Gives up the place that a call would have got, or is about to.
     """
 
     def __init__(
         self,
-        uplink: AsyncOwnerClient,
+        client: AsyncOwnerClient,
         streams: Streams,
         leave: Callable[[Gate], None],
-        give_up: Callable[[int, Gate], None],
+        return_place: Callable[[int, Gate], None],
     ) -> None:
-        self._uplink = uplink
+        self._client = client
         self._streams = streams
         self._leave = leave
-        self._give_up = give_up
+        self._return_place = return_place
         self._waiting: dict[int, asyncio.Future[None]] = {}
 
     async def run(
@@ -114,10 +115,10 @@ class AsyncStreams:
             while not self._streams.may_go(stream):
                 await self._wait(stream, gate)
             async for value in source:
-                if self._uplink.is_over:
-                    self._uplink.over(stream.call)
+                if self._client.is_over:
+                    self._client.over(stream.call)
                 self._check_wanted(stream)
-                self._give(stream, value, where)
+                self._send_item(stream, value, where)
                 del value
                 if not stream.ahead.is_read or not stream.made & _OFTEN:
                     await asyncio.sleep(0)
@@ -145,20 +146,24 @@ class AsyncStreams:
         waiting = self._waiting.pop(call, None)
         if waiting is None:
             return False
-        _across(waiting, wake)
+        _call_on_its_loop(waiting, wake)
         return True
 
     def end(self) -> None:
         """The actor ends: those that wait for their readers, now or later, end."""
         self._streams.are_ending = True
         for waiting in [*self._waiting.values()]:
-            _across(waiting, asyncio.Future[None].cancel)
+            _call_on_its_loop(waiting, asyncio.Future[None].cancel)
 
-    def _give(self, stream: Stream, value: object, where: Callable[[], str]) -> None:
+    def _send_item(
+        self, stream: Stream, value: object, where: Callable[[], str]
+    ) -> None:
         if stream.ahead.is_read:
-            item = invoke.item(self._uplink, stream.call, stream.made, value, where)
+            item = invoke.encode_item(
+                self._client, stream.call, stream.made, value, where
+            )
             self._streams.put(stream, size_of(item[4]))
-            self._uplink.post(invoke.kept(item))
+            self._client.post(invoke.with_own_buffers(item))
         stream.made += 1
 
     async def _wait(self, stream: Stream, gate: Gate) -> None:
@@ -174,11 +179,11 @@ class AsyncStreams:
         except asyncio.CancelledError:
             if self._waiting.pop(call, None) is not None:
                 stream.is_aside = False
-                self._give_up(call, gate)
+                self._return_place(call, gate)
             raise
 
 
-def _across(
+def _call_on_its_loop(
     future: asyncio.Future[None], do: Callable[[asyncio.Future[None]], object]
 ) -> None:
     """Does something with a future where its loop runs."""
@@ -193,7 +198,7 @@ _PAUSE_ABOVE = 4 * 1024 * 1024
 
 
 def serve(start: Start, pipe: BlockingChannel, loop: asyncio.AbstractEventLoop) -> None:
-    """Lives the life of an actor with an event loop: born, called, stopped.
+    """Serves an actor with an event loop: makes it, runs its calls, ends it.
 
     Args:
         start: What the worker was told first.
@@ -204,16 +209,16 @@ def serve(start: Start, pipe: BlockingChannel, loop: asyncio.AbstractEventLoop) 
         BaseException: What ends the process, as for a serial actor.
         EOFError: The owner is gone.
     """
-    home = new_loop() if any(start.config.limits) else loop
-    uplink = AsyncOwnerClient(start, home, pipe)
-    set_engine(uplink)
-    executor = AsyncExecutor(start, loop, home, uplink, pipe)
+    pipe_loop = new_loop() if any(start.config.limits) else loop
+    client = AsyncOwnerClient(start, pipe_loop, pipe)
+    set_engine(client)
+    executor = AsyncExecutor(start, loop, pipe_loop, client, pipe)
     with blocked_freely():
         executor.begin()
         try:
-            instance = uplink.construct(start, executor.call)
+            instance = client.construct(start, executor.call)
             executor.open(instance)
-            uplink.report_ready(instance)
+            client.report_ready(instance)
             with shutting_down(instance, executor.run_to_end):
                 executor.run()
         finally:
@@ -221,7 +226,7 @@ def serve(start: Start, pipe: BlockingChannel, loop: asyncio.AbstractEventLoop) 
 
 
 class SharedGate(Gate):
-    """The same for several threads: any takes places, one lets calls in and out."""
+    """Is a gate for several threads: any takes places, one lets calls in and out."""
 
     __slots__ = ("_lock",)
 
@@ -274,8 +279,8 @@ class AsyncExecutor:
     Args:
         start: What the worker was told first.
         loop: The loop of this thread.
-        home: The loop that reads the pipe: the same, or that of a thread beside it.
-        uplink: The engine.
+        pipe_loop: The loop that reads the pipe: the same, or that of another thread.
+        client: The engine of the worker.
         pipe: The worker's end of the pipe.
 
     Attributes:
@@ -288,19 +293,19 @@ class AsyncExecutor:
         self,
         start: Start,
         loop: asyncio.AbstractEventLoop,
-        home: asyncio.AbstractEventLoop,
-        uplink: AsyncOwnerClient,
+        pipe_loop: asyncio.AbstractEventLoop,
+        client: AsyncOwnerClient,
         pipe: BlockingChannel,
     ) -> None:
         self._start = start
         self._loop = loop
-        self._home = home
-        self._is_single = home is loop
+        self._pipe_loop = pipe_loop
+        self._is_single = pipe_loop is loop
         self._main = MethodLoop(loop)
         self._tasks = self._main.tasks
-        self._uplink = uplink
-        self._channel = uplink.channel = AsyncChannel(
-            home,
+        self._client = client
+        self._channel = client.channel = AsyncChannel(
+            pipe_loop,
             pipe.sock,
             self._receive,
             self._lost,
@@ -308,9 +313,9 @@ class AsyncExecutor:
             decoder=pipe.decoder,
             pause_above=_PAUSE_ABOVE,
         )
-        uplink.reader.receive = self._receive_straight
-        uplink.left = self._begin_to_leave
-        uplink.cancelled = self._was_cancelled
+        client.reader.receive = self._receive_straight
+        client.on_leave = self._begin_to_leave
+        client.is_call_cancelled = self._was_cancelled
         # What plain code sets is there in all that runs later.
         self._context = copy_context()
         self._streams = Streams(self._wake, start.config.max_unread)
@@ -320,53 +325,55 @@ class AsyncExecutor:
             kind=Gate if self._is_single else SharedGate,
         )
         # The default is for coroutines; plain methods are one at a time anyhow.
-        self._counts_plain = bool(start.config.limits)
-        self._known: dict[str, tuple[bool, Gate | None]] = {}
-        self._items = AsyncStreams(uplink, self._streams, self._leave, self._give_place)
-        self._early: set[int] = set()
+        self._limits_plain = bool(start.config.limits)
+        self._method_kinds: dict[str, tuple[bool, Gate | None]] = {}
+        self._async_streams = AsyncStreams(
+            client, self._streams, self._leave, self._return_place
+        )
+        self._resumed_early: set[int] = set()
         self._cancelled: set[int] = set()
-        self._queued = 0
-        self._pace = MethodTiming()
-        self._plain = PlainMethods(
-            uplink,
+        self._plain_running = 0
+        self._timing = MethodTiming()
+        self._plain_methods = PlainMethods(
+            client,
             self._streams,
             # An unread stream gives way to all that the loop has to do.
             lambda: True,
-            self._plain_over,
+            self._plain_done,
             self._plain_aside,
             is_on_the_loop=self._is_single,
         )
-        self._watch = WatchThread(start.crew, f"{start.config.class_name}-watch")
-        self._watch_over(self._main)
+        self._watchdog = WatchThread(start.threads, f"{start.config.class_name}-watch")
+        self._watch_loop(self._main)
         # Where calls of groups run.
-        self._threads: dict[Gate, GroupThreads] = {}
-        self._loops: dict[Gate, MethodLoop] = {}
-        self._elsewhere: dict[int, MethodLoop] = {}
-        self._apart: dict[int, tuple[GroupThreads, Gate]] = {}
-        self._reads: threading.Thread | None = None
+        self._group_threads: dict[Gate, GroupThreads] = {}
+        self._group_loops: dict[Gate, MethodLoop] = {}
+        self._loop_of_call: dict[int, MethodLoop] = {}
+        self._threads_of_call: dict[int, tuple[GroupThreads, Gate]] = {}
+        self._pipe_thread: threading.Thread | None = None
         self._beside: Beside | None = None
-        self._changes: list[asyncio.Future[None]] = []
-        self._work: set[asyncio.Task[None]] = set()
+        self._change_waiters: list[asyncio.Future[None]] = []
+        self._background: set[asyncio.Task[None]] = set()
         self._ending: tuple[BaseException | None] | None = None
 
     # On the actor's own thread.
 
     def begin(self) -> None:
-        """The pipe is read from now on, while a loop runs."""
+        """Reads the pipe from now on, while a loop runs."""
         asyncio.set_event_loop(self._loop)
         if self._is_single:
-            self._uplink.begin()
+            self._client.begin()
             return
         be_known_by_home()
         began = threading.Event()
         name = f"{self._start.config.class_name}-pipe"
-        self._reads = self._start.crew.start(name, self._read_for_ever, began)
+        self._pipe_thread = self._start.threads.start(name, self._read_for_ever, began)
         began.wait()
 
     def open(self, instance: object) -> None:
-        """Calls may come, on whichever thread, for this object is there."""
+        """Takes the actor's object: calls may come now, on whichever thread."""
         self.instance = instance
-        self._plain.begin(instance)
+        self._plain_methods.set_instance(instance)
 
     def call(self, work: Callable[[], T]) -> T:
         """Calls plain code on the loop, which runs meanwhile; gives what that gives.
@@ -379,7 +386,7 @@ class AsyncExecutor:
 
         def run() -> None:
             if self._is_single:
-                self._uplink.block()
+                self._client.begin_blocking()
             try:
                 value = self._called(work)
             except BaseException as error:  # noqa: BLE001  # it is raised below
@@ -388,7 +395,7 @@ class AsyncExecutor:
                 gave.append(value)
             finally:
                 if self._is_single:
-                    self._uplink.go_on()
+                    self._client.end_blocking()
                 self._loop.stop()
 
         self._loop.call_soon(run, context=self._context)
@@ -406,11 +413,11 @@ class AsyncExecutor:
             raised = error
             raise
         finally:
-            self._uplink.leave_if_fork(raised)
+            self._client.leave_if_fork(raised)
             del raised  # its traceback holds this frame
 
     def run_to_end(self, work: Callable[[], object]) -> None:
-        """The same, and awaits what it gives if that can be awaited."""
+        """Calls plain code on the loop, and awaits what it gives if it can be."""
         value = self.call(work)
         if inspect.iscoroutine(value):
             self._loop.run_until_complete(value)
@@ -435,38 +442,40 @@ class AsyncExecutor:
     def finish(self) -> None:
         """Cancels what still runs, sends what is left, and ends the other loops."""
         self._end(None)
-        self._watch.end()
-        for threads in self._threads.values():
-            threads.end()
+        self._watchdog.end()
+        for threads in self._group_threads.values():
+            threads.stop()
         if self._is_single:
-            self._loop.run_until_complete(self._wind_up())
+            self._loop.run_until_complete(self._cancel_and_drain())
             self._channel.close()
-            self._uplink.finish()
+            self._client.finish()
             return
-        if self._reads is None:
+        if self._pipe_thread is None:
             return
-        work = asyncio.run_coroutine_threadsafe(self._wind_up(), self._home)
+        work = asyncio.run_coroutine_threadsafe(
+            self._cancel_and_drain(), self._pipe_loop
+        )
         self._loop.run_until_complete(asyncio.wrap_future(work, loop=self._loop))
-        self._home.call_soon_threadsafe(self._home.stop)
-        self._reads.join()
+        self._pipe_loop.call_soon_threadsafe(self._pipe_loop.stop)
+        self._pipe_thread.join()
 
     # On the thread that reads the pipe, which may be the same.
 
     def _read_for_ever(self, began: threading.Event) -> None:
-        asyncio.set_event_loop(self._home)
-        self._beside = Beside(self._home)
-        self._uplink.begin()
+        asyncio.set_event_loop(self._pipe_loop)
+        self._beside = Beside(self._pipe_loop)
+        self._client.begin()
         began.set()
         try:
-            self._home.run_forever()
+            self._pipe_loop.run_forever()
         except BaseException as error:  # noqa: BLE001  # a value could not be loaded; it ends the actor
             self._break(error)
-            self._home.run_forever()
+            self._pipe_loop.run_forever()
         self._channel.close()
-        self._uplink.finish()
-        self._home.close()
+        self._client.finish()
+        self._pipe_loop.close()
 
-    async def _wind_up(self) -> None:
+    async def _cancel_and_drain(self) -> None:
         """Lets the ``finally`` blocks of what still runs run, and answers leave."""
         self._gates.clear()
         for call in self._running():
@@ -476,12 +485,12 @@ class AsyncExecutor:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._until(lambda: not self._running()), limit)
         await self._channel.drain()
-        for methods in self._loops.values():
+        for methods in self._group_loops.values():
             methods.loop.call_soon_threadsafe(methods.loop.stop)
 
     def _receive(self, frames: list[Frame]) -> None:
-        if self._watch.is_asleep:
-            self._watch.wake()
+        if self._watchdog.is_asleep:
+            self._watchdog.wake()
         for frame in frames:
             kind = frame[0]
             if kind == CALL:
@@ -489,14 +498,14 @@ class AsyncExecutor:
             elif kind == CALL_WITH:
                 self._accept(frame, frame[4])
             elif kind in (RESULT, FAILURE):
-                self._uplink.settle(frame)
+                self._client.settle(frame)
             elif kind == CANCEL:
                 # It may come by two ways, and would end the cleaning up.
                 if frame[1] not in self._cancelled:
                     self._cancel(frame[1])
-            elif kind == STOP and not self._uplink.is_leaving:
-                self._receive(self._uplink.guests.close_links())
-                self._do(self._stop())
+            elif kind == STOP and not self._client.is_leaving:
+                self._receive(self._client.incoming_links.close_links())
+                self._start_background(self._stop())
             elif kind != STOP:
                 self._receive_of_streams(frame)
 
@@ -504,12 +513,12 @@ class AsyncExecutor:
         """Takes what has come over a link, and notes that it runs from now on."""
         for frame in frames:
             if frame[0] in (CALL, CALL_WITH):
-                self._uplink.guests.began(frame[1], frame[2])
+                self._client.incoming_links.call_began(frame[1], frame[2])
         self._receive(frames)
 
     def _receive_of_streams(self, frame: Frame) -> None:
         if frame[0] == ITEM:
-            self._uplink.item(frame)
+            self._client.item(frame)
         elif frame[0] == STREAM_ACK:
             self._streams.told(frame[1], frame[2])
         elif frame[0] == STREAM_EXPIRE:
@@ -517,15 +526,15 @@ class AsyncExecutor:
                 self._streams.cancel(call, CUT_OFF)
                 self._cancel(call)
         else:
-            self._receive(self._uplink.heed(frame))
+            self._receive(self._client.take_link_frame(frame))
 
-    def _do(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self._home.create_task(work)
-        self._work.add(task)
-        task.add_done_callback(self._work.discard)
+    def _start_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._pipe_loop.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
     def _begin_to_leave(self) -> None:
-        self._do(self._leave_actor(self._start.config.grace))
+        self._start_background(self._leave_actor(self._start.config.grace))
 
     async def _leave_actor(self, grace: float) -> None:
         """The actor ends by its own will: what runs has a grace, what waits has none.
@@ -534,7 +543,7 @@ class AsyncExecutor:
             grace: Seconds.
         """
         for waiting in self._gates.clear():
-            self._give_up(waiting)
+            self._discard(waiting)
             self._channel.send((LEAVE, waiting[1]))
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._until(self._is_idle), grace)
@@ -542,17 +551,20 @@ class AsyncExecutor:
 
     async def _stop(self) -> None:
         await self._until(lambda: self._gates.are_empty)
-        self._items.end()
+        self._async_streams.end()
         await self._until(self._is_idle)
         if self._is_single:
-            self._plain.close()
+            self._plain_methods.close()
         else:
-            closing = self._on_its_own_thread(self._plain.close)
+            closing = self._on_its_own_thread(self._plain_methods.close)
             await asyncio.wrap_future(
-                asyncio.run_coroutine_threadsafe(closing, self._loop), loop=self._home
+                asyncio.run_coroutine_threadsafe(closing, self._loop),
+                loop=self._pipe_loop,
             )
-        went = self._home.create_future()
-        self._uplink.outbox.all_went(lambda: self._uplink.later(partial(wake, went)))
+        went = self._pipe_loop.create_future()
+        self._client.sender.when_all_sent(
+            lambda: self._client.later(partial(wake, went))
+        )
         await went
         self._end(None)
 
@@ -561,21 +573,21 @@ class AsyncExecutor:
 
     async def _until(self, holds: Callable[[], bool]) -> None:
         while not holds():
-            change: asyncio.Future[None] = self._home.create_future()
-            self._changes.append(change)
+            change: asyncio.Future[None] = self._pipe_loop.create_future()
+            self._change_waiters.append(change)
             await change
 
     def _tell_changed(self) -> None:
-        changes, self._changes = self._changes, []
+        changes, self._change_waiters = self._change_waiters, []
         for change in changes:
             wake(change)
 
     def _is_idle(self) -> bool:
-        return not (self._queued or self._running())
+        return not (self._plain_running or self._running())
 
     def _running(self) -> list[int]:
         """The calls of ``async def`` methods that run."""
-        return [*self._tasks] if self._is_single else [*self._elsewhere]
+        return [*self._tasks] if self._is_single else [*self._loop_of_call]
 
     def _end(self, error: BaseException | None) -> None:
         """Ends the actor, with an error or without; from any thread."""
@@ -585,14 +597,14 @@ class AsyncExecutor:
 
     def _break(self, error: BaseException) -> None:
         """The same; the owner sees the pipe end now, also while a thread is busy."""
-        if threading.get_ident() == self._uplink.reader.thread:
+        if threading.get_ident() == self._client.reader.thread:
             self._channel.close()
         else:
-            self._uplink.later(self._channel.close)
+            self._client.later(self._channel.close)
         self._end(error)
 
     def _lost(self, _: Exception | None) -> None:
-        self._uplink.fail_all(EOFError("the owner is gone"))
+        self._client.fail_all(EOFError("the owner is gone"))
         # Nobody wants what waits or runs any more.
         self._gates.clear()
         for call in self._running():
@@ -601,19 +613,19 @@ class AsyncExecutor:
 
     # Calls, on that thread.
 
-    def _accept(self, frame: Frame, told: Mapping[str, Any] | None = None) -> None:
-        if self._uplink.is_leaving:
+    def _accept(self, frame: Frame, headers: Mapping[str, Any] | None = None) -> None:
+        if self._client.is_leaving:
             self._channel.send((LEAVE, frame[1]))
             return
-        is_async, gate = self._known.get(frame[2]) or self._look_at(frame[2])
-        if told is not None and "group" in told:
-            gate = self._gates.of(frame[2], told["group"])
+        is_async, gate = self._method_kinds.get(frame[2]) or self._inspect(frame[2])
+        if headers is not None and "group" in headers:
+            gate = self._gates.of(frame[2], headers["group"])
         if (
             is_async
             and gate is not None
             and gate.running < gate.limit
             and self._is_single
-            and (told is None or not is_stream(frame))
+            and (headers is None or not is_stream(frame))
         ):
             # The usual case, without a call of anything.
             gate.running += 1
@@ -624,32 +636,32 @@ class AsyncExecutor:
         elif gate is None or gate.enter(frame):
             self._begin(frame, gate, is_async)
 
-    def _look_at(self, name: str) -> tuple[bool, Gate | None]:
+    def _inspect(self, name: str) -> tuple[bool, Gate | None]:
         """Whether a method is an ``async def``, and which gate its calls pass."""
         method = getattr(self.instance, name, None)
         is_async = inspect.iscoroutinefunction(method)
         is_async = is_async or inspect.isasyncgenfunction(method)
-        gate = self._gates.of(name) if is_async or self._counts_plain else None
-        self._known[name] = is_async, gate
+        gate = self._gates.of(name) if is_async or self._limits_plain else None
+        self._method_kinds[name] = is_async, gate
         return is_async, gate
 
     def _begin(self, frame: Frame, gate: Gate | None, is_async: bool) -> None:  # noqa: FBT001  # the hot path
         if is_async and frame[0] == STREAM_ACK:
-            if not self._items.go_on(frame[1]):
-                self._early.add(frame[1])
+            if not self._async_streams.go_on(frame[1]):
+                self._resumed_early.add(frame[1])
         elif is_async and gate is not None:
             if self._is_single:
                 self._begin_async(frame, gate, self._main)
                 return
-            methods = self._elsewhere[frame[1]] = self._loop_of(gate)
+            methods = self._loop_of_call[frame[1]] = self._loop_of(gate)
             methods.loop.call_soon_threadsafe(self._begin_async, frame, gate, methods)
         elif gate is not None and gate is not self._gates.default:
-            self._queued += 1
+            self._plain_running += 1
             threads = self._threads_of(gate)
-            self._apart[frame[1]] = threads, gate
-            threads.give(frame)
+            self._threads_of_call[frame[1]] = threads, gate
+            threads.submit(frame)
         else:
-            self._queued += 1
+            self._plain_running += 1
             soon = (
                 self._loop.call_soon
                 if self._is_single
@@ -661,39 +673,39 @@ class AsyncExecutor:
         """The loop of a group, made when it is needed."""
         if gate is self._gates.default:
             return self._main
-        methods = self._loops.get(gate)
+        methods = self._group_loops.get(gate)
         if methods is None:
-            methods = self._loops[gate] = MethodLoop(new_loop())
+            methods = self._group_loops[gate] = MethodLoop(new_loop())
             name = f"{self._start.config.class_name}-{self._gates.name_of(gate)}-loop"
-            self._start.crew.start(name, self._run_loop, methods)
+            self._start.threads.start(name, self._run_loop, methods)
         return methods
 
     def _threads_of(self, gate: Gate) -> GroupThreads:
         """The threads of a group, for its plain methods."""
-        threads = self._threads.get(gate)
+        threads = self._group_threads.get(gate)
         if threads is None:
             name = f"{self._start.config.class_name}-{self._gates.name_of(gate)}"
-            threads = GroupThreads(self._start.crew, name, self._run_apart)
-            self._threads[gate] = threads
+            threads = GroupThreads(self._start.threads, name, self._run_in_group)
+            self._group_threads[gate] = threads
         return threads
 
     def _wake(self, frame: Frame) -> None:
         """A stream has room again: it stands in line for a place."""
-        if threading.get_ident() == self._uplink.reader.thread:
+        if threading.get_ident() == self._client.reader.thread:
             self._wake_here(frame)
         else:
-            self._uplink.later(partial(self._wake_here, frame))
+            self._client.later(partial(self._wake_here, frame))
 
     def _wake_here(self, frame: Frame) -> None:
         # Where the actor ends, a plain one that was set aside is closed instead.
-        if not self._streams.are_ending or self._known[frame[2]][0]:
+        if not self._streams.are_ending or self._method_kinds[frame[2]][0]:
             self._accept(frame, frame[4])
 
-    def _left(self, gate: Gate) -> None:
+    def _leave_here(self, gate: Gate) -> None:
         """A call is over: the one that waits for its place begins."""
         frame = gate.leave()
         if frame is not None:
-            self._begin(frame, gate, self._known[frame[2]][0])
+            self._begin(frame, gate, self._method_kinds[frame[2]][0])
 
     def _ended(self, call: int, gate: Gate, answer: Frame | None) -> None:
         """A call of an ``async def`` is over; no answer if it has ended the actor."""
@@ -701,43 +713,43 @@ class AsyncExecutor:
             self._channel.send((LEAVE, call))
         else:
             self._send(answer)
-        self._elsewhere.pop(call, None)
-        self._left(gate)
-        if self._changes:
+        self._loop_of_call.pop(call, None)
+        self._leave_here(gate)
+        if self._change_waiters:
             self._tell_changed()
 
     def _plain_ended(self, call: int, gate: Gate | None, answer: Frame | None) -> None:
         """The same of a plain method."""
-        self._rested(call)
+        self._plain_finished(call)
         if answer is None:
             self._channel.send((LEAVE, call))
         else:
             self._send(answer)
         if gate is not None:
-            self._left(gate)
-        if self._changes:
+            self._leave_here(gate)
+        if self._change_waiters:
             self._tell_changed()
 
     def _set_aside(self, call: int, gate: Gate | None) -> None:
         """A plain stream waits for its reader, and gives its place to others."""
-        self._rested(call)
+        self._plain_finished(call)
         if gate is not None:
-            self._left(gate)
+            self._leave_here(gate)
         # Here and not where it ran: what wakes it comes through this thread.
         self._streams.set_aside(self._streams.of(call))
-        if self._changes:
+        if self._change_waiters:
             self._tell_changed()
 
-    def _rested(self, call: int) -> None:
-        self._queued -= 1
-        if not self._queued:
-            self._plain.cancelled.clear()
-        apart = self._apart.pop(call, None)
-        if apart is not None:
-            apart[0].rested()
+    def _plain_finished(self, call: int) -> None:
+        self._plain_running -= 1
+        if not self._plain_running:
+            self._plain_methods.cancelled.clear()
+        threads = self._threads_of_call.pop(call, None)
+        if threads is not None:
+            threads[0].became_idle()
 
     def _cancel(self, call: int) -> None:
-        methods = self._main if self._is_single else self._elsewhere.get(call)
+        methods = self._main if self._is_single else self._loop_of_call.get(call)
         if methods is not None and (call in methods.tasks or not self._is_single):
             self._cancelled.add(call)
             if self._is_single:
@@ -747,27 +759,27 @@ class AsyncExecutor:
         elif self._streams.cancel(call):
             pass  # a plain one that has begun: closed when its turn comes
         elif (waiting := self._gates.drop(call)) is not None:
-            self._give_up(waiting)
+            self._discard(waiting)
             self._send(invoke.cancelled(call))
-            if self._changes:
+            if self._change_waiters:
                 self._tell_changed()
-        elif self._queued:
-            self._plain.cancelled.add(call)
+        elif self._plain_running:
+            self._plain_methods.cancelled.add(call)
 
     def _was_cancelled(self, call: int) -> bool:
         """Whether a call that runs is not wanted any more; from any thread."""
-        return call in self._cancelled or call in self._plain.cancelled
+        return call in self._cancelled or call in self._plain_methods.cancelled
 
-    def _give_up(self, frame: Frame) -> None:
+    def _discard(self, frame: Frame) -> None:
         """Gives back the handles in a call that will not run."""
-        self._uplink.guests.over(frame[1])
-        with self._uplink.borrowing(frame[3]):
+        self._client.incoming_links.call_over(frame[1])
+        with self._client.borrowing(frame[3]):
             pass
 
-    def _give_up_place(self, call: int, gate: Gate) -> None:
+    def _return_place_here(self, call: int, gate: Gate) -> None:
         """A stream was cancelled while it waited: its end gives a place back."""
-        if call in self._early:
-            self._early.discard(call)
+        if call in self._resumed_early:
+            self._resumed_early.discard(call)
         else:
             self._gates.drop(call)
             gate.add()
@@ -776,7 +788,7 @@ class AsyncExecutor:
         if answer[1] < LINKED:
             self._channel.send(answer)
         else:
-            self._uplink.guests.answer(answer)
+            self._client.incoming_links.answer(answer)
 
     # Calls of ``async def`` methods, where they run.
 
@@ -787,65 +799,67 @@ class AsyncExecutor:
         methods.tasks[frame[1]] = task, frame, gate
 
     async def _run_async(self, frame: Frame, gate: Gate, methods: MethodLoop) -> None:
-        _, call, name, loans, *told, payload = frame
+        _, call, name, borrowed, *headers, payload = frame
         answer: Frame | None
-        running.set((call, name, told[0] if told else None))
+        running.set((call, name, headers[0] if headers else None))
         try:
             try:
-                if told:
-                    enter_variables(told[0])
-                args, kwargs = self._uplink.arguments(loans, payload)
+                if headers:
+                    enter_variables(headers[0])
+                args, kwargs = self._client.arguments(borrowed, payload)
                 method = getattr(self.instance, name)
                 value = await (
-                    self._begun(frame, gate, method, (args, kwargs))
-                    if told
+                    self._start_with_headers(frame, gate, method, (args, kwargs))
+                    if headers
                     else method(*args, **kwargs)
                 )
             except asyncio.CancelledError as error:
                 why = CUT_OFF if CUT_OFF in error.args else ""
                 answer = invoke.cancelled(call, why)
-                if self._uplink.is_leaving or self._streams.are_ending:
+                if self._client.is_leaving or self._streams.are_ending:
                     answer = None
             except BaseException as error:  # noqa: BLE001  # the user's code
                 answer = (
-                    self._unwanted(call, error)
+                    self._cancelled_answer(call, error)
                     if call in self._cancelled
-                    else invoke.failure(self._uplink, call, error, self._where(name))
+                    else invoke.failure(self._client, call, error, self._where(name))
                 )
             else:
                 answer = (
-                    self._unwanted(call)
+                    self._cancelled_answer(call)
                     if call in self._cancelled
-                    else invoke.result(self._uplink, call, value, name)
+                    else invoke.result(self._client, call, value, name)
                 )
         except ActorExit:
             answer = None
         except SystemExit as error:
             del methods.tasks[call]
-            self._elsewhere.pop(call, None)
+            self._loop_of_call.pop(call, None)
             self._break(error)
             return
         del methods.tasks[call]
         if answer is not None:
-            answer = invoke.kept(answer)
+            answer = invoke.with_own_buffers(answer)
         if self._is_single:
             self._ended(call, gate, answer)
         else:
-            self._uplink.later(partial(self._ended, call, gate, answer))
+            self._client.later(partial(self._ended, call, gate, answer))
 
-    def _unwanted(self, call: int, error: BaseException | None = None) -> Frame:
+    def _cancelled_answer(self, call: int, error: BaseException | None = None) -> Frame:
         """The answer of a call that was cancelled and went on to its end."""
-        if self._uplink.is_over:
-            self._uplink.over(call, error)
+        if self._client.is_over:
+            self._client.over(call, error)
         if isinstance(error, SystemExit):
             raise error
         return invoke.cancelled(call)
 
-    def _begun(self, frame: Frame, gate: Gate, method: Any, given: Any) -> Any:
+    def _start_with_headers(
+        self, frame: Frame, gate: Gate, method: Any, given: Any
+    ) -> Any:
         where = partial(self._where, frame[2])
-        stream = partial(self._items.run, frame, gate, where=where)
+        stream = partial(self._async_streams.run, frame, gate, where=where)
         places = gate.take, partial(self._leave, gate)
-        return begun_with(frame[4], method, given, places, stream)
+        return start_async(frame[4], method, given, places, stream)
 
     def _cancel_async(self, call: int, methods: MethodLoop) -> None:
         running = methods.tasks.get(call)
@@ -861,25 +875,25 @@ class AsyncExecutor:
         call = frame[1]
         self._cancelled.discard(call)
         if methods.tasks.pop(call, None) is not None:
-            self._give_up(frame)
-            is_leaving = self._uplink.is_leaving
+            self._discard(frame)
+            is_leaving = self._client.is_leaving
             answer = None if is_leaving else invoke.cancelled(call)
             if self._is_single:
                 self._ended(call, gate, answer)
             else:
-                self._uplink.later(partial(self._ended, call, gate, answer))
+                self._client.later(partial(self._ended, call, gate, answer))
 
     def _leave(self, gate: Gate) -> None:
         if self._is_single:
-            self._left(gate)
+            self._leave_here(gate)
         else:
-            self._uplink.later(partial(self._left, gate))
+            self._client.later(partial(self._leave_here, gate))
 
-    def _give_place(self, call: int, gate: Gate) -> None:
+    def _return_place(self, call: int, gate: Gate) -> None:
         if self._is_single:
-            self._give_up_place(call, gate)
+            self._return_place_here(call, gate)
         else:
-            self._uplink.later(partial(self._give_up_place, call, gate))
+            self._client.later(partial(self._return_place_here, call, gate))
 
     # Calls of plain methods, where they run.
 
@@ -887,49 +901,52 @@ class AsyncExecutor:
         """Runs one on the loop of the actor's own thread."""
         if self._ending is not None:
             return
-        if self._uplink.is_leaving:
-            self._plain_over(frame[1], gate, None)
+        if self._client.is_leaving:
+            self._plain_done(frame[1], gate, None)
             return
         name = frame[2]
-        if self._is_single and not self._pace.is_quick(name):
-            self._uplink.push()  # what comes next may take long
+        if self._is_single and not self._timing.is_quick(name):
+            self._client.flush()  # what comes next may take long
         started = time.perf_counter()
         try:
-            self._plain.run(frame, gate)
+            self._plain_methods.run(frame, gate)
         except BaseException as error:  # noqa: BLE001  # it ends the actor
             self._end(error)
             return
-        if not self._pace.ran(name, time.perf_counter() - started) and self._is_single:
-            self._uplink.look()  # calls that wait may have been cancelled meanwhile
+        if (
+            not self._timing.ran(name, time.perf_counter() - started)
+            and self._is_single
+        ):
+            self._client.read_now()  # calls that wait may have been cancelled meanwhile
 
-    def _run_apart(self, frame: Frame) -> None:
+    def _run_in_group(self, frame: Frame) -> None:
         """Runs one on a thread of its group."""
-        _, gate = self._apart[frame[1]]
+        _, gate = self._threads_of_call[frame[1]]
         try:
-            self._plain.run(frame, gate)
+            self._plain_methods.run(frame, gate)
         except BaseException as error:  # noqa: BLE001  # it ends the actor, from its own thread
             self._break(error)
 
-    def _plain_over(self, call: int, gate: Gate | None, answer: Frame | None) -> None:
+    def _plain_done(self, call: int, gate: Gate | None, answer: Frame | None) -> None:
         if answer is not None:
-            answer = invoke.kept(answer)
+            answer = invoke.with_own_buffers(answer)
         if self._is_single:
             self._plain_ended(call, gate, answer)
         else:
-            self._uplink.later(partial(self._plain_ended, call, gate, answer))
+            self._client.later(partial(self._plain_ended, call, gate, answer))
 
     def _plain_aside(self, call: int, gate: Gate | None) -> None:
         if self._is_single:
             self._set_aside(call, gate)
         else:
-            self._uplink.later(partial(self._set_aside, call, gate))
+            self._client.later(partial(self._set_aside, call, gate))
 
     # The loops of groups.
 
     def _run_loop(self, methods: MethodLoop) -> None:
         loop = methods.loop
         asyncio.set_event_loop(loop)
-        self._watch_over(methods)
+        self._watch_loop(methods)
         with blocked_freely():
             while True:
                 try:
@@ -941,7 +958,7 @@ class AsyncExecutor:
                     self._break(error)
         close(loop)
 
-    def _watch_over(self, methods: MethodLoop) -> None:
+    def _watch_loop(self, methods: MethodLoop) -> None:
         runs = self._run_async.__code__, self._run_plain.__code__
         bases = (
             self.run.__code__,
@@ -949,13 +966,13 @@ class AsyncExecutor:
             self.run_to_end.__code__,
             self._run_loop.__code__,
         )
-        uplink, loop = self._uplink, methods.loop
-        self._watch.add(
-            LoopWatch(uplink.where, loop, methods, runs, bases, uplink.post)
+        client, loop = self._client, methods.loop
+        self._watchdog.add(
+            LoopWatch(client.where, loop, methods.tasks, runs, bases, client.post)
         )
 
     def _where(self, method: str) -> str:
-        return self._uplink.where(method)
+        return self._client.where(method)
 
 
 def close(loop: asyncio.AbstractEventLoop) -> None:
@@ -963,11 +980,11 @@ def close(loop: asyncio.AbstractEventLoop) -> None:
     tasks = asyncio.all_tasks(loop)
     for task in tasks:
         task.cancel()
-    loop.run_until_complete(_rest(loop, tasks))
+    loop.run_until_complete(_end_tasks(loop, tasks))
     loop.close()
 
 
-async def _rest(
+async def _end_tasks(
     loop: asyncio.AbstractEventLoop, tasks: set[asyncio.Task[object]]
 ) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)

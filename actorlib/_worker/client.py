@@ -1,4 +1,4 @@
-"""The engine of a worker: the same verbs as in the owner, as frames to it.
+"""Fulfils the verbs of an engine in a worker, by frames to the owner.
 
 Ids are made here (the worker's prefix and a count), so ``A.remote()`` returns at once
 inside an actor too.
@@ -40,14 +40,14 @@ from actorlib._wire.messages import (
 )
 from actorlib._wire.serialization import decode_call
 from actorlib._worker import invoke, startup
-from actorlib._worker.actor_calls import ActorCalls, Lasting
+from actorlib._worker.actor_calls import ActorCalls, AsyncResultOwner
 from actorlib._worker.actor_creation import ActorCreation
 from actorlib._worker.incoming_links import IncomingLinks
-from actorlib._worker.objects import Objects
+from actorlib._worker.objects import WorkerObjects
 from actorlib._worker.os_process import exit_fork
 from actorlib._worker.outgoing_links import OutgoingLinks
 from actorlib._worker.pending import OrderedSender, PendingResults
-from actorlib._worker.placement_groups import GroupQuestions
+from actorlib._worker.placement_groups import GroupRequests
 from actorlib._worker.refcount import LocalRefCount
 from actorlib._worker.task_calls import TaskCalls
 
@@ -63,30 +63,32 @@ if TYPE_CHECKING:
     from actorlib._core.stream_reader import StreamReader
     from actorlib._shm.memory import Payload
     from actorlib._wire.blocking_channel import BlockingChannel
-    from actorlib._worker.incoming_links import LinkHost
+    from actorlib._worker.engine import LinkReader
     from actorlib._worker.startup import Start
 
 TOO_LATE = "the result did not come in time; the call goes on"
-MOMENT = 0.1
-"""Seconds after which a wait is told of, as it may be for ever."""
+WAIT_REPORT_DELAY = 0.1
+"""Seconds after which a wait is reported to the owner, as it may be for ever."""
 
 
 class OwnerClient(ABC):
-    """The engine of one worker.
+    """Speaks to the owner for the code of one worker: its engine.
 
     Args:
         start: What the worker was told first.
         loop: What refs take for their loop.
-        pipe: That to the owner.
-        host: Reads what comes over links.
+        pipe: The pipe to the owner.
+        reader: Reads what comes over links.
 
     Attributes:
-        memory: What large values are shared in.
-        outbox: What it asks of other actors, in order.
-        loans: Which handles it holds.
-        peers: Whom it calls over links.
-        guests: Who calls it over links.
-        is_over: Whether ``over`` has to be asked before anything is answered.
+        pipe: The pipe to the owner.
+        memory: The memory that large values are shared in.
+        sender: Sends what is about other actors, in order.
+        refcount: Counts the handles that it holds.
+        outgoing_links: The links to actors that it calls.
+        incoming_links: The links from actors that call it.
+        is_over: Whether the actor has ended itself, or this process is a fork of the
+            worker, so that ``over`` is to be called before anything is answered.
     """
 
     def __init__(
@@ -94,36 +96,43 @@ class OwnerClient(ABC):
         start: Start,
         loop: asyncio.AbstractEventLoop,
         pipe: BlockingChannel,
-        host: LinkHost,
+        reader: LinkReader,
     ) -> None:
         memory = self.memory = pipe.memory
         self.context = start.context(process=self)
         self.made: type = object
         self._label = start.label
         self._prefix = start.config.prefix
-        self._face: Callable[[], Interface]
+        self._interface: Callable[[], Interface]
         self._loop = loop
-        self._refs = PendingResults(loop, self)
-        self.outbox = OrderedSender(self)
-        self.loans = LocalRefCount()
-        session, sharing = int.from_bytes(start.config.prefix[4:]), pipe.sharing
-        sharing = None if start.config.runs_functions else sharing
-        self.peers = OutgoingLinks(self, host, session, sharing)
-        self.guests = IncomingLinks(self, host, session, sharing)
-        self._actor_calls = ActorCalls(self, self._refs, self.peers, loop)
-        self._lasting = Lasting(self, self.stop)
-        self._objects = Objects(self, start.config.prefix, self._refs.unasked)
-        self._making = ActorCreation(self, start)
+        self._results = PendingResults(loop, self)
+        self.sender = OrderedSender(self, self.post)
+        self.refcount = LocalRefCount()
+        session = int.from_bytes(start.config.prefix[4:])
+        sharing = None if start.config.runs_functions else pipe.sharing
+        self.outgoing_links = OutgoingLinks(self, reader, session, sharing)
+        self.incoming_links = IncomingLinks(self, reader, session, sharing)
+        self._actor_calls = ActorCalls(self, self._results, self.outgoing_links, loop)
+        self._async_owner = AsyncResultOwner(self, self.stop)
+        self._objects = WorkerObjects(
+            self, start.config.prefix, self._results.new_unasked
+        )
+        self._creation = ActorCreation(self, start)
         self._task_calls = TaskCalls(
-            self, self._refs, loop, self.check_parent, is_inline=start.config.is_inline
+            self,
+            self._results,
+            loop,
+            self.check_parent,
+            is_inline=start.config.is_inline,
         )
         self._is_in_fork = False
         self.is_over = False
-        self._left: set[int] = set()
-        self._pipe = pipe
+        self._exited_calls: set[int] = set()
+        self.pipe = pipe
         self.pending = PendingCalls()
-        self.groups = GroupQuestions(self)
-        memory.bind_to(prefix_of_kind(start.config.prefix, BLOCK_KIND), self, self.tidy)
+        self.groups = GroupRequests(self)
+        blocks = prefix_of_kind(start.config.prefix, BLOCK_KIND)
+        memory.bind_to(blocks, self, self.receive_pending)
 
     @abstractmethod
     def post(self, frame: Frame) -> None:
@@ -156,14 +165,14 @@ class OwnerClient(ABC):
             SystemExit: The constructor raised, or the actor ended itself in it.
         """
         try:
-            with self.borrowing(start.loans):
-                instance = run(partial(startup.construct, start, self.defined))
+            with self.borrowing(start.borrowed):
+                instance = run(partial(startup.construct, start, self.set_interface))
             if self.is_over:
                 self.over(0)
         except ActorExit:
             raise
         except BaseException as error:
-            self.post(invoke.unmade(self, error, f"{start.label}()"))
+            self.post(invoke.constructor_failure(self, error, f"{start.label}()"))
             raise SystemExit(1) from error
         return instance
 
@@ -187,9 +196,9 @@ class OwnerClient(ABC):
         """Around a wait of the actor's one thread: the owner looks for deadlocks."""
         own_call, call = running.get(), ref.call
         method = "__init__" if own_call is None else own_call[1]
-        went = self.peers.waited(call)
-        if went is not None:
-            self.post(went)
+        sent_call = self.outgoing_links.call_sent(call)
+        if sent_call is not None:
+            self.post(sent_call)
         self.post((WAITS, call, method))
         try:
             yield
@@ -197,31 +206,33 @@ class OwnerClient(ABC):
             self.post((WAITS, 0, ""))
             raise
         finally:
-            if went is not None:
+            if sent_call is not None:
                 self.post((CANCEL, call, False))
-                if call not in self._refs:  # the owner may have said why there is none
-                    self.peers.cancel(call, recursive=True)
+                if (
+                    call not in self._results
+                ):  # the owner may have said why there is none
+                    self.outgoing_links.cancel(call, recursive=True)
 
     @abstractmethod
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
-        """Calls back once when a ref is done; see Replier."""
+        """Calls back once when a ref is done; see ResultOwner."""
 
     @abstractmethod
-    def return_loans_soon(self) -> None:
-        """Gives back what can be given back; called from destructors, anywhere."""
+    def return_borrowed_soon(self) -> None:
+        """Gives borrowed references back; called from destructors, anywhere."""
 
-    def tidy(self) -> None:  # noqa: B027  # most have nothing to do
-        """Takes note of what others do not need any more, if it has come."""
+    def receive_pending(self) -> None:  # noqa: B027  # most have nothing to do
+        """Reads what has come: others may not need some memory any more."""
 
     @abstractmethod
     def later(self, callback: Callable[[], object]) -> None:
         """Calls back where no other work of the engine is under way."""
 
     def returns(self, *, wait: bool = True) -> list[Frame]:
-        """The frames that give loans back now."""
-        returned = self.loans.returns(wait=wait)
+        """Makes the frames that give borrowed references back now."""
+        returned = self.refcount.take_returned(wait=wait)
         for actor, _ in returned:
-            self.peers.forget(actor)
+            self.outgoing_links.forget(actor)
         return [(RELEASE_REFS, actor, count) for actor, count in returned]
 
     # The verbs.
@@ -229,13 +240,13 @@ class OwnerClient(ABC):
     def create(self, spec: ActorSpec) -> ActorId:
         """Starts an actor; see Engine."""
         self.check_parent()
-        actor, _ = self._making.make(spec)
+        actor, _ = self._creation.create(spec)
         return actor
 
     def obtain(self, spec: ActorSpec) -> HandlePin:
         """The actor that has a name, or a new one; see Engine."""
         self.check_parent()
-        actor, taken = self._making.make(spec)
+        actor, taken = self._creation.create(spec)
         return taken or HandlePin(self, actor, spec.interface, spec.options.name)
 
     def find(self, name: str, namespace: str | None) -> HandlePin:
@@ -263,28 +274,28 @@ class OwnerClient(ABC):
         amounts: dict[str, float] = self.asked(LIST, "total")
         return amounts
 
-    def defined(self, face: Callable[[], Interface]) -> None:
-        """Takes what gives the face of this actor, whose class is loaded once."""
-        self._face = face
+    def set_interface(self, interface: Callable[[], Interface]) -> None:
+        """Takes what gives the interface of this actor, whose class is loaded once."""
+        self._interface = interface
 
     def interface(self) -> Interface:
-        """The face of this actor; see Engine."""
-        return self._face()
+        """The interface of this actor; see Engine."""
+        return self._interface()
 
     def leave(self) -> NoReturn:
         """Ends this actor; see Engine."""
         self.check_parent()
         own_call = running.get()
-        self._left.add(0 if own_call is None else own_call[0])
+        self._exited_calls.add(0 if own_call is None else own_call[0])
         self.is_over = True
         self.post((LEAVE, 0))
         raise ActorExit
 
     def over(self, call: int, error: BaseException | None = None) -> None:
-        """Ends what must not be answered; see Answering."""
+        """Ends what must not be answered; see WorkerEngine."""
         if self._is_in_fork:
             exit_fork(error)
-        if call in self._left:
+        if call in self._exited_calls:
             raise ActorExit
 
     def asked(self, kind: int, *fields: object) -> Any:
@@ -301,7 +312,7 @@ class OwnerClient(ABC):
 
     def new_id(self, kind: int) -> bytes:
         """An id for something of a kind that is made here."""
-        return self._making.new_id(kind)
+        return self._creation.new_id(kind)
 
     def call(
         self,
@@ -313,7 +324,7 @@ class OwnerClient(ABC):
         if not isinstance(callee, BoundMethod):
             return self._task_calls.call(callee, args, kwargs)
         is_async = callee.method.is_async
-        new = self._new_lasting_ref if is_async else self._new_ref
+        new = self._new_async_ref if is_async else self._new_ref
         return self._actor_calls.call(callee, args, kwargs, new)
 
     def stream(
@@ -338,17 +349,17 @@ class OwnerClient(ABC):
         return self._objects.borrow(object_id)
 
     def name(self) -> bytes:
-        """An id for what a ref stands for; see Replier."""
+        """An id for what a ref stands for; see ResultOwner."""
         return self._objects.name()
 
     def travel(self, ref: ObjectRef[Any]) -> tuple[object, ...]:
-        """How a ref is pickled into a value that is being sent; see Replier."""
+        """How a ref is pickled into a value that is being sent; see ResultOwner."""
         return self._objects.travel(ref)
 
     def ready(self, actor: ActorId) -> ObjectRef[None]:
         """Asks to be told when the actor is ready; see Engine."""
         ref = self._new_ref()
-        self.outbox.post(actor, lambda: (AWAIT, ref.call, actor))
+        self.sender.post(actor, lambda: (AWAIT, ref.call, actor))
         return ref
 
     def end(self, actor: ActorId) -> ObjectRef[None]:
@@ -360,18 +371,18 @@ class OwnerClient(ABC):
         return self._end(actor, TO_RESTART if restart else AT_ONCE)
 
     def cancel(self, call: int, *, recursive: bool = True) -> None:
-        """Stops a call; see Replier."""
-        if self._is_in_fork or not self._refs.drop(call):
+        """Stops a call; see ResultOwner."""
+        if self._is_in_fork or not self._results.drop(call):
             return
-        if not self.peers.cancel(call, recursive=recursive):
+        if not self.outgoing_links.cancel(call, recursive=recursive):
             self.post((CANCEL, call, recursive))
 
     def stop(self, call: int, *, recursive: bool) -> bool:
         """Cancels a call of an ``async def`` method; True if its end is awaited."""
-        if call not in self._refs or call in self._actor_calls.held:
+        if call not in self._results or call in self._actor_calls.deferred:
             self.cancel(call, recursive=recursive)
             return False
-        if not self.peers.stop(call, recursive=recursive):
+        if not self.outgoing_links.stop(call, recursive=recursive):
             self.post((CANCEL, call, recursive))
         return True
 
@@ -382,38 +393,38 @@ class OwnerClient(ABC):
         def gone(_: object) -> None:
             self.later(partial(self.cancel, call))
 
-        self._refs.loosen(ref, gone)
+        self._results.loosen(ref, gone)
 
     # Counting handles.
 
     def retain(self, actor: LoanId) -> None:
         """Counts a holder; see Engine."""
-        self.loans.retain(actor)
+        self.refcount.retain(actor)
 
     def release(self, actor: LoanId) -> None:
-        """Counts a holder less; the loans go back with the last one; see Engine."""
+        """Counts a holder less; the last one gives the reference back; see Engine."""
         if not self._is_in_fork:  # what a fork holds, its parent holds
-            self.loans.release(actor)
-            self.return_loans_soon()
+            self.refcount.release(actor)
+            self.return_borrowed_soon()
 
     @contextmanager
-    def borrowing(self, loans: Collection[LoanId] | None) -> Generator[None]:
+    def borrowing(self, borrowed: Collection[LoanId] | None) -> Generator[None]:
         """Around the loading of a frame's payload: its handles are held meanwhile."""
-        if not loans:
+        if not borrowed:
             yield
             return
-        # Held first: what another thread lets go of meanwhile is not the last hold.
-        for actor in loans:
+        # Held first: what another thread lets go of meanwhile is not the last holder.
+        for actor in borrowed:
             self.retain(actor)
-        self.loans.arrived(loans)
+        self.refcount.borrow(borrowed)
         try:
             yield
         finally:
-            for actor in loans:
+            for actor in borrowed:
                 self.release(actor)
 
     def arguments(
-        self, loans: Collection[LoanId] | None, payload: Payload
+        self, borrowed: Collection[LoanId] | None, payload: Payload
     ) -> tuple[list[Any] | tuple[Any, ...], dict[str, Any]]:
         """The arguments of a call; its handles are held while they are loaded.
 
@@ -421,9 +432,9 @@ class OwnerClient(ABC):
             Exception: What loading them raised, with a note that it was that.
         """
         try:
-            if not loans:
+            if not borrowed:
                 return decode_call(payload)
-            with self.borrowing(loans):
+            with self.borrowing(borrowed):
                 return decode_call(payload)
         except Exception as error:
             asked = running.get()
@@ -438,33 +449,33 @@ class OwnerClient(ABC):
         what its parent is sent, and takes no lock that a thread may hold there.
         """
         self._is_in_fork = self.is_over = True
-        self._pipe.close_in_fork()
-        self.peers.close_in_fork()
-        self.guests.close_in_fork()
+        self.pipe.close_in_fork()
+        self.outgoing_links.close_in_fork()
+        self.incoming_links.close_in_fork()
 
     # Answers.
 
     def settle(self, frame: Frame) -> None:
         """Fills the ref that a RESULT or FAILURE frame answers."""
         if frame[1] >= LINKED:
-            frame = self.peers.answered(frame)
+            frame = self.outgoing_links.answered(frame)
         if frame[-2] is None:
-            self._refs.settle(frame)
+            self._results.settle(frame)
             return
         with self.borrowing(frame[-2]):
-            self._refs.settle(frame)
+            self._results.settle(frame)
 
-    def heed(self, frame: Frame) -> list[Frame]:
-        """What follows from a frame about links, to be received in its place."""
-        is_of_peers = frame[0] in (LINK_OPENED, LINK_LOST) or (
+    def take_link_frame(self, frame: Frame) -> list[Frame]:
+        """Does what a frame about links says; gives the frames that follow from it."""
+        is_outgoing = frame[0] in (LINK_OPENED, LINK_LOST) or (
             frame[0] == CANCEL_MADE and not frame[1]
         )
-        return (self.peers if is_of_peers else self.guests).take(frame)
+        return (self.outgoing_links if is_outgoing else self.incoming_links).take(frame)
 
     def item(self, frame: Frame) -> None:
         """Takes an item of a stream that this worker reads."""
         with self.borrowing(frame[3]):
-            self._refs.item(frame)
+            self._results.item(frame)
 
     def taken(self, number: int, count: int) -> None:
         """Tells how many items of a stream were taken; see Feed."""
@@ -473,20 +484,20 @@ class OwnerClient(ABC):
 
     def fail_all(self, error: Exception) -> None:
         """The owner is gone: nothing that was or will be asked is answered."""
-        self._refs.fail_all(error)
+        self._results.fail_all(error)
 
     def adopt(self, ref: ObjectRef[Any]) -> None:
         """Gives a ref the number under which its answer will come."""
         self.check_parent()
-        self._refs.adopt(ref)
+        self._results.adopt(ref)
 
     def _new_ref(self) -> ObjectRef[Any]:
         self.check_parent()
-        return self._refs.new()
+        return self._results.new()
 
-    def _new_lasting_ref(self) -> ObjectRef[Any]:
+    def _new_async_ref(self) -> ObjectRef[Any]:
         self.check_parent()
-        return self._refs.new(self._lasting)
+        return self._results.new(self._async_owner)
 
     def check_parent(self) -> None:
         """Refuses what only the worker itself may do.
@@ -505,10 +516,10 @@ class OwnerClient(ABC):
 
         def frame() -> Frame:
             if manner == BEHIND_CALLS:
-                self.peers.fence(actor)
+                self.outgoing_links.fence(actor)
             else:  # what is called from here on goes by way of the owner, behind this
-                self.peers.forget(actor)
+                self.outgoing_links.forget(actor)
             return (END, ref.call, actor, manner)
 
-        self.outbox.post(actor, frame)
+        self.sender.post(actor, frame)
         return ref

@@ -52,12 +52,12 @@ from actorlib._wire.forkserver_protocol import (
 from actorlib._worker.os_process import (
     PR_SET_CHILD_SUBREAPER,
     PR_SET_PDEATHSIG,
-    call_process,
     children,
     find_mark,
     has_children,
     kill_group,
     mark_of,
+    name_process,
     next_ended,
     prctl,
     watch,
@@ -192,7 +192,7 @@ class Template:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.set_wakeup_fd(self._wakeup_in.fileno(), warn_on_full_buffer=False)
         prctl(PR_SET_CHILD_SUBREAPER, 1)
-        call_process("actorlib")
+        name_process("actorlib")
         # A preload may take for ever, and nobody serves requests meanwhile: the kernel
         # ends this process with the owner until it can look for itself.
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

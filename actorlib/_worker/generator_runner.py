@@ -16,7 +16,7 @@ from actorlib._wire.messages import RESULT, STREAM_ACK, Frame
 from actorlib._wire.serialization import encode
 from actorlib._worker import invoke
 from actorlib._worker.generators import size_of
-from actorlib._worker.invoke import stepper
+from actorlib._worker.invoke import bind_next
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,7 +95,7 @@ class GeneratorRunner:
                     self._cancelled.discard(call)
                     self._streams.cancel(call)
                 stream.source = self._generator(frame)
-                stream.step = stepper(told, stream.source)
+                stream.step = bind_next(told, stream.source)
             answer = self._run(stream)
         except BaseException as error:  # noqa: BLE001  # the user's code
             # While the error is held: a handle in it is given back after it was sent.
@@ -170,7 +170,7 @@ class GeneratorRunner:
     def _give(self, stream: Stream, value: object) -> None:
         name = stream.wake[2]
         try:
-            frame = invoke.item(
+            frame = invoke.encode_item(
                 self._uplink,
                 stream.call,
                 stream.made,

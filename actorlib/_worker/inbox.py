@@ -1,4 +1,4 @@
-"""The frames that came to a worker without a loop, read by one thread at a time."""
+"""Reads the pipe and the links of a worker without an event loop, and sorts frames."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from actorlib._wire.blocking_channel import BlockingChannel
-    from actorlib._worker.incoming_links import LinkSource
+    from actorlib._worker.engine import LinkSource
 
 
 _ROUNDS = 8
@@ -36,19 +36,22 @@ _ROUNDS = 8
 
 
 class Inbox:
-    """The frames that came and have not been served, read by one thread at a time.
+    """Holds the frames that came and have not been served; one thread at a time reads.
 
     Whoever waits for something reads for everybody: answers go to their refs at once,
     calls stay here in order.
 
     Attributes:
-        streams: What this actor makes for readers; they are woken in order with calls.
-        item: Takes an item that this worker reads.
-        heed: Takes what the owner says of links; gives what follows from it.
+        calls: The calls that have not begun, and the streams to go on with.
+        cancelled: The numbers of calls that were cancelled.
+        callbacks: What destructors have put off.
+        streams: The streams that this actor makes; they are woken in order with calls.
+        item: Takes an item of a stream that this worker reads.
+        take_link_frame: Takes a frame about links; gives the frames that follow.
     """
 
     item: Callable[[Frame], None]
-    heed: Callable[[Frame], list[Frame]]
+    take_link_frame: Callable[[Frame], list[Frame]]
 
     def __init__(self, pipe: BlockingChannel, unread: int = -1) -> None:
         self.calls: deque[Frame] = deque()
@@ -86,7 +89,7 @@ class Inbox:
         settle: Callable[[Frame], None],
         seconds: float,
     ) -> bool:
-        """The same for so many seconds and no longer; True if the condition holds.
+        """Reads for so many seconds and no longer; True if the condition holds.
 
         The kernel keeps the time, so a short wait costs no more than any.
 
@@ -107,7 +110,7 @@ class Inbox:
         deadline: float | None,
     ) -> bool:
         """Reads what comes next; False if nothing did for as long as the pipe waits."""
-        self.call_back()
+        self.run_callbacks()
         me = threading.get_ident()
         with self._turn:
             reader = self._reader
@@ -150,8 +153,8 @@ class Inbox:
             self._reader = 0
             self._turn.notify_all()
 
-    def call_back(self) -> None:
-        """Runs what was put off by destructors."""
+    def run_callbacks(self) -> None:
+        """Runs what destructors have put off."""
         while self.callbacks:
             try:
                 callback = self.callbacks.popleft()
@@ -210,7 +213,7 @@ class Inbox:
             for call in self.streams.stand_still():
                 self.streams.cancel(call, CUT_OFF)
         else:
-            for following in self.heed(frame):
+            for following in self.take_link_frame(frame):
                 self._sort(following, settle)
 
     # Links.
@@ -228,8 +231,8 @@ class Inbox:
         if self._sources.pop(source.fileno(), None) is not None and self._events:
             self._events.unregister(source.fileno())
 
-    def soon(self, callback: Callable[[], None]) -> bool:
-        """There is no loop: what is sent leaves at once; see LinkHost."""
+    def at_end_of_turn(self, callback: Callable[[], None]) -> bool:
+        """False: there is no loop, so what is sent leaves at once; see LinkReader."""
         del callback
         return False
 

@@ -1,11 +1,8 @@
-"""The callers of this actor that have a link to it, and what they are not answered.
-
-What links need of the worker that they end in: who reads them, and its engine.
-"""
+"""Serves the links over which other workers call this actor, and answers over them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._wire.messages import (
     CALL,
@@ -31,8 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._wire.fd_passing import SegmentSharing
-    from actorlib._worker.pending import OrderedSender
-    from actorlib._worker.refcount import LocalRefCount
+    from actorlib._worker.engine import LinkReader, WorkerEngine
 
 
 _READS = 64
@@ -40,25 +36,25 @@ _ALWAYS = 1 << 62
 
 
 class IncomingLink:
-    """One caller.
+    """The link from one caller.
 
     Attributes:
-        link: The link from it.
-        session: The number of its session.
-        begins: How often it has come to its link.
-        pauses: How many of the PAUSE frames for that were read.
-        parked: What was read behind a PAUSE whose BEGIN is on its way.
+        socket: This actor's end of it.
+        session: The number of the caller's session.
+        begins: How many LINK_BEGIN frames have come by way of the owner.
+        pauses: How many LINK_PAUSE frames were read, each of which waits for one.
+        parked: What was read behind a LINK_PAUSE whose LINK_BEGIN is on its way.
     """
 
-    __slots__ = ("_read", "begins", "link", "parked", "pauses", "session")
+    __slots__ = ("_read", "begins", "parked", "pauses", "session", "socket")
 
     def __init__(
         self,
-        link: PeerSocket,
+        socket: PeerSocket,
         session: int,
         read: Callable[[IncomingLink], list[Frame]],
     ) -> None:
-        self.link = link
+        self.socket = socket
         self.session = session
         self.begins = 0
         self.pauses = 0
@@ -72,7 +68,7 @@ class IncomingLink:
 
     def fileno(self) -> int:
         """The descriptor of the link."""
-        return self.link.fileno()
+        return self.socket.fileno()
 
     def read(self) -> list[Frame]:
         """The calls and cancellations that have come."""
@@ -80,58 +76,58 @@ class IncomingLink:
 
 
 class IncomingLinks:
-    """All of them.
+    """Holds the links from all callers, and the calls over them without an answer.
 
     Args:
-        engine: That of this worker.
-        host: Reads the links.
+        engine: The engine of this worker.
+        reader: Reads the links.
         session: The number of this worker's session.
-        sharing: Where the ends of links come; None for no links at all.
+        sharing: Receives the ends of links; None for no links at all.
 
     Attributes:
-        gathered: The links with answers that wait for ``flush``.
+        gathered: The sockets of links with answers that wait for ``flush``.
         runs_one: Whether this actor runs one call at a time, and says which.
     """
 
     def __init__(
         self,
-        engine: LinkEngine,
-        host: LinkHost,
+        engine: WorkerEngine,
+        reader: LinkReader,
         session: int,
         sharing: SegmentSharing | None,
     ) -> None:
         self.runs_one = False
         self._post = engine.post
-        self._host = host
+        self._reader = reader
         self._session = session
         self._sharing = sharing
-        self._marker: memoryview | list[int] = [0]
-        self._guests: dict[int, IncomingLink] = {}
-        self._open: dict[int, tuple[int, str]] = {}
+        self._running_cell: memoryview | list[int] = [0]
+        self._links: dict[int, IncomingLink] = {}
+        self._unanswered: dict[int, tuple[int, str]] = {}
         self._running = 0
         self.gathered: set[PeerSocket] = set()
-        self._parts = False
+        self._is_closing = False
         self._gathers = False
-        self._marks: dict[str, int] = {}
+        self._method_numbers: dict[str, int] = {}
 
     # Calls.
 
-    def _receive(self, guest: IncomingLink) -> list[Frame]:
+    def _receive(self, link: IncomingLink) -> list[Frame]:
         found: list[Frame] = []
         try:
             for _ in range(_READS):
-                if not guest.may_be_read:
+                if not link.may_be_read:
                     break
-                frames = guest.link.receive()
+                frames = link.socket.receive()
                 if not frames:
                     break
-                self._check_frames(guest, frames, found)
+                self._check_frames(link, frames, found)
         except (EOFError, ProtocolError):  # what it sent by then is served still
-            self._lose(guest)
+            self._close(link)
         return found
 
     def _check_frames(
-        self, guest: IncomingLink, frames: list[Frame], found: list[Frame]
+        self, link: IncomingLink, frames: list[Frame], found: list[Frame]
     ) -> None:
         """Sorts what came over a link, which is closed where it makes no sense.
 
@@ -140,46 +136,46 @@ class IncomingLinks:
         for place, frame in enumerate(frames):
             kind = frame[0]
             if kind == LINK_CALL and len(frame) == 6:
-                _, number, asking, method, told, payload = frame
+                _, number, parent, method, headers, payload = frame
                 if (
                     type(method) is not str
                     or type(payload) is not bytes
-                    or not (type(number) is type(asking) is int)
-                    or number // LINKED != guest.session
-                    or not (told is None or _are_headers(told))
+                    or not (type(number) is type(parent) is int)
+                    or number // LINKED != link.session
+                    or not (headers is None or _are_headers(headers))
                 ):
-                    self._lose(guest)
+                    self._close(link)
                     return
-                self._open[number] = asking, method
-                if told is None:
+                self._unanswered[number] = parent, method
+                if headers is None:
                     found.append((CALL, number, method, None, payload))
                 else:
-                    found.append((CALL_WITH, number, method, None, told, payload))
+                    found.append((CALL_WITH, number, method, None, headers, payload))
             elif kind == CANCEL and len(frame) == 2 and type(frame[1]) is int:
-                if frame[1] in self._open:
+                if frame[1] in self._unanswered:
                     found.append((CANCEL, frame[1]))
             elif kind != LINK_PAUSE:
-                self._lose(guest)
+                self._close(link)
                 return
             else:
-                guest.pauses += 1
-                if not guest.may_be_read:
-                    guest.parked = frames[place + 1 :]
-                    self._host.unwatch(guest)
+                link.pauses += 1
+                if not link.may_be_read:
+                    link.parked = frames[place + 1 :]
+                    self._reader.unwatch(link)
                     return
 
     # Answers.
 
     def answer(self, frame: Frame) -> None:
-        """Sends an answer; the second of a turn of the loop waits for its end."""
+        """Sends an answer; all but the first of a turn of the loop leave together."""
         if self._gathers:
             self.gather(frame)
             return
-        guest = self._guest_of(frame)
-        if guest is None or not guest.link.send(frame):
+        link = self._link_of(frame)
+        if link is None or not link.socket.send(frame):
             self._post(frame)
-        self._gathers = self._host.soon(self._end_turn)
-        self.over(frame[1])
+        self._gathers = self._reader.at_end_of_turn(self._end_turn)
+        self.call_over(frame[1])
 
     def _end_turn(self) -> None:
         self._gathers = False
@@ -187,14 +183,14 @@ class IncomingLinks:
 
     def gather(self, frame: Frame) -> None:
         """Keeps an answer to leave with the next ``flush``."""
-        guest = self._guest_of(frame)
-        if guest is None:
+        link = self._link_of(frame)
+        if link is None:
             self._post(frame)
         else:
-            for left in guest.link.gather(frame):
+            for left in link.socket.gather(frame):
                 self._post(left)
-            self.gathered.add(guest.link)
-        self.over(frame[1])
+            self.gathered.add(link.socket)
+        self.call_over(frame[1])
 
     def flush(self) -> None:
         """Sends what was gathered."""
@@ -202,35 +198,35 @@ class IncomingLinks:
             for frame in self.gathered.pop().flush():
                 self._post(frame)
 
-    def over(self, number: int) -> None:
-        """A call was answered, or will not be."""
-        self._open.pop(number, None)
+    def call_over(self, number: int) -> None:
+        """Forgets a call that was answered, or will not be."""
+        self._unanswered.pop(number, None)
         if number == self._running:
-            self._running = self._marker[0] = 0
-            if self._open and not self.runs_one:
-                for older, (_, method) in [*self._open.items()][:1]:
-                    self.began(older, method)
-        if self._parts and not self._open:
+            self._running = self._running_cell[0] = 0
+            if self._unanswered and not self.runs_one:
+                for older, (_, method) in [*self._unanswered.items()][:1]:
+                    self.call_began(older, method)
+        if self._is_closing and not self._unanswered:
             self._close_answered()
 
-    def began(self, number: int, method: str) -> None:
-        """A call runs; said where it can be read when this process is gone."""
+    def call_began(self, number: int, method: str) -> None:
+        """Writes which call runs to where it can be read when this process is gone."""
         self._running = number
-        mark = self._marks.get(method)
-        if mark is None:
-            mark = self._marks[method] = method_number(method)
-        self._marker[0] = mark
+        marker = self._method_numbers.get(method)
+        if marker is None:
+            marker = self._method_numbers[method] = method_number(method)
+        self._running_cell[0] = marker
 
-    def _guest_of(self, frame: Frame) -> IncomingLink | None:
-        # What has loans goes by way of the owner, who counts them.
+    def _link_of(self, frame: Frame) -> IncomingLink | None:
+        # What lends references goes by way of the owner, who counts them.
         if frame[-2] is not None:
             return None
-        return self._guests.get(frame[1] // LINKED)
+        return self._links.get(frame[1] // LINKED)
 
-    # What the owner says.
+    # Frames of the owner about links.
 
     def take(self, frame: Frame) -> list[Frame]:
-        """Heeds a frame about links; gives what follows from it, to be received."""
+        """Does what a frame about links says; gives the frames that follow from it."""
         kind = frame[0]
         if kind == LINK_OPEN:
             self._take_link(frame[1])
@@ -238,59 +234,59 @@ class IncomingLinks:
         if kind == LINK_BEGIN:
             return self._begin(frame[1])
         if kind == LINK_FENCE:
-            return self._read_up_to(self._guests.get(frame[1]), frame[2])
+            return self._read_up_to(self._links.get(frame[1]), frame[2])
         if kind == LINK_CANCEL:
-            return [(CANCEL, frame[1])] if frame[1] in self._open else []
+            return [(CANCEL, frame[1])] if frame[1] in self._unanswered else []
         if kind == CANCEL_MADE:
             return self._cancel_made(*frame[1:])
         assert kind == LINK_CLOSE
         found = self.close_links()
-        self._parts = True
-        if not (self._open or found):
+        self._is_closing = True
+        if not (self._unanswered or found):
             self._close_answered()
         return found
 
     def _begin(self, session: int) -> list[Frame]:
-        guest = self._guests.get(session)
-        if guest is None:
+        link = self._links.get(session)
+        if link is None:
             return []
         found: list[Frame] = []
-        guest.begins += 1
-        parked, guest.parked = guest.parked, []
-        self._check_frames(guest, parked, found)
-        if guest.begins == max(guest.pauses, 1):
-            self._host.watch(guest)
+        link.begins += 1
+        parked, link.parked = link.parked, []
+        self._check_frames(link, parked, found)
+        if link.begins == max(link.pauses, 1):
+            self._reader.watch(link)
         return found
 
     def _take_link(self, session: int) -> None:
-        """Takes the end of a link, and says over it that it is there."""
+        """Takes this actor's end of a link, and says over it that the link is open."""
         fd = self._sharing.links.pop(session, None) if self._sharing else None
         if fd is None or self._sharing is None:  # this process may open no more files
             return
-        if isinstance(self._marker, list):
-            self._marker = self._sharing.memory.running_call_cell()
-        former = self._guests.get(session)
-        if former is not None:  # its other end is closed, or nobody speaks there
-            self._lose(former)
-        guest = self._guests[session] = IncomingLink(
+        if isinstance(self._running_cell, list):
+            self._running_cell = self._sharing.memory.running_call_cell()
+        previous = self._links.get(session)
+        if previous is not None:  # its other end is closed, or nobody speaks there
+            self._close(previous)
+        link = self._links[session] = IncomingLink(
             PeerSocket(fd), session, self._receive
         )
-        guest.link.send((LINK_OPENED, 0))
+        link.socket.send((LINK_OPENED, 0))
 
-    def _read_up_to(self, guest: IncomingLink | None, messages: int) -> list[Frame]:
+    def _read_up_to(self, link: IncomingLink | None, messages: int) -> list[Frame]:
         found: list[Frame] = []
         before = -1
-        while guest is not None and before < guest.link.received < messages:
-            before = guest.link.received
-            found += self._receive(guest)
+        while link is not None and before < link.socket.received < messages:
+            before = link.socket.received
+            found += self._receive(link)
         return found
 
-    def _cancel_made(self, session: int, asking: int) -> list[Frame]:
+    def _cancel_made(self, session: int, parent: int) -> list[Frame]:
         """Cancels what a call of a caller's has made here, and what those have."""
         made = [
             number
-            for number, (asker, _) in [*self._open.items()]
-            if asker == asking and number // LINKED == session
+            for number, (by, _) in [*self._unanswered.items()]
+            if by == parent and number // LINKED == session
         ]
         for number in made:
             self._post((LINK_CANCEL, self._session, number, False))
@@ -299,85 +295,39 @@ class IncomingLinks:
     def close_links(self) -> list[Frame]:
         """Takes nothing more; gives everything that was sent by now."""
         found: list[Frame] = []
-        for guest in [*self._guests.values()]:
-            guest.link.shut_reading()
-            guest.begins = _ALWAYS
-            parked, guest.parked = guest.parked, []
-            self._check_frames(guest, parked, found)
-            found += self._read_up_to(guest, _ALWAYS)
+        for link in [*self._links.values()]:
+            link.socket.shut_reading()
+            link.begins = _ALWAYS
+            parked, link.parked = link.parked, []
+            self._check_frames(link, parked, found)
+            found += self._read_up_to(link, _ALWAYS)
         return found
 
     def close_in_fork(self) -> None:
         """In a fork: closes its copies of the links, and answers nobody."""
         self.gathered.clear()
-        for guest in self._guests.values():
-            guest.link.close()
-        self._guests.clear()
+        for link in self._links.values():
+            link.socket.close()
+        self._links.clear()
 
     def _close_answered(self) -> None:
-        self._parts = False
+        self._is_closing = False
         self.flush()
-        for guest in [*self._guests.values()]:
-            self._lose(guest)
+        for link in [*self._links.values()]:
+            self._close(link)
         self._post((LINK_CLOSED, 0))
 
-    def _lose(self, guest: IncomingLink) -> None:
-        for session, other in [*self._guests.items()]:
-            if other is guest:
-                del self._guests[session]
-        self._host.unwatch(guest)
-        guest.link.close()
+    def _close(self, link: IncomingLink) -> None:
+        for session, other in [*self._links.items()]:
+            if other is link:
+                del self._links[session]
+        self._reader.unwatch(link)
+        link.socket.close()
 
 
-def _are_headers(told: object) -> bool:
+def _are_headers(headers: object) -> bool:
     kinds = {"group": str, "name": str, "variables": dict}
-    return type(told) is dict and all(
+    return type(headers) is dict and all(
         type(said) is kinds.get(name)
-        for name, said in cast("dict[Any, object]", told).items()
+        for name, said in cast("dict[Any, object]", headers).items()
     )
-
-
-class LinkSource(Protocol):
-    """A link that is read."""
-
-    def fileno(self) -> int:
-        """Its descriptor."""
-        ...
-
-    def read(self) -> list[Frame]:
-        """What has come, as frames of a pipe; does not wait."""
-        ...
-
-
-class LinkHost(Protocol):
-    """Whoever reads what comes to this worker."""
-
-    def watch(self, source: LinkSource) -> None:
-        """Reads a link from now on."""
-        ...
-
-    def unwatch(self, source: LinkSource) -> None:
-        """Reads it no more."""
-        ...
-
-    def soon(self, callback: Callable[[], None]) -> bool:
-        """Calls back at the end of this turn of the loop; False if there is no loop.
-
-        What is sent until then may leave together.
-        """
-        ...
-
-
-class LinkEngine(Protocol):
-    """That of a worker."""
-
-    loans: LocalRefCount
-    outbox: OrderedSender
-
-    def post(self, frame: Frame) -> None:
-        """Sends a frame to the owner."""
-        ...
-
-    def return_loans_soon(self) -> None:
-        """Gives back what can be given back."""
-        ...

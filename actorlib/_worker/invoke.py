@@ -1,4 +1,4 @@
-"""Runs one call: its arguments decoded, in its context, its answer a frame.
+"""Runs one call: decodes its arguments, calls the method, encodes the answer.
 
 What a method returned or raised always arrives: a value that cannot be sent is the
 method's failure and nobody else's; an exception that cannot be sent arrives as its
@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from contextvars import Context, copy_context
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._core.current_call import running
 from actorlib._core.engine import collecting
 from actorlib._shm.memory import share_payload
-from actorlib._wire import serialization as payloads
+from actorlib._wire import serialization
 from actorlib._wire.arguments import encode_error
 from actorlib._wire.batches import await_each, call_each
 from actorlib._wire.call_headers import enter_variables
@@ -26,7 +26,6 @@ from actorlib.exceptions import ObjectStoreFullError, SerializationError
 if TYPE_CHECKING:
     from collections.abc import (
         Callable,
-        Collection,
         Coroutine,
         Iterator,
         Mapping,
@@ -36,46 +35,15 @@ if TYPE_CHECKING:
     from actorlib._core.ids import LoanId
     from actorlib._shm.memory import Payload
     from actorlib._wire.arguments import SendingEngine
-
-    class Answering(SendingEngine, Protocol):
-        """The engine of a worker, as far as its answers need it."""
-
-        is_over: bool
-        """Whether the code that is answered for may have ended the actor, or be run by
-        a fork of this process, which answers nobody."""
-
-        def over(self, call: int, error: BaseException | None = None) -> None:
-            """Does not come back if it was so.
-
-            Args:
-                call: The call that would be answered.
-                error: What its code raised, if it did.
-
-            Raises:
-                ActorExit: The call has ended the actor, whatever it did then.
-            """
-            ...
-
-    class Invoking(Answering, Protocol):
-        """The same, as far as its calls need it."""
-
-        def arguments(
-            self, loans: Collection[LoanId] | None, payload: Payload
-        ) -> tuple[list[Any] | tuple[Any, ...], dict[str, Any]]:
-            """The arguments of a call."""
-            ...
-
-        def where(self, method: str) -> str:
-            """Names a method of the actor, for messages."""
-            ...
+    from actorlib._worker.engine import WorkerEngine
 
 
 _SIMPLE = frozenset({type(None), bool, int, float})
 _WITHOUT_HANDLES = _SIMPLE | {str, bytes}
 
 
-def result(engine: Invoking, call: int, value: object, method: str) -> Frame:
-    """The answer with a method's value, or with why it cannot be sent.
+def result(engine: WorkerEngine, call: int, value: object, method: str) -> Frame:
+    """Encodes the answer with a method's value, or with why it cannot be sent.
 
     Raises:
         ActorExit: The method has ended the actor.
@@ -88,20 +56,24 @@ def result(engine: Invoking, call: int, value: object, method: str) -> Frame:
         except OverflowError:  # pragma: no cover  # encode() has a way around it
             pass
     try:
-        payload, loans = _encoded(engine, value)
+        payload, lent = _encoded(engine, value)
     except ObjectStoreFullError as error:
         return failure(engine, call, error, engine.where(method))
     except Exception as error:  # noqa: BLE001  # pickling runs the user's code
-        trouble = _unsendable(engine, f"{engine.where(method)} returned", value, error)
-        return failure(engine, call, trouble, engine.where(method))
-    return (RESULT, call, loans, payload)
+        unsendable = _unsendable(
+            engine, f"{engine.where(method)} returned", value, error
+        )
+        return failure(engine, call, unsendable, engine.where(method))
+    return (RESULT, call, lent, payload)
 
 
-def invoke(engine: Invoking, instance: object, frame: Frame) -> tuple[Frame, object]:
+def invoke(
+    engine: WorkerEngine, instance: object, frame: Frame
+) -> tuple[Frame, object]:
     """Runs one call of a plain method: decodes, calls, and encodes what comes of it.
 
     Args:
-        engine: That of this worker.
+        engine: The engine of this worker.
         instance: The actor's object.
         frame: The call.
 
@@ -112,13 +84,13 @@ def invoke(engine: Invoking, instance: object, frame: Frame) -> tuple[Frame, obj
     Raises:
         SystemExit: It has ended the actor: there is no answer.
     """
-    _, call, name, loans, *told, payload = frame
-    running.set((call, name, told[0] if told else None))
+    _, call, name, borrowed, *headers, payload = frame
+    running.set((call, name, headers[0] if headers else None))
     try:
-        args, kwargs = engine.arguments(loans, payload)
+        args, kwargs = engine.arguments(borrowed, payload)
         method = getattr(instance, name)
-        if told:
-            value = call_with(told[0], method, args, kwargs)
+        if headers:
+            value = call_with(headers[0], method, args, kwargs)
         else:
             value = method(*args, **kwargs)
     except BaseException as error:  # noqa: BLE001  # the user's code
@@ -130,21 +102,21 @@ def invoke(engine: Invoking, instance: object, frame: Frame) -> tuple[Frame, obj
     return answer, value
 
 
-def kept(frame: Frame) -> Frame:
-    """A frame whose payload has buffers of its own, for one that is not sent at once.
+def with_own_buffers(frame: Frame) -> Frame:
+    """Copies what a frame borrows from the user's values, if it is not sent at once.
 
     Args:
-        frame: An answer or an item; see ``payload.kept``.
+        frame: An answer or an item; see ``serialization.with_own_buffers``.
     """
     payload: Payload = frame[-1]
-    whole = payloads.with_own_buffers(payload)
+    whole = serialization.with_own_buffers(payload)
     return frame if whole is payload else (*frame[:-1], whole)
 
 
-def item(
-    engine: Answering, call: int, index: int, value: object, where: Callable[[], str]
+def encode_item(
+    engine: WorkerEngine, call: int, index: int, value: object, where: Callable[[], str]
 ) -> Frame:
-    """The next item of a stream.
+    """Encodes the next item of a stream.
 
     Raises:
         SerializationError: It cannot be sent.
@@ -155,27 +127,27 @@ def item(
     try:
         if type(value) in _WITHOUT_HANDLES:
             return (ITEM, call, index, None, encode(value))
-        payload, loans = _encoded(engine, value)
+        payload, lent = _encoded(engine, value)
     except Exception as error:
         raise _unsendable(engine, f"{where()} yielded", value, error) from error
-    return (ITEM, call, index, loans, payload)
+    return (ITEM, call, index, lent, payload)
 
 
 def _unsendable(
-    engine: SendingEngine, did: str, value: object, error: Exception
+    engine: SendingEngine, action: str, value: object, error: Exception
 ) -> SerializationError:
     with collecting(engine):  # what is in it and counted is not to blame
         why = unsendable_reason(value, error)
-    trouble = SerializationError(
-        f"{did} a {type(value).__qualname__}, which cannot be sent to another process: "
-        f"{why}"
+    unsendable = SerializationError(
+        f"{action} a {type(value).__qualname__}, which cannot be sent to another "
+        f"process: {why}"
     )
-    trouble.__cause__ = error
-    return trouble
+    unsendable.__cause__ = error
+    return unsendable
 
 
-def failure(engine: Answering, call: int, error: BaseException, where: str) -> Frame:
-    """The answer with what a method raised.
+def failure(engine: WorkerEngine, call: int, error: BaseException, where: str) -> Frame:
+    """Encodes the answer with what a method raised.
 
     Raises:
         SystemExit: That is what it raised, or it has ended the actor: no answer.
@@ -187,8 +159,10 @@ def failure(engine: Answering, call: int, error: BaseException, where: str) -> F
     return _failure(engine, call, error, where)
 
 
-def unmade(engine: Answering, error: BaseException, where: str) -> Frame:
-    """What is said of a constructor that raised, SystemExit too."""
+def constructor_failure(
+    engine: WorkerEngine, error: BaseException, where: str
+) -> Frame:
+    """Encodes what a constructor raised, SystemExit too."""
     if engine.is_over:
         engine.over(0, error)
     return _failure(engine, 0, error, where)
@@ -199,28 +173,28 @@ def _failure(
 ) -> Frame:
     text = traceback_of(error)
     summary = one_line(error)
-    payload, loans = encode_error(engine, error)
-    return (FAILURE, call, RAISED, summary, text, where, loans, payload)
+    payload, lent = encode_error(engine, error)
+    return (FAILURE, call, RAISED, summary, text, where, lent, payload)
 
 
 def cancelled(call: int, why: str = "") -> Frame:
-    """The answer of a call that was cancelled while it ran, and why if it is known."""
+    """Makes the answer of a call that was cancelled, with the reason if it is known."""
     return (FAILURE, call, CANCELLED, why, "", "", None, b"")
 
 
 def _encoded(
     engine: SendingEngine, value: object
 ) -> tuple[Payload, list[LoanId] | None]:
-    with collecting(engine) as loans:
-        payload = share_payload(engine.memory, encode(value), loans)
-        return payload, loans or None
+    with collecting(engine) as lent:
+        payload = share_payload(engine.memory, encode(value), lent)
+        return payload, lent or None
 
 
 _dumped = lru_cache(maxsize=64)(dump)
 
 
 def call_with(
-    told: Mapping[str, Any],
+    headers: Mapping[str, Any],
     method: Callable[..., object],
     args: list[Any] | tuple[Any, ...],
     kwargs: Mapping[str, Any],
@@ -230,7 +204,7 @@ def call_with(
     The thread has its own context back afterwards.
 
     Args:
-        told: What the caller said of the call.
+        headers: The headers of the call.
         method: The method.
         args: Its positional arguments.
         kwargs: Its keyword arguments.
@@ -239,66 +213,69 @@ def call_with(
         SerializationError: A context variable's value cannot be loaded here.
         BaseException: What the method raised.
     """
-    if "batch" in told:
-        method = partial(call_each, method, told["batch"])
+    if "batch" in headers:
+        method = partial(call_each, method, headers["batch"])
         args = (args,)
-    if "variables" not in told:
+    if "variables" not in headers:
         return method(*args, **kwargs)
-    return _context(told).run(method, *args, **kwargs)
+    return _context(headers).run(method, *args, **kwargs)
 
 
-def within(
-    told: Mapping[str, Any], function: Callable[..., object]
+def bind_context(
+    headers: Mapping[str, Any], function: Callable[..., object]
 ) -> Callable[..., object]:
-    """A function as it is called in such a context; see call_with.
+    """Binds a function to the context variables of its caller; see call_with.
 
-    No code of ours stands between its caller and it: see Attention.
+    No code of ours stands between its caller and it; see InterruptSignal.
     """
-    if "variables" not in told:
+    if "variables" not in headers:
         return function
-    return partial(_context(told).run, function)
+    return partial(_context(headers).run, function)
 
 
-def begun_with(
-    told: Mapping[str, Any],
+def start_async(
+    headers: Mapping[str, Any],
     method: Callable[..., Any],
-    given: tuple[Sequence[Any], Mapping[str, Any]],
-    places: tuple[Callable[[], bool], Callable[[], None]],
+    arguments: tuple[Sequence[Any], Mapping[str, Any]],
+    gate_places: tuple[Callable[[], bool], Callable[[], None]],
     stream: Callable[[Any], Coroutine[Any, Any, object]],
 ) -> Coroutine[Any, Any, object]:
-    """A call of an ``async def``, or each of a batch, or a stream, to be awaited.
+    """Starts a call of an ``async def``, of each of a batch, or of a stream.
 
     Args:
-        told: What the caller said of the call.
+        headers: The headers of the call.
         method: The method.
-        given: Its positional and its keyword arguments.
-        places: For the calls of a batch; see await_each.
+        arguments: Its positional and its keyword arguments.
+        gate_places: For the calls of a batch; see await_each.
         stream: Sends the items of a generator.
+
+    Returns:
+        What is to be awaited.
     """
-    if "batch" in told:
-        return await_each(method, told["batch"], given[0], places)
-    begun: Coroutine[Any, Any, object] = method(*given[0], **given[1])
-    return stream(begun) if "stream" in told else begun
+    if "batch" in headers:
+        return await_each(method, headers["batch"], arguments[0], gate_places)
+    begun: Coroutine[Any, Any, object] = method(*arguments[0], **arguments[1])
+    return stream(begun) if "stream" in headers else begun
 
 
-def stepper(told: Mapping[str, Any], source: Iterator[Any]) -> Callable[[], Any]:
-    """Takes the next item of a generator, each in the same context; see call_with."""
-    if "variables" not in told:
+def bind_next(headers: Mapping[str, Any], source: Iterator[Any]) -> Callable[[], Any]:
+    """Binds the step to a generator's next item to one context; see call_with."""
+    if "variables" not in headers:
         return source.__next__
-    return partial(_context(told).run, source.__next__)
+    return partial(_context(headers).run, source.__next__)
 
 
-def _context(told: Mapping[str, Any]) -> Context:
+def _context(headers: Mapping[str, Any]) -> Context:
     context = copy_context()
-    context.run(enter_variables, told)
+    context.run(enter_variables, headers)
     return context
 
 
-def packed(told: dict[str, Any] | None) -> dict[str, Any] | None:
-    """What is said of a call, as frames carry it: the owner may lack the classes."""
-    if told is None or "retries" not in told:
-        return told
-    times, listed = told["retries"]
+def pack_headers(headers: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Makes headers as frames carry them: the owner may lack the classes in them."""
+    if headers is None or "retries" not in headers:
+        return headers
+    times, listed = headers["retries"]
     if isinstance(listed, tuple):
         listed = _dumped(cast("tuple[type, ...]", listed))
-    return {**told, "retries": (times, listed)}
+    return {**headers, "retries": (times, listed)}

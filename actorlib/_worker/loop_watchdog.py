@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._core.object_ref import ObjectRef
 from actorlib._wire.messages import STUCK
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from actorlib._wire.messages import Frame
     from actorlib._worker.concurrency_groups import Gate
-    from actorlib._worker.startup import ExecutorThreads
+    from actorlib._worker.executor_threads import ExecutorThreads
 
 _log = logging.getLogger("actorlib")
 
@@ -44,29 +44,20 @@ _STANDARD = os.path.dirname(os.__file__)  # noqa: PTH120  # likewise
 _AWAITS = cast("CodeType", cast("Any", ObjectRef).__await__.__code__)
 
 
-class Calls(Protocol):
-    """What runs on the loop."""
-
-    @property
-    def tasks(self) -> Mapping[int, tuple[asyncio.Task[None], Frame, Gate]]:
-        """The calls that run, by number."""
-        ...
-
-
 class WatchThread:
     """The thread that looks at the loops of one actor.
 
     Args:
-        crew: Whose it is.
+        threads: Those of the actor, which it is among.
         name: What debuggers call it.
 
     Attributes:
         is_asleep: Whether ``wake`` has to be called when a call comes.
     """
 
-    def __init__(self, crew: ExecutorThreads, name: str) -> None:
+    def __init__(self, threads: ExecutorThreads, name: str) -> None:
         self.is_asleep = True
-        self._crew = crew
+        self._threads = threads
         self._name = name
         self._watches: list[LoopWatch] = []
         self._woken = threading.Event()
@@ -87,7 +78,7 @@ class WatchThread:
         self._woken.set()
         if not self._runs:
             self._runs = True
-            self._crew.start(self._name, self._look)
+            self._threads.start(self._name, self._look)
 
     def end(self) -> None:
         """Looks at nothing any more."""
@@ -110,7 +101,7 @@ class LoopWatch:
     Args:
         where: Names one of the actor's methods, for messages.
         loop: The loop.
-        calls: What runs on it.
+        tasks: The calls that run on it, by number.
         runs: What runs each call, with its method as the local ``name``.
         bases: What runs the loop.
         post: Sends the owner a frame.
@@ -123,7 +114,7 @@ class LoopWatch:
         self,
         where: Callable[[str], str],
         loop: asyncio.AbstractEventLoop,
-        calls: Calls,
+        tasks: Mapping[int, tuple[asyncio.Task[None], Frame, Gate]],
         runs: tuple[CodeType, ...],
         bases: tuple[CodeType, ...],
         post: Callable[[Frame], None],
@@ -132,7 +123,7 @@ class LoopWatch:
         self._thread = threading.get_ident()
         self._where = where
         self._loop = loop
-        self._calls = calls
+        self._tasks = tasks
         self._runs = runs
         self._bases = bases
         self._post = post
@@ -161,7 +152,7 @@ class LoopWatch:
     def _answer(self) -> None:
         """The loop runs: looks at what waits there, on its thread."""
         self._asked_at = None
-        tasks = self._calls.tasks
+        tasks = self._tasks
         self._rests = 0 if tasks else self._rests + 1
         if self._rests >= ROUNDS:
             self.is_asleep = True

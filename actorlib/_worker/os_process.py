@@ -160,7 +160,7 @@ def write_mark(there: ctypes.Array[ctypes.c_char] | None, mark: str) -> None:
     os.environ[MARK_VARIABLE] = mark
 
 
-def call_process(name: str) -> None:
+def name_process(name: str) -> None:
     """Gives the process a name for ``top`` and ``ps``, where the system has a way."""
     prctl(PR_SET_NAME, name.encode()[:15])
 

@@ -1,14 +1,13 @@
-"""The actors that this worker calls over links, and what they have not answered.
+"""Calls actors over links, and decides for each call whether it goes over one.
 
-Which way a call goes: by way of the owner, or straight over a link.
+A call takes one of two routes: by way of the owner, or over a link. A later call on one
+route could overtake an earlier one on the other, so a caller announces that it changes.
+What follows a LINK_PAUSE on the link is read once the LINK_BEGIN has come by way of the
+owner; before what follows a LINK_FENCE, the link is read up to where it was then.
+Neither waits for an answer, so a call always leaves when it is made.
 
-Two ways could let a later call come first. So whoever changes ways says so: before a
-PAUSE on the link nothing behind it is read until the BEGIN has come by way of the
-owner, and before what follows a FENCE the link is read up to where it was then. Neither
-waits for an answer, so a call always leaves when it is made.
-
-What is no plain call goes by way of the owner. After one the next few go there too: who
-mixes both would pay for the change each time.
+Calls with references, large arguments or most headers go by way of the owner. After one
+the next few go there too: who mixes both would pay for the change each time.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
     from actorlib._core.ids import ActorId, LoanId
     from actorlib._shm.memory import Payload
     from actorlib._wire.fd_passing import SegmentSharing
-    from actorlib._worker.incoming_links import LinkEngine, LinkHost
+    from actorlib._worker.engine import LinkReader, WorkerEngine
 
 
 CALLS = 4
@@ -65,7 +64,7 @@ class Route(Enum):
     ASK_FOR_LINK = auto()
     """Likewise, and the owner is asked for a link."""
     START_LINK = auto()
-    """It goes over the link, between a PAUSE there and a BEGIN to the owner."""
+    """It goes over the link, behind a LINK_PAUSE; the owner gets a LINK_BEGIN."""
     LINK = auto()
     """It goes over the link."""
     FENCE = auto()
@@ -73,36 +72,36 @@ class Route(Enum):
 
 
 class RoutePolicy:
-    """The way of one caller's calls to one actor.
+    """Chooses the route of each call of one caller to one actor.
 
     Attributes:
-        is_straight: Whether plain calls go over the link now.
+        uses_link: Whether plain calls go over the link now.
         has_link: Whether there is one.
     """
 
-    __slots__ = ("_calls", "_may_ask", "_wanted", "has_link", "uses_link")
+    __slots__ = ("_calls", "_may_ask", "_threshold", "has_link", "uses_link")
 
     def __init__(self) -> None:
         self.uses_link = False
         self.has_link = False
         self._may_ask = True
         self._calls = 0
-        self._wanted = CALLS
+        self._threshold = CALLS
 
     def __repr__(self) -> str:
         link = "a link" if self.has_link else "no link"
-        state = "straight" if self.uses_link else "by the owner"
-        return f"<Way {state}, {link}, {self._calls} of {self._wanted} calls>"
+        route = "over the link" if self.uses_link else "by the owner"
+        return f"<Route {route}, {link}, {self._calls} of {self._threshold} calls>"
 
     def route_plain(self) -> Route:
-        """A plain call is made."""
+        """Gives the route of a plain call."""
         if self.uses_link:
             return Route.LINK
         self._calls += 1
-        if self._calls <= self._wanted:
+        if self._calls <= self._threshold:
             return Route.OWNER
         if self.has_link:
-            self._calls, self._wanted = 0, max(self._wanted, FALLBACK_CALLS)
+            self._calls, self._threshold = 0, max(self._threshold, FALLBACK_CALLS)
             self.uses_link = True
             return Route.START_LINK
         if self._may_ask:
@@ -111,7 +110,7 @@ class RoutePolicy:
         return Route.OWNER
 
     def route_other(self) -> Route:
-        """Something else is sent."""
+        """Gives the route of anything else."""
         if not self.has_link:
             return Route.OWNER
         self._calls = 0
@@ -120,29 +119,29 @@ class RoutePolicy:
         self.uses_link = False
         return Route.FENCE
 
-    def link_full(self, step: Route) -> Route:
-        """The link had no room for a call; says what is done instead.
+    def link_full(self, route: Route) -> Route:
+        """Gives the route of a call for which the link had no room.
 
         Args:
-            step: What was to be done: BEGIN or STRAIGHT.
+            route: The one that it was to take: LINK or START_LINK.
         """
         self.uses_link = False
-        self._put_off()
-        return Route.FENCE if step is Route.LINK else Route.OWNER
+        self._wait_longer()
+        return Route.FENCE if route is Route.LINK else Route.OWNER
 
     def link_opened(self) -> None:
         """There is a link now."""
         self.has_link = True
-        self._calls = self._wanted = 0
+        self._calls = self._threshold = 0
 
-    def link_refused(self, *, for_ever: bool) -> None:
+    def link_refused(self, *, forever: bool) -> None:
         """There is no link, now or for ever."""
-        self._may_ask = not for_ever
-        self._put_off()
+        self._may_ask = not forever
+        self._wait_longer()
 
-    def _put_off(self) -> None:
+    def _wait_longer(self) -> None:
         self._calls = 0
-        self._wanted = min(2 * max(self._wanted, FALLBACK_CALLS), _MOST)
+        self._threshold = min(2 * max(self._threshold, FALLBACK_CALLS), _MOST)
 
 
 _LINK_HEADERS = frozenset({"group", "name", "variables"})
@@ -152,37 +151,37 @@ _READS = 64
 
 
 class OutgoingLink:
-    """One actor that this worker calls.
+    """The calls to one actor, over a link if there is one.
 
     Attributes:
         actor: Its id.
         session: That of the worker at the other end of the link; 0 without one.
-        link: The link, if there is one.
-        way: Which way calls go.
+        socket: This worker's end of the link, if there is one.
+        policy: Chooses the route of each call.
         gathers: Whether calls leave together, at the end of this turn of the loop.
     """
 
-    __slots__ = ("_lost", "actor", "gathers", "link", "policy", "session")
+    __slots__ = ("_lost", "actor", "gathers", "policy", "session", "socket")
 
     def __init__(self, actor: ActorId, lost: Callable[[OutgoingLink], None]) -> None:
         self.actor = actor
         self.session = 0
-        self.link: PeerSocket | None = None
+        self.socket: PeerSocket | None = None
         self.policy = RoutePolicy()
         self.gathers = False
         self._lost = lost
 
     def fileno(self) -> int:
         """The descriptor of the link."""
-        return -1 if self.link is None else self.link.fileno()
+        return -1 if self.socket is None else self.socket.fileno()
 
     def read(self) -> list[Frame]:
         """The answers that have come."""
         found: list[Frame] = []
-        link = self.link  # another thread may close it
+        socket = self.socket  # another thread may close it
         try:
             for _ in range(_READS):
-                frames = link.receive() if link is not None else []
+                frames = socket.receive() if socket is not None else []
                 if not frames:
                     break
                 if frames[0][0] == LINK_OPENED:
@@ -206,143 +205,145 @@ class OutgoingLink:
 
 
 LinkCall: TypeAlias = tuple[OutgoingLink, int, str]
-"""A call that went over a link: whom to, which call has made it or 0, and its method.
+"""A call that went over a link: the link, the call that made it or 0, and its method.
 
 A plain tuple, as it is made for each call.
 """
 
 
 class OutgoingLinks:
-    """All of them.
+    """Holds the links to other actors, and the calls over them without an answer.
 
     Args:
-        engine: That of this worker.
-        host: Reads the links.
+        engine: The engine of this worker.
+        reader: Reads the links.
         session: The number of this worker's session.
-        sharing: Where the ends of links come; None for no links at all.
+        sharing: Receives the ends of links; None for no links at all.
     """
 
     def __init__(
         self,
-        engine: LinkEngine,
-        host: LinkHost,
+        engine: WorkerEngine,
+        reader: LinkReader,
         session: int,
         sharing: SegmentSharing | None,
     ) -> None:
         self._engine = engine
         self._post = engine.post
-        self._host = host
+        self._reader = reader
         self._base = session * LINKED
         self._sharing = sharing
-        self._peers: dict[LoanId, OutgoingLink] = {}
-        self._open: dict[int, LinkCall] = {}
-        engine.loans.owes = self.owes
+        self._links: dict[LoanId, OutgoingLink] = {}
+        self._unanswered: dict[int, LinkCall] = {}
+        engine.refcount.awaits_answer = self.awaits_answer
 
     # Calls on their way out, in order.
 
     def send(
         self,
         call: int,
-        asking: int,
+        parent: int,
         actor: ActorId,
         method: str,
-        told: Mapping[str, Any] | None,
+        headers: Mapping[str, Any] | None,
         payload: Payload,
     ) -> bool:
-        """Sends a call without loans; False if the owner has to get it, next."""
+        """Sends a call that lends no references; False if it is to go by the owner."""
         if self._sharing is None:
             return False
-        peer = self._peers.get(actor)
-        if peer is None:
-            peer = self._peers[actor] = OutgoingLink(actor, self._lost)
+        link = self._links.get(actor)
+        if link is None:
+            link = self._links[actor] = OutgoingLink(actor, self._lost)
         if (
             type(payload) is not bytes
             or len(payload) > _LARGEST
-            or (told is not None and not _LINK_HEADERS.issuperset(told))
+            or (headers is not None and not _LINK_HEADERS.issuperset(headers))
         ):
-            self._follow(peer, peer.policy.route_other())
+            self._act_on(link, link.policy.route_other())
             return False
-        step = peer.policy.route_plain()
-        if peer.link is None or step in _BY_THE_OWNER:
-            self._follow(peer, step)
+        route = link.policy.route_plain()
+        if link.socket is None or route in _BY_THE_OWNER:
+            self._act_on(link, route)
             return False
-        frame = (LINK_CALL, self._base + call, asking, method, told, payload)
-        self._open[call] = peer, asking, method
-        if step is Route.LINK:
-            left = self._put(peer, peer.link, frame)
-        elif peer.link.send((LINK_PAUSE, 0), frame):
-            self._post((LINK_BEGIN, peer.session))
+        frame = (LINK_CALL, self._base + call, parent, method, headers, payload)
+        self._unanswered[call] = link, parent, method
+        if route is Route.LINK:
+            unsent = self._put(link, link.socket, frame)
+        elif link.socket.send((LINK_PAUSE, 0), frame):
+            self._post((LINK_BEGIN, link.session))
             return True
         else:
-            left = [frame]
-        if left:
-            self._no_room(peer, step, left)
+            unsent = [frame]
+        if unsent:
+            self._send_by_owner(link, route, unsent)
         return True
 
-    def _put(self, peer: OutgoingLink, link: PeerSocket, frame: Frame) -> list[Frame]:
+    def _put(self, link: OutgoingLink, socket: PeerSocket, frame: Frame) -> list[Frame]:
         """Sends a call; gives what has no room."""
-        if peer.gathers:
-            return link.gather(frame)
-        if not link.send(frame):
+        if link.gathers:
+            return socket.gather(frame)
+        if not socket.send(frame):
             return [frame]
-        peer.gathers = self._host.soon(partial(self._end_turn, peer))
+        link.gathers = self._reader.at_end_of_turn(partial(self._end_turn, link))
         return []
 
-    def _end_turn(self, peer: OutgoingLink) -> None:
-        with self._engine.outbox.ordering:
-            peer.gathers = False
-            self._flush(peer)
+    def _end_turn(self, link: OutgoingLink) -> None:
+        with self._engine.sender.lock:
+            link.gathers = False
+            self._flush(link)
 
     def flush(self) -> None:
         """Sends the calls that wait for the end of this turn of the loop."""
-        for peer in [*self._peers.values()]:
-            if peer.gathers:
-                self._end_turn(peer)
+        for link in [*self._links.values()]:
+            if link.gathers:
+                self._end_turn(link)
 
-    def _flush(self, peer: OutgoingLink) -> None:
-        left = peer.link.flush() if peer.link is not None else []
-        if left:
-            self._no_room(peer, Route.LINK, left)
+    def _flush(self, link: OutgoingLink) -> None:
+        unsent = link.socket.flush() if link.socket is not None else []
+        if unsent:
+            self._send_by_owner(link, Route.LINK, unsent)
 
     def fence(self, actor: ActorId) -> None:
-        """The owner gets next what has to be behind the calls to an actor."""
-        peer = self._peers.get(actor)
-        if peer is not None:
-            self._follow(peer, peer.policy.route_other())
+        """Keeps what the owner gets next behind the calls over an actor's link."""
+        link = self._links.get(actor)
+        if link is not None:
+            self._act_on(link, link.policy.route_other())
 
-    def _follow(self, peer: OutgoingLink, step: Route) -> None:
-        if step is Route.ASK_FOR_LINK:
-            self._post((LINK_OPEN, peer.actor))
-        elif step is Route.FENCE:
-            self._put_fence(peer)
+    def _act_on(self, link: OutgoingLink, route: Route) -> None:
+        if route is Route.ASK_FOR_LINK:
+            self._post((LINK_OPEN, link.actor))
+        elif route is Route.FENCE:
+            self._put_fence(link)
 
-    def _put_fence(self, peer: OutgoingLink) -> None:
-        self._flush(peer)
-        if peer.link is not None:
-            self._post((LINK_FENCE, peer.session, peer.link.sent))
+    def _put_fence(self, link: OutgoingLink) -> None:
+        self._flush(link)
+        if link.socket is not None:
+            self._post((LINK_FENCE, link.session, link.socket.sent))
 
-    def _no_room(self, peer: OutgoingLink, step: Route, calls: list[Frame]) -> None:
+    def _send_by_owner(
+        self, link: OutgoingLink, route: Route, calls: list[Frame]
+    ) -> None:
         """Sends by way of the owner what the link does not take."""
-        if peer.link is not None and peer.link.is_open:
-            self._follow(peer, peer.policy.link_full(step))
+        if link.socket is not None and link.socket.is_open:
+            self._act_on(link, link.policy.link_full(route))
         else:
             # Its answers are still read; what comes next begins anew.
-            self._peers.pop(peer.actor, None)
-        for _, number, asking, method, told, payload in calls:
+            self._links.pop(link.actor, None)
+        for _, number, parent, method, headers, payload in calls:
             call = number - self._base
-            if self._open.pop(call, None) is None:
+            if self._unanswered.pop(call, None) is None:
                 continue  # cancelled meanwhile
-            asked = (call, asking, peer.actor, method, None)
-            if told is None:
-                self._post((CALL_ACTOR, *asked, payload))
+            target = (call, parent, link.actor, method, None)
+            if headers is None:
+                self._post((CALL_ACTOR, *target, payload))
             else:
-                self._post((CALL_ACTOR_WITH, *asked, told, payload))
+                self._post((CALL_ACTOR_WITH, *target, headers, payload))
 
     # Answers, and calls that nobody wants.
 
     def __contains__(self, call: object) -> bool:
         """Whether a call went over a link and has no answer."""
-        return call in self._open
+        return call in self._unanswered
 
     def answered(self, frame: Frame) -> Frame:
         """An answer that came over a link, or for a call that went over one.
@@ -357,57 +358,63 @@ class OutgoingLinks:
 
     def cancel(self, call: int, *, recursive: bool) -> bool:
         """Nobody wants the answer of a call; False if it went over no link."""
-        straight = self._over(call)
-        if straight is None:
+        sent_call = self._over(call)
+        if sent_call is None:
             return False
-        self._cancel(call, straight[0], recursive=recursive)
+        self._cancel(call, sent_call[0], recursive=recursive)
         return True
 
     def stop(self, call: int, *, recursive: bool) -> bool:
         """Cancels a call that will be answered; False if it went over no link."""
-        straight = self._open.get(call)
-        if straight is None:
+        sent_call = self._unanswered.get(call)
+        if sent_call is None:
             return False
-        with self._engine.outbox.ordering:
-            self._flush(straight[0])
-            if call not in self._open:  # it had no room, and has gone to the owner
+        with self._engine.sender.lock:
+            self._flush(sent_call[0])
+            if (
+                call not in self._unanswered
+            ):  # it had no room, and has gone to the owner
                 return False
-            self._cancel(call, straight[0], recursive=recursive)
+            self._cancel(call, sent_call[0], recursive=recursive)
         return True
 
-    def _cancel(self, call: int, peer: OutgoingLink, *, recursive: bool) -> None:
+    def _cancel(self, call: int, link: OutgoingLink, *, recursive: bool) -> None:
         number = self._base + call
-        with self._engine.outbox.ordering:
-            self._flush(peer)
-            went = peer.link is not None and peer.link.send((CANCEL, number))
+        with self._engine.sender.lock:
+            self._flush(link)
+            went = link.socket is not None and link.socket.send((CANCEL, number))
             if not went:
-                self._put_fence(peer)
+                self._put_fence(link)
             if recursive or not went:
-                self._post((LINK_CANCEL, peer.session, number, not went))
+                self._post((LINK_CANCEL, link.session, number, not went))
 
-    def waited(self, call: int) -> Frame | None:
+    def call_sent(self, call: int) -> Frame | None:
         """What the owner has to know of a call before it hears who waits for it."""
-        straight = self._open.get(call)
-        if straight is None:
+        sent_call = self._unanswered.get(call)
+        if sent_call is None:
             return None
-        peer, asking, method = straight
-        return (LINK_CALL_SENT, call, asking, peer.actor, method)
+        link, parent, method = sent_call
+        return (LINK_CALL_SENT, call, parent, link.actor, method)
 
-    def owes(self, actor: LoanId) -> bool:
+    def awaits_answer(self, actor: LoanId) -> bool:
         """Whether an actor has to answer a call that went over a link."""
-        return any(peer.actor == actor for peer, *_ in [*self._open.values()])
+        return any(link.actor == actor for link, *_ in [*self._unanswered.values()])
 
     def _over(self, call: int) -> LinkCall | None:
-        straight = self._open.pop(call, None)
-        loans = self._engine.loans
-        if straight is not None and loans.owed and loans.paid(straight[0].actor):
-            self._engine.return_loans_soon()
-        return straight
+        sent_call = self._unanswered.pop(call, None)
+        refcount = self._engine.refcount
+        if (
+            sent_call is not None
+            and refcount.awaited
+            and refcount.was_answered(sent_call[0].actor)
+        ):
+            self._engine.return_borrowed_soon()
+        return sent_call
 
-    # What the owner says.
+    # Frames of the owner about links.
 
     def take(self, frame: Frame) -> list[Frame]:
-        """Heeds a frame about links; gives what follows from it, to be received."""
+        """Does what a frame about links says; gives the frames that follow from it."""
         if frame[0] == LINK_OPENED:
             self._link_opened(*frame[1:])
         elif frame[0] == CANCEL_MADE:
@@ -417,25 +424,25 @@ class OutgoingLinks:
         return []
 
     def _link_opened(self, actor: ActorId, session: int) -> None:
-        peer = self._peers.get(actor)
+        link = self._links.get(actor)
         fd = self._sharing.links.pop(-session, None) if self._sharing else None
         if fd is None:
-            if peer is not None:
-                peer.policy.link_refused(for_ever=session < 0)
+            if link is not None:
+                link.policy.link_refused(forever=session < 0)
             return
-        link = PeerSocket(fd)
-        if peer is None or peer.link is not None:
-            link.close()
+        socket = PeerSocket(fd)
+        if link is None or link.socket is not None:
+            socket.close()
             return
-        peer.link, peer.session = link, session
-        self._host.watch(peer)
+        link.socket, link.session = socket, session
+        self._reader.watch(link)
 
-    def _cancel_made(self, asking: int) -> list[Frame]:
+    def _cancel_made(self, parent: int) -> list[Frame]:
         """Cancels what a call of this worker's has made."""
-        opened = [*self._open.items()]
-        made = [(call, peer) for call, (peer, by, _) in opened if by == asking]
-        for call, peer in made:
-            self._cancel(call, peer, recursive=True)
+        opened = [*self._unanswered.items()]
+        made = [(call, link) for call, (link, by, _) in opened if by == parent]
+        for call, link in made:
+            self._cancel(call, link, recursive=True)
         return [
             (FAILURE, self._base + call, CANCELLED, "", "", "", None, b"")
             for call, _ in made
@@ -444,55 +451,55 @@ class OutgoingLinks:
     def _link_lost(self, session: int, text: str, error: bytes) -> list[Frame]:
         """A worker has ended: what it has not answered gets no answer."""
         found: list[Frame] = []
-        with self._engine.outbox.ordering:
-            calling = [peer for peer, *_ in [*self._open.values()]]
-            for peer in {*self._peers.values(), *calling}:
-                if peer.session == session:
-                    while frames := peer.read():
+        with self._engine.sender.lock:
+            calling = [link for link, *_ in [*self._unanswered.values()]]
+            for link in {*self._links.values(), *calling}:
+                if link.session == session:
+                    while frames := link.read():
                         found += frames
-                    self._lose(peer)
+                    self._discard(link)
             # Behind the answers that it gave: a call that has one gets no other.
             return found + [
                 (FAILURE, self._base + call, DIED, text, "", "", None, error)
-                for call, (peer, *_) in [*self._open.items()]
-                if peer.session == session
+                for call, (link, *_) in [*self._unanswered.items()]
+                if link.session == session
             ]
 
     def close_in_fork(self) -> None:
         """In a fork: closes its copies of the links."""
-        calling = [peer for peer, *_ in self._open.values()]
-        for peer in {*self._peers.values(), *calling}:
-            if peer.link is not None:
-                peer.link.close()
-                peer.link = None
+        calling = [link for link, *_ in self._unanswered.values()]
+        for link in {*self._links.values(), *calling}:
+            if link.socket is not None:
+                link.socket.close()
+                link.socket = None
 
     def forget(self, actor: LoanId) -> None:
         """This worker has no handle of an actor any more."""
-        peer = self._peers.get(actor)
-        if peer is not None:
-            self._lose(peer)
+        link = self._links.get(actor)
+        if link is not None:
+            self._discard(link)
 
-    def _lost(self, peer: OutgoingLink) -> None:
+    def _lost(self, link: OutgoingLink) -> None:
         """An actor has closed its end of a link, or never had it."""
-        with self._engine.outbox.ordering:
-            self._flush(peer)
-            if peer.policy.has_link:
-                self._lose(peer)
+        with self._engine.sender.lock:
+            self._flush(link)
+            if link.policy.has_link:
+                self._discard(link)
             else:
-                self._close(peer)
-                peer.policy.link_refused(for_ever=False)
+                self._close(link)
+                link.policy.link_refused(forever=False)
 
-    def _lose(self, peer: OutgoingLink) -> None:
+    def _discard(self, link: OutgoingLink) -> None:
         """There is no link to an actor any more: what comes next begins anew."""
-        if self._peers.get(peer.actor) is peer:
-            del self._peers[peer.actor]
-        self._close(peer)
+        if self._links.get(link.actor) is link:
+            del self._links[link.actor]
+        self._close(link)
 
-    def _close(self, peer: OutgoingLink) -> None:
-        if peer.link is not None:
-            self._host.unwatch(peer)
-            peer.link.close()
-            peer.link = None
+    def _close(self, link: OutgoingLink) -> None:
+        if link.socket is not None:
+            self._reader.unwatch(link)
+            link.socket.close()
+            link.socket = None
 
 
 _BY_THE_OWNER = frozenset({Route.OWNER, Route.ASK_FOR_LINK})

@@ -1,4 +1,4 @@
-"""What a worker has asked: what is not sent yet, and what has no answer.
+"""Keeps the calls of a worker that are not sent yet, and those without an answer.
 
 A call whose arguments are refs of this worker waits here until they have their values,
 and those behind it to the same actor wait with it. The ref of an answer is held
@@ -11,7 +11,7 @@ import itertools
 import threading
 import weakref
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from actorlib._core.object_ref import ObjectRef, bind
 from actorlib._core.stream_reader import StreamReader
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
+    from actorlib._core.engine import Engine
     from actorlib._core.ids import ActorId, LoanId
     from actorlib._core.object_ref import ResultOwner
     from actorlib._shm.memory import Payload
@@ -34,16 +35,16 @@ _Entry = ObjectRef[Any] | weakref.ref[ObjectRef[Any]] | StreamReader
 
 
 class PendingResults:
-    """Refs and streams without an answer.
+    """Fills the refs and streams that wait for an answer, by number.
 
     Args:
         loop: What they take for their loop.
-        replier: Who fills them.
+        owner: The engine that they belong to.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, replier: ResultOwner) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, owner: ResultOwner) -> None:
         self._loop = loop
-        self._replier = replier
+        self._owner = owner
         self._numbers = itertools.count(1)
         self._entries: dict[int, _Entry] = {}
         self._lost: Exception | None = None
@@ -52,35 +53,35 @@ class PendingResults:
         """Whether somebody waits for a call."""
         return call in self._entries
 
-    def new(self, replier: ResultOwner | None = None) -> ObjectRef[Any]:
+    def new(self, owner: ResultOwner | None = None) -> ObjectRef[Any]:
         """A ref with the number under which its answer will come.
 
         Args:
-            replier: Who fills it; None for whoever fills most of them.
+            owner: Cancels it and waits for it; None for the engine.
         """
         ref: ObjectRef[Any] = ObjectRef(loop=self._loop)
         self.adopt(ref)
-        if replier is not None:
-            bind(ref, replier, ref.call)
+        if owner is not None:
+            bind(ref, owner, ref.call)
         return ref
 
-    def unasked(self, cls: type[ObjectRef[Any]]) -> ObjectRef[Any]:
+    def new_unasked(self, cls: type[ObjectRef[Any]]) -> ObjectRef[Any]:
         """A ref that no answer comes for yet."""
         ref = cls(loop=self._loop)
-        bind(ref, self._replier, 0)
+        bind(ref, self._owner, 0)
         return ref
 
     def adopt(self, ref: ObjectRef[Any]) -> None:
         """Gives a ref the number under which its answer will come."""
-        bind(ref, self._replier, next(self._numbers))
+        bind(ref, self._owner, next(self._numbers))
         self._entries[ref.call] = ref
         if self._lost is not None:
             self.fail(ref.call, self._lost)
 
-    def add(self, reading: StreamReader) -> None:
+    def add(self, reader: StreamReader) -> None:
         """Gives a stream the number under which its items will come."""
-        bind(reading, self._replier, next(self._numbers))
-        self._entries[reading.call] = reading
+        bind(reader, self._owner, next(self._numbers))
+        self._entries[reader.call] = reader
 
     def drop(self, call: int) -> bool:
         """Nobody waits for a call any more; whether somebody did."""
@@ -98,7 +99,7 @@ class PendingResults:
 
     def settle(self, frame: Frame) -> None:
         """Fills the ref that a frame answers."""
-        ref = self._taken(frame[1])
+        ref = self._take_out(frame[1])
         if ref is not None and not ref.done():
             fill_future(ref, frame)
             if frame[0] == FAILURE and frame[2] == CANCELLED:
@@ -106,9 +107,9 @@ class PendingResults:
 
     def item(self, frame: Frame) -> None:
         """Gives an item to the stream that it is of."""
-        reading = self._entries.get(frame[1])
-        if isinstance(reading, StreamReader):
-            reading.put(
+        reader = self._entries.get(frame[1])
+        if isinstance(reader, StreamReader):
+            reader.put(
                 frame[1], frame[2], frame[4], partial(load_result, loans=frame[3])
             )
 
@@ -125,7 +126,7 @@ class PendingResults:
 
     def fail(self, call: int, error: BaseException) -> None:
         """A call gets no answer."""
-        ref = self._taken(call)
+        ref = self._take_out(call)
         if ref is not None and not ref.done():
             ref.set_exception(error)
 
@@ -135,64 +136,50 @@ class PendingResults:
         for call in list(self._entries):
             self.fail(call, error)
 
-    def _taken(self, call: int) -> ObjectRef[Any] | StreamReader | None:
+    def _take_out(self, call: int) -> ObjectRef[Any] | StreamReader | None:
         entry = self._entries.pop(call, None)
         return entry() if isinstance(entry, weakref.ref) else entry
 
 
-class Sender(Protocol):
-    """What sends the frames, and holds the actors in those that wait."""
-
-    def post(self, frame: Frame) -> None:
-        """Sends a frame."""
-        ...
-
-    def retain(self, actor: LoanId) -> None:
-        """Counts a holder of an actor."""
-        ...
-
-    def release(self, actor: LoanId) -> None:
-        """Counts a holder less."""
-        ...
-
-
 class OrderedSender:
-    """Frames about actors that wait for their arguments, or behind one that does.
+    """Sends frames about actors, each behind those that wait for their arguments.
 
     Args:
-        sender: Sends them.
+        engine: Counts the holders of the references in frames that wait.
+        post: Sends a frame.
 
     Attributes:
-        ordering: Held while a frame is sent, so that none passes another.
+        lock: Held while a frame is sent, so that none passes another.
     """
 
-    def __init__(self, sender: Sender) -> None:
-        self._sender = sender
-        self.ordering = threading.RLock()
-        self._places = itertools.count(1)
-        self._lanes: CallOrder[ActorId, int] = CallOrder()
-        self._held_back: dict[int, tuple[Callable[[], Frame | None], list[LoanId]]] = {}
-        self._unsettled: dict[int, tuple[list[ObjectRef[Any]], Callable[[], None]]] = {}
-        self._when_all_went: list[Callable[[], None]] = []
+    def __init__(self, engine: Engine, post: Callable[[Frame], None]) -> None:
+        self._engine = engine
+        self._post = post
+        self.lock = threading.RLock()
+        self._tickets = itertools.count(1)
+        self._order: CallOrder[ActorId, int] = CallOrder()
+        self._deferred: dict[int, tuple[Callable[[], Frame | None], list[LoanId]]] = {}
+        self._unready: dict[int, tuple[list[ObjectRef[Any]], Callable[[], None]]] = {}
+        self._when_all_sent: list[Callable[[], None]] = []
 
     def send(
         self,
         call: Call,
         frame: Callable[[Call], Frame | None],
-        held: Callable[[Call], Frame],
+        deferred: Callable[[Call], Frame],
     ) -> None:
         """Sends the frame of a call; see ``post``."""
         callee, arguments = call.callee, call.arguments
-        with self.ordering:
-            if not arguments.refs and not self._lanes:  # the usual case, at hand
+        with self.lock:
+            if not arguments.refs and not self._order:  # the usual case, at hand
                 self._post_if(frame(call))
                 return
             self.post(
                 callee.actor,
                 partial(frame, call),
                 arguments,
-                passes=not callee.keeps_order,
-                held=partial(held, call),
+                may_overtake=not callee.keeps_order,
+                deferred=partial(deferred, call),
             )
 
     def post(
@@ -201,8 +188,8 @@ class OrderedSender:
         frame: Callable[[], Frame | None],
         arguments: Arguments | None = None,
         *,
-        passes: bool = False,
-        held: Callable[[], Frame] | None = None,
+        may_overtake: bool = False,
+        deferred: Callable[[], Frame] | None = None,
     ) -> None:
         """Sends a frame about an actor, behind those that wait for their arguments.
 
@@ -210,60 +197,60 @@ class OrderedSender:
             actor: Whom it is about.
             frame: Makes it when it may go; None if it need not any more.
             arguments: What it waits for.
-            passes: Whether it goes as soon as they are there, whatever waits before.
-            held: Makes what is sent at once if it has to wait.
+            may_overtake: Whether it may go before what waits longer.
+            deferred: Makes what is sent at once if it has to wait.
         """
         refs = arguments.refs if arguments is not None else ()
         actors: list[LoanId] = [actor]
         if arguments is not None:
             actors += arguments.loans
-        with self.ordering:
-            if not refs and not self._lanes:
+        with self.lock:
+            if not refs and not self._order:
                 self._post_if(frame())
                 return
-            place = next(self._places)
+            ticket = next(self._tickets)
             ready = arguments is None or arguments.are_ready
-            if self._lanes.add(actor, place, ready=ready, passes=passes):
+            if self._order.add(actor, ticket, ready=ready, passes=may_overtake):
                 self._post_if(frame())
                 return
-            if held is not None:
-                self._post_if(held())
+            if deferred is not None:
+                self._post_if(deferred())
             for other in actors:  # until the frame has gone: nobody else may hold them
-                self._sender.retain(other)
-            self._held_back[place] = frame, actors
+                self._engine.retain(other)
+            self._deferred[ticket] = frame, actors
 
         def settled() -> None:
-            with self.ordering:
-                self._unsettled.pop(place, None)
-                for free in self._lanes.resolve(actor, place, goes=True):
-                    freed, kept = self._held_back.pop(free)
+            with self.lock:
+                self._unready.pop(ticket, None)
+                for free in self._order.resolve(actor, ticket, goes=True):
+                    freed, kept = self._deferred.pop(free)
                     self._post_if(freed())
                     for other in kept:
-                        self._sender.release(other)
+                        self._engine.release(other)
 
-            if not self._held_back:
-                waiting, self._when_all_went = self._when_all_went, []
+            if not self._deferred:
+                waiting, self._when_all_sent = self._when_all_sent, []
                 for callback in waiting:
                     callback()
 
         if refs:
-            self._unsettled[place] = list(refs), settled
+            self._unready[ticket] = list(refs), settled
         call_when_done(refs, settled)
 
-    def go_on(self) -> None:
+    def send_ready(self) -> None:
         """Sends what has its arguments by now, while the loop cannot say so."""
-        for refs, settled in list(self._unsettled.values()):
+        for refs, settled in list(self._unready.values()):
             if all(ref.done() for ref in refs):
                 settled()
 
-    def all_went(self, then: Callable[[], None]) -> None:
+    def when_all_sent(self, then: Callable[[], None]) -> None:
         """Calls back when no frame waits for its arguments any more, perhaps now."""
-        with self.ordering:
-            if self._held_back:
-                self._when_all_went.append(then)
+        with self.lock:
+            if self._deferred:
+                self._when_all_sent.append(then)
                 return
         then()
 
     def _post_if(self, frame: Frame | None) -> None:
         if frame is not None:
-            self._sender.post(frame)
+            self._post(frame)

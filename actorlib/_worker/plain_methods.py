@@ -1,7 +1,7 @@
-"""The plain methods of an actor with an event loop, on the thread that each is given.
+"""Runs the plain methods of an actor with an event loop.
 
-That is the actor's own, where the loop stands still meanwhile, or one of the threads of
-a concurrency group.
+That is done on the actor's own thread, where the loop stands still meanwhile, or on one
+of the threads of a concurrency group.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class PlainMethods:
     """Runs plain methods.
 
     Args:
-        uplink: The engine.
+        client: The engine of the worker.
         streams: What the actor makes for readers.
         others_wait: Whether calls wait for a place, or for this thread.
         over: Takes the answer of a call, or None if it has ended the actor.
@@ -40,11 +40,11 @@ class PlainMethods:
     """
 
     _instance: object
-    _producer: GeneratorRunner
+    _generators: GeneratorRunner
 
     def __init__(
         self,
-        uplink: AsyncOwnerClient,
+        client: AsyncOwnerClient,
         streams: Streams,
         others_wait: Callable[[], bool],
         over: Callable[[int, Gate | None, Frame | None], None],
@@ -52,7 +52,7 @@ class PlainMethods:
         *,
         is_on_the_loop: bool,
     ) -> None:
-        self._uplink = uplink
+        self._client = client
         self._streams = streams
         self._others_wait = others_wait
         self._over = over
@@ -61,20 +61,20 @@ class PlainMethods:
         self._gates: dict[int, Gate | None] = {}
         self.cancelled: set[int] = set()
 
-    def begin(self, instance: object) -> None:
-        """The object is there, whose methods are called."""
+    def set_instance(self, instance: object) -> None:
+        """Takes the actor's object, before its first call."""
         self._instance = instance
-        uplink = self._uplink
-        self._producer = GeneratorRunner(
+        client = self._client
+        self._generators = GeneratorRunner(
             partial(getattr, instance),
-            uplink.where,
-            uplink,
+            client.where,
+            client,
             self._streams,
             self._send_item,
             self._send_last,
             self._others_wait,
             self.cancelled,
-            uplink.look_soon,
+            client.try_read,
         )
 
     def run(self, frame: Frame, gate: Gate | None) -> None:
@@ -95,27 +95,27 @@ class PlainMethods:
     def close(self) -> None:
         """The actor ends: generators that were set aside run their ``finally``."""
         if self._is_on_the_loop:
-            self._uplink.block()
+            self._client.begin_blocking()
         try:
-            self._producer.close()
+            self._generators.close()
         finally:
             if self._is_on_the_loop:
-                self._uplink.go_on()
+                self._client.end_blocking()
 
     def _run_stream(self, frame: Frame, gate: Gate | None) -> None:
         call = frame[1]
         self._gates[call] = gate
         is_over = True
         if self._is_on_the_loop:
-            self._uplink.block()
+            self._client.begin_blocking()
         try:
-            is_over = self._producer.serve(frame)
+            is_over = self._generators.serve(frame)
         except ActorExit:
             del self._gates[call]
             self._over(call, gate, None)
         finally:
             if self._is_on_the_loop:
-                self._uplink.go_on()
+                self._client.end_blocking()
         if not is_over:
             del self._gates[call]
             self._aside(call, gate)
@@ -124,26 +124,26 @@ class PlainMethods:
         self._over(answer[1], self._gates.pop(answer[1]), answer)
 
     def _send_item(self, frame: Frame) -> None:
-        self._uplink.post(invoke.kept(frame))
+        self._client.post(invoke.with_own_buffers(frame))
 
     def _run(self, frame: Frame, gate: Gate | None) -> None:
-        _, call, _, loans, *told, _ = frame
-        if call in self.cancelled or (told and is_late(told[0])):
-            with self._uplink.borrowing(loans):  # gives the handles in it back
+        _, call, _, borrowed, *headers, _ = frame
+        if call in self.cancelled or (headers and is_late(headers[0])):
+            with self._client.borrowing(borrowed):  # gives the handles in it back
                 pass
             self._over(call, gate, invoke.cancelled(call))
             return
         answer: Frame | None = None
         held: object = None
         if self._is_on_the_loop:
-            self._uplink.block()
+            self._client.begin_blocking()
         try:
-            answer, held = invoke.invoke(self._uplink, self._instance, frame)
+            answer, held = invoke.invoke(self._client, self._instance, frame)
         except ActorExit:
             pass
         finally:
             if self._is_on_the_loop:
-                self._uplink.go_on()
+                self._client.end_blocking()
         # What it gave or raised is still held here: a handle in it is given back after
         # it was sent.
         self._over(call, gate, answer)

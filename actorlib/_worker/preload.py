@@ -97,10 +97,10 @@ def warm_up() -> Callable[[socket.socket], NoReturn]:
         importlib.import_module(f"actorlib._worker.{name}")
     with contextlib.suppress(ImportError):
         importlib.import_module("uvloop")
-    from actorlib._worker.__main__ import WarmWorker, live, speak_in_lines  # noqa: PLC0415  # warm now
+    from actorlib._worker.__main__ import WarmWorker, flush_each_line, run_worker  # noqa: PLC0415  # warm now
 
-    speak_in_lines()
-    cradle = WarmWorker()
+    flush_each_line()
+    warm = WarmWorker()
     # Pool threads of numerical libraries survive a fork by handlers of their own.
     warnings.filterwarnings(
         "ignore", "This process.*multi-threaded", DeprecationWarning
@@ -108,4 +108,4 @@ def warm_up() -> Callable[[socket.socket], NoReturn]:
     gc.collect()
     gc.disable()
     gc.freeze()
-    return partial(live, cradle=cradle)
+    return partial(run_worker, warm=warm)

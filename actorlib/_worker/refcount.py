@@ -1,8 +1,10 @@
-"""Which handles this worker holds, and which loans it can give back.
+"""Counts the holders of each borrowed reference, and says which can be given back.
 
-A handle may die anywhere: in another thread, or when the garbage collector runs in the
-middle of one of these methods or of a write to the pipe. So a release only takes a
-note; it is counted, and the loan given back, where nothing else is under way.
+A reference is to an actor, an object or a block of memory; the owner counts how often
+it has lent each to this worker. A holder may die anywhere: in another thread, or when
+the garbage collector runs in the middle of one of these methods or of a write to the
+pipe. So a release only takes a note; it is counted, and the references given back,
+where nothing else is under way.
 """
 
 from __future__ import annotations
@@ -18,51 +20,51 @@ if TYPE_CHECKING:
 
 
 class LocalRefCount:
-    """Holds and loans by actor.
+    """Counts the holders of each reference, and how often it was lent to this worker.
 
     Attributes:
-        owes: Whether an actor has yet to answer what the owner does not know of: its
-            loans are not given back before.
-        owed: The actors of which that is so, and of which nothing else is held here.
+        awaits_answer: Says whether an actor has yet to answer a call that the owner
+            does not know of: references to it are not given back before.
+        awaited: The actors of which that is so, and which nothing here holds.
     """
 
     def __init__(self) -> None:
-        self.owes: Callable[[LoanId], bool] = _owes_nothing
-        self.owed: set[LoanId] = set()
-        self._holds: dict[LoanId, int] = {}
-        self._loans: dict[LoanId, int] = {}
+        self.awaits_answer: Callable[[LoanId], bool] = _awaits_nothing
+        self.awaited: set[LoanId] = set()
+        self._holders: dict[LoanId, int] = {}
+        self._borrowed: dict[LoanId, int] = {}
         self._released: deque[LoanId] = deque()
         self._lock = threading.Lock()
 
     def retain(self, actor: LoanId) -> None:
         """Counts one more handle here."""
         with self._lock:
-            self._holds[actor] = self._holds.get(actor, 0) + 1
+            self._holders[actor] = self._holders.get(actor, 0) + 1
 
     def release(self, actor: LoanId) -> None:
         """Notes that a handle here is gone; safe in a destructor."""
         self._released.append(actor)
 
-    def arrived(self, actors: Iterable[LoanId]) -> None:
-        """Counts the loans that one frame brought; whoever loads it retains them."""
+    def borrow(self, actors: Iterable[LoanId]) -> None:
+        """Counts the references that one frame brought; who loads it retains them."""
         with self._lock:
             for actor in actors:
-                self._loans[actor] = self._loans.get(actor, 0) + 1
+                self._borrowed[actor] = self._borrowed.get(actor, 0) + 1
 
-    def paid(self, actor: LoanId) -> bool:
-        """An actor has answered something; True if its loans can go back now."""
+    def was_answered(self, actor: LoanId) -> bool:
+        """Says whether references to an actor can go back, now that it has answered."""
         with self._lock:
-            if actor not in self.owed or self.owes(actor):
+            if actor not in self.awaited or self.awaits_answer(actor):
                 return False
-            self.owed.discard(actor)
-            if actor in self._holds:  # there is another handle by now
+            self.awaited.discard(actor)
+            if actor in self._holders:  # there is another handle by now
                 return False
-            self._holds[actor] = 1
+            self._holders[actor] = 1
         self.release(actor)
         return True
 
-    def returns(self, *, wait: bool = True) -> list[tuple[LoanId, int]]:
-        """The loans that can be given back now: nothing here holds their actors.
+    def take_returned(self, *, wait: bool = True) -> list[tuple[LoanId, int]]:
+        """Takes out what can be given back now, as nothing here holds it any more.
 
         Args:
             wait: Whether to wait for another thread that is counting; without, what
@@ -74,21 +76,21 @@ class LocalRefCount:
             returned: dict[LoanId, int] = {}
             while self._released:
                 actor = self._released.popleft()
-                self._holds[actor] -= 1
-                if not self._holds[actor]:
-                    del self._holds[actor]
+                self._holders[actor] -= 1
+                if not self._holders[actor]:
+                    del self._holders[actor]
                     # First noted, then asked: the answer may come at any time.
-                    self.owed.add(actor)
-                    if self.owes(actor):
+                    self.awaited.add(actor)
+                    if self.awaits_answer(actor):
                         continue
-                    self.owed.discard(actor)
-                    loans = self._loans.pop(actor, 0)
-                    returned[actor] = returned.get(actor, 0) + loans
+                    self.awaited.discard(actor)
+                    borrowed = self._borrowed.pop(actor, 0)
+                    returned[actor] = returned.get(actor, 0) + borrowed
         finally:
             self._lock.release()
         return [(actor, count) for actor, count in returned.items() if count]
 
 
-def _owes_nothing(actor: LoanId) -> bool:
+def _awaits_nothing(actor: LoanId) -> bool:
     del actor
     return False

@@ -1,26 +1,20 @@
-"""The first frame becomes an environment, then a class, then an object.
+"""Starts and ends an actor: the START frame becomes an environment, a class, an object.
 
 The order is the promise: visibility variables are in place before the first line of
 the user's code is imported.
 
-The methods that every actor has, and the one that it may have, known from Ray.
-
-The former are put into the class, in this process alone, so that calling one is like
-calling any other and costs nothing where none is called.
-
-The threads that serve an actor beside its main one.
+The class is given the methods that every actor has, in this process alone, so a call of
+one is like any other. The method that it may have for its end, ``__ray_shutdown__``, is
+called when the actor leaves.
 """
 
 from __future__ import annotations
 
 import os
-import queue
 import sys
-import threading
 import traceback
 from collections.abc import Coroutine
 from contextlib import contextmanager, suppress
-from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -31,7 +25,8 @@ from actorlib._core.runtime_context import RuntimeContext
 from actorlib._wire.actor_config import ActorConfig
 from actorlib._wire.messages import START, Frame
 from actorlib._wire.serialization import decode, decode_call
-from actorlib._worker.os_process import call_process
+from actorlib._worker.executor_threads import ExecutorThreads
+from actorlib._worker.os_process import name_process
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
@@ -44,10 +39,10 @@ if TYPE_CHECKING:
 
 
 SHUTDOWN = "__ray_shutdown__"
-"""What an actor's class calls the method that cleans up when the actor leaves."""
+"""The name, known from Ray, of the method that cleans up when the actor leaves."""
 
 
-def install(cls: type) -> None:
+def _add_common_methods(cls: type) -> None:
     """Gives a class the methods that every actor has."""
     with suppress(TypeError):  # a class written in C cannot have more than it has
         type.__setattr__(cls, READY.name, _ready)
@@ -108,114 +103,26 @@ def _run_alone(clean_up: Callable[[], object]) -> None:
         asyncio.run(cast("Coroutine[Any, Any, object]", done))
 
 
-class ExecutorThreads:
-    """Threads of one actor; they belong to it, also where several share a process.
-
-    Nothing waits for them at the end of the process.
-    """
-
-    def __init__(self) -> None:
-        self._threads: list[threading.Thread] = []
-
-    def __len__(self) -> int:
-        return len(self._threads)
-
-    def start(
-        self, name: str, work: Callable[..., object], *args: object
-    ) -> threading.Thread:
-        """Starts a thread in a copy of the context that starts it.
-
-        Args:
-            name: What debuggers call it.
-            work: What it runs.
-            *args: For that.
-        """
-        thread = threading.Thread(
-            target=copy_context().run, args=(work, *args), name=name, daemon=True
-        )
-        self._threads.append(thread)
-        thread.start()
-        return thread
-
-    def join(self) -> None:
-        """Waits until all of them have ended."""
-        for thread in self._threads:
-            thread.join()
-
-
-class GroupThreads:
-    """The threads of one concurrency group: made when they are needed, and kept.
-
-    They run calls of no other group, so what belongs to a thread (a database
-    connection, a ``threading.local``) is the group's own. Whoever gives them calls
-    counts those (see Gate), so there are never more threads than may run at once; it
-    does so from one thread or under one lock, as nothing here has one.
-
-    Args:
-        crew: Whose they are.
-        name: What debuggers call them.
-        serve: Runs a call; gives the next one that this thread is to run, if any.
-    """
-
-    def __init__(
-        self, crew: ExecutorThreads, name: str, serve: Callable[[Frame], Frame | None]
-    ) -> None:
-        self._crew = crew
-        self._name = name
-        self._serve = serve
-        # Not that of the call which happens to need another thread.
-        self._context = copy_context()
-        self._jobs: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
-        self._made = 0
-        self._idle = 0
-
-    def give(self, frame: Frame) -> None:
-        """Has one of them run a call, now."""
-        if self._idle:
-            self._idle -= 1
-            self._jobs.put(frame)
-            return
-        self._made += 1
-        name = f"{self._name}-{self._made}"
-        self._context.run(self._crew.start, name, self._work, frame)
-
-    def rested(self) -> None:
-        """One of them has run a call and has no other; told before its place is free.
-
-        It may not wait for the next one yet, but will.
-        """
-        self._idle += 1
-
-    def end(self) -> None:
-        """Ends them, each behind the call that it runs."""
-        for _ in range(self._made):
-            self._jobs.put(None)
-
-    def _work(self, frame: Frame | None) -> None:
-        while frame is not None:
-            frame = self._serve(frame) or self._jobs.get()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
     """What a worker has read in its first frame.
 
     Attributes:
-        config: What it is told of its actor.
+        config: What the owner says of the actor.
         label: What the actor is called in messages.
-        context: Makes what the actor may ask about itself, from its process.
-        crew: The threads that it is served by beside its main one.
+        context: Makes the actor's runtime context, given its process.
+        threads: Those that serve the actor beside its main one.
         source: The pickled class.
-        loans: The actors whose handles are in the class or among the arguments.
+        borrowed: The references in the class and the arguments.
         arguments: For the constructor.
     """
 
     config: ActorConfig
     label: Label
     context: partial[RuntimeContext]
-    crew: ExecutorThreads
+    threads: ExecutorThreads
     source: bytes
-    loans: tuple[ActorId, ...] | None
+    borrowed: tuple[ActorId, ...] | None
     arguments: Payload
 
 
@@ -227,15 +134,15 @@ def read_start(frame: Frame) -> Start:
     """
     if frame[0] != START:
         raise ProtocolError(f"a worker's first frame is START, not kind {frame[0]}")
-    _, values, source, loans, arguments = frame
+    _, values, source, borrowed, arguments = frame
     config = ActorConfig(**values)
     return Start(
         config=config,
         label=Label(config.class_name, config.name),
         context=_context_of(config),
-        crew=ExecutorThreads(),
+        threads=ExecutorThreads(),
         source=source,
-        loans=loans,
+        borrowed=borrowed,
         arguments=arguments,
     )
 
@@ -270,41 +177,41 @@ def prepare(start: Start) -> None:
             os.environ[name] = value
     if list(start.config.path) != sys.path:
         sys.path[:] = start.config.path
-    call_process(start.config.class_name)
-    sys.breakpointhook = _break
+    name_process(start.config.class_name)
+    sys.breakpointhook = _refuse_breakpoint
     _reseed()
     if start.config.threads is not None:
         _limit_threads(start.config.threads)
 
 
-def settle_down(start: Start) -> None:
-    """Goes to the directory that the process works in."""
+def enter_directory(start: Start) -> None:
+    """Enters the directory that the process works in."""
     if start.config.directory is not None:
         os.chdir(start.config.directory)
 
 
 def construct(
-    start: Start, defined: Callable[[Callable[[], Interface]], None]
+    start: Start, set_interface: Callable[[Callable[[], Interface]], None]
 ) -> object:
     """Imports the class and makes the object, with the user's code for the first time.
 
     Args:
         start: What the worker was told first.
-        defined: Takes what gives the face of the class, before anything is made.
+        set_interface: Takes what gives the interface of the class, first of all.
 
     Raises:
         BaseException: Whatever the import or the constructor raised.
     """
-    settle_down(start)
+    enter_directory(start)
     source = decode(start.source)
-    defined(partial(face_of, source))
+    set_interface(partial(face_of, source))
     cls = class_of(source)
-    install(cls)
+    _add_common_methods(cls)
     args, kwargs = decode_call(start.arguments)
     return cast("Callable[..., object]", cls)(*args, **kwargs)
 
 
-def _break(*args: object, **kwargs: object) -> object:
+def _refuse_breakpoint(*args: object, **kwargs: object) -> object:
     """What ``breakpoint()`` does where there is no terminal to ask on.
 
     ``PYTHONBREAKPOINT`` names another debugger, one that listens on a port for example,

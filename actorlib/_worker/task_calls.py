@@ -33,7 +33,7 @@ _Face: TypeAlias = tuple[int, bytes]
 class Link(SendingEngine, Feed, Protocol):
     """The engine of the worker."""
 
-    outbox: OrderedSender
+    sender: OrderedSender
 
     def where(self, method: str) -> str:
         """Names a method of the actor that asks, for messages."""
@@ -139,7 +139,7 @@ class TaskCalls:
         return face, Arguments(self._link, spec.name, args, kwargs), headers
 
     def _send(self, call: Call, face: _Face) -> None:
-        self._link.outbox.send(call, partial(self._frame, face), Call.deferred)
+        self._link.sender.send(call, partial(self._frame, face), Call.deferred)
 
     def _frame(self, face: _Face, call: Call) -> Frame | None:
         if call.number not in self._refs:  # cancelled while it waited

@@ -43,14 +43,14 @@ from actorlib._wire.messages import (
     Frame,
 )
 from actorlib._worker import invoke
-from actorlib._worker.client import MOMENT
+from actorlib._worker.client import WAIT_REPORT_DELAY
 from actorlib._worker.generator_runner import GeneratorRunner
 from actorlib._worker.generators import is_stream
 from actorlib._worker.inbox import Inbox
-from actorlib._worker.invoke import within
+from actorlib._worker.invoke import bind_context
 from actorlib._worker.method_timing import FunctionTiming, MethodTiming
 from actorlib._worker.serial_executor import SerialOwnerClient
-from actorlib._worker.startup import settle_down
+from actorlib._worker.startup import enter_directory
 from actorlib.exceptions import GetTimeoutError
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ class TaskGenerators:
         def may_go() -> bool:
             return inbox.streams.may_go(stream)
 
-        if not inbox.wait(may_go, self._settle, MOMENT):
+        if not inbox.wait(may_go, self._settle, WAIT_REPORT_DELAY):
             with self._client.lending_cpus():
                 inbox.read(may_go, self._settle)
 
@@ -246,7 +246,7 @@ def serve(start: Start, pipe: BlockingChannel) -> None:
         BaseException: A function raised what ends its process, as SystemExit does.
         EOFError: The owner is gone.
     """
-    settle_down(start)
+    enter_directory(start)
     inbox = TaskInbox(pipe)
     client = TaskOwnerClient(start, pipe, inbox)
     set_engine(client)
@@ -496,7 +496,7 @@ class TaskExecutor:
                 args, kwargs = self._client.arguments(loans, payload)
                 function = self.functions[name]
                 if headers:
-                    function = within(headers[0], function)
+                    function = bind_context(headers[0], function)
                 running_cell[0] = call
                 self.current = call
                 value = function(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""Several calls at once, on threads that are made when they are needed.
+"""Runs several calls of an actor at once, on threads made when they are needed.
 
 The main thread ran the constructor; from then on it reads the socket and gives each
 call to a thread of its group, in the order in which they came. There are never more
@@ -19,50 +19,53 @@ from actorlib._core.current_call import is_late
 from actorlib._wire.messages import CALL, CALL_WITH, LINKED, STOP, STREAM_ACK, Frame
 from actorlib._worker import invoke
 from actorlib._worker.concurrency_groups import Gate, Gates
+from actorlib._worker.executor_threads import GroupThreads
 from actorlib._worker.generator_runner import GeneratorRunner
 from actorlib._worker.generators import is_stream
-from actorlib._worker.serial_executor import begin
-from actorlib._worker.startup import GroupThreads, shutting_down
+from actorlib._worker.serial_executor import make_actor
+from actorlib._worker.startup import shutting_down
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._wire.blocking_channel import BlockingChannel
-    from actorlib._worker.inbox import Inbox
     from actorlib._worker.serial_executor import SerialOwnerClient
     from actorlib._worker.startup import Start
 
 
 def serve(start: Start, pipe: BlockingChannel) -> None:
-    """Lives the life of a threaded actor: born, called, stopped.
+    """Serves a threaded actor: makes it, runs its calls, ends it.
 
     Raises:
         BaseException: What ends the process, as for a serial actor.
         EOFError: The owner is gone.
     """
-    instance, inbox, uplink = begin(start, pipe)
+    client, instance = make_actor(start, pipe)
     with shutting_down(instance):
-        _Threaded(start, instance, pipe, inbox, uplink).run()
+        ThreadedExecutor(client, instance, start).run()
 
 
-class _Threaded:
+class ThreadedExecutor:
+    """Runs the methods of an actor on threads, while the main one reads its pipe.
+
+    Args:
+        client: The engine of the worker, with its pipe and its inbox.
+        instance: The actor's object.
+        start: What says how many calls run at once, and starts threads.
+    """
+
     def __init__(
-        self,
-        start: Start,
-        instance: object,
-        pipe: BlockingChannel,
-        inbox: Inbox,
-        uplink: SerialOwnerClient,
+        self, client: SerialOwnerClient, instance: object, start: Start
     ) -> None:
+        self._client = client
         self._instance = instance
-        self._pipe = pipe
-        self._inbox = inbox
-        self._uplink = uplink
+        self._pipe = pipe = client.pipe
+        self._inbox = inbox = client.inbox
         self._gates = Gates(start.config.limits, start.config.groups)
         self._threads = {
             gate: GroupThreads(
-                start.crew,
-                _named(start.config.class_name, group),
+                start.threads,
+                _thread_name(start.config.class_name, group),
                 partial(self._serve, gate),
             )
             for group, gate in self._gates.by_group().items()
@@ -70,13 +73,13 @@ class _Threaded:
         # One lock for the gates, the threads and the counts.
         self._changed = threading.Condition()
         self._running = 0
-        self._begun: set[int] = set()
+        self._running_calls: set[int] = set()
         self._is_stopping = False
         self._fatal: BaseException | None = None
-        self._producer = GeneratorRunner(
+        self._generators = GeneratorRunner(
             partial(getattr, instance),
-            self._where,
-            uplink,
+            client.where,
+            client,
             inbox.streams,
             pipe.send,
             pipe.send,
@@ -87,18 +90,19 @@ class _Threaded:
     # On the main thread.
 
     def run(self) -> None:
+        """Gives calls to threads until the owner says that the actor is to stop."""
         inbox, calls = self._inbox, self._inbox.calls
         has_calls = cast("Callable[[], bool]", calls.__len__)
         try:
             while True:
                 if not calls:
                     self._forget_cancelled()
-                    inbox.read(has_calls, self._uplink.settle)
+                    inbox.read(has_calls, self._client.settle)
                 frame = calls.popleft()
                 if frame[0] in (CALL, CALL_WITH, STREAM_ACK):
                     self._accept(frame)
                 elif frame[0] == STOP:
-                    if self._uplink.part():
+                    if self._client.drain_links():
                         calls.append(frame)
                         continue
                     self._finish()
@@ -112,7 +116,7 @@ class _Threaded:
         finally:
             with self._changed:
                 for threads in self._threads.values():
-                    threads.end()
+                    threads.stop()
 
     def _accept(self, frame: Frame) -> None:
         group = frame[4].get("group") if frame[0] != CALL else None
@@ -120,9 +124,9 @@ class _Threaded:
         with self._changed:
             if not gate.enter(frame):
                 return
-            self._begun.add(frame[1])
+            self._running_calls.add(frame[1])
             self._running += 1
-            self._threads[gate].give(frame)
+            self._threads[gate].submit(frame)
 
     def _forget_cancelled(self) -> None:
         """Drops cancellations of calls that are over: none waits any more."""
@@ -132,7 +136,7 @@ class _Threaded:
         known = list(self._inbox.cancelled)
         with self._changed:
             if not self._inbox.calls and self._gates.are_empty:
-                self._inbox.cancelled.difference_update({*known} - self._begun)
+                self._inbox.cancelled.difference_update({*known} - self._running_calls)
 
     def _finish(self) -> None:
         """Lets everything that came before end; threads that wait read for it."""
@@ -142,63 +146,63 @@ class _Threaded:
                 self._changed.wait()
         if self._fatal is not None:
             raise self._fatal
-        self._producer.close()
-        self._uplink.finish()
+        self._generators.close()
+        self._client.finish()
 
     # On any other.
 
     def _serve(self, gate: Gate, frame: Frame) -> Frame | None:
         """Runs a call; gives the one that waited for its place, if one did."""
         if self._is_stopping:
-            self._inbox.read_what_is_there(self._uplink.settle)
+            self._inbox.read_what_is_there(self._client.settle)
         try:
             if frame[0] != CALL and is_stream(frame):
                 self._serve_stream(frame)
             else:
                 self._serve_call(frame)
-            self._tidy()
+            self._run_deferred()
         except BaseException as error:  # noqa: BLE001  # it ends the actor, from the main thread
             self._break(error)
             return None
         with self._changed:
-            self._begun.discard(frame[1])
+            self._running_calls.discard(frame[1])
             following = gate.leave()
             if following is not None:
-                self._begun.add(following[1])
+                self._running_calls.add(following[1])
             else:
                 self._running -= 1
-                self._threads[gate].rested()
+                self._threads[gate].became_idle()
                 self._changed.notify_all()
         return following
 
     def _serve_call(self, frame: Frame) -> None:
-        _, call, name, loans, *told, _ = frame
-        if call in self._inbox.cancelled or (told and is_late(told[0])):
+        _, call, name, borrowed, *headers, _ = frame
+        if call in self._inbox.cancelled or (headers and is_late(headers[0])):
             self._inbox.cancelled.discard(call)
-            self._uplink.guests.over(call)
-            with self._uplink.borrowing(loans):
+            self._client.incoming_links.call_over(call)
+            with self._client.borrowing(borrowed):
                 return
         if call >= LINKED:
-            self._uplink.guests.began(call, name)
-        answer, held = invoke.invoke(self._uplink, self._instance, frame)
+            self._client.incoming_links.call_began(call, name)
+        answer, held = invoke.invoke(self._client, self._instance, frame)
         # What it gave or raised is still held here: a handle in it is given back after
         # it was sent.
         if call < LINKED:
             self._pipe.send(answer)
         else:
-            self._uplink.guests.answer(answer)
+            self._client.incoming_links.answer(answer)
         del held
 
     def _serve_stream(self, frame: Frame) -> None:
         streams = self._inbox.streams
-        if not self._producer.serve(frame):
+        if not self._generators.serve(frame):
             streams.set_aside(streams.of(frame[1]))
 
-    def _tidy(self) -> None:
+    def _run_deferred(self) -> None:
         """Does what was put off while this thread was busy."""
-        for returned in self._uplink.returns():
+        for returned in self._client.returns():
             self._pipe.send(returned)
-        self._inbox.call_back()
+        self._inbox.run_callbacks()
 
     def _break(self, error: BaseException) -> None:
         """Closes the pipe: the owner sees its end now, and so does the main thread."""
@@ -209,10 +213,7 @@ class _Threaded:
         with suppress(OSError):
             self._pipe.sock.shutdown(socket.SHUT_RDWR)
 
-    def _where(self, method: str) -> str:
-        return self._uplink.where(method)
 
-
-def _named(name: str, group: str) -> str:
-    """What the threads of a group are called."""
+def _thread_name(name: str, group: str) -> str:
+    """Names the threads of a group."""
     return f"{name}-{group}" if group else name

@@ -234,7 +234,7 @@ _RESTING: tuple[tuple[str, str, Callable[[FrameType], bool]], ...] = (
         lambda frame: not frame.f_locals["self"].read_timeout,
     ),
     ("_worker/inbox.py", "_receive", lambda frame: frame.f_locals["seconds"] is None),
-    ("_worker/startup.py", "_work", _always),
+    ("_worker/executor_threads.py", "_work", _always),
     ("concurrent/futures/thread.py", "_worker", _always),
     ("helpers/actors.py", "stop_here", _always),
     (

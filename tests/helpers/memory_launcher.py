@@ -34,8 +34,9 @@ from actorlib._inline.worker import serve
 from actorlib._processes.launcher import ProcessExit
 from actorlib._wire.blocking_channel import BlockingChannel
 from actorlib._worker import async_client
-from actorlib._worker.__main__ import ended
-from actorlib._worker.startup import ExecutorThreads, read_start
+from actorlib._worker.__main__ import exit_code_of
+from actorlib._worker.executor_threads import ExecutorThreads
+from actorlib._worker.startup import read_start
 from helpers.jumping_loop import JumpingLoop, leave_alone
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class MemoryWorker:
         self.start: Start | None = None
         self.environ = dict(os.environ)
         self._loop = loop
-        self._crew = ExecutorThreads()
+        self._threads = ExecutorThreads()
         self._how: ProcessExit | None = None
         self._thread = threading.Thread(target=self._live, name=name, daemon=True)
         _living[self.pid] = self
@@ -116,7 +117,7 @@ class MemoryWorker:
 
     def threads(self) -> list[threading.Thread]:
         """Its threads."""
-        return [self._thread, *self._crew._threads]  # pyright: ignore[reportPrivateUsage]  # nobody else asks
+        return [self._thread, *self._threads._threads]  # pyright: ignore[reportPrivateUsage]  # nobody else asks
 
     def close(self) -> None:
         """Closes its end of the pipe."""
@@ -140,7 +141,7 @@ class MemoryWorker:
     def _live(self) -> None:
         take_slot()
         _here.set(self)
-        code = ended(self._serve)
+        code = exit_code_of(self._serve)
         self.close()
         self.end(ProcessExit(code=code))
 
@@ -149,7 +150,7 @@ class MemoryWorker:
         told = read_start(pipe.receive()[0])
         self.start = told
         self.environ = _changed(self.environ, told.config.environment)
-        self._crew = told.crew
+        self._threads = told.threads
         # There are no signals for it, and no directory of its own.
         config = replace(told.config, is_inline=True, directory=None)
         try:

@@ -1,4 +1,4 @@
-"""A spare's rehearsal is a whole life, and leaves its process as it was."""
+"""A spare's warm-up is a whole life, and leaves its process as it was."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="only what forks has a spare"
 )
 
-REHEARSED = """
+PROGRAM = """
 import json, os, sys
 from actorlib._core.engine import find_engine
 from actorlib._worker.prefork import run_warm_up, warm_up_frames
@@ -32,11 +32,9 @@ print(json.dumps([frame.hex() for frame in sent]))
 """
 
 
-def test_rehearsal_when_lived_then_it_was_born_and_answered_and_nothing_is_left() -> (
-    None
-):
+def test_warm_up_when_run_then_the_actor_answered_and_nothing_is_left() -> None:
     ended = subprocess.run(
-        [sys.executable, "-c", REHEARSED],
+        [sys.executable, "-c", PROGRAM],
         check=False,
         capture_output=True,
         text=True,

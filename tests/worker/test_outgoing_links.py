@@ -1,4 +1,4 @@
-"""Which way calls go, and that none passes another whichever way they go.
+"""Calls take one of two routes, and none overtakes another whichever they take.
 
 Both ends are the real ones, over real links; what goes by way of the owner is a line of
 frames that is passed on whenever it pleases.
@@ -51,14 +51,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._wire.messages import Frame
-    from actorlib._worker.incoming_links import LinkSource
+    from actorlib._worker.engine import LinkSource
 
 CALLER, CALLEE = 3, 5
 ACTOR = ActorId(b"a" * 16)
 
 
 class Reading:
-    """Reads links when it is told to; see Host."""
+    """Reads links when it is told to; see LinkReader."""
 
     def __init__(self) -> None:
         self.sources: list[LinkSource] = []
@@ -72,7 +72,7 @@ class Reading:
         if source in self.sources:
             self.sources.remove(source)
 
-    def soon(self, callback: Callable[[], None]) -> bool:
+    def at_end_of_turn(self, callback: Callable[[], None]) -> bool:
         if self.has_loop:
             self._turn.append(callback)
         return self.has_loop
@@ -86,18 +86,18 @@ class Reading:
 class Engine:
     """That of a worker, whose frames to the owner are kept."""
 
-    class outbox:  # noqa: N801  # as the attribute is called
-        ordering = threading.RLock()
+    class sender:  # noqa: N801  # as the attribute is called
+        lock = threading.RLock()
 
     def __init__(self) -> None:
-        self.loans = LocalRefCount()
+        self.refcount = LocalRefCount()
         self.posted: deque[Frame] = deque()
         self.returns = 0
 
     def post(self, frame: Frame) -> None:
         self.posted.append(frame)
 
-    def return_loans_soon(self) -> None:
+    def return_borrowed_soon(self) -> None:
         self.returns += 1
 
 
@@ -108,10 +108,10 @@ class Two:
         self.sharings = SegmentSharing(SharedMemory()), SegmentSharing(SharedMemory())
         self.engines: Any = (Engine(), Engine())
         self.readers = Reading(), Reading()
-        self.peers = OutgoingLinks(
+        self.outgoing = OutgoingLinks(
             self.engines[0], self.readers[0], CALLER, self.sharings[0]
         )
-        self.guests = IncomingLinks(
+        self.incoming = IncomingLinks(
             self.engines[1], self.readers[1], CALLEE, self.sharings[1]
         )
         self.received: list[Frame] = []
@@ -122,8 +122,8 @@ class Two:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.peers.forget(ACTOR)
-        self.guests.close_links()
+        self.outgoing.forget(ACTOR)
+        self.incoming.close_links()
         for reader in self.readers:
             for source in [*reader.sources]:
                 source.read()
@@ -131,14 +131,14 @@ class Two:
             sharing.close()
 
     def call(self, number: int, payload: bytes = b"") -> None:
-        if not self.peers.send(number, 0, ACTOR, "m", None, payload):
+        if not self.outgoing.send(number, 0, ACTOR, "m", None, payload):
             self.engines[0].post((CALL_ACTOR, number, 0, ACTOR, "m", None, payload))
 
     def other(self, number: int) -> None:
-        self.peers.fence(ACTOR)
+        self.outgoing.fence(ACTOR)
         self.engines[0].post((CALL_ACTOR, number, 0, ACTOR, "m", ("loan",), b""))
 
-    def meet(self, number: int = 1) -> int:
+    def open_link(self, number: int = 1) -> int:
         """Calls until there is a link; gives the number of the next call."""
         while not self.readers[0].sources:
             self.call(number)
@@ -153,18 +153,18 @@ class Two:
                 return
             frame = self.engines[0].posted.popleft()
             if frame[0] == LINK_OPEN:
-                self.introduce()
+                self.connect()
             elif frame[0] in (LINK_BEGIN, LINK_FENCE):
                 self._down.append((frame[0], CALLER, *frame[2:]))
             elif frame[0] == CALL_ACTOR:
                 self._down.append((CALL, *frame[1:2], "m", None, b""))
 
-    def introduce(self) -> None:
+    def connect(self) -> None:
         ours, theirs = socket_pair()
         self.sharings[0].links[-CALLEE] = ours.detach()
         self.sharings[1].links[CALLER] = theirs.detach()
-        self.peers.take((LINK_OPENED, ACTOR, CALLEE))
-        self.guests.take((LINK_OPEN, CALLER))
+        self.outgoing.take((LINK_OPENED, ACTOR, CALLEE))
+        self.incoming.take((LINK_OPEN, CALLER))
         self.read_answers()
 
     def read_pipe(self, most: int = 1000) -> None:
@@ -173,7 +173,7 @@ class Two:
             if not self._down:
                 return
             frame = self._down.popleft()
-            self._receive([frame] if frame[0] == CALL else self.guests.take(frame))
+            self._receive([frame] if frame[0] == CALL else self.incoming.take(frame))
 
     def read_links(self) -> None:
         for source in [*self.readers[1].sources]:
@@ -199,63 +199,65 @@ class Two:
 # Which way.
 
 
-def test_way_when_calls_are_few_then_nobody_asks_for_a_link() -> None:
-    way = RoutePolicy()
+def test_route_when_calls_are_few_then_nobody_asks_for_a_link() -> None:
+    policy = RoutePolicy()
 
-    assert [way.route_plain() for _ in range(CALLS)] == [Route.OWNER] * CALLS
-    assert way.route_plain() is Route.ASK_FOR_LINK
-    assert way.route_plain() is Route.OWNER
+    assert [policy.route_plain() for _ in range(CALLS)] == [Route.OWNER] * CALLS
+    assert policy.route_plain() is Route.ASK_FOR_LINK
+    assert policy.route_plain() is Route.OWNER
 
 
-def test_way_when_there_is_a_link_then_it_begins_once() -> None:
-    way = RoutePolicy()
-    way.link_opened()
+def test_route_when_there_is_a_link_then_it_begins_once() -> None:
+    policy = RoutePolicy()
+    policy.link_opened()
 
-    assert [way.route_plain() for _ in range(3)] == [
+    assert [policy.route_plain() for _ in range(3)] == [
         Route.START_LINK,
         Route.LINK,
         Route.LINK,
     ]
 
 
-def test_way_when_something_else_is_sent_then_it_comes_back_later() -> None:
-    way = RoutePolicy()
-    way.link_opened()
-    way.route_plain()
+def test_route_when_something_else_is_sent_then_it_comes_back_later() -> None:
+    policy = RoutePolicy()
+    policy.link_opened()
+    policy.route_plain()
 
-    assert way.route_other() is Route.FENCE
-    assert way.route_other() is Route.OWNER
-    steps = [way.route_plain() for _ in range(FALLBACK_CALLS + 1)]
+    assert policy.route_other() is Route.FENCE
+    assert policy.route_other() is Route.OWNER
+    steps = [policy.route_plain() for _ in range(FALLBACK_CALLS + 1)]
     assert steps == [Route.OWNER] * FALLBACK_CALLS + [Route.START_LINK]
 
 
-def test_way_when_the_link_is_full_again_and_again_then_it_is_left_for_longer() -> None:
-    way = RoutePolicy()
-    way.link_opened()
+def test_route_when_the_link_is_full_again_and_again_then_it_is_left_for_longer() -> (
+    None
+):
+    policy = RoutePolicy()
+    policy.link_opened()
     away: list[int] = []
     for _ in range(3):
-        while way.route_plain() is Route.OWNER:
+        while policy.route_plain() is Route.OWNER:
             pass
-        assert way.link_full(Route.LINK) is Route.FENCE
+        assert policy.link_full(Route.LINK) is Route.FENCE
         away.append(0)
-        while way.route_plain() is Route.OWNER:
+        while policy.route_plain() is Route.OWNER:
             away[-1] += 1
 
     assert away == sorted(set(away))
 
 
 @pytest.mark.parametrize(
-    ("for_ever", "last"), [(True, Route.OWNER), (False, Route.ASK_FOR_LINK)]
+    ("forever", "last"), [(True, Route.OWNER), (False, Route.ASK_FOR_LINK)]
 )
-def test_way_when_the_owner_refuses_then_it_is_asked_again_unless_never(
-    *, for_ever: bool, last: Route
+def test_route_when_the_owner_refuses_then_it_is_asked_again_unless_never(
+    *, forever: bool, last: Route
 ) -> None:
-    way = RoutePolicy()
-    while way.route_plain() is not Route.ASK_FOR_LINK:
+    policy = RoutePolicy()
+    while policy.route_plain() is not Route.ASK_FOR_LINK:
         pass
-    way.link_refused(for_ever=for_ever)
+    policy.link_refused(forever=forever)
 
-    assert [way.route_plain() for _ in range(2 * FALLBACK_CALLS + 1)][-1] is last
+    assert [policy.route_plain() for _ in range(2 * FALLBACK_CALLS + 1)][-1] is last
 
 
 # In which order.
@@ -276,7 +278,7 @@ def test_order_when_calls_go_either_way_then_none_passes_another(
     deeds: list[tuple[str, int]],
 ) -> None:
     with Two() as two:
-        number = two.meet()
+        number = two.open_link()
         two.readers[0].has_loop = has_loop
         for deed, times in deeds:
             if deed == "end turn":
@@ -300,7 +302,7 @@ def test_order_when_calls_go_either_way_then_none_passes_another(
 
 def test_order_when_the_link_is_full_then_none_passes_another() -> None:
     with Two() as two:
-        first = two.meet()
+        first = two.open_link()
         for number in range(first, 5_000):
             two.call(number, b"x" * 1_000)
             if number % 1_000 == 0:
@@ -315,41 +317,41 @@ def test_order_when_the_link_is_full_then_none_passes_another() -> None:
 
 def test_answer_when_it_is_plain_then_it_goes_over_the_link() -> None:
     with Two() as two:
-        number = two.meet()
+        number = two.open_link()
         two.call(number)
         two.settle()
 
-        two.guests.answer((RESULT, two.received[-1][1], None, b"7"))
+        two.incoming.answer((RESULT, two.received[-1][1], None, b"7"))
         two.read_answers()
 
         (answer,) = two.answers
-        assert two.peers.answered(answer) == (RESULT, number, None, b"7")
-        assert number not in two.peers
+        assert two.outgoing.answered(answer) == (RESULT, number, None, b"7")
+        assert number not in two.outgoing
 
 
 def test_answer_when_it_has_loans_then_it_goes_by_way_of_the_owner() -> None:
     with Two() as two:
-        two.call(two.meet())
+        two.call(two.open_link())
         two.settle()
         answer = (RESULT, two.received[-1][1], (b"loan",), b"7")
 
-        two.guests.answer(answer)
+        two.incoming.answer(answer)
 
         assert list(two.engines[1].posted) == [answer]
 
 
 def test_answers_when_they_are_gathered_then_they_leave_together() -> None:
     with Two() as two:
-        first = two.meet()
+        first = two.open_link()
         for number in range(first, first + 10):
             two.call(number)
         two.settle()
         for call in two.received[-10:]:
-            two.guests.gather((RESULT, call[1], None, b""))
+            two.incoming.gather((RESULT, call[1], None, b""))
 
         two.read_answers()
         assert not two.answers
-        two.guests.flush()
+        two.incoming.flush()
         two.read_answers()
 
         assert len(two.answers) == 10
@@ -357,13 +359,13 @@ def test_answers_when_they_are_gathered_then_they_leave_together() -> None:
 
 def test_end_when_the_callee_is_gone_then_answers_come_before_the_error() -> None:
     with Two() as two:
-        number = two.meet()
+        number = two.open_link()
         two.call(number)
         two.call(number + 1)
         two.settle()
-        two.guests.answer((RESULT, two.received[-2][1], None, b"7"))
+        two.incoming.answer((RESULT, two.received[-2][1], None, b"7"))
 
-        frames = two.peers.take((LINK_LOST, CALLEE, "it died", b"error"))
+        frames = two.outgoing.take((LINK_LOST, CALLEE, "it died", b"error"))
 
         assert frames[0][0] == RESULT
         assert {frame[1] % LINKED for frame in frames if frame[0] == FAILURE} >= {
@@ -373,15 +375,15 @@ def test_end_when_the_callee_is_gone_then_answers_come_before_the_error() -> Non
 
 def test_parting_when_calls_are_there_then_they_are_answered_first() -> None:
     with Two() as two:
-        number = two.meet()
+        number = two.open_link()
         two.call(number)
         two.pass_on()
         two.read_pipe()
 
-        (call,) = two.guests.take((LINK_CLOSE, 0))
+        (call,) = two.incoming.take((LINK_CLOSE, 0))
         assert (LINK_CLOSED, 0) not in two.engines[1].posted
         two.call(number + 1)
-        two.guests.answer((RESULT, call[1], None, b""))
+        two.incoming.answer((RESULT, call[1], None, b""))
 
         assert (LINK_CLOSED, 0) in two.engines[1].posted
         assert two.engines[0].posted[-1][:2] == (CALL_ACTOR, number + 1)
@@ -389,23 +391,23 @@ def test_parting_when_calls_are_there_then_they_are_answered_first() -> None:
 
 def test_cancelling_when_a_call_is_on_the_link_then_it_follows_it() -> None:
     with Two() as two:
-        number = two.meet()
+        number = two.open_link()
         two.call(number)
-        assert two.peers.cancel(number, recursive=False)
+        assert two.outgoing.cancel(number, recursive=False)
         two.settle()
 
         assert two.received[-1] == (CANCEL, CALLER * LINKED + number)
-        assert not two.peers.cancel(number, recursive=False)
+        assert not two.outgoing.cancel(number, recursive=False)
 
 
 def test_cancelling_when_the_link_is_full_then_it_goes_by_way_of_the_owner() -> None:
     with Two() as two:
-        number = first = two.meet()
-        while two.peers.send(number, 0, ACTOR, "m", None, b"x" * 1_000):
+        number = first = two.open_link()
+        while two.outgoing.send(number, 0, ACTOR, "m", None, b"x" * 1_000):
             if two.engines[0].posted and two.engines[0].posted[-1][0] == CALL_ACTOR:
                 break
             number += 1
-        two.peers.cancel(first, recursive=False)
+        two.outgoing.cancel(first, recursive=False)
 
         assert two.engines[0].posted[-1] == (
             LINK_CANCEL,
@@ -419,32 +421,32 @@ def test_cancelling_when_the_caller_is_busy_then_the_callee_knows_what_it_made()
     None
 ):
     with Two() as two:
-        number = two.meet()
-        two.peers.send(number, 9, ACTOR, "m", None, b"")
+        number = two.open_link()
+        two.outgoing.send(number, 9, ACTOR, "m", None, b"")
         two.settle()
 
-        frames = two.guests.take((CANCEL_MADE, CALLER, 9))
+        frames = two.incoming.take((CANCEL_MADE, CALLER, 9))
 
         assert frames == [(CANCEL, CALLER * LINKED + number)]
 
 
-def test_loans_when_an_actor_has_to_answer_then_they_are_given_back_later() -> None:
+def test_references_when_an_actor_has_to_answer_then_they_go_back_later() -> None:
     with Two() as two:
-        loans = two.engines[0].loans
-        loans.arrived((ACTOR,))
-        loans.retain(ACTOR)
-        number = two.meet()
+        refcount = two.engines[0].refcount
+        refcount.borrow((ACTOR,))
+        refcount.retain(ACTOR)
+        number = two.open_link()
         two.call(number)
         two.settle()
-        loans.release(ACTOR)
-        assert loans.returns() == []
+        refcount.release(ACTOR)
+        assert refcount.take_returned() == []
 
-        two.guests.answer((RESULT, two.received[-1][1], None, b""))
+        two.incoming.answer((RESULT, two.received[-1][1], None, b""))
         two.read_answers()
-        two.peers.answered(two.answers[0])
+        two.outgoing.answered(two.answers[0])
 
         assert two.engines[0].returns == 1
-        assert loans.returns() == [(ACTOR, 1)]
+        assert refcount.take_returned() == [(ACTOR, 1)]
 
 
 def test_descriptors_when_nobody_takes_an_end_then_it_is_closed() -> None:
@@ -462,7 +464,7 @@ def test_link_when_the_callee_never_had_its_end_then_calls_go_by_the_owner() -> 
     with Two() as two:
         ours, theirs = socket_pair()
         two.sharings[0].links[-CALLEE] = ours.detach()
-        two.peers.take((LINK_OPENED, ACTOR, CALLEE))
+        two.outgoing.take((LINK_OPENED, ACTOR, CALLEE))
         theirs.close()
         two.read_answers()
 
@@ -495,11 +497,11 @@ def test_caller_when_it_sends_nonsense_over_a_link_then_that_is_closed_and_no_mo
     message: bytes,
 ) -> None:
     with Two() as two:
-        two.meet()
+        two.open_link()
         known = two.settle()
-        peer = two.peers._peers[ACTOR]
-        assert peer.link is not None
-        assert peer.link._put(message)
+        link = two.outgoing._links[ACTOR]
+        assert link.socket is not None
+        assert link.socket._put(message)
         two.read_links()
 
         assert two.settle() == known
@@ -514,10 +516,10 @@ def test_callee_when_it_answers_nonsense_over_a_link_then_that_is_closed_and_no_
     message: bytes,
 ) -> None:
     with Two() as two:
-        two.meet()
+        two.open_link()
         two.settle()
-        (guest,) = two.guests._guests.values()
-        assert guest.link._put(message)
+        (link,) = two.incoming._links.values()
+        assert link.socket._put(message)
         two.read_answers()
 
         assert two.answers == []
@@ -526,7 +528,7 @@ def test_callee_when_it_answers_nonsense_over_a_link_then_that_is_closed_and_no_
 
 def test_callee_when_it_answers_what_it_was_not_asked_then_nobody_is_told() -> None:
     with Two() as two:
-        two.meet()
+        two.open_link()
         answer = (RESULT, CALLER * LINKED + 77, None, b"")
 
-        assert two.peers.answered(answer) == (RESULT, 0, None, b"")
+        assert two.outgoing.answered(answer) == (RESULT, 0, None, b"")

@@ -1,0 +1,126 @@
+"""Says what the parts of a worker's client need of it, and of what reads its links.
+
+The client makes its parts (calls, creations, objects, links) and imports them; these
+are the agreements in the other direction.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from actorlib._core.stream_reader import Feed
+from actorlib._wire.arguments import SendingEngine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from actorlib._core.ids import LoanId
+    from actorlib._core.object_ref import ObjectRef
+    from actorlib._shm.memory import Payload
+    from actorlib._wire.messages import Frame
+    from actorlib._worker.pending import OrderedSender
+    from actorlib._worker.refcount import LocalRefCount
+
+
+class WorkerEngine(SendingEngine, Feed, Protocol):
+    """The engine of a worker, whether it has an event loop or not.
+
+    Attributes:
+        refcount: Counts the handles that the worker holds.
+        sender: Sends what is about actors, in order.
+        is_over: Whether the actor has ended itself, or this process is a fork of the
+            worker, so that ``over`` is to be called before anything is answered.
+    """
+
+    refcount: LocalRefCount
+    sender: OrderedSender
+    is_over: bool
+
+    def over(self, call: int, error: BaseException | None = None) -> None:
+        """Returns only if a call is to be answered although ``is_over``.
+
+        Args:
+            call: The call that would be answered.
+            error: What its code raised, if it did.
+
+        Raises:
+            ActorExit: The call has ended the actor, whatever it did then.
+        """
+        ...
+
+    def post(self, frame: Frame) -> None:
+        """Sends a frame to the owner, from any thread."""
+        ...
+
+    def ask(self, kind: int, *fields: object) -> ObjectRef[Any]:
+        """Sends a frame that the owner answers."""
+        ...
+
+    def asked(self, kind: int, *fields: object) -> Any:
+        """Sends a frame and blocks until the owner has answered it."""
+        ...
+
+    def wait_here(self, ref: ObjectRef[Any]) -> None:
+        """Blocks any thread until the owner has answered; for short questions."""
+        ...
+
+    def later(self, callback: Callable[[], object]) -> None:
+        """Calls back where no other work of the engine is under way."""
+        ...
+
+    def adopt(self, ref: ObjectRef[Any]) -> None:
+        """Gives a ref the number under which its answer will come."""
+        ...
+
+    def loosen(self, ref: ObjectRef[Any]) -> None:
+        """From now on the call is cancelled if nobody holds the ref any more."""
+        ...
+
+    def new_id(self, kind: int) -> bytes:
+        """Makes an id for something of a kind that is created here."""
+        ...
+
+    def where(self, method: str) -> str:
+        """Names a method of the actor, for messages."""
+        ...
+
+    def arguments(
+        self, borrowed: Collection[LoanId] | None, payload: Payload
+    ) -> tuple[list[Any] | tuple[Any, ...], dict[str, Any]]:
+        """Decodes the arguments of a call."""
+        ...
+
+    def return_borrowed_soon(self) -> None:
+        """Gives the borrowed references back that nothing here holds any more."""
+        ...
+
+
+class LinkSource(Protocol):
+    """A link that is read."""
+
+    def fileno(self) -> int:
+        """Its descriptor."""
+        ...
+
+    def read(self) -> list[Frame]:
+        """Reads what has come, as frames of a pipe; does not wait."""
+        ...
+
+
+class LinkReader(Protocol):
+    """Reads links beside the pipe: the inbox, or an event loop."""
+
+    def watch(self, source: LinkSource) -> None:
+        """Reads a link from now on."""
+        ...
+
+    def unwatch(self, source: LinkSource) -> None:
+        """Reads it no more."""
+        ...
+
+    def at_end_of_turn(self, callback: Callable[[], None]) -> bool:
+        """Calls back at the end of this turn of the loop; False if there is no loop.
+
+        What is sent until then may leave together.
+        """
+        ...

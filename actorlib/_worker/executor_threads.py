@@ -1,0 +1,109 @@
+"""Starts the threads of an actor: those that run its calls, by concurrency group.
+
+Threads are made when a call needs one, and kept.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from contextvars import copy_context
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actorlib._wire.messages import Frame
+
+
+class ExecutorThreads:
+    """The threads of one actor beside its main one.
+
+    They belong to it, also where several actors share a process. Nothing waits for them
+    at the end of the process.
+    """
+
+    def __init__(self) -> None:
+        self._threads: list[threading.Thread] = []
+
+    def __len__(self) -> int:
+        return len(self._threads)
+
+    def start(
+        self, name: str, work: Callable[..., object], *args: object
+    ) -> threading.Thread:
+        """Starts a thread in a copy of the context that starts it.
+
+        Args:
+            name: What debuggers call it.
+            work: What it runs.
+            *args: For that.
+        """
+        thread = threading.Thread(
+            target=copy_context().run, args=(work, *args), name=name, daemon=True
+        )
+        self._threads.append(thread)
+        thread.start()
+        return thread
+
+    def join(self) -> None:
+        """Waits until all of them have ended."""
+        for thread in self._threads:
+            thread.join()
+
+
+class GroupThreads:
+    """Runs the calls of one concurrency group on threads of its own.
+
+    They run calls of no other group, so what belongs to a thread (a database
+    connection, a ``threading.local``) is the group's own. Whoever submits calls
+    counts them (see Gate), so there are never more threads than may run at once; it
+    does so from one thread or under one lock, as nothing here has one.
+
+    Args:
+        threads: Those of the actor, which these are among.
+        name: What debuggers call them.
+        serve: Runs a call; gives the next one that this thread is to run, if any.
+    """
+
+    def __init__(
+        self,
+        threads: ExecutorThreads,
+        name: str,
+        serve: Callable[[Frame], Frame | None],
+    ) -> None:
+        self._threads = threads
+        self._name = name
+        self._serve = serve
+        # Not that of the call which happens to need another thread.
+        self._context = copy_context()
+        self._jobs: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
+        self._started = 0
+        self._idle = 0
+
+    def submit(self, frame: Frame) -> None:
+        """Runs a call on one of them, now."""
+        if self._idle:
+            self._idle -= 1
+            self._jobs.put(frame)
+            return
+        self._started += 1
+        name = f"{self._name}-{self._started}"
+        self._context.run(self._threads.start, name, self._work, frame)
+
+    def became_idle(self) -> None:
+        """Counts one that has run a call and has no other.
+
+        It may not wait for the next call yet, but will. Whoever calls this does so
+        before the call's place among those that may run is free.
+        """
+        self._idle += 1
+
+    def stop(self) -> None:
+        """Ends them, each behind the call that it runs."""
+        for _ in range(self._started):
+            self._jobs.put(None)
+
+    def _work(self, frame: Frame | None) -> None:
+        while frame is not None:
+            frame = self._serve(frame) or self._jobs.get()
