@@ -501,7 +501,7 @@ def test_caller_when_it_sends_nonsense_over_a_link_then_that_is_closed_and_no_mo
         known = two.settle()
         link = two.outgoing._links[ACTOR]
         assert link.socket is not None
-        assert link.socket._put(message)
+        assert link.socket._send_message(message)
         two.read_links()
 
         assert two.settle() == known
@@ -519,7 +519,7 @@ def test_callee_when_it_answers_nonsense_over_a_link_then_that_is_closed_and_no_
         two.open_link()
         two.settle()
         (link,) = two.incoming._links.values()
-        assert link.socket._put(message)
+        assert link.socket._send_message(message)
         two.read_answers()
 
         assert two.answers == []
